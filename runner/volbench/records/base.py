@@ -1,0 +1,73 @@
+"""The base of all records, and the field types that suites and records share."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+
+_DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZE_UNITS_BYTES = {
+    "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+    "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
+    "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+}  # fmt: skip
+_QUANTITY = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-z%]*)\s*")
+
+
+class Record(BaseModel):
+    """A frozen value; an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, ser_json_inf_nan="constants")
+
+
+def parse_duration_s(value: Any) -> float:
+    """Seconds of "90s", "1.5m", "250 ms", "2h"; a bare number is taken as seconds already.
+
+    Raises ValueError naming the accepted units.
+    """
+    return _parse_quantity(value, _DURATION_UNITS_S, "a duration such as 30s, 5m or 250ms")
+
+
+def parse_size_bytes(value: Any) -> int:
+    """Bytes of "64MiB", "50 GiB", "3.6GB" (K, M, G, T are binary, as in my.cnf); a bare number is bytes.
+
+    Raises ValueError naming the accepted units.
+    """
+    return round(_parse_quantity(value, _SIZE_UNITS_BYTES, "a size such as 64MiB, 50GiB or 3.6GB"))
+
+
+def parse_fraction(value: Any) -> float:
+    """The fraction of "5%" or 0.05. Raises ValueError."""
+    return _parse_quantity(value, {"%": 0.01}, "a share such as 5% or 0.05")
+
+
+def _parse_quantity(value: Any, units: dict[str, float] | dict[str, int], wanted: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    match = _QUANTITY.fullmatch(str(value))
+    if match is None or (match["unit"] and match["unit"] not in units):
+        raise ValueError(f"{value!r} is not {wanted} (units: {', '.join(units)})")
+    return float(match["number"]) * (units[match["unit"]] if match["unit"] else 1.0)
+
+
+def _schema_of(pattern: str, example: str) -> WithJsonSchema:
+    return WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": pattern, "examples": [example]},
+            ]
+        }
+    )
+
+
+Seconds = Annotated[
+    float, BeforeValidator(parse_duration_s), _schema_of(r"^\s*\d+(\.\d+)?\s*(ms|s|m|min|h|d)?\s*$", "30s")
+]
+Bytes = Annotated[
+    int, BeforeValidator(parse_size_bytes), _schema_of(r"^\s*\d+(\.\d+)?\s*([KMGT]i?B?|kB|B)?\s*$", "64MiB")
+]
+Fraction = Annotated[float, BeforeValidator(parse_fraction), _schema_of(r"^\s*\d+(\.\d+)?\s*%?\s*$", "5%")]
+Scalar = bool | int | float | str

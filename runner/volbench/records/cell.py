@@ -1,0 +1,175 @@
+"""cell.json and result.json: what the agent is told, and what it brings back."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from volbench.records.base import Fraction, Record, Scalar, Seconds
+from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
+from volbench.records.metrics import MetricValue
+from volbench.records.steps import Step
+
+CELL_SCHEMA = 1
+RESULT_SCHEMA = 1
+
+
+class ServerSpec(Record):
+    """The engine of a cell."""
+
+    flavor: Literal["mysql", "mariadb"] = "mysql"
+    version: str = Field(default="", description="Wanted version prefix such as 8.4; empty: whatever is there.")
+    image: str = Field(
+        default="", description="Container image of the server; empty: chosen by flavor and version."
+    )
+    config: dict[str, Scalar] = Field(default_factory=dict, description="[mysqld] options of my.cnf.")
+    start_timeout_s: Seconds = Field(default=120.0, alias="start_timeout", gt=0)
+    stop_timeout_s: Seconds = Field(default=300.0, alias="stop_timeout", gt=0)
+
+
+class DatasetSpec(Record):
+    """Tables made by sysbench's prepare, once for each (dataset, engine version, configuration)."""
+
+    kind: Literal["sysbench"] = "sysbench"
+    tables: int = Field(default=4, ge=1, le=10000)
+    rows: int = Field(default=100_000, ge=1, description="Rows in each table.")
+    schema_name: str = Field(default="sbtest", alias="schema", pattern=r"^[A-Za-z0-9_]{1,48}$")
+
+
+class SamplingSpec(Record):
+    """The grid on which every source is read."""
+
+    interval_s: Seconds = Field(default=1.0, alias="interval", ge=0.1, le=60)
+    sources: tuple[str, ...] | None = Field(default=None, description="Sources wanted; absent: all there are.")
+
+
+class ValidityLimits(Record):
+    """Beyond these a step's numbers are kept, shown as invalid, and never averaged in."""
+
+    client_cpu: Fraction = Field(default=0.9, description="Share of the client's cores used by sysbench.")
+    missed_samples: Fraction = Field(default=0.01)
+    cpu_steal: Fraction = Field(default=0.05, description="Share of CPU time taken by the hypervisor.")
+    swap_pages: int = Field(default=0, ge=0, description="Pages swapped in and out during a step.")
+    foreign_iops: float = Field(
+        default=50.0, ge=0, description="Other I/O per second on the device before the start."
+    )
+    device_against_client: Fraction = Field(
+        default=0.5, description="Bytes the server read that no device delivered."
+    )
+    rate_shortfall: Fraction = Field(
+        default=0.05, description="Events behind the offered rate, load generator's fault."
+    )
+    clock_step_s: Seconds = Field(default=0.5)
+
+
+class CellPlaces(Record):
+    """Where things are for the agent; a target fills this in."""
+
+    data_dir: str = Field(description="The server's data directory: on the volume, marked as ours.")
+    volume_dir: str = Field(description="Our marked directory on the volume; data_dir is below it.")
+    control_dir: str = Field(
+        description="Supervisor's control directory; my.cnf and the server's socket are in it."
+    )
+    template_dir: str = Field(description="The dataset's template, read-only.")
+    scratch_dir: str = Field(description="The agent's own disk.")
+    server_data_dir: str = Field(default="", description="data_dir as the server sees it, when it differs.")
+    server_control_dir: str = Field(default="", description="control_dir as the server sees it, when it differs.")
+
+
+class AttachSpec(Record):
+    """A server that already runs; the password comes from the option file or VOLBENCH_MYSQL_PASSWORD."""
+
+    host: str = ""
+    port: int = Field(default=3306, ge=1, le=65535)
+    socket: str = ""
+    user: str = "root"
+    option_file: str = ""
+    schema_name: str = Field(default="volbench", pattern=r"^[A-Za-z0-9_]{1,48}$")
+
+
+class CellSpec(Record):
+    """cell.json: one cell, complete; the agent needs nothing else."""
+
+    schema_: int = Field(default=CELL_SCHEMA, alias="schema")
+    run_id: str
+    cell_id: str
+    attempt: int = Field(default=1, ge=1)
+    suite: str
+    volume: str
+    block: int = Field(ge=0, description="Randomised block; the repeat number over volumes.")
+    repeat: int = Field(ge=1)
+    parameters: dict[str, Scalar] = Field(default_factory=dict, description="Swept parameters of the cell.")
+    seed: int
+    server: ServerSpec
+    dataset: DatasetSpec
+    steps: tuple[Step, ...]
+    sampling: SamplingSpec = SamplingSpec()
+    limits: ValidityLimits = ValidityLimits()
+    places: CellPlaces | None = None
+    attach: AttachSpec | None = None
+    deadline_s: float = Field(default=24 * 3600.0, gt=0, description="The agent gives up after this long.")
+
+
+class Phase(Record):
+    """A stretch of the cell's time, seconds since its zero: seed, start, warmup:NAME, measure:NAME, stop, ..."""
+
+    name: str
+    t0_s: float
+    t1_s: float
+
+
+class StepResult(Record):
+    """One step as it went. `window_s` is the measured time, without the warm-up."""
+
+    step: str
+    kind: str
+    parameters: dict[str, Scalar]
+    window_s: tuple[float, float]
+    metrics: dict[str, MetricValue]
+    valid: bool = True
+    invalid_reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = Field(default=(), description="What a reader must know: labels such as true-cold.")
+    details: dict[str, Any] = Field(default_factory=dict, description="Evidence: coldness by file, checksums, ...")
+
+
+class SourceQuality(Record):
+    """How well a source was sampled; an absent one says why."""
+
+    source: str
+    present: bool
+    reason: str = ""
+    ticks_due: int = 0
+    ticks_missed: int = 0
+
+
+class Failure(Record):
+    """Why a cell or step failed; `cause` is a short stable word such as server_killed, volume_full, oom."""
+
+    cause: str
+    what: str
+    where: str = ""
+    evidence: str = ""
+    next_step: str = ""
+    exit_code: int = 5
+
+
+class CellResult(Record):
+    """result.json. Times are seconds since `zero_monotonic_ns`, at `zero_utc` on the wall clock."""
+
+    schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
+    cell_id: str
+    attempt: int
+    status: Literal["done", "failed", "interrupted"]
+    failure: Failure | None = None
+    zero_utc: str
+    zero_monotonic_ns: int
+    wall_s: float
+    clock_step_s: float = Field(default=0.0, description="Wall clock against monotonic clock, end minus start.")
+    volume_facts: VolumeFacts
+    host: HostFacts
+    server: ServerFacts | None
+    phases: tuple[Phase, ...]
+    steps: tuple[StepResult, ...]
+    sources: tuple[SourceQuality, ...]
+    notes: tuple[str, ...] = ()

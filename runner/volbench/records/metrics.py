@@ -1,0 +1,72 @@
+"""Metrics: every name volbench may report, with its unit and which direction is better.
+
+Units are last in names. A metric that is not in the catalogue cannot be reported, so that a name means the
+same thing in every file.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from volbench.records.base import Record
+
+Better = Literal["higher", "lower", "none"]
+
+
+class MetricValue(Record):
+    """One number of one step: unrounded, with its unit and direction. Missing metrics are left out, never 0."""
+
+    value: float
+    unit: str
+    better: Better
+
+
+_LATENCIES = ("p50", "p95", "p99", "p999", "max", "mean")
+
+CATALOGUE: dict[str, tuple[str, Better]] = {
+    "tps": ("1/s", "higher"),
+    "qps": ("1/s", "higher"),
+    "errors_per_s": ("1/s", "lower"),
+    "stalled_s": ("s", "lower"),
+    **{f"latency_ms_{q}": ("ms", "lower") for q in _LATENCIES},
+    **{f"statement_latency_ms_{q}": ("ms", "lower") for q in _LATENCIES},
+    "rate_achieved_ratio": ("1", "higher"),
+    "dump_s": ("s", "lower"),
+    "dump_mib_per_s": ("MiB/s", "higher"),
+    "dump_bytes": ("B", "none"),
+    "restore_s": ("s", "lower"),
+    "restore_mib_per_s": ("MiB/s", "higher"),
+    "cold_read_mib_per_s": ("MiB/s", "higher"),
+    "cold_read_s": ("s", "lower"),
+    "cold_read_files_per_s": ("1/s", "higher"),
+    "warm_read_mib_per_s": ("MiB/s", "higher"),
+    "table_scan_s": ("s", "lower"),
+    "table_scan_mib_per_s": ("MiB/s", "higher"),
+    "first_query_ms": ("ms", "lower"),
+    "server_start_s": ("s", "lower"),
+    "files_per_s": ("1/s", "higher"),
+    "iops_read": ("1/s", "none"),
+    "iops_write": ("1/s", "none"),
+    "read_mib_per_s": ("MiB/s", "none"),
+    "write_mib_per_s": ("MiB/s", "none"),
+    "read_await_ms": ("ms", "lower"),
+    "write_await_ms": ("ms", "lower"),
+    "queue_depth": ("1", "none"),
+    "device_util_ratio": ("1", "none"),
+    "server_cpu_ratio": ("1", "none"),
+}
+
+PRIMARY_METRICS: dict[str, tuple[str, ...]] = {
+    "oltp": ("tps", "latency_ms_p95", "latency_ms_p99"),
+    "dump": ("dump_s",),
+    "restore": ("restore_s",),
+    "cold_read": ("cold_read_mib_per_s", "table_scan_s", "first_query_ms"),
+    "idle": (),
+}
+"""Per step kind, the metrics whose comparison makes the verdict; few, since Holm's correction is over them."""
+
+
+def metric(name: str, value: float) -> MetricValue:
+    """The value with the catalogue's unit and direction. Raises KeyError for a name that is not catalogued."""
+    unit, better = CATALOGUE[name]
+    return MetricValue(value=value, unit=unit, better=better)

@@ -1,0 +1,143 @@
+"""report.json: the contract with everybody who reads results by program. Keys may be added, never changed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from volbench.records.base import Record, Scalar
+from volbench.records.metrics import MetricValue
+
+REPORT_SCHEMA = 1
+Verdict = Literal["better", "worse", "equivalent", "inconclusive"]
+
+
+class EngineRow(Record):
+    """The server that all cells ran."""
+
+    flavor: str
+    version: str
+    variables: dict[str, str] = Field(default_factory=dict)
+
+
+class VolumeRow(Record):
+    """One volume of the run."""
+
+    name: str
+    kind: str
+    spec: str
+    profile: str | None = None
+    filesystem: str | None = None
+    mount_options: tuple[str, ...] = ()
+    device: str | None = None
+    emulated: bool = False
+    facts: dict[str, Any] = Field(default_factory=dict)
+
+
+class CellRow(Record):
+    """One step of one executed cell."""
+
+    cell_id: str
+    volume: str
+    step: str
+    kind: str
+    parameters: dict[str, Scalar]
+    block: int
+    repeat: int
+    valid: bool
+    invalid_reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    window_s: tuple[float, float] | None = None
+    started_at: str | None = None
+    metrics: dict[str, MetricValue] = Field(default_factory=dict)
+
+
+class ComparisonRow(Record):
+    """Candidate against baseline; `ratio` is candidate / baseline, `ci` its confidence interval."""
+
+    step: str
+    parameters: dict[str, Scalar]
+    metric: str
+    unit: str
+    better: str
+    baseline: str
+    candidate: str
+    ratio: float | None
+    ci: tuple[float, float] | None
+    p_value: float | None
+    p_adjusted: float | None = None
+    verdict: Verdict
+    reason: str = ""
+    runs: tuple[int, int]
+    runs_needed: int | None = None
+    margin: float
+    confidence: float
+    baseline_value: float | None = None
+    candidate_value: float | None = None
+    primary: bool = True
+
+
+class EvidenceRow(Record):
+    """One checkable fact behind a finding."""
+
+    metric: str
+    value: float | str | None
+    unit: str = ""
+    text: str
+
+
+class FindingRow(Record):
+    """A named cause. `share` is the part of latency it explains, where that can be said."""
+
+    cause: str
+    volume: str
+    step: str
+    cell_ids: tuple[str, ...]
+    window_s: tuple[float, float] | None = None
+    share: float | None = None
+    confidence: float | None = None
+    evidence: tuple[EvidenceRow, ...] = ()
+    advice: str = ""
+
+
+class Summary(Record):
+    """The verdict in a sentence, and what it rests on."""
+
+    verdict: Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive", "single_volume"]
+    sentence: str
+    low_power: bool = False
+    caveats: tuple[str, ...] = ()
+
+
+class Timing(Record):
+    """Where the run's wall time went."""
+
+    wall_s: float
+    measured_s: float
+    measured_share: float | None = Field(default=None, description="measured_s / wall_s")
+
+
+class Report(Record):
+    """report.json."""
+
+    schema_: int = Field(default=REPORT_SCHEMA, alias="schema")
+    run_id: str
+    suite: str
+    started_at: str
+    finished_at: str | None
+    complete: bool
+    volbench_version: str
+    summary: Summary
+    engine: EngineRow | None
+    host: dict[str, Any]
+    timing: Timing
+    volumes: tuple[VolumeRow, ...]
+    cells: tuple[CellRow, ...]
+    comparisons: tuple[ComparisonRow, ...]
+    findings: tuple[FindingRow, ...] = ()
+    failures: tuple[dict[str, Any], ...] = ()
+    differing_settings: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="Setting or fact -> volume -> value, where volumes differ."
+    )
+    reproduce: tuple[str, ...] = Field(default=(), description="The command lines that make this run again.")

@@ -1,0 +1,89 @@
+"""run.json and journal.jsonl: what was asked, what was planned, what has been done."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from volbench.records.base import Fraction, Record, Scalar
+from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.records.facts import HostFacts
+from volbench.records.steps import Step
+
+RUN_SCHEMA = 1
+
+
+class VolumeSpec(Record):
+    """A volume as the user named it: `name=kind:place?option=value,...`."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,40}$")
+    kind: Literal["path", "docker-volume", "nfs", "emulated", "pvc", "storage-class"]
+    place: str
+    options: dict[str, str] = Field(default_factory=dict)
+    text: str = Field(description="The SPEC as given.")
+
+
+class ComparisonSpec(Record):
+    """How volumes are compared."""
+
+    margin: Fraction = Field(default=0.05, gt=0, lt=1, description="Smaller differences do not matter in practice.")
+    confidence: Fraction = Field(default=0.95, gt=0.5, lt=1)
+    metrics: tuple[str, ...] | None = Field(default=None, description="Primary metrics; absent: the step's own.")
+
+
+class ResolvedSuite(Record):
+    """A suite with every default filled in and every --set applied: what the run did."""
+
+    name: str
+    description: str = ""
+    low_power: bool = Field(default=False, description="Too few or too short cells for a firm verdict, on purpose.")
+    server: ServerSpec
+    dataset: DatasetSpec
+    steps: tuple[Step, ...]
+    repeats: int = Field(ge=1, le=1000)
+    seed: int
+    sampling: SamplingSpec
+    limits: ValidityLimits
+    comparison: ComparisonSpec
+
+
+class PlannedCell(Record):
+    """One cell in its place in the order."""
+
+    cell_id: str
+    volume: str
+    block: int
+    repeat: int
+    parameters: dict[str, Scalar] = Field(default_factory=dict)
+    seed: int
+
+
+class RunRecord(Record):
+    """run.json, written before the first cell."""
+
+    schema_: int = Field(default=RUN_SCHEMA, alias="schema")
+    run_id: str
+    started_at: str
+    volbench_version: str
+    command: tuple[str, ...] = Field(description="The command line; holds no password by construction.")
+    target: Literal["local", "docker", "kubernetes", "attach"]
+    target_options: dict[str, Scalar] = Field(default_factory=dict)
+    suite: ResolvedSuite
+    suite_source: str = Field(description="The suite file as it was read.")
+    volumes: tuple[VolumeSpec, ...]
+    cells: tuple[PlannedCell, ...]
+    host: HostFacts
+
+
+class JournalEvent(Record):
+    """One line of journal.jsonl: appended and fsynced before the next thing is done."""
+
+    at: str
+    event: Literal[
+        "run_started", "template_ready", "cell_started", "cell_finished", "cell_failed", "cell_abandoned",
+        "run_interrupted", "run_resumed", "run_finished",
+    ]  # fmt: skip
+    cell_id: str = ""
+    attempt: int = 0
+    details: dict[str, Any] = Field(default_factory=dict)
