@@ -1,0 +1,1 @@
+"""Run directories, their journal, and their Parquet tables."""

@@ -1,0 +1,73 @@
+"""journal.jsonl: what a run has done, line by line, each synced before the next thing is done."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from volbench.errors import RunUnreadable
+from volbench.records.run import JournalEvent
+
+
+def utc_now() -> str:
+    """The wall clock as ISO 8601 with milliseconds, UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Journal:
+    """An append-only file of JournalEvents."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def append(self, event: str, *, cell_id: str = "", attempt: int = 0, **details: Any) -> JournalEvent:
+        """Write one event and sync it."""
+        record = JournalEvent.model_validate(
+            {"at": utc_now(), "event": event, "cell_id": cell_id, "attempt": attempt, "details": details}
+        )
+        line = record.model_dump_json(exclude_defaults=True) + "\n"
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            self._end_torn_line(descriptor)
+            os.write(descriptor, line.encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return record
+
+    def events(self) -> list[JournalEvent]:
+        """All events; a torn line (the writer was killed while writing it) is passed over.
+
+        Raises RunUnreadable for a line that is whole but not ours.
+        """
+        if not self._path.exists():
+            return []
+        events = []
+        lines = self._path.read_bytes().split(b"\n")
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                events.append(JournalEvent.model_validate_json(line))
+            except ValidationError as error:
+                if not line.rstrip().endswith(b"}"):
+                    continue
+                raise RunUnreadable(
+                    "the journal holds a line that volbench did not write",
+                    where=f"{self._path}:{number}",
+                    evidence=line[:200].decode(errors="replace"),
+                ) from error
+        return events
+
+    def _end_torn_line(self, descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        if size == 0:
+            return
+        with self._path.open("rb") as file:
+            file.seek(size - 1)
+            if file.read(1) != b"\n":
+                os.write(descriptor, b"\n")

@@ -1,0 +1,146 @@
+"""A run's directory: `results/<utc>-<suite>-<id>/`, the only thing that the two halves of volbench share."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from volbench.errors import Refused, RunUnreadable, UsageError
+from volbench.records.cell import RESULT_SCHEMA, CellResult, CellSpec
+from volbench.records.run import RUN_SCHEMA, JournalEvent, RunRecord
+from volbench.store.files import read_record, write_record
+from volbench.store.journal import Journal
+
+RUN_FILE = "run.json"
+JOURNAL_FILE = "journal.jsonl"
+CELL_FILE = "cell.json"
+RESULT_FILE = "result.json"
+SERIES_FILE = "series.parquet"
+HISTOGRAMS_FILE = "histograms.parquet"
+
+
+def new_run_id(suite: str, *, now: datetime | None = None) -> str:
+    """`<utc>-<suite>-<id>`: sorts by time, unique by 6 random hex digits."""
+    moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
+    return f"{moment}-{suite}-{secrets.token_hex(3)}"
+
+
+class RunDirectory:
+    """Reads and writes one run's directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.journal = Journal(path / JOURNAL_FILE)
+
+    @classmethod
+    def create(cls, results: Path, run: RunRecord) -> RunDirectory:
+        """Make `results/<run_id>` and write run.json. Raises Refused if it is there already."""
+        path = results / run.run_id
+        try:
+            path.mkdir(parents=True, exist_ok=False)
+        except FileExistsError as error:
+            raise Refused("the run's directory is there already", where=str(path)) from error
+        (path / "cells").mkdir()
+        directory = cls(path)
+        write_record(path / RUN_FILE, run)
+        return directory
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """An existing run. Raises UsageError when the directory is not a run's, RunUnreadable when damaged."""
+        if not (path / RUN_FILE).is_file():
+            raise UsageError(
+                "not a run's directory: it has no run.json",
+                where=str(path),
+                next_step="give a directory below results/, such as results/20260131T120000Z-quick-1a2b3c",
+            )
+        return cls(path)
+
+    @property
+    def run(self) -> RunRecord:
+        """run.json."""
+        return read_record(self.path / RUN_FILE, RunRecord, schema=RUN_SCHEMA)
+
+    def events(self) -> list[JournalEvent]:
+        """The journal's events in order."""
+        return self.journal.events()
+
+    def cell_dir(self, cell_id: str) -> Path:
+        """Where the cell's files are."""
+        return self.path / "cells" / cell_id
+
+    def write_cell(self, cell: CellSpec) -> Path:
+        """Write cell.json into a new directory for the cell; returns the directory."""
+        directory = self.cell_dir(cell.cell_id)
+        directory.mkdir(parents=True, exist_ok=True)
+        write_record(directory / CELL_FILE, cell)
+        return directory
+
+    def result(self, cell_id: str) -> CellResult | None:
+        """The cell's result, or None while it has none."""
+        path = self.cell_dir(cell_id) / RESULT_FILE
+        return read_record(path, CellResult, schema=RESULT_SCHEMA) if path.exists() else None
+
+    def results(self) -> list[CellResult]:
+        """The results of the planned cells that have one, in planned order."""
+        found = (self.result(cell.cell_id) for cell in self.run.cells)
+        return [result for result in found if result is not None]
+
+    def attempts(self, cell_id: str) -> int:
+        """How many earlier attempts of the cell were kept apart."""
+        return len(self._kept_attempts(cell_id))
+
+    def set_attempt_apart(self, cell_id: str) -> Path | None:
+        """Move an unfinished or failed attempt out of the way, keeping it; returns its new place."""
+        directory = self.cell_dir(cell_id)
+        if not directory.exists():
+            return None
+        place = directory.with_name(f"{cell_id}.attempt-{len(self._kept_attempts(cell_id)) + 1}")
+        directory.rename(place)
+        return place
+
+    def failed_attempts(self) -> list[tuple[Path, CellResult]]:
+        """Earlier attempts that left a result, in order of their names."""
+        found = []
+        for place in sorted((self.path / "cells").glob("*.attempt-*")):
+            try:
+                found.append((place, read_record(place / RESULT_FILE, CellResult, schema=RESULT_SCHEMA)))
+            except RunUnreadable:
+                continue  # an attempt that was killed before it could say anything
+        return found
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Only one orchestrator at a time works on a run. Raises Refused naming the one that does."""
+        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                holder = os.pread(descriptor, 100, 0).decode(errors="replace").strip()
+                raise Refused(
+                    "another volbench works on this run",
+                    where=str(self.path),
+                    evidence=f"the lock is held by process {holder or 'unknown'}",
+                    next_step="wait for it, or end it with Ctrl-C in its terminal, then `volbench resume`",
+                ) from error
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _kept_attempts(self, cell_id: str) -> list[Path]:
+        return sorted((self.path / "cells").glob(f"{cell_id}.attempt-*"))
+
+
+def find_runs(results: Path) -> list[RunDirectory]:
+    """All run directories below results/, oldest first; foreign entries are passed over."""
+    if not results.is_dir():
+        return []
+    return [RunDirectory(path.parent) for path in sorted(results.glob(f"*/{RUN_FILE}"))]
