@@ -1,0 +1,1 @@
+"""Plans: which cells run, in which order, and what they cost."""

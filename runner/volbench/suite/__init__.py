@@ -1,0 +1,1 @@
+"""Suites: YAML files that say what to run, checked strictly."""

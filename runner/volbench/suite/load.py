@@ -1,0 +1,129 @@
+"""From a suite file to a checked suite; all faults at once, each with its line and the nearest match."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from volbench.errors import UsageError
+from volbench.suite.document import Document, parse_document, set_value
+from volbench.suite.document import Path as KeyPath
+from volbench.suite.model import SuiteFile
+
+MAX_SUITE_BYTES = 1 << 20
+
+
+def load_suite(path: Path, *, settings: Iterable[str] = ()) -> tuple[SuiteFile, str]:
+    """The suite in a file, with each `--set KEY=VALUE` applied, and the file's text.
+
+    Raises UsageError listing every fault with file and line.
+    """
+    text = _read(path)
+    return check_suite(text, name=str(path), settings=settings), text
+
+
+def check_suite(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteFile:
+    """The suite in a text. Raises UsageError as `load_suite` does."""
+    document = parse_document(text, name=name)
+    for assignment in settings:
+        document = set_value(document, assignment)
+    try:
+        return SuiteFile.model_validate(document.data)
+    except ValidationError as error:
+        faults = [_fault(document, fault) for fault in error.errors(include_url=False)]
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise UsageError(
+            f"the suite has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
+            where=faults[0].split(": ", 1)[0] + more,
+            evidence="\n    ".join(faults),
+            next_step="see suites/README.md for every key, or point your editor at suites/suite.schema.json",
+        ) from error
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_SUITE_BYTES:
+            raise UsageError(f"a suite file is at most {MAX_SUITE_BYTES} bytes", where=str(path))
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise UsageError("no such suite file", where=str(path), evidence=_nearest_file(path)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("the suite file cannot be read", where=str(path), evidence=str(error)) from error
+
+
+def _nearest_file(path: Path) -> str:
+    folder = path.parent if path.parent.is_dir() else Path()
+    names = sorted(entry.name for entry in folder.glob("*.yaml"))
+    near = difflib.get_close_matches(path.name, names, n=1)
+    if near:
+        return f"perhaps you meant {folder / near[0]}"
+    return f"suites there: {', '.join(names)}" if names else ""
+
+
+def _fault(document: Document, fault: Any) -> str:
+    path = _existing_path(document.data, fault["loc"])
+    shown = ".".join(str(part) for part in path) or "suite"
+    if fault["type"] == "extra_forbidden":
+        known = _keys_beside(path)
+        near = difflib.get_close_matches(str(path[-1]), known, n=1)
+        hint = f", perhaps you meant {near[0]!r}" if near else f" (known here: {', '.join(known)})"
+        return f"{document.origin(path)}: {shown}: unknown key{hint}"
+    if fault["type"] == "missing":
+        return f"{document.origin(path)}: {shown}: the key {fault['loc'][-1]!r} is missing"
+    message = fault["msg"].removeprefix("Value error, ")
+    near_value = _near_choice(fault)
+    return f"{document.origin(path)}: {shown}: {message}{near_value}"
+
+
+def _near_choice(fault: Any) -> str:
+    if fault["type"] not in {"literal_error", "union_tag_invalid"} or not isinstance(fault["input"], str | dict):
+        return ""
+    context = fault.get("ctx", {})
+    choices = [
+        word.strip(" '")
+        for word in str(context.get("expected") or context.get("expected_tags", ""))
+        .replace(" or ", ", ")
+        .split(",")
+    ]
+    given = fault["input"] if isinstance(fault["input"], str) else str(fault["input"].get("kind", ""))
+    near = difflib.get_close_matches(given, choices, n=1)
+    return f"; perhaps you meant {near[0]!r}" if near else ""
+
+
+def _existing_path(data: Any, location: tuple[str | int, ...]) -> KeyPath:
+    """The location without the names that pydantic puts in for union members, as far as the data has it."""
+    path: list[str | int] = []
+    for part in location:
+        if (isinstance(data, dict) and part in data) or (
+            isinstance(data, list) and isinstance(part, int) and part < len(data)
+        ):
+            data = data[part]
+            path.append(part)
+    return tuple(path)
+
+
+def _keys_beside(path: KeyPath) -> list[str]:
+    """The keys that the JSON Schema knows at the path's parent, over all members of a union there."""
+    schema = SuiteFile.model_json_schema()
+    nodes = [schema]
+    for part in path[:-1]:
+        nodes = [child for node in nodes for child in _children(schema, node, part)]
+    return sorted({key for node in nodes for key in node.get("properties", {})})
+
+
+def _children(schema: dict[str, Any], node: dict[str, Any], part: str | int) -> list[dict[str, Any]]:
+    found = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
+    return _members(schema, found) if found else []
+
+
+def _members(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
+    if "$ref" in node:
+        return _members(schema, schema["$defs"][node["$ref"].rsplit("/", 1)[1]])
+    unions = node.get("oneOf") or node.get("anyOf")
+    if unions:
+        return [member for option in unions for member in _members(schema, option)]
+    return [node]

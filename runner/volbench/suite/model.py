@@ -1,0 +1,97 @@
+"""The suite file's model; its JSON Schema is shipped for editors."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from volbench.records.base import Record, Scalar
+from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.records.metrics import CATALOGUE
+from volbench.records.run import ComparisonSpec, ResolvedSuite
+from volbench.records.steps import OltpStep, RestoreStep, Step
+
+PINNED_DURABILITY: dict[str, Scalar] = {
+    "innodb_flush_log_at_trx_commit": 1,
+    "sync_binlog": 1,
+    "log_bin": "binlog",
+    "innodb_doublewrite": 1,
+    "innodb_flush_method": "O_DIRECT",
+}
+"""What every suite pins unless it says otherwise: MySQL and MariaDB ship different defaults (binary log on
+and off), and default against default is no storage comparison."""
+
+
+class SuiteFile(Record):
+    """A suite: engine, dataset, steps, repeats, and how volumes are compared."""
+
+    schema_: Literal[1] = Field(default=1, alias="schema", description="Version of this format.")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$", description="Becomes part of the run's directory name.")
+    description: str = Field(default="", description="What the suite is for, in a sentence.")
+    low_power: bool = Field(
+        default=False, description="Says in every report that cells are few or short on purpose."
+    )
+    engine: ServerSpec = Field(
+        default=ServerSpec(), description="The MySQL or MariaDB server and its configuration."
+    )
+    dataset: DatasetSpec = Field(default=DatasetSpec(), description="The data that every cell starts from.")
+    steps: tuple[Step, ...] = Field(
+        min_length=1, description="Run in this order in each cell, on one copy of the data."
+    )
+    repeats: int = Field(default=5, ge=1, le=1000, description="Cells per volume; fewer than 4 decide nothing.")
+    seed: int = Field(default=1, ge=0, description="Seed of the order of cells and of sysbench.")
+    sampling: SamplingSpec = Field(default=SamplingSpec(), description="Grid and sources of the samplers.")
+    limits: ValidityLimits = Field(default=ValidityLimits(), description="Beyond these a step is invalid.")
+    comparison: ComparisonSpec = Field(default=ComparisonSpec(), description="How volumes are compared.")
+    volumes: dict[str, str] = Field(
+        default_factory=dict,
+        description="Volumes by name, as SPECs; --volume replaces them. The first is the baseline.",
+    )
+
+    @field_validator("comparison")
+    @classmethod
+    def _metrics_are_known(cls, comparison: ComparisonSpec) -> ComparisonSpec:
+        for name in comparison.metrics or ():
+            if name not in CATALOGUE:
+                raise ValueError(f"no metric is called {name!r} (known: {', '.join(CATALOGUE)})")
+        return comparison
+
+    @model_validator(mode="after")
+    def _restore_has_a_dump(self) -> SuiteFile:
+        kinds = [step.kind for step in self.steps]
+        for number, step in enumerate(self.steps):
+            if isinstance(step, RestoreStep) and "dump" not in kinds[:number]:
+                raise ValueError(f"steps.{number}: a restore step needs a dump step before it")
+        return self
+
+    def resolved(self) -> ResolvedSuite:
+        """The suite with every default filled in and each step named."""
+        return ResolvedSuite(
+            name=self.name,
+            description=self.description,
+            low_power=self.low_power,
+            server=self.engine.model_copy(update={"config": {**PINNED_DURABILITY, **self.engine.config}}),
+            dataset=self.dataset,
+            steps=_expanded(self.steps),
+            repeats=self.repeats,
+            seed=self.seed,
+            sampling=self.sampling,
+            limits=self.limits,
+            comparison=self.comparison,
+        )
+
+
+def _expanded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """One step for each thread count, each with a name; a repeated name gets a number."""
+    expanded: list[Step] = []
+    taken: dict[str, int] = {}
+    for step in steps:
+        name = step.name or step.kind
+        taken[name] = taken.get(name, 0) + 1
+        update: dict[str, Any] = {"name": name if taken[name] == 1 else f"{name}-{taken[name]}"}
+        if isinstance(step, OltpStep):
+            expanded.extend(step.model_copy(update={**update, "threads": (threads,)}) for threads in step.threads)
+        else:
+            expanded.append(step.model_copy(update=update))
+    return tuple(expanded)
