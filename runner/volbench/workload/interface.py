@@ -1,0 +1,159 @@
+"""What a workload is given and what it brings back; the protocol that every step's module fulfils."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from volbench.records.base import Scalar
+from volbench.records.cell import DatasetSpec
+from volbench.records.facts import ServerFacts, VolumeFacts
+from volbench.records.metrics import MetricValue
+from volbench.records.series import HistogramRow, SeriesRow
+from volbench.records.steps import StepBase
+
+
+class ServerHandle(Protocol):
+    """The part of engine.server.Server that workloads use."""
+
+    @property
+    def option_file(self) -> Path:
+        """A 0600 file with a [client] section that every client tool can read."""
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory as this process sees it."""
+
+    def connect(self, database: str | None = None) -> AbstractContextManager[Any]:
+        """A DB-API connection, closed at the end of the block."""
+
+    def query(self, sql: str) -> Sequence[Sequence[Any]]:
+        """All rows of one statement."""
+
+    def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
+        """Start and wait until a query is answered; returns the seconds that took."""
+
+    def stop(self) -> None:
+        """Shut down cleanly."""
+
+    def alive(self) -> bool:
+        """Whether the server's process runs."""
+
+    def log_tail(self, lines: int) -> str:
+        """The last lines of the error log."""
+
+    def facts(self) -> ServerFacts:
+        """Flavor, version and settings, as the server says."""
+
+    def why_down(self) -> str:
+        """Why the server is not running, in a sentence with its evidence."""
+
+
+class Recorder(Protocol):
+    """Takes what a step measures while it runs; called from several threads."""
+
+    def series(self, rows: Iterable[SeriesRow]) -> None:
+        """Append rows of series.parquet."""
+
+    def histogram(self, row: HistogramRow) -> None:
+        """Append one row of histograms.parquet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """Seconds of CLOCK_MONOTONIC since the cell's zero: the only time in a cell."""
+
+    zero_monotonic_ns: int
+
+    def now_s(self) -> float:
+        """Now."""
+        return self.at_s(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+
+    def at_s(self, monotonic_ns: int) -> float:
+        """The time of a CLOCK_MONOTONIC reading, of this or another process of the host."""
+        return (monotonic_ns - self.zero_monotonic_ns) / 1e9
+
+
+def no_progress(text: str, fraction: float | None) -> None:
+    """Progress that nobody wants to see."""
+
+
+def unknown_device_bytes() -> int | None:
+    """For volumes whose device cannot be seen (NFS, FUSE, tmpfs): not known, which is not zero."""
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepContext:
+    """Everything that a step may use.
+
+    Args:
+        server: the cell's server, running when a step starts and when it ends.
+        volume_dir, scratch_dir: our marked directory on the volume; the agent's own disk.
+        seed: of the cell; workloads derive their own from it.
+        progress: takes a text and the fraction done, None when that is not known.
+        device_read_bytes: bytes that the volume's device has delivered so far; None when it cannot be seen.
+        state: what later steps need from earlier ones, such as the last dump (`dump.LAST_DUMP`).
+        cancelled: set when the step shall end early; its child processes are then ended.
+    """
+
+    server: ServerHandle
+    dataset: DatasetSpec
+    volume_facts: VolumeFacts
+    volume_dir: Path
+    scratch_dir: Path
+    seed: int
+    clock: Clock
+    record: Recorder
+    progress: Callable[[str, float | None], None] = no_progress
+    device_read_bytes: Callable[[], int | None] = unknown_device_bytes
+    state: dict[str, Any] = field(default_factory=dict)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepOutcome:
+    """A step as it went.
+
+    Args:
+        window_s: start and end of the measured time, seconds since the cell's zero.
+        warmup_s: seconds that ran before it and were discarded.
+        invalid_reasons: why the numbers must not be averaged in, found by the workload itself.
+        parts: outcomes to be reported beside this one: a step that ran beside it, stretches of its window.
+    """
+
+    window_s: tuple[float, float]
+    metrics: dict[str, MetricValue]
+    warmup_s: float = 0.0
+    notes: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    invalid_reasons: tuple[str, ...] = ()
+    parts: tuple[StepPart, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPart:
+    """A part of a step, a result row of its own: named `STEP/suffix`."""
+
+    suffix: str
+    kind: str
+    parameters: dict[str, Scalar]
+    outcome: StepOutcome
+
+
+_StepT_contra = TypeVar("_StepT_contra", bound=StepBase, contravariant=True)
+
+
+class Workload(Protocol[_StepT_contra]):
+    """One kind of step."""
+
+    def check(self, step: _StepT_contra, ctx: StepContext) -> None:
+        """Before anything runs: tools, versions, space. Raises EnvironmentLacks, UsageError."""
+
+    def run(self, step: _StepT_contra, ctx: StepContext) -> StepOutcome:
+        """Run the step to its end. Raises StepFailed."""
