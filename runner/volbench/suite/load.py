@@ -98,7 +98,8 @@ def _existing_path(data: Any, location: tuple[str | int, ...]) -> KeyPath:
     """The location without the names that pydantic puts in for union members, as far as the data has it."""
     path: list[str | int] = []
     for part in location:
-        if (isinstance(data, dict) and part in data) or (
+        within = isinstance(data, list) and isinstance(part, int) and part < len(data)
+        if within or (isinstance(data, dict) and part in data):
             isinstance(data, list) and isinstance(part, int) and part < len(data)
         ):
             data = data[part]

@@ -83,6 +83,6 @@ def _present_or_pulled(client: docker.DockerClient, image: str) -> str:
                 f"image {image} is not here and cannot be pulled",
                 where="docker target",
                 evidence=str(error)[:300],
-                next_step="run `make images`, which builds images where no registry answers, or name one that is here",
+                next_step="run `make images`, which builds them where no registry answers",
             ) from error
     return image

@@ -1,0 +1,329 @@
+"""The docker target: a server container under the supervisor and an agent container beside it, for each cell.
+
+Both share the data, control and template directories and nothing else: no network, no capabilities, no Docker
+socket. They run as one unprivileged user.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+
+from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.records.cell import CellPlaces
+from volbench.target.images import server_image, tools_image
+from volbench.target.interface import Job, Placement
+from volbench.target.workspace import Workspace
+from volbench.volume import ownership
+from volbench.volume.interface import OpenVolume
+
+LABEL_RUN = "org.volbench.run"
+LABEL_CELL = "org.volbench.cell"
+SERVER_UID = 999
+"""The mysql user of the official image; used when the orchestrator is root."""
+ENGINE_TIMEOUT_S = 60
+SUPERVISOR_SCRIPT = "supervisor.sh"
+SERVER_CGROUP_FILE = "cgroup"
+"""In the control directory: /proc/PID/cgroup of the server container, for the agent's samplers."""
+
+INSIDE = CellPlaces(
+    volume_dir="/volbench/volume",
+    data_dir="/volbench/volume/data",
+    control_dir="/volbench/control",
+    template_dir="/volbench/templates",
+    scratch_dir="/volbench/scratch",
+)
+"""Where things are in both containers."""
+INSIDE_OUT = "/volbench/out"
+INSIDE_NAMED_VOLUME = "/volbench/named"
+INSIDE_CGROUP = "/volbench/cgroup"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DockerPlacement:
+    """Two containers with the cell's labels."""
+
+    client: docker.DockerClient
+    run_id: str
+    cell_id: str
+    remove_files: Callable[[], None]
+
+    def running(self) -> bool:
+        """Whether the agent's container runs."""
+        agent = self._container("agent")
+        return agent is not None and agent.status in {"created", "running", "restarting", "paused"}
+
+    def interrupt(self) -> None:
+        """SIGTERM to the agent."""
+        self._signal("agent", "SIGTERM")
+
+    def kill(self) -> None:
+        """SIGKILL to both."""
+        for role in ("agent", "server"):
+            self._signal(role, "SIGKILL")
+
+    def evidence(self) -> str:
+        """The containers' states and the agent's last log lines."""
+        parts = []
+        for role in ("agent", "server"):
+            container = self._container(role)
+            if container is None:
+                parts.append(f"{role} container: gone")
+                continue
+            state = container.attrs["State"]
+            oom = ", killed for want of memory" if state.get("OOMKilled") else ""
+            parts.append(f"{role} container: {state['Status']}, exit code {state.get('ExitCode')}{oom}")
+            if role == "agent":
+                parts.append(container.logs(tail=12).decode(errors="replace").strip())
+        return "\n".join(part for part in parts if part)
+
+    def remove(self) -> None:
+        """Remove both containers, then the cell's files."""
+        for role in ("agent", "server"):
+            container = self._container(role)
+            if container is not None:
+                _remove_container(container)
+        self.remove_files()
+
+    def _container(self, role: str) -> Any | None:
+        with engine_errors(f"looking for the {role} container of cell {self.cell_id}"):
+            try:
+                return self.client.containers.get(container_name(self.run_id, self.cell_id, role))
+            except NotFound:
+                return None
+
+    def _signal(self, role: str, signal: str) -> None:
+        container = self._container(role)
+        if container is not None and container.status == "running":
+            with _forgiving():
+                container.kill(signal=signal)
+
+
+class DockerTarget:
+    """Containers of one Docker engine on this machine."""
+
+    name = "docker"
+
+    def __init__(self, workspace: Workspace, *, tools: str = "") -> None:
+        """`tools` names the tools image; empty: the newest that was built for this version of volbench."""
+        self._workspace = workspace
+        self._tools = tools
+        self._uid = os.getuid() or SERVER_UID
+        with engine_errors("connecting to the Docker engine"):
+            self._client = docker.from_env(timeout=ENGINE_TIMEOUT_S)
+
+    def check(self) -> None:
+        """The engine answers and the tools image is there."""
+        with engine_errors("asking the Docker engine"):
+            self._client.ping()
+        tools_image(self._client, self._tools)
+
+    def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
+        """Paths inside the containers, the same for every cell."""
+        if volume is None or volume.host_path is not None:
+            return INSIDE
+        directory = f"{INSIDE_NAMED_VOLUME}/{self._workspace.volume_folder}"
+        return INSIDE.model_copy(update={"volume_dir": directory, "data_dir": f"{directory}/data"})
+
+    def place(self, job: Job) -> Placement:
+        """Start the server's container under the supervisor, then the agent's."""
+        image = server_image(self._client, job.cell.server)
+        tools = tools_image(self._client, self._tools)
+        control = self._make_directories(job)
+        (control / SUPERVISOR_SCRIPT).write_bytes(job.supervisor_script)
+        server_mounts, agent_mounts = self._mounts(job)
+        inside = f"{INSIDE.control_dir}/{SUPERVISOR_SCRIPT}"
+        server = self._start(job, "server", image, ["sh", inside, INSIDE.control_dir], server_mounts)
+        self._write_cgroup(server, control)
+        command = ["volbench", "cell", job.kind, f"{INSIDE_OUT}/cell.json", "--out", INSIDE_OUT]
+        self._start(job, "agent", tools, command, agent_mounts)
+        return self.find(job)
+
+    def find(self, job: Job) -> Placement:
+        """The containers that carry the job's names."""
+        return DockerPlacement(
+            client=self._client,
+            run_id=self._workspace.short_id,
+            cell_id=job.cell.cell_id,
+            remove_files=lambda: self._remove_files(job),
+        )
+
+    def close_volume(self, volume: OpenVolume) -> None:
+        """Remove the run's directory from a volume."""
+        if volume.host_path is not None:
+            directory = volume.host_path / self._workspace.volume_folder
+            if directory.exists():
+                ownership.remove(directory)
+            return
+        inside = f"{INSIDE_NAMED_VOLUME}/{self._workspace.volume_folder}"
+        self._run_once(["volbench", "cell", "erase", inside], self._named_mount(volume))
+
+    def clean_up(self) -> None:
+        """Remove containers with the run's label, and control and scratch directories."""
+        with engine_errors("removing the run's containers"):
+            found = self._client.containers.list(
+                all=True, filters={"label": f"{LABEL_RUN}={self._workspace.run_id}"}, ignore_removed=True
+            )
+        for container in found:
+            _remove_container(container)
+        for directory in self._workspace.leftovers():
+            ownership.remove(directory)
+
+    def _make_directories(self, job: Job) -> Path:
+        workspace = self._workspace
+        control = workspace.claim(workspace.control_dir(job.cell.cell_id))
+        scratch = workspace.claim(workspace.scratch_dir(job.cell.cell_id))
+        workspace.templates.mkdir(parents=True, exist_ok=True)
+        ours = [control, scratch, job.out, workspace.templates]
+        if job.volume is not None and job.volume.host_path is not None:
+            ours.append(workspace.claim(job.volume.host_path / workspace.volume_folder))
+        elif job.volume is not None:
+            inside = f"{INSIDE_NAMED_VOLUME}/{workspace.volume_folder}"
+            make = ["install", "-d", "-m", "0700", "-o", str(self._uid), "-g", str(self._uid), inside]
+            self._run_once(make, self._named_mount(job.volume))
+        for directory in ours:
+            self._hand_over(directory)
+        return control
+
+    def _hand_over(self, directory: Path) -> None:
+        """Give a directory of ours, and the marker in it, to the containers' user."""
+        if os.getuid() != 0:
+            return
+        os.chown(directory, self._uid, self._uid)
+        for entry in directory.iterdir():
+            if entry.is_file() and not entry.is_symlink():
+                os.chown(entry, self._uid, self._uid)
+
+    def _mounts(self, job: Job) -> tuple[list[docker.types.Mount], list[docker.types.Mount]]:
+        workspace, cell_id = self._workspace, job.cell.cell_id
+        shared = [_bind(workspace.control_dir(cell_id), INSIDE.control_dir)]
+        if job.volume is not None and job.volume.host_path is not None:
+            shared.append(_bind(job.volume.host_path / workspace.volume_folder, INSIDE.volume_dir))
+        elif job.volume is not None:
+            shared.append(self._named_mount(job.volume))
+        preparing = job.kind == "prepare"
+        templates = _bind(workspace.templates, INSIDE.template_dir, read_only=not preparing)
+        agent = [
+            *shared,
+            templates,
+            _bind(workspace.scratch_dir(cell_id), INSIDE.scratch_dir),
+            _bind(job.out, INSIDE_OUT),
+            _bind(Path("/sys/fs/cgroup"), INSIDE_CGROUP, read_only=True),
+        ]
+        return ([*shared, templates] if preparing else shared), agent
+
+    def _named_mount(self, volume: OpenVolume) -> docker.types.Mount:
+        return docker.types.Mount(INSIDE_NAMED_VOLUME, volume.docker_volume, type="volume")
+
+    def _start(self, job: Job, role: str, image: str, command: list[str], mounts: list[docker.types.Mount]) -> Any:
+        with engine_errors(f"starting the {role} container of cell {job.cell.cell_id} from image {image}"):
+            return self._client.containers.run(
+                image,
+                command,
+                entrypoint=[],
+                name=container_name(self._workspace.short_id, job.cell.cell_id, role),
+                labels={LABEL_RUN: self._workspace.run_id, LABEL_CELL: job.cell.cell_id},
+                mounts=mounts,
+                user=f"{self._uid}:{self._uid}",
+                network_mode="none",
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                read_only=True,
+                tmpfs={"/tmp": "rw,mode=1777"},  # noqa: S108 - inside the container
+                environment={"HOME": "/tmp", "PYTHONUNBUFFERED": "1"},  # noqa: S108
+                working_dir="/",
+                detach=True,
+            )
+
+    def _run_once(self, command: list[str], mount: docker.types.Mount) -> None:
+        """Run a command as root on a named volume, with no right but to change owners and pass modes."""
+        with engine_errors(f"running {command[0]} on a named volume"):
+            self._client.containers.run(
+                tools_image(self._client, self._tools),
+                command,
+                entrypoint=[],
+                mounts=[mount],
+                user="0:0",
+                network_mode="none",
+                cap_drop=["ALL"],
+                cap_add=["CHOWN", "DAC_OVERRIDE", "FOWNER"],
+                labels={LABEL_RUN: self._workspace.run_id},
+                remove=True,
+            )
+
+    def _write_cgroup(self, server: Any, control: Path) -> None:
+        server.reload()
+        pid = server.attrs["State"]["Pid"]
+        try:
+            text = Path(f"/proc/{pid}/cgroup").read_text()
+        except OSError:
+            return  # an engine on another machine or in another PID namespace: the sampler says it is absent
+        (control / SERVER_CGROUP_FILE).write_text(text)
+
+    def _remove_files(self, job: Job) -> None:
+        workspace = self._workspace
+        if job.volume is not None and job.volume.host_path is not None:
+            directory = job.volume.host_path / workspace.volume_folder
+            if ownership.is_ours(directory):
+                ownership.erase_contents(directory)
+        for directory in (workspace.control_dir(job.cell.cell_id), workspace.scratch_dir(job.cell.cell_id)):
+            if directory.exists():
+                ownership.remove(directory)
+
+
+def container_name(short_run_id: str, cell_id: str, role: str) -> str:
+    """`volbench-<run>-<cell>-<role>`."""
+    return f"volbench-{short_run_id}-{cell_id}-{role}"
+
+
+@contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """Turn the Docker SDK's errors into ours.
+
+    Raises EnvironmentLacks when the engine does not answer or lacks an image, StepFailed when it refuses.
+    """
+    try:
+        yield
+    except ImageNotFound as error:
+        raise EnvironmentLacks(
+            "the image is not there", where=doing, evidence=str(error.explanation), next_step="run `make images`"
+        ) from error
+    except APIError as error:
+        raise StepFailed("the Docker engine refused", where=doing, evidence=str(error.explanation)) from error
+    except (DockerException, OSError) as error:
+        raise EnvironmentLacks(
+            "the Docker engine does not answer",
+            where=doing,
+            evidence=str(error)[:300],
+            next_step="start it (`make setup` does), then go on with `volbench resume`; or use --target local",
+        ) from error
+
+
+def _bind(source: Path, target: str, *, read_only: bool = False) -> docker.types.Mount:
+    return docker.types.Mount(target, str(source), type="bind", read_only=read_only)
+
+
+def _remove_container(container: Any) -> None:
+    with _forgiving():
+        container.remove(force=True, v=True)
+
+
+@contextmanager
+def _forgiving() -> Iterator[None]:
+    """For what may have been done already: a container that is gone, or just being removed, is no fault."""
+    with engine_errors("cleaning up containers"):
+        try:
+            yield
+        except NotFound:
+            return
+        except APIError as error:
+            if error.status_code != HTTPStatus.CONFLICT:
+                raise
