@@ -100,8 +100,6 @@ def _existing_path(data: Any, location: tuple[str | int, ...]) -> KeyPath:
     for part in location:
         within = isinstance(data, list) and isinstance(part, int) and part < len(data)
         if within or (isinstance(data, dict) and part in data):
-            isinstance(data, list) and isinstance(part, int) and part < len(data)
-        ):
             data = data[part]
             path.append(part)
     return tuple(path)
