@@ -1,2 +1,4 @@
+mod engine;
+mod journal;
 mod model;
 fn main() {}

@@ -1,0 +1,256 @@
+//! Runs operations: does the real work at once, lets the caller know when the model says so.
+
+pub mod clock;
+pub mod counters;
+pub mod queue;
+
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use serde::Serialize;
+
+use crate::model::request::{Nanos, Op, Request};
+use crate::model::{Model, fault::Fault};
+use clock::Clock;
+use counters::{Counters, Finished};
+use queue::DelayQueue;
+
+/// An error number as the kernel takes it.
+pub type Errno = i32;
+
+/// Whether the volume can be reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Health {
+    Attached,
+    Detached,
+    PoweredOff,
+}
+
+/// What a power cut took away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Lost {
+    pub writes: u64,
+    pub bytes: u64,
+}
+
+/// The side that holds the bytes, and knows which of them are not durable.
+pub trait Storage: Send + Sync {
+    /// Takes back what was not made durable, but for the oldest `keep_share` of it.
+    fn power_cut(&self, now: Nanos, keep_share: f64) -> Lost;
+}
+
+pub struct Engine {
+    clock: Clock,
+    model: Mutex<Model>,
+    queue: Arc<DelayQueue>,
+    counters: Counters,
+    tolerance: Nanos,
+    health: AtomicU8,
+    /// Held shared during real work, exclusively while power is cut: nobody writes into the past.
+    gate: RwLock<()>,
+}
+
+impl Engine {
+    pub fn start(clock: Clock, model: Model, tolerance: Nanos) -> Arc<Self> {
+        Arc::new(Engine {
+            clock,
+            model: Mutex::new(model),
+            queue: DelayQueue::start(clock),
+            counters: Counters::default(),
+            tolerance,
+            health: AtomicU8::new(Health::Attached as u8),
+            gate: RwLock::new(()),
+        })
+    }
+
+    pub fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    pub fn model(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub fn tolerance(&self) -> Nanos {
+        self.tolerance
+    }
+
+    pub fn health(&self) -> Health {
+        match self.health.load(SeqCst) {
+            0 => Health::Attached,
+            1 => Health::Detached,
+            _ => Health::PoweredOff,
+        }
+    }
+
+    fn set_health(&self, health: Health) {
+        self.health.store(health as u8, SeqCst);
+    }
+
+    /// Does `work` now and gives its result to `reply` when the model says so, from whatever thread.
+    ///
+    /// Work that has to fail (an injected error, a detached volume) is not done at all. An operation whose
+    /// volume goes away while it waits fails too: its caller must not believe that it happened.
+    pub fn perform<T: Send + 'static>(
+        self: &Arc<Self>,
+        request: &Request,
+        work: impl FnOnce() -> Result<T, Errno>,
+        reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    ) {
+        let arrived = self.clock.now();
+        if self.health() != Health::Attached {
+            return reply(Err(libc::EIO));
+        }
+        let admission = self.model().admit(arrived, request);
+        self.counters.begin(request.op, admission.waited);
+        let result = if admission.fails { Err(libc::EIO) } else { self.work(work) };
+        let worked = self.clock.now();
+        let (op, bytes, engine) = (request.op, request.bytes, Arc::clone(self));
+        let complete = move || {
+            let result = if engine.health() == Health::Attached { result } else { Err(libc::EIO) };
+            let (failed, completed) = (result.is_err(), engine.clock.now());
+            reply(result);
+            let done = Finished { op, bytes, failed, arrived, due: admission.due, worked, completed };
+            engine.counters.finish(&done, engine.tolerance);
+        };
+        if admission.due <= worked {
+            complete();
+        } else {
+            self.queue.push(admission.due, Box::new(complete));
+        }
+    }
+
+    fn work<T>(&self, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        let _shared = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        if self.health() == Health::Attached { work() } else { Err(libc::EIO) }
+    }
+
+    /// Brings a fault into force; what a power cut took away comes back.
+    pub fn inject(&self, fault: &Fault, storage: &dyn Storage) -> Result<Lost, String> {
+        let now = self.clock.now();
+        self.model().inject(now, fault)?;
+        let mut lost = Lost::default();
+        match fault {
+            Fault::Detach => self.set_health(Health::Detached),
+            Fault::Attach if self.health() == Health::PoweredOff => return Err("power is off: use power_on".into()),
+            Fault::Attach | Fault::PowerOn | Fault::Clear => self.set_health(Health::Attached),
+            Fault::PowerCut { keep_share } => {
+                let _alone = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+                self.set_health(Health::PoweredOff);
+                lost = storage.power_cut(now, *keep_share);
+            }
+            _ => return Ok(lost),
+        }
+        // Whoever waits learns at once: nothing of a gone volume completes later, nor behind a lifted stall.
+        self.queue.drain();
+        Ok(lost)
+    }
+
+    pub fn stop(&self) {
+        self.queue.stop();
+    }
+}
+
+/// A request for an operation without bytes.
+pub fn metadata(op: Op) -> Request {
+    Request::metadata(op)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Parameters;
+    use crate::model::latency::{LatencyParameters, Part};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const READ: Request = Request { op: Op::Read, stream: 0, offset: 0, bytes: 4096 };
+
+    struct Nothing;
+
+    impl Storage for Nothing {
+        fn power_cut(&self, _: Nanos, _: f64) -> Lost {
+            Lost { writes: 3, bytes: 12288 }
+        }
+    }
+
+    fn engine(read_us: f64) -> Arc<Engine> {
+        let part = Part { median_us: read_us, sigma: 0.0, max_of: 1, random_only: false };
+        let latency = LatencyParameters { parts: vec![part], stream_bytes_per_s: None };
+        let parameters = Parameters { latency: [(Op::Read, latency)].into(), ..Parameters::default() };
+        Engine::start(Clock::start(), Model::new(parameters, 0).unwrap(), 300_000)
+    }
+
+    fn ask(engine: &Arc<Engine>) -> mpsc::Receiver<Result<u8, Errno>> {
+        let (sender, receiver) = mpsc::channel();
+        engine.perform(&READ, || Ok(7), move |result| sender.send(result).unwrap());
+        receiver
+    }
+
+    #[test]
+    fn a_reply_comes_no_earlier_than_due_and_is_counted() {
+        let engine = engine(20_000.0);
+        let asked = engine.now();
+        assert_eq!(ask(&engine).recv_timeout(PATIENCE), Ok(Ok(7)));
+        assert!(engine.now() - asked >= 20_000_000);
+        // The reply goes out before it is counted.
+        let deadline = engine.now() + 10_000_000_000;
+        while engine.counters().op(Op::Read).count == 0 && engine.now() < deadline {
+            std::thread::yield_now();
+        }
+        let read = engine.counters().op(Op::Read);
+        assert_eq!((read.count, read.errors, read.bytes), (1, 0, 4096));
+        engine.stop();
+    }
+
+    #[test]
+    fn detaching_fails_those_who_wait_and_those_who_come() {
+        let engine = engine(3_600_000_000.0);
+        let waiting = ask(&engine);
+        engine.inject(&Fault::Detach, &Nothing).unwrap();
+        assert_eq!(waiting.recv_timeout(PATIENCE), Ok(Err(libc::EIO)));
+        assert_eq!(ask(&engine).recv_timeout(PATIENCE), Ok(Err(libc::EIO)));
+        engine.inject(&Fault::Attach, &Nothing).unwrap();
+        assert_eq!(engine.health(), Health::Attached);
+        engine.stop();
+    }
+
+    #[test]
+    fn an_injected_error_does_not_touch_the_backing() {
+        let engine = engine(0.0);
+        engine.inject(&Fault::Error { every: 1, ops: vec![] }, &Nothing).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let touched = AtomicBool::new(false);
+        engine.perform(
+            &READ,
+            || {
+                touched.store(true, Ordering::SeqCst);
+                Ok(())
+            },
+            move |result| sender.send(result).unwrap(),
+        );
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Err(libc::EIO)));
+        assert!(!touched.load(Ordering::SeqCst));
+        engine.stop();
+    }
+
+    #[test]
+    fn a_power_cut_reports_the_loss_and_only_power_brings_the_volume_back() {
+        let engine = engine(0.0);
+        let lost = engine.inject(&Fault::PowerCut { keep_share: 0.0 }, &Nothing).unwrap();
+        assert_eq!(lost, Lost { writes: 3, bytes: 12288 });
+        assert!(engine.inject(&Fault::Attach, &Nothing).is_err());
+        assert_eq!(engine.health(), Health::PoweredOff);
+        engine.inject(&Fault::PowerOn, &Nothing).unwrap();
+        assert_eq!(ask(&engine).recv_timeout(PATIENCE), Ok(Ok(7)));
+        engine.stop();
+    }
+}

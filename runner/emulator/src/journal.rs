@@ -1,0 +1,199 @@
+//! Which writes a power cut would lose, and how to take them back.
+//!
+//! Writes go to the backing at once; what they overwrote is kept here until a flush (or time) makes them
+//! durable. A power cut puts the old bytes back, newest first. Memory is bounded: when there is too much, the
+//! oldest writes become durable early, as in any real cache.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::request::{Nanos, SECOND_NS};
+
+/// Old bytes kept at most, so that the whole daemon stays within 64 MiB.
+const BYTES_MAX: usize = 24 << 20;
+
+/// What a volume promises about an acknowledged write.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// Durable when acknowledged (EBS).
+    WriteThrough,
+    /// Durable after the next flush or fsync (a disk with a cache, NFS with a sync export).
+    WriteBack,
+    /// A flush is acknowledged before anything is durable; time makes it so (NFS with an async export).
+    Async,
+}
+
+/// What one write, truncation or allocation replaced in `place`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry<P> {
+    pub place: P,
+    pub offset: u64,
+    pub old: Vec<u8>,
+    /// The file's length before, where it can change.
+    pub old_length: Option<u64>,
+    /// Bytes of the write itself, for the report of what was lost.
+    pub bytes: u64,
+    sequence: u64,
+    at: Nanos,
+}
+
+/// The writes that are not durable yet, oldest first.
+#[derive(Debug)]
+pub struct Journal<P> {
+    durability: Durability,
+    window: Nanos,
+    entries: VecDeque<Entry<P>>,
+    sequence: u64,
+    kept: usize,
+    bytes_max: usize,
+}
+
+impl<P: Clone + PartialEq> Journal<P> {
+    /// `window_s`: after this time an asynchronous volume has made a write durable by itself.
+    pub fn new(durability: Durability, window_s: f64) -> Self {
+        Journal {
+            durability,
+            window: (window_s * SECOND_NS) as Nanos,
+            entries: VecDeque::new(),
+            sequence: 0,
+            kept: 0,
+            bytes_max: BYTES_MAX,
+        }
+    }
+
+    /// Whether writes have to be recorded at all.
+    pub fn records(&self) -> bool {
+        self.durability != Durability::WriteThrough
+    }
+
+    pub fn record(&mut self, now: Nanos, place: P, offset: u64, old: Vec<u8>, old_length: Option<u64>, bytes: u64) {
+        self.sequence += 1;
+        self.kept += old.len();
+        self.entries.push_back(Entry { place, offset, old, old_length, bytes, sequence: self.sequence, at: now });
+        if self.durability == Durability::Async {
+            self.expire(now);
+        }
+        while self.kept > self.bytes_max {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(entry) = self.entries.pop_front() {
+            self.kept -= entry.old.len();
+        }
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        while self.entries.front().is_some_and(|entry| entry.at + self.window <= now) {
+            self.forget_oldest();
+        }
+    }
+
+    /// The newest write so far: a flush that arrives now covers it and all before.
+    pub fn mark(&self) -> u64 {
+        self.sequence
+    }
+
+    /// A flush is done: writes up to the mark are durable, of one place or of all. An async volume only says so.
+    pub fn flushed(&mut self, mark: u64, place: Option<&P>) {
+        if self.durability == Durability::Async {
+            return;
+        }
+        let kept = &mut self.kept;
+        self.entries.retain(|entry| {
+            let durable = entry.sequence <= mark && place.is_none_or(|place| *place == entry.place);
+            if durable {
+                *kept -= entry.old.len();
+            }
+            !durable
+        });
+    }
+
+    /// What is lost, newest first: putting the old bytes back in this order restores the past.
+    pub fn cut(&mut self, now: Nanos, keep_share: f64) -> Vec<Entry<P>> {
+        if self.durability == Durability::Async {
+            self.expire(now);
+        }
+        let survivors = (self.entries.len() as f64 * keep_share) as usize;
+        self.entries.drain(..survivors);
+        self.kept = 0;
+        self.entries.drain(..).rev().collect()
+    }
+
+    pub fn pending(&self) -> (u64, u64) {
+        (self.entries.len() as u64, self.entries.iter().map(|entry| entry.bytes).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const S: Nanos = 1_000_000_000;
+
+    fn put(journal: &mut Journal<u8>, now: Nanos, place: u8, disk: &mut [u8], offset: usize, value: u8) {
+        journal.record(now, place, offset as u64, vec![disk[offset]], None, 1);
+        disk[offset] = value;
+    }
+
+    #[test]
+    fn an_async_volume_keeps_nothing_but_what_is_older_than_its_window() {
+        let mut journal = Journal::new(Durability::Async, 5.0);
+        let mut disk = [0u8; 2];
+        put(&mut journal, 0, 0, &mut disk, 0, 1);
+        put(&mut journal, 4 * S, 0, &mut disk, 1, 1);
+        journal.flushed(journal.mark(), None);
+        let lost = journal.cut(6 * S, 0.0);
+        assert_eq!(lost.len(), 1);
+        assert_eq!(lost[0].offset, 1);
+    }
+
+    #[test]
+    fn a_flush_of_one_file_leaves_the_others_open() {
+        let mut journal = Journal::new(Durability::WriteBack, 0.0);
+        let mut disk = [0u8; 2];
+        put(&mut journal, 0, 7, &mut disk, 0, 1);
+        put(&mut journal, 0, 8, &mut disk, 1, 1);
+        journal.flushed(journal.mark(), Some(&7));
+        assert_eq!(journal.cut(0, 0.0).iter().map(|entry| entry.place).collect::<Vec<_>>(), [8]);
+    }
+
+    #[test]
+    fn too_many_old_bytes_make_the_oldest_writes_durable() {
+        let mut journal = Journal::new(Durability::WriteBack, 0.0);
+        journal.bytes_max = 2;
+        let mut disk = [0u8; 3];
+        (0..3).for_each(|offset| put(&mut journal, 0, 0, &mut disk, offset, 1));
+        assert_eq!(journal.pending(), (2, 2));
+    }
+
+    proptest! {
+        /// After a cut the disk holds exactly what it held at some moment at or after the last flush.
+        #[test]
+        fn a_cut_restores_a_moment_after_the_last_flush(
+            steps in prop::collection::vec((0usize..16, any::<u8>(), prop::bool::weighted(0.1)), 1..120),
+            keep_share in 0.0f64..1.0,
+        ) {
+            let mut journal = Journal::new(Durability::WriteBack, 0.0);
+            let mut disk = [0u8; 16];
+            let mut since_flush = vec![disk];
+            for (offset, value, flush) in steps {
+                put(&mut journal, 0, 0, &mut disk, offset, value);
+                since_flush.push(disk);
+                if flush {
+                    journal.flushed(journal.mark(), None);
+                    since_flush = vec![disk];
+                }
+            }
+            for entry in journal.cut(0, keep_share) {
+                disk[entry.offset as usize] = entry.old[0];
+            }
+            prop_assert!(since_flush.contains(&disk));
+            if keep_share == 0.0 { prop_assert_eq!(disk, since_flush[0]); }
+        }
+    }
+}
