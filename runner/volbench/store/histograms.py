@@ -1,0 +1,201 @@
+"""histograms.parquet: all latencies of each interval; read back merged, since percentiles cannot be averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from volbench.records.series import HistogramRow
+from volbench.store.tables import Columns, TableWriter, batches
+
+_NAME = pa.string()
+HISTOGRAM_COLUMNS = pa.schema(
+    [
+        pa.field("t_s", pa.float64(), nullable=False),
+        pa.field("interval_s", pa.float64(), nullable=False),
+        pa.field("step", _NAME, nullable=False),
+        pa.field("source", _NAME, nullable=False),
+        pa.field("events", pa.int64(), nullable=False),
+        pa.field("errors", pa.int64(), nullable=False),
+        pa.field("edge_mult", pa.float64(), nullable=False),
+        pa.field("edge_deduct", pa.float64(), nullable=False),
+        pa.field("bin", pa.list_(pa.int32()), nullable=False),
+        pa.field("count", pa.list_(pa.int64()), nullable=False),
+        pa.field("below", pa.int64(), nullable=False),
+        pa.field("above", pa.int64(), nullable=False),
+        pa.field("measured", pa.bool_(), nullable=False),
+    ]
+)
+BINS_MAX = 4_096
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class HistogramKey:
+    """What tells the histograms of one cell apart; those of one key share their bins and may be merged."""
+
+    step: str
+    source: str
+    edge_mult: float
+    edge_deduct: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergedHistograms:
+    """Histograms added up over buckets of time, of one key.
+
+    `counts` has shape (buckets, bins); the others have shape (buckets,). `seconds` is the length of all intervals,
+    `rows` how many intervals were merged: 0 is a gap. A bucket with rows and no events is a stall.
+    """
+
+    key: HistogramKey
+    counts: Ints
+    below: Ints
+    above: Ints
+    events: Ints
+    errors: Ints
+    rows: Ints
+    seconds: Floats
+
+
+class HistogramWriter(TableWriter[HistogramRow]):
+    """`with HistogramWriter(path) as writer: writer.append(rows)`."""
+
+    arrow_schema = HISTOGRAM_COLUMNS
+    rows_in_group = 4_096
+
+    def columns_of(self, rows: list[HistogramRow]) -> Columns:
+        """One list a column. Raises ValueError for a row whose bins and counts do not match."""
+        for row in rows:
+            if len(row.bin) != len(row.count) or any(not 0 <= i < BINS_MAX for i in row.bin):
+                raise ValueError(f"bins and counts of {row.step} at {row.t_s} s do not match: {row.bin}")
+        return {name: list(map(attrgetter(name), rows)) for name in HISTOGRAM_COLUMNS.names}
+
+
+def write_histograms(path: Path, rows: Iterable[HistogramRow]) -> int:
+    """Write all rows; returns how many. A crash leaves no file or the old one."""
+    with HistogramWriter(path) as writer:
+        writer.append(rows)
+    return writer.rows_written
+
+
+def read_histograms(path: Path) -> Iterator[HistogramRow]:
+    """All rows, one by one. Raises RunUnreadable."""
+    for batch in batches(path, HISTOGRAM_COLUMNS, rows=4_096):
+        for row in batch.to_pylist():
+            yield HistogramRow(**{**row, "bin": tuple(row["bin"]), "count": tuple(row["count"])})
+
+
+def merge_histograms(
+    path: Path,
+    *,
+    grid_s: Collection[float] | Floats | None = None,
+    measured: bool | None = None,
+    steps: Collection[str] | None = None,
+) -> dict[HistogramKey, MergedHistograms]:
+    """Histograms of each step and source, added up.
+
+    Args:
+        path: histograms.parquet.
+        grid_s: ends of the buckets, ascending, the start of the first before them: shape (buckets + 1,);
+            None: one bucket for everything. An interval belongs to the bucket that its end lies in.
+        measured: only intervals inside (True) or outside (False) the step's window; None: all.
+        steps: names wanted; None: all.
+
+    Raises RunUnreadable.
+    """
+    grid = None if grid_s is None else np.asarray(list(grid_s), dtype=np.float64)
+    sums: dict[HistogramKey, _Sums] = {}
+    for batch in batches(path, HISTOGRAM_COLUMNS, rows=4_096):
+        table = _Table.of(batch)
+        bucket = np.zeros(len(table.t_s), np.int64) if grid is None else _bucket_of(table.t_s, grid)
+        wanted = bucket >= 0
+        if measured is not None:
+            wanted &= table.measured == measured
+        for key, of_key in table.by_key():
+            if steps is None or key.step in steps:
+                sums.setdefault(key, _Sums(buckets=1 if grid is None else len(grid) - 1)).add(
+                    table, bucket, np.flatnonzero(of_key & wanted)
+                )
+    return {key: found.merged(key) for key, found in sorted(sums.items())}
+
+
+def _bucket_of(t_s: Floats, grid: Floats) -> Ints:
+    """The bucket of each time, -1 outside; 1 us of slack, as in series."""
+    found = np.searchsorted(grid, t_s - 1e-6, side="left").astype(np.int64) - 1
+    found[found >= len(grid) - 1] = -1
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Table:
+    """A batch as arrays: scalars of shape (rows,), the lists flat with the row that each entry belongs to."""
+
+    t_s: Floats
+    measured: NDArray[np.bool_]
+    scalars: dict[str, NDArray[np.generic]]
+    bin: Ints
+    count: Ints
+    row_of_entry: Ints
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> _Table:
+        scalars = {
+            name: batch.column(name).to_numpy(zero_copy_only=False)
+            for name in HISTOGRAM_COLUMNS.names
+            if name not in ("bin", "count")
+        }
+        bins, counts = batch.column("bin"), batch.column("count")
+        lengths = np.diff(bins.offsets.to_numpy())
+        return cls(
+            t_s=scalars["t_s"],
+            measured=scalars["measured"].astype(bool),
+            scalars=scalars,
+            bin=bins.flatten().to_numpy().astype(np.int64),
+            count=counts.flatten().to_numpy().astype(np.int64),
+            row_of_entry=np.repeat(np.arange(len(lengths)), lengths),
+        )
+
+    def by_key(self) -> Iterator[tuple[HistogramKey, NDArray[np.bool_]]]:
+        """Each key of the batch with a mask of its rows."""
+        columns = [self.scalars[name] for name in ("step", "source", "edge_mult", "edge_deduct")]
+        for step, source, mult, deduct in sorted(set(zip(*(c.tolist() for c in columns), strict=True))):
+            mask = (columns[0] == step) & (columns[1] == source)
+            mask &= (columns[2] == mult) & (columns[3] == deduct)
+            yield HistogramKey(step=step, source=source, edge_mult=mult, edge_deduct=deduct), mask
+
+
+@dataclass(kw_only=True)
+class _Sums:
+    buckets: int
+    counts: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    scalars: dict[str, Floats] = field(default_factory=dict)
+
+    def add(self, table: _Table, bucket: Ints, rows: Ints) -> None:
+        for name in ("below", "above", "events", "errors", "interval_s", "rows"):
+            weights = np.ones(len(rows)) if name == "rows" else table.scalars[name][rows].astype(np.float64)
+            so_far = self.scalars.setdefault(name, np.zeros(self.buckets))
+            so_far += np.bincount(bucket[rows], weights, minlength=self.buckets)
+        entries = np.isin(table.row_of_entry, rows)
+        bins, counts = table.bin[entries], table.count[entries]
+        if not len(bins):
+            return
+        width = max(int(bins.max()) + 1, self.counts.shape[1])
+        if width > self.counts.shape[1]:
+            wider = np.zeros((self.buckets, width), np.int64)
+            wider[:, : self.counts.shape[1]] = self.counts[: self.buckets] if self.counts.size else 0
+            self.counts = wider
+        np.add.at(self.counts, (bucket[table.row_of_entry[entries]], bins), counts)
+
+    def merged(self, key: HistogramKey) -> MergedHistograms:
+        whole = {name: column.astype(np.int64) for name, column in self.scalars.items() if name != "interval_s"}
+        counts = self.counts if self.counts.size else np.zeros((self.buckets, 1), np.int64)
+        return MergedHistograms(key=key, counts=counts, seconds=self.scalars["interval_s"], **whole)

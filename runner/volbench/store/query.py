@@ -1,0 +1,202 @@
+"""SQL over a results directory: DuckDB in memory, with a view for each kind of record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from volbench.errors import RunUnreadable, UsageError
+from volbench.records.report import REPORT_SCHEMA, Report
+from volbench.records.run import RunRecord
+from volbench.store.files import read_record
+from volbench.store.histograms import HISTOGRAM_COLUMNS
+from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory, find_runs
+from volbench.store.series import SERIES_COLUMNS
+from volbench.store.tables import open_table
+
+_TEXT, _NUMBER, _FLAG, _WHOLE = pa.string(), pa.float64(), pa.bool_(), pa.int64()
+VIEWS: dict[str, dict[str, pa.DataType]] = {
+    "runs": {
+        "run_id": _TEXT, "suite": _TEXT, "started_at": _TEXT, "target": _TEXT, "volbench_version": _TEXT,
+        "volumes": pa.list_(_TEXT), "cells_planned": _WHOLE, "cells_with_result": _WHOLE,
+    },
+    "cells": {
+        "run_id": _TEXT, "cell_id": _TEXT, "volume": _TEXT, "block": _WHOLE, "repeat": _WHOLE, "attempt": _WHOLE,
+        "status": _TEXT, "cause": _TEXT, "zero_utc": _TEXT, "wall_s": _NUMBER, "parameters": _TEXT,
+        "filesystem": _TEXT, "device": _TEXT, "server_version": _TEXT,
+    },
+    "metrics": {
+        "run_id": _TEXT, "cell_id": _TEXT, "volume": _TEXT, "repeat": _WHOLE, "step": _TEXT, "kind": _TEXT,
+        "parameters": _TEXT, "valid": _FLAG, "metric": _TEXT, "value": _NUMBER, "unit": _TEXT, "better": _TEXT,
+    },
+    "comparisons": {
+        "run_id": _TEXT, "step": _TEXT, "parameters": _TEXT, "metric": _TEXT, "unit": _TEXT, "baseline": _TEXT,
+        "candidate": _TEXT, "ratio": _NUMBER, "ci_low": _NUMBER, "ci_high": _NUMBER, "p_value": _NUMBER,
+        "p_adjusted": _NUMBER, "verdict": _TEXT, "runs_baseline": _WHOLE, "runs_candidate": _WHOLE,
+        "is_primary": _FLAG,
+    },
+}  # fmt: skip
+"""Columns of the views that come from JSON; `series` and `histograms` are the Parquet columns and both ids."""
+
+_MEMORY_LIMIT = "768MB"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryResult:
+    """Column names, rows as tuples, and the files that could not be read."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    warnings: tuple[str, ...]
+
+
+def query(results: Path, sql: str) -> QueryResult:
+    """The answer of one SELECT over all runs below `results`.
+
+    Nothing can be changed and nothing outside `results` can be read. Files that are truncated or not ours are
+    left out and named in `warnings`.
+
+    Raises UsageError for anything but one SELECT (or EXPLAIN, DESCRIBE, SHOW) and for SQL that DuckDB refuses.
+    """
+    if not results.is_dir():
+        raise UsageError("no such directory of results", where=str(results))
+    warnings: list[str] = []
+    with closing(duckdb.connect(config={"memory_limit": _MEMORY_LIMIT})) as connection:
+        try:
+            _check_only_reads(connection, sql)
+            _make_views(connection, results.resolve(), warnings)
+            connection.execute("SET lock_configuration = true")
+            answer = connection.execute(sql)
+            columns = tuple(column[0] for column in answer.description or ())
+            return QueryResult(columns=columns, rows=answer.fetchall(), warnings=tuple(warnings))
+        except duckdb.Error as error:
+            raise UsageError(
+                "the query cannot be answered",
+                evidence=str(error),
+                next_step=f"views: {', '.join([*VIEWS, 'series', 'histograms'])}; columns: DESCRIBE <view>",
+            ) from error
+
+
+def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    statements = connection.extract_statements(sql)
+    reading = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+    if len(statements) != 1 or statements[0].type not in reading:
+        raise UsageError("results are only read: give one SELECT", evidence=sql[:200])
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, results: Path, warnings: list[str]) -> None:
+    tables: dict[str, list[Row]] = {name: [] for name in VIEWS}
+    files: dict[str, list[str]] = {"series": [], "histograms": []}
+    for directory in find_runs(results):
+        _tolerant(lambda d=directory: _collect_run(d, tables, files, warnings), warnings)  # type: ignore[misc]
+    connection.execute("SET allowed_directories = ?", [[f"{results}/"]])
+    connection.execute("SET enable_external_access = false")
+    for name, columns in VIEWS.items():
+        fields = [pa.field(column, kind) for column, kind in columns.items()]
+        connection.register(name, pa.Table.from_pylist(tables[name], schema=pa.schema(fields)))
+    for name, schema in (("series", SERIES_COLUMNS), ("histograms", HISTOGRAM_COLUMNS)):
+        _view_of_files(connection, name, schema, files[name])
+
+
+def _view_of_files(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, files: list[str]) -> None:
+    if not files:
+        ids = [pa.field("run_id", _TEXT), pa.field("cell_id", _TEXT)]
+        connection.register(name, pa.schema([*ids, *schema]).empty_table())
+        return
+    connection.read_parquet(files, filename=True).create_view(f"{name}_files")
+    columns = ", ".join(f'"{column}"' for column in schema.names)
+    connection.execute(
+        f"CREATE VIEW {name} AS SELECT split_part(filename, '/', -4) AS run_id,"  # noqa: S608
+        f" split_part(filename, '/', -2) AS cell_id, {columns} FROM {name}_files"
+    )
+
+
+def _tolerant(collect: Callable[[], None], warnings: list[str]) -> None:
+    try:
+        collect()
+    except RunUnreadable as error:
+        warnings.append(f"{error.where}: {error.what}")
+
+
+def _collect_run(
+    directory: RunDirectory, tables: dict[str, list[Row]], files: dict[str, list[str]], warnings: list[str]
+) -> None:
+    run, found = directory.run, 0
+    for cell in run.cells:
+        place = directory.cell_dir(cell.cell_id)
+
+        def collect(cell_id: str = cell.cell_id) -> None:
+            nonlocal found
+            found += _collect_cell(directory, run, cell_id, tables)
+
+        _tolerant(collect, warnings)
+        for name, file, schema in (
+            ("series", SERIES_FILE, SERIES_COLUMNS),
+            ("histograms", HISTOGRAMS_FILE, HISTOGRAM_COLUMNS),
+        ):
+            if (path := place / file).exists():
+                _tolerant(lambda n=name, p=path, s=schema: _take_file(files[n], p, s), warnings)  # type: ignore[misc]
+    tables["runs"].append(
+        {
+            **run.model_dump(include={"run_id", "started_at", "target", "volbench_version"}),
+            "suite": run.suite.name,
+            "volumes": [volume.name for volume in run.volumes],
+            "cells_planned": len(run.cells),
+            "cells_with_result": found,
+        }
+    )
+    if (directory.path / "report.json").exists():
+        _tolerant(lambda: tables["comparisons"].extend(_comparisons(directory, run)), warnings)
+
+
+def _take_file(files: list[str], path: Path, schema: pa.Schema) -> None:
+    open_table(path, schema).close()
+    files.append(str(path))
+
+
+def _collect_cell(directory: RunDirectory, run: RunRecord, cell_id: str, tables: dict[str, list[Row]]) -> int:
+    result = directory.result(cell_id)
+    if result is None:
+        return 0
+    planned = next(cell for cell in run.cells if cell.cell_id == cell_id)
+    shared = {
+        "run_id": directory.path.name, "cell_id": cell_id, "volume": planned.volume, "repeat": planned.repeat,
+    }  # fmt: skip
+    tables["cells"].append(
+        {
+            **shared,
+            **result.model_dump(include={"attempt", "status", "zero_utc", "wall_s"}),
+            "block": planned.block,
+            "cause": result.failure.cause if result.failure else None,
+            "parameters": json.dumps(planned.parameters),
+            "filesystem": result.volume_facts.filesystem,
+            "device": result.volume_facts.device,
+            "server_version": result.server.version if result.server else None,
+        }
+    )
+    for step in result.steps:
+        about = {**shared, "step": step.step, "kind": step.kind, "valid": step.valid}
+        about["parameters"] = json.dumps({**planned.parameters, **step.parameters})
+        tables["metrics"] += [
+            {**about, "metric": name, **metric.model_dump()} for name, metric in step.metrics.items()
+        ]
+    return 1
+
+
+def _comparisons(directory: RunDirectory, run: RunRecord) -> Iterable[Row]:
+    report = read_record(directory.path / "report.json", Report, schema=REPORT_SCHEMA)
+    for row in report.comparisons:
+        low, high = row.ci or (None, None)
+        yield {
+            **row.model_dump(include=set(VIEWS["comparisons"]) - {"run_id", "parameters"}),
+            "run_id": run.run_id, "parameters": json.dumps(row.parameters), "ci_low": low, "ci_high": high,
+            "runs_baseline": row.runs[0], "runs_candidate": row.runs[1], "is_primary": row.primary,
+        }  # fmt: skip

@@ -1,0 +1,122 @@
+"""Parquet tables written row group by row group, so that a crash leaves no half file under the final name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from volbench.errors import RunUnreadable
+
+Row = TypeVar("Row")
+Columns = dict[str, list[Any]]
+
+SCHEMA_KEY = b"volbench_schema"
+TABLE_SCHEMA = 1
+
+
+class TableWriter(Generic[Row]):
+    """Writes one table; the file appears under its name when the `with` block ends well, and not at all otherwise.
+
+    Subclasses say the Arrow schema, how many rows make a row group, and how rows become columns.
+    """
+
+    arrow_schema: pa.Schema
+    rows_in_group: int
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._partial = path.with_name(f".{path.name}.partial")
+        self._writer: pq.ParquetWriter | None = None
+        self._pending: list[Row] = []
+        self.rows_written = 0
+
+    def append(self, rows: Iterable[Row]) -> None:
+        """Take rows; full row groups go to disk at once."""
+        for row in rows:
+            self._pending.append(row)
+            if len(self._pending) >= self.rows_in_group:
+                self._flush()
+
+    def columns_of(self, rows: list[Row]) -> Columns:
+        """The rows as one list for each column of the schema."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        schema = self.arrow_schema.with_metadata({SCHEMA_KEY: str(TABLE_SCHEMA).encode()})
+        self._writer = pq.ParquetWriter(self._partial, schema, compression="zstd")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._flush()
+            if self._writer is not None:
+                self._writer.close()
+            if kind is None:
+                _sync(self._partial)
+                self._partial.replace(self._path)
+                _sync(self._path.parent)
+        finally:
+            self._partial.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        if self._writer is None:
+            raise ValueError("rows are taken only inside the `with` block")
+        self._writer.write_table(pa.table(self.columns_of(self._pending), schema=self.arrow_schema))
+        self.rows_written += len(self._pending)
+        self._pending = []
+
+
+def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
+    """The table, with its columns checked. Raises RunUnreadable: absent, truncated, foreign, newer schema."""
+    try:
+        file = pq.ParquetFile(path)
+    except FileNotFoundError as error:
+        raise RunUnreadable("no such file", where=str(path)) from error
+    except (pa.ArrowException, OSError) as error:
+        raise RunUnreadable(
+            "the file is truncated or is not Parquet",
+            where=str(path),
+            evidence=str(error).splitlines()[0],
+            next_step="remove the file's cell directory and run `volbench resume`, or take the run from a backup",
+        ) from error
+    found = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY, b"").decode()
+    missing = sorted(set(schema.names) - set(file.schema_arrow.names))
+    if missing or found != str(TABLE_SCHEMA):
+        file.close()
+        raise RunUnreadable(
+            "the file is not one that this volbench reads",
+            where=str(path),
+            evidence=f"schema {found or 'none'}, columns missing: {', '.join(missing) or 'none'}",
+            next_step="use the volbench version that wrote it",
+        )
+    return file
+
+
+def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
+    """The table in pieces of at most `rows` rows. Raises RunUnreadable, also for damage in the middle."""
+    with open_table(path, schema) as file:
+        try:
+            yield from file.iter_batches(batch_size=rows, columns=schema.names)
+        except (pa.ArrowException, OSError) as error:
+            raise RunUnreadable(
+                "the file is damaged", where=str(path), evidence=str(error).splitlines()[0]
+            ) from error
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
