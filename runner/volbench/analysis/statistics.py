@@ -194,7 +194,7 @@ def runs_needed(
     Source: Noether, JASA 82 (1987), with the rank-sum test's efficiency of 3/pi against the t-test.
     """
     floor = runs_for_level(alpha=alpha, family=family)
-    x, y = np.log(np.asarray(baseline)), np.log(np.asarray(candidate))
+    x, y = np.log(np.sort(baseline)), np.log(np.sort(candidate))  # sorted: the order of sums moves the last bit
     if min(len(x), len(y)) < 2:
         return floor
     variance = float((np.sum((x - x.mean()) ** 2) + np.sum((y - y.mean()) ** 2)) / (len(x) + len(y) - 2))
