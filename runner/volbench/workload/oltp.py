@@ -1,0 +1,266 @@
+"""The OLTP step: one sysbench process for warm-up and measured time, its latencies kept second by second."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.metrics import MetricValue
+from volbench.records.steps import BesideStep, OltpStep
+from volbench.workload.beside import Beside, beside
+from volbench.workload.client_options import private_file, read_client_options, sysbench_config
+from volbench.workload.failures import server_or, tool_failure
+from volbench.workload.interface import StepContext, StepOutcome, StepPart, Workload
+from volbench.workload.load_meter import (
+    Observed,
+    client_cpu,
+    histogram_row,
+    load_metrics,
+    offered_load,
+    series_rows,
+)
+from volbench.workload.process import Tool, require_tool, started, tool_version, usable_cpus
+from volbench.workload.sysbench import (
+    TAIL_S,
+    TEST_VARIABLE,
+    Interval,
+    LineParser,
+    Total,
+    hooks_file,
+    run_seconds,
+    step_options,
+    sysbench_argv,
+)
+
+START_BOUND_S = 60.0
+HANG_BOUND_S = 120.0
+"""How long the last transactions may hang after the end of the run before sysbench is ended and the step fails."""
+_STATEMENTS_EACH_TABLE = {
+    "oltp_read_write": 9,
+    "oltp_read_only": 5,
+    "oltp_write_only": 4,
+    "oltp_insert": 0,
+    "select_random_points": 0,
+    "select_random_ranges": 0,
+}
+"""What each thread prepares for each table; one by the tests that are not here."""
+
+
+class Oltp:
+    """Runs sysbench; `beside_workload` runs the steps beside it."""
+
+    def __init__(self, beside_workload: Workload[BesideStep]) -> None:
+        self._beside_workload = beside_workload
+
+    def check(self, step: OltpStep, ctx: StepContext) -> None:
+        """Before anything runs. Raises EnvironmentLacks, UsageError."""
+        version = tool_version("sysbench")
+        if not version.startswith("sysbench 1."):
+            raise EnvironmentLacks(f"sysbench 1.0 is needed, here is {version!r}", where=f"step {step.name}")
+        if len(step.threads) != 1:
+            raise UsageError("one number of threads at a time", where=f"step {step.name}")
+        if step.rate is not None and (step.rate < 1 or step.rate != round(step.rate)):
+            raise UsageError(
+                f"sysbench offers whole transactions per second, not {step.rate}", where=f"step {step.name}"
+            )
+        if step.rand_type not in _rand_types():
+            raise EnvironmentLacks(
+                f"{version} has no rand_type {step.rand_type}",
+                where=f"step {step.name}",
+                evidence=f"it offers {', '.join(sorted(_rand_types()))}",
+            )
+        step_options(step)
+        _check_prepared_statements(step, ctx)
+        for other in step.beside:
+            self._beside_workload.check(other, ctx)
+
+    def run(self, step: OltpStep, ctx: StepContext) -> StepOutcome:
+        """Run the step to its end. Raises StepFailed."""
+        config = sysbench_config(read_client_options(ctx.server.option_file), ctx.dataset.schema_name)
+        run = _Run(step, ctx)
+        with (
+            beside(step.beside, self._beside_workload, ctx) as others,
+            private_file(ctx.scratch_dir / "sysbench.conf", config) as config_file,
+        ):
+            argv = sysbench_argv(
+                step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=config_file, hooks=hooks_file()
+            )
+            with started(
+                argv,
+                timeout_s=START_BOUND_S + sum(run_seconds(step)) + TAIL_S + HANG_BOUND_S,
+                cancelled=ctx.cancelled,
+                cwd=ctx.scratch_dir,
+                env={TEST_VARIABLE: step.test},
+            ) as sysbench:
+                run.follow(sysbench, others)
+            parts = others.finish() if step.beside else ()
+        return run.outcome(argv, parts)
+
+
+class _Run:
+    """One run of sysbench: takes its lines, records rows, and sums up."""
+
+    def __init__(self, step: OltpStep, ctx: StepContext) -> None:
+        self.step = step
+        self.ctx = ctx
+        self.warmup_s, self.measured_s = run_seconds(step)
+        self.before: list[Observed] = []
+        self.measured: list[Observed] = []
+        self.all_events = self.all_counted = 0
+        self.total: Total | None = None
+        self._start_ns: int | None = None
+
+    def follow(self, sysbench: Tool, others: Beside) -> None:
+        """Read sysbench's lines until it ends. Raises StepFailed when it fails."""
+        parser = LineParser()
+        if self.warmup_s == 0:
+            others.begin()
+        try:
+            for line in sysbench.lines():
+                record = parser.feed(line)
+                if isinstance(record, Interval):
+                    self._take(Observed(interval=record, cpu_s=sysbench.cpu_s()), others)
+                elif isinstance(record, Total):
+                    self.total = record
+                others.check()
+            code = sysbench.wait()
+        except StepFailed as failure:
+            raise server_or(failure, self.ctx) from failure
+        if code != 0:
+            raise tool_failure(sysbench, code, self.ctx, where=f"step {self.step.name}")
+
+    def _take(self, observed: Observed, others: Beside) -> None:
+        interval = observed.interval
+        if self._start_ns is None:
+            self._start_ns = interval.start_ns
+        begin_s, end_s = ((at - self._start_ns) / 1e9 for at in (interval.start_ns, interval.end_ns))
+        in_window = begin_s > self.warmup_s - 0.5 and end_s < self.warmup_s + self.measured_s + 0.5
+        if in_window:
+            self.measured.append(observed)
+        elif not self.measured:
+            self.before.append(observed)
+        if end_s > self.warmup_s - 0.5:
+            others.begin()
+        self.all_events += interval.events
+        self.all_counted += interval.counted
+        self.ctx.record.series(series_rows(interval, self.ctx.clock))
+        self.ctx.record.histogram(histogram_row(interval, self.ctx.clock, step=self.step.name, measured=in_window))
+        text = f"{self.step.test}: {interval.events / interval.interval_s:.0f} transactions/s"
+        self.ctx.progress(
+            text if interval.events else f"{self.step.test}: no transaction finished in the last second",
+            min(1.0, end_s / (self.warmup_s + self.measured_s)),
+        )
+
+    def outcome(self, argv: Sequence[str], parts: tuple[StepPart, ...]) -> StepOutcome:
+        """The step's outcome. Raises StepFailed when nothing was measured."""
+        if not self.measured:
+            raise StepFailed("sysbench reported no interval of the measured time", where=f"step {self.step.name}")
+        intervals = [one.interval for one in self.measured]
+        window_s = self._window(intervals)
+        phases = _phases(intervals, parts, self) if parts else ()
+        return StepOutcome(
+            window_s=window_s,
+            warmup_s=window_s[0] - self.ctx.clock.at_s(self._start_ns or intervals[0].start_ns),
+            metrics=load_metrics(intervals, rate=self.step.rate),
+            notes=self._notes(intervals, parts, window_s),
+            details=self._details(argv, intervals),
+            invalid_reasons=self._invalid_reasons(),
+            parts=(*parts, *phases),
+        )
+
+    def _window(self, intervals: Sequence[Interval]) -> tuple[float, float]:
+        return self.ctx.clock.at_s(intervals[0].start_ns), self.ctx.clock.at_s(intervals[-1].end_ns)
+
+    def _details(self, argv: Sequence[str], intervals: Sequence[Interval]) -> dict[str, Any]:
+        threads = self.step.threads[0]
+        details: dict[str, Any] = {
+            "sysbench_version": tool_version("sysbench"),
+            "command": [word for word in argv if not word.startswith("--config-file=")],
+            "transactions": sum(one.events for one in intervals),
+            "errors": sum(one.errors for one in intervals),
+            "reconnects": sum(one.reconnects for one in intervals),
+            "events_in_bins": self.all_events,
+            "events_counted": self.all_counted,
+            **client_cpu([*self.before[-1:], *self.measured], threads=threads, cpus=usable_cpus()),
+        }
+        if self.step.rate is not None:
+            before = self.before[-1].interval if self.before else None
+            details |= offered_load(before, intervals, rate=self.step.rate)
+            details["idle_worker_poll_ms"] = 500.0 * threads / self.step.rate
+        return details
+
+    def _notes(
+        self, intervals: Sequence[Interval], parts: Sequence[StepPart], window_s: tuple[float, float]
+    ) -> tuple[str, ...]:
+        notes = []
+        beyond = sum(one.bins.above for one in intervals)
+        if beyond:
+            notes.append(f"{beyond} transactions took longer than the histogram reaches (100 s)")
+        if self.step.test.startswith("select_random_"):
+            notes.append(f"{self.step.test} reads the first table only")
+        for part in parts:
+            late_s = part.outcome.window_s[1] - window_s[1]
+            if late_s > 0:
+                notes.append(f"{part.suffix} went on for {late_s:.1f} s after the load had ended")
+        return tuple(notes)
+
+    def _invalid_reasons(self) -> tuple[str, ...]:
+        drift = abs(self.all_events - self.all_counted)
+        if drift > self.step.threads[0] + 0.01 * self.all_counted:
+            return (f"the latency bins hold {self.all_events} transactions, sysbench counted {self.all_counted}",)
+        return ()
+
+
+def _phases(intervals: Sequence[Interval], parts: Sequence[StepPart], run: _Run) -> tuple[StepPart, ...]:
+    """The load while another step ran, and alone; intervals at the border are in neither."""
+    clock = run.ctx.clock
+    windows = [part.outcome.window_s for part in parts]
+    during, alone = [], []
+    for one in intervals:
+        start_s, end_s = clock.at_s(one.start_ns), clock.at_s(one.end_ns)
+        if any(t0 <= start_s and end_s <= t1 for t0, t1 in windows):
+            during.append(one)
+        elif all(end_s <= t0 or t1 <= start_s for t0, t1 in windows):
+            alone.append(one)
+    return tuple(
+        StepPart(
+            suffix=suffix,
+            kind=run.step.kind,
+            parameters={"test": run.step.test, "threads": run.step.threads[0], "phase": suffix},
+            outcome=StepOutcome(
+                window_s=(clock.at_s(chosen[0].start_ns), clock.at_s(chosen[-1].end_ns)),
+                metrics=_phase_metrics(chosen, run),
+                details={"seconds": sum(one.interval_s for one in chosen)},
+            ),
+        )
+        for suffix, chosen in (("during", during), ("alone", alone))
+        if chosen
+    )
+
+
+def _phase_metrics(intervals: Sequence[Interval], run: _Run) -> dict[str, MetricValue]:
+    return load_metrics(intervals, rate=run.step.rate)
+
+
+def _rand_types() -> frozenset[str]:
+    """The distributions that this sysbench offers: 1.0 has no zipfian."""
+    shown = subprocess.run(
+        [require_tool("sysbench"), "--help"], capture_output=True, text=True, timeout=20, check=False
+    ).stdout
+    line = next((line for line in shown.splitlines() if "--rand-type" in line), "")
+    return frozenset(line.partition("{")[2].partition("}")[0].replace(" ", "").split(","))
+
+
+def _check_prepared_statements(step: OltpStep, ctx: StepContext) -> None:
+    if step.options.get("db-ps-mode", step.options.get("db_ps_mode")) == "disable":
+        return
+    needed = step.threads[0] * (ctx.dataset.tables * _STATEMENTS_EACH_TABLE.get(step.test, 1) + 2)
+    allowed = int(ctx.server.query("SELECT @@global.max_prepared_stmt_count")[0][0])
+    if needed > allowed:
+        raise EnvironmentLacks(
+            f"{step.threads[0]} threads may prepare {needed} statements, the server allows {allowed}",
+            where=f"step {step.name}",
+            next_step=f"set max_prepared_stmt_count: {needed} in server.config, or the option db-ps-mode: disable",
+        )
