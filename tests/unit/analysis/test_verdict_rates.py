@@ -1,0 +1,50 @@
+"""The verdicts' error rates hold on simulated cells; tests/benchmarks/verdict_rates.py prints the full tables."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+_PATH = Path(__file__).parents[2] / "benchmarks" / "verdict_rates.py"
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    spec = importlib.util.spec_from_file_location("verdict_rates", _PATH)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.mark.parametrize("offset", [0.03, 0.08])
+def test_equal_volumes_are_seldom_called_different(simulation, offset):
+    """A family of three metrics raises a false alarm in at most 5 %: 400 families, three standard errors."""
+    found = simulation.rates(families=400, runs=5, offset=offset, ratio=1.0)
+    assert found.verdict <= 0.05 + 3 * (0.05 * 0.95 / 400) ** 0.5
+    assert found.raw > found.adjusted  # the correction has something to correct
+
+
+def test_seconds_taken_for_replicates_would_raise_false_alarms(simulation):
+    """Why the replicate is the cell."""
+    assert simulation.alarms_of_tests_on_seconds(families=200, runs=5, offset=0.03) > 0.3
+
+
+def test_a_true_difference_of_twenty_percent_is_found(simulation):
+    """5 against 5 cells with 3 % of offset, three metrics."""
+    assert simulation.rates(families=200, runs=5, offset=0.03, ratio=1.2).better > 0.9
+
+
+def test_a_true_difference_on_the_margin_is_seldom_called_equivalent(simulation):
+    """At most alpha / 2 of the comparisons: 400 of them, three standard errors."""
+    found = simulation.rates(families=400, runs=8, offset=0.005, ratio=1.05, metrics=1)
+    assert found.equivalent <= 0.025 + 3 * (0.025 * 0.975 / 400) ** 0.5
+
+
+def test_equal_quiet_volumes_are_found_equivalent(simulation):
+    """8 against 8 cells with 0.5 % of offset."""
+    assert simulation.rates(families=200, runs=8, offset=0.005, ratio=1.0, metrics=1).equivalent > 0.8
