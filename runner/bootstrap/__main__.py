@@ -1,0 +1,94 @@
+"""Command line of the set-up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bootstrap import browser, engine, environment, images, local
+from bootstrap.console import Console, open_console
+from bootstrap.packages import install
+from bootstrap.places import Places, find_places
+from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, VolbenchError
+from volbench.target.image_names import images_ready
+
+WORDS = {
+    "demo": "what a run needs: Python environment, Docker engine and images, or the local target's programs",
+    "test": "the same with development packages, a MariaDB image and a browser: what all tests need",
+    "python": "the Python environment only, with development packages",
+    "engine": "a Docker engine that answers",
+    "images": "the images, MySQL and MariaDB",
+    "local": "server and tools for the local target",
+    "lock": "resolve the lock files anew",
+    "target": "print which target this machine can run: docker or local",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do one of WORDS; returns the exit code that volbench documents for its outcome."""
+    epilog = "\n".join(f"{word:8} {text}" for word, text in WORDS.items())
+    parser = argparse.ArgumentParser(
+        prog="bootstrap", description=__doc__, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("word", choices=list(WORDS))
+    word = parser.parse_args(arguments).word
+    if word == "target":
+        print("docker" if images_ready().present else "local")
+        return 0
+    places = find_places()
+    console = open_console()
+    try:
+        places.state.mkdir(parents=True, exist_ok=True)
+        _do(word, places, console)
+    except VolbenchError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted; what is done already is kept", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _do(word: str, places: Places, console: Console) -> None:
+    match word:
+        case "demo":
+            set_up(places, console, flavors=["mysql"], development=False)
+        case "test":
+            set_up(places, console, flavors=["mysql", "mariadb"], development=True)
+            browser.try_browser(places, console)
+        case "python":
+            install(environment.VENV_NEEDS, places, console)
+            environment.ensure_environment(places, console, development=True)
+        case "engine":
+            console.say(engine.ensure_engine(places, console).evidence)
+        case "images":
+            install(environment.VENV_NEEDS, places, console)
+            engine.ensure_engine(places, console)
+            console.say("images: " + ", ".join(images.ensure_images(places, console, ["mysql", "mariadb"])))
+        case "local":
+            console.say(local.ensure_local(places, console).evidence)
+        case _:
+            environment.write_locks(places, console)
+
+
+def set_up(places: Places, console: Console, *, flavors: list[str], development: bool) -> None:
+    """Environment and containers; where containers are impossible, say why and prepare the local target."""
+    install(environment.VENV_NEEDS, places, console)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        packages = pool.submit(environment.ensure_environment, places, console, development=development)
+        try:
+            answer = engine.ensure_engine(places, console)
+            packages.result()  # the tools image is filled by the environment's uv
+            names = images.ensure_images(places, console, flavors)
+            console.say(f"ready, by containers: {answer.evidence}, {', '.join(names)}")
+        except EnvironmentLacks as lack:
+            packages.result()
+            console.say(f"containers are impossible here:\n{lack}")
+            console.say(f"ready, by the local target: {local.ensure_local(places, console).evidence}")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Runs the commands of the set-up: output to a log, the log's last lines into the message of a failure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from volbench.errors import EnvironmentLacks
+from volbench.target import means
+
+LAST_LINES = 15
+
+
+def last_lines(log: Path, count: int = LAST_LINES) -> str:
+    """The end of a log, for a message."""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        return f"{log}: {error.strerror}"
+    return "\n    ".join(["", *text.splitlines()[-count:]])
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    what: str,
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+    stdin: int | None = None,
+) -> None:
+    """Run a command to its end; `environment` is added to this process's own.
+
+    Raises EnvironmentLacks with the log's last lines when it fails or takes longer than `timeout_s`.
+    """
+    with log.open("ab") as out:
+        out.write(f"$ {' '.join(argv)}\n".encode())
+        out.flush()
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                timeout=timeout_s,
+                check=False,
+            )
+            reason = f"exit code {done.returncode}" if done.returncode else ""
+        except subprocess.TimeoutExpired:
+            reason = f"not done after {timeout_s:g} s"
+        except OSError as error:
+            reason = str(error)
+    if reason:
+        raise EnvironmentLacks(
+            what=f"{what} failed ({reason})",
+            where="set-up",
+            evidence=f"{log} ends with{last_lines(log)}",
+            next_step="mend that and run the same command again; what is done already is kept",
+        )
+
+
+def with_rights(argv: Sequence[str]) -> list[str]:
+    """The command as root runs it: as it is, or by sudo.
+
+    Raises EnvironmentLacks when there is neither root nor sudo.
+    """
+    if os.geteuid() == 0:
+        return list(argv)
+    rights = means.root_rights()
+    if not rights.present:
+        raise EnvironmentLacks(
+            what=f"no right to run {argv[0]}", where="set-up", evidence=rights.evidence, next_step=rights.mend
+        )
+    return ["sudo", *argv]

@@ -1,0 +1,44 @@
+"""What the set-up tells its user, and the one thing it asks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from volbench.errors import Refused
+
+
+def consents_by_itself(environment: Mapping[str, str], *, terminal: bool) -> bool:
+    """Whether yes is taken for granted: `YES=1`, or nobody there to ask."""
+    return environment.get("YES", "") not in {"", "0"} or not terminal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Console:
+    """Lines on stdout, each with the seconds since the set-up began."""
+
+    yes: bool
+    began: float = field(default_factory=time.monotonic)
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        print(f"[{time.monotonic() - self.began:5.1f} s] {text}", flush=True)
+
+    def consent(self, what: str, why: str) -> None:
+        """Say what will be done and why, and ask unless yes is given; raises Refused on a no."""
+        self.say(f"{what}: {why}")
+        if self.yes:
+            return
+        answer = input("           Go on? [Y/n] ").strip().lower()
+        if answer not in {"", "y", "yes"}:
+            raise Refused(
+                what=f"not done, as you said: {what}", next_step="YES=1 answers yes to all such questions"
+            )
+
+
+def open_console(environment: Mapping[str, str] = os.environ) -> Console:
+    """The console of this process."""
+    return Console(yes=consents_by_itself(environment, terminal=sys.stdin is not None and sys.stdin.isatty()))

@@ -1,0 +1,132 @@
+"""A Docker engine that answers: the one that is there, or the distribution's, installed and started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bootstrap.command import last_lines, run, with_rights
+from bootstrap.console import Console
+from bootstrap.packages import Need, install, program
+from bootstrap.places import Places
+from volbench.errors import EnvironmentLacks
+from volbench.target import means
+
+START_LIMIT_S = 90.0
+ASK_EVERY_S = 0.25
+ENGINE_PID_FILE = Path("/var/run/docker.pid")
+SYSTEMD_RUNS = Path("/run/systemd/system")
+
+ENGINE_NEEDS: tuple[Need, ...] = (
+    program("dockerd", "docker.io", why="the engine for the server's and the tools' containers"),
+    program("docker", "docker-cli", "docker.io", why="the engine's command, where it is a package of its own"),
+    program("iptables", why="dockerd sets its networks up with it"),
+)
+
+
+def ensure_engine(places: Places, console: Console) -> means.Means:
+    """The engine's answer; installs and starts one where none answers.
+
+    Raises EnvironmentLacks with the engine's last log lines when that is impossible, Refused on the user's no.
+    """
+    answer = means.docker_engine()
+    if answer.present:
+        return answer
+    if os.environ.get("DOCKER_HOST"):
+        raise EnvironmentLacks(
+            what=f"no Docker engine answers at DOCKER_HOST={os.environ['DOCKER_HOST']}",
+            where="Docker engine",
+            evidence=answer.evidence,
+            next_step="start it, or unset DOCKER_HOST to have one set up here",
+        )
+    console.say(f"no Docker engine answers here: {answer.evidence}")
+    install(ENGINE_NEEDS, places, console)
+    if not means.docker_engine().present and "permission denied" not in answer.evidence:
+        return _start(places, console)
+    return _require_answer(means.docker_engine(), places.log("dockerd"))
+
+
+def _start(places: Places, console: Console) -> means.Means:
+    """Start the engine by the way this machine starts services, and wait until it answers."""
+    log = places.log("dockerd")
+    if SYSTEMD_RUNS.is_dir():
+        console.say("starting the engine: systemctl start docker")
+        run(
+            with_rights(["systemctl", "start", "docker"]),
+            log=log,
+            what="systemctl start docker",
+            timeout_s=START_LIMIT_S,
+        )
+        return _require_answer(_wait(lambda: True), log)
+    other = running_engine_pid()
+    if other is not None:
+        console.say(f"dockerd runs already (pid {other}); waiting for its answer")
+        return _require_answer(_wait(lambda: running_engine_pid() is not None), log)
+    _remove_stale_pid_file()
+    process = start_dockerd(log)
+    (places.state / "dockerd.pid").write_text(f"{process.pid}\n", encoding="ascii")
+    console.say(f"no systemd here: started dockerd itself (pid {process.pid}, log {log})")
+    return _require_answer(_wait(lambda: process.poll() is None), log)
+
+
+def start_dockerd(log: Path) -> subprocess.Popen[bytes]:
+    """Start dockerd in a session of its own, so that it outlives the set-up and its terminal.
+
+    For a user with sudo the socket is given to the user's group, as the `docker` group would have it.
+    """
+    group = [] if os.geteuid() == 0 else [f"--group={os.getegid()}"]
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            with_rights(["dockerd", *group]),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def running_engine_pid(pid_file: Path = ENGINE_PID_FILE, processes: Path = Path("/proc")) -> int | None:
+    """Pid of the dockerd that the engine's own pid file names, None when the file is absent or stale."""
+    try:
+        pid = int(pid_file.read_text(encoding="ascii"))
+        command = (processes / str(pid) / "comm").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return None
+    return pid if command == "dockerd" else None
+
+
+def _remove_stale_pid_file() -> None:
+    """dockerd refuses to start while its pid file names any living process, be it another program by now."""
+    if ENGINE_PID_FILE.exists():
+        run(
+            with_rights(["rm", "-f", str(ENGINE_PID_FILE)]),
+            log=Path(os.devnull),
+            what=f"removing the stale {ENGINE_PID_FILE}",
+            timeout_s=10,
+        )
+
+
+def _wait(alive: Callable[[], bool]) -> means.Means:
+    """Ask until the engine answers, it is gone, or the limit is over."""
+    limit = time.monotonic() + START_LIMIT_S
+    answer = means.docker_engine(timeout_s=10)
+    while not answer.present and time.monotonic() < limit:
+        if not alive():
+            return means.Means(name="docker", present=False, evidence="dockerd ended right after its start")
+        time.sleep(ASK_EVERY_S)
+        answer = means.docker_engine(timeout_s=10)
+    return answer
+
+
+def _require_answer(answer: means.Means, log: Path) -> means.Means:
+    if answer.present:
+        return answer
+    raise EnvironmentLacks(
+        what="the Docker engine does not come up",
+        where="Docker engine",
+        evidence=f"{answer.evidence}; {log} ends with{last_lines(log)}",
+        next_step=answer.mend or "start Docker in this machine's own way, then run the same command again",
+    )

@@ -1,0 +1,182 @@
+"""The checkout's Python environment: .venv with exactly what the lock file says."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from bootstrap.command import run
+from bootstrap.console import Console
+from bootstrap.packages import Need
+from bootstrap.places import Places
+from volbench.errors import EnvironmentLacks
+from volbench.target import means
+
+OLDEST_PYTHON = (3, 11)
+INSTALL_LIMIT_S = 900.0
+RUNTIME_LOCK = "requirements.lock"
+DEVELOPMENT_LOCK = "requirements-dev.lock"
+UV_LOCK = "runner/bootstrap/requirements-uv.lock"
+STAMP = "volbench-stamp"
+
+#: pip's settings and what uv calls them: uv reads none of pip's, yet both have to ask the same index.
+UV_NAMES = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "cert": "SSL_CERT_FILE",
+    "trusted-host": "UV_INSECURE_HOST",
+}
+
+VENV_NEEDS: tuple[Need, ...] = (
+    Need(
+        met=lambda: importlib.util.find_spec("ensurepip") is not None,
+        packages=("python3-venv",),
+        why="the Python environment is made with it",
+    ),
+    Need(
+        met=lambda: any(
+            Path(bundle).is_file() for bundle in ("/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem")
+        ),
+        packages=("ca-certificates",),
+        why="the package index is asked over TLS",
+    ),
+)
+
+
+def ensure_environment(places: Places, console: Console, *, development: bool) -> None:
+    """Make .venv fit its lock file; nothing is done when it does already.
+
+    Raises EnvironmentLacks for a Python too old, or when packages cannot be installed.
+    """
+    if sys.version_info < OLDEST_PYTHON:
+        wanted = ".".join(str(part) for part in OLDEST_PYTHON)
+        raise EnvironmentLacks(
+            what=f"Python {wanted} or newer is needed",
+            where="Python environment",
+            evidence=f"{sys.executable} is {platform.python_version()}",
+            next_step="install a newer one and run `make PYTHON=python3.12 ...`",
+        )
+    lock = DEVELOPMENT_LOCK if development else RUNTIME_LOCK
+    stamp = places.venv / STAMP
+    wanted_stamps = {stamp_of(places.root, DEVELOPMENT_LOCK), stamp_of(places.root, lock)}
+    if stamp.is_file() and stamp.read_text(encoding="ascii") in wanted_stamps:
+        return
+    console.say(f"installing the Python packages of {lock} into .venv")
+    log = places.log("python")
+    uv = ensure_uv(places, log)
+    at = [f"--python={places.venv / 'bin' / 'python'}"]
+    command = [*uv, "pip", "install", "-q", *at, "--no-deps"]
+    run(
+        [*command, "--require-hashes", "--requirement", str(places.root / lock)],
+        log=log,
+        what="installing the locked Python packages",
+        timeout_s=INSTALL_LIMIT_S,
+        environment=index_settings(),
+    )
+    run(
+        [*command, "--no-build-isolation", "--offline", "--editable", str(places.root)],
+        log=log,
+        what="installing volbench itself",
+        timeout_s=120,
+    )
+    stamp.write_text(stamp_of(places.root, lock), encoding="ascii")
+
+
+def ensure_uv(places: Places, log: Path) -> list[str]:
+    """The command of the locked uv, installed into .venv by pip with its hash; .venv is made when absent."""
+    python = places.venv / "bin" / "python"
+    if not python.exists():
+        run(
+            [sys.executable, "-m", "venv", str(places.venv)],
+            log=log,
+            what="making the Python environment",
+            timeout_s=120,
+        )
+    uv = places.venv / "bin" / "uv"
+    if not uv.exists():
+        run(
+            [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps",
+             "--only-binary", ":all:", "--require-hashes", "--requirement", str(places.root / UV_LOCK)],
+            log=log,
+            what="installing uv",
+            timeout_s=INSTALL_LIMIT_S,
+        )  # fmt: skip
+    return [str(uv)]
+
+
+def install_for(python: str, site: Path, places: Places, log: Path) -> None:
+    """Install the runtime lock's packages for another Python, such as `3.13`, into a directory."""
+    run(
+        [*ensure_uv(places, log), "pip", "install", "-q", "--no-deps", "--only-binary", ":all:", "--require-hashes",
+         f"--python-version={python}", f"--python-platform={platform.machine()}-manylinux_2_28", f"--target={site}",
+         "--link-mode=copy", f"--requirement={places.root / RUNTIME_LOCK}"],
+        log=log,
+        what=f"installing the locked packages for Python {python}",
+        timeout_s=INSTALL_LIMIT_S,
+        environment=index_settings(),
+    )  # fmt: skip
+
+
+def stamp_of(root: Path, lock: str) -> str:
+    """What .venv was made from: the lock, the project's metadata, this Python and this place."""
+    digest = hashlib.sha256(f"{lock} {platform.python_version()} {root}".encode())
+    for name in (lock, "pyproject.toml"):
+        digest.update((root / name).read_bytes())
+    return digest.hexdigest()
+
+
+def index_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Variables that make uv ask the index that this machine's pip is configured for."""
+    answer = means.ask([sys.executable, "-m", "pip", "config", "list"], timeout_s=60)
+    return uv_settings(answer.output if answer.code == 0 else "", environment)
+
+
+def uv_settings(pip_config: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Translate the output of `pip config list`; what uv is told already stays, and later lines win.
+
+    A `find-links` directory that does not exist is left out: pip passes over it, uv stops at it.
+    """
+    settings: dict[str, str] = {}
+    for line in pip_config.splitlines():
+        key, _, value = line.partition("=")
+        name = UV_NAMES.get(key.rpartition(".")[2])
+        value = value.strip().strip("'\"").replace("\\n", " ").strip()
+        if name is None or not value or name in environment:
+            continue
+        if name == "UV_FIND_LINKS":
+            value = ",".join(link for link in value.split() if "://" in link or Path(link).is_dir())
+        if value:
+            settings[name] = value
+    return settings
+
+
+def write_locks(places: Places, console: Console) -> None:
+    """Resolve the lock files anew, for Python 3.11 to 3.14 on any platform; they name no index."""
+    log = places.log("lock")
+    [uv] = ensure_uv(places, log)
+    oldest = ".".join(str(part) for part in OLDEST_PYTHON)
+    compile_command = [uv, "pip", "compile", "-q", "--upgrade", "--universal", f"--python-version={oldest}",
+                       "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links",
+                       "--no-header"]  # fmt: skip
+    project = "pyproject.toml"
+    uv_input = places.state / "uv.in"
+    uv_input.write_text("uv\n", encoding="ascii")
+    for arguments in (
+        [project, "--group=build", "--output-file", RUNTIME_LOCK],
+        [project, "--group=build", "--group=dev", "--constraint", RUNTIME_LOCK, "--output-file", DEVELOPMENT_LOCK],
+        ["--no-annotate", str(uv_input), "--output-file", UV_LOCK],
+    ):
+        run(
+            ["env", f"--chdir={places.root}", *compile_command, *arguments],
+            log=log,
+            what=f"resolving {arguments[-1]}",
+            timeout_s=INSTALL_LIMIT_S,
+            environment=index_settings(),
+        )
+        console.say(f"wrote {arguments[-1]}")

@@ -1,0 +1,198 @@
+"""The server's and the tools' images: pulled or built, each only when none of its content is there yet."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from bootstrap import environment, offline
+from bootstrap.command import run
+from bootstrap.console import Console
+from bootstrap.places import Places
+from volbench import __version__
+from volbench.errors import EnvironmentLacks
+from volbench.target import image_names, means
+
+PULL_LIMIT_S = 600.0
+BUILD_LIMIT_S = 900.0
+TOOLS_BASE = "debian:sid-slim"
+SITE_IN_IMAGE = "/opt/volbench/site"
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A server image to have: what is pulled, and the Debian package it is built from where nothing can be."""
+
+    flavor: str
+    official: str
+    package: str
+
+
+SERVERS = {
+    "mysql": Server(flavor="mysql", official="mysql:8.4", package="mysql-server-core"),
+    "mariadb": Server(flavor="mariadb", official="mariadb:11.8", package="mariadb-server-core"),
+}
+
+
+def ensure_images(places: Places, console: Console, flavors: Sequence[str]) -> tuple[str, ...]:
+    """Names of the tools image and one server image per flavor, all in the engine when this returns.
+
+    Raises EnvironmentLacks with the log's end when one can be neither pulled nor built.
+    """
+    missing = [
+        SERVERS[flavor]
+        for flavor in flavors
+        if image_names.pick_server_image(image_names.local_images(), flavor) is None
+    ]
+    tools = image_names.tools_image()
+    tools_missing = not means.docker_image(tools).present
+    if missing or tools_missing:
+        base = _find_base(places, console)
+        with ThreadPoolExecutor(max_workers=2) as pool:  # apt in one build, unpacking in the other
+            jobs = [pool.submit(_ensure_server, server, base, places, console) for server in missing]
+            if tools_missing:
+                jobs.append(pool.submit(_build_tools, tools, base, places, console))
+            for job in jobs:
+                job.result()
+    servers = [image_names.pick_server_image(image_names.local_images(), flavor) for flavor in flavors]
+    return (tools, *(server.name for server in servers if server is not None))
+
+
+def _find_base(places: Places, console: Console) -> str:
+    """A Debian to build on: the registry's where one answers, else one made here."""
+    ours = offline.base_name(places.root)
+    if means.docker_image(TOOLS_BASE).present:
+        return TOOLS_BASE
+    if means.docker_image(ours).present:
+        return ours
+    pulled = means.ask(["docker", "pull", "-q", TOOLS_BASE], timeout_s=PULL_LIMIT_S)
+    if pulled.code == 0:
+        console.say(f"an image registry answers: pulled {TOOLS_BASE}")
+        return TOOLS_BASE
+    console.say(f"no image registry answers ({pulled.last_line}); images are built from Debian packages")
+    return offline.ensure_base(places, console)
+
+
+def _ensure_server(server: Server, base: str, places: Places, console: Console) -> None:
+    """Pull the official server image where the base was pulled too, else build ours and name it by its version."""
+    if base == TOOLS_BASE:
+        console.say(f"pulling {server.official}")
+        log = places.log(f"image-{server.flavor}")
+        run(
+            ["docker", "pull", "-q", server.official],
+            log=log,
+            what=f"pulling {server.official}",
+            timeout_s=PULL_LIMIT_S,
+        )
+        return
+    built = f"volbench/{server.flavor}:new"
+    console.say(f"building the {server.flavor} server image from Debian's {server.package}")
+    context = places.root / "docker" / "mysql"
+    arguments = {"BASE": base, "PACKAGES": server.package}
+    build(context, context / "Dockerfile", arguments, built, log=places.log(f"image-{server.flavor}"))
+    said = means.ask(
+        ["docker", "run", "--rm", "--network=none", built, "/usr/sbin/mysqld", "--no-defaults", "--version"]
+    )
+    version = parse_server_version(said.output)
+    if said.code != 0 or version is None:
+        raise EnvironmentLacks(what=f"the new image {built} does not run", where="images", evidence=said.last_line)
+    name = f"volbench/{server.flavor}:{version}"
+    _tag(built, name)
+    means.ask(["docker", "rmi", built])
+    console.say(f"built {name}")
+
+
+def parse_server_version(text: str) -> str | None:
+    """`9.7` of `mysqld  Ver 9.7.4-2 for Linux ...`: the series, which is what a tag names."""
+    found = re.search(r"Ver (\d+\.\d+)", text)
+    return found[1] if found else None
+
+
+def _build_tools(name: str, base: str, places: Places, console: Console) -> None:
+    """Build the tools image: Debian's part, the locked Python packages, then this code as the last layers."""
+    log = places.log("image-tools")
+    dockerfile = places.root / "docker" / "tools" / "Dockerfile"
+    system = "volbench/tools-system:" + image_names.content_hash(places.root, ["docker/tools/Dockerfile"], base)
+    if not means.docker_image(system).present:
+        console.say("building the system part of the tools image (sysbench, clients, percona-toolkit, fio)")
+        build(places.root, dockerfile, {"BASE": base}, system, log=log, target="system")
+    site = _ensure_site(system, places, console)
+    build(places.root, dockerfile, {"BASE": base, "SITE": site}, name, log=log)
+    _tag(name, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
+    console.say(f"built {name}")
+
+
+def _ensure_site(system: str, places: Places, console: Console) -> str:
+    """Name of an image that holds nothing but the locked Python packages, fitting the system image's Python.
+
+    Installed on this side, where the package index is configured already, so that no build needs to know it.
+    """
+    asked = means.ask(["docker", "run", "--rm", "--network=none", system, "python3", "-c",
+                       "import sys; print('%d.%d' % sys.version_info[:2])"], timeout_s=60)  # fmt: skip
+    if asked.code != 0:
+        raise EnvironmentLacks(what=f"{system} does not run", where="tools image", evidence=asked.last_line)
+    python = asked.last_line
+    name = "volbench/tools-site:" + image_names.content_hash(
+        places.root, ["requirements.lock"], python, platform.machine()
+    )
+    if means.docker_image(name).present:
+        return name
+    console.say(f"installing the locked packages for the tools image's Python {python}")
+    log = places.log("image-tools")
+    places.cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="site-", dir=places.cache) as directory:
+        site = Path(directory + SITE_IN_IMAGE)
+        environment.install_for(python, site, places, log)
+        shutil.rmtree(site / "bin", ignore_errors=True)
+        run(
+            ["docker", "run", "--rm", "--network=none", f"--user={os.getuid()}:{os.getgid()}",
+             "--volume", f"{site}:{SITE_IN_IMAGE}", system,
+             "python3", "-m", "compileall", "-q", "-j", "0", SITE_IN_IMAGE],
+            log=log,
+            what="compiling the Python packages",
+            timeout_s=BUILD_LIMIT_S,
+        )  # fmt: skip
+        with subprocess.Popen(
+            ["tar", "-C", directory, "--owner=0", "--group=0", "-c", "opt"], stdout=subprocess.PIPE
+        ) as tar:
+            if tar.stdout is None:  # only for the type checker: stdout is a pipe
+                raise AssertionError
+            run(
+                ["docker", "import", "-", name],
+                log=log,
+                what=f"docker import of {name}",
+                timeout_s=300,
+                stdin=tar.stdout.fileno(),
+            )
+    return name
+
+
+def build(
+    context: Path, dockerfile: Path, arguments: dict[str, str], name: str, *, log: Path, target: str = ""
+) -> None:
+    """`docker build` on the host's network, with this machine's proxies where it has any."""
+    passed = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+    passed += [f"--build-arg={key}" for key in PROXY_VARIABLES if os.environ.get(key)]
+    run(
+        ["docker", "build", "--network=host", "--tag", name, "--file", str(dockerfile), *passed,
+         *([f"--target={target}"] if target else []), str(context)],
+        log=log,
+        what=f"building {name}",
+        timeout_s=BUILD_LIMIT_S,
+    )  # fmt: skip
+
+
+def _tag(name: str, alias: str) -> None:
+    """Give an image a second name."""
+    answer = means.ask(["docker", "tag", name, alias])
+    if answer.code != 0:
+        raise EnvironmentLacks(what=f"{name} cannot be tagged {alias}", where="images", evidence=answer.last_line)

@@ -1,0 +1,28 @@
+"""What the local target needs, for machines on which containers are impossible."""
+
+from __future__ import annotations
+
+from bootstrap.console import Console
+from bootstrap.packages import Need, install, program
+from bootstrap.places import Places
+from volbench.target import means
+
+LOCAL_NEEDS: tuple[Need, ...] = (
+    Need(
+        met=lambda: means.database_server().present,
+        packages=("mysql-server-core", "mysql-server-core-8.4", "mysql-server-core-8.0", "mariadb-server-core"),
+        why="the server that the local target starts; no service is set up",
+    ),
+    program("sysbench", why="puts the load on the server"),
+    program("mysqldump", "mysql-client-core", "mysql-client-core-8.4", "mysql-client-core-8.0",
+            "mariadb-client-core", why="mysqldump for the dump and restore steps"),
+    program("mydumper", why="parallel dump and restore", optional=True),
+    program("fio", why="probes a volume without a server", optional=True),
+    program("pt-summary", "percona-toolkit", why="the host's facts in a run", optional=True),
+)  # fmt: skip
+
+
+def ensure_local(places: Places, console: Console) -> means.Means:
+    """A server and sysbench on this machine, installed where they are missing; the answer names them."""
+    install(LOCAL_NEEDS, places, console)
+    return means.local_server_tools()
