@@ -36,7 +36,8 @@ RUNS_NEEDED_MAX = 100
 """More runs a side than this are not proposed: nobody would make them."""
 EXACT_RUNS_MAX = 100
 """Up to this many runs in both groups together all splits are counted; beyond, random ones are drawn."""
-RUNS_MAX = 2000
+RUNS_MAX = 1000
+"""Both groups together; what a comparison may cost in memory is bounded by it."""
 RANDOM_SPLITS = 9_999
 _SEED = 20_111
 _LOG_STEP = 1e-12
@@ -241,7 +242,7 @@ def _tails(x: _Ints, y: _Ints, shift: int) -> tuple[float, float]:
     return float(at_least[observed]), float(at_most[observed])
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _null_tails(midranks_doubled: tuple[int, ...], size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """P(sum >= s) and P(sum <= s) for s = 0.., over all subsets of `size` ranks, by counting subsets per sum."""
     top = sum(midranks_doubled[-size:])

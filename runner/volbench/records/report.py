@@ -70,6 +70,7 @@ class ComparisonRow(Record):
     verdict: Verdict
     reason: str = ""
     runs: tuple[int, int]
+    left_out: tuple[int, int] = (0, 0)
     runs_needed: int | None = None
     margin: float
     confidence: float
