@@ -22,6 +22,7 @@ from volbench.workload.load_meter import (
     series_rows,
 )
 from volbench.workload.process import Tool, require_tool, started, tool_version, usable_cpus
+from volbench.workload.state import LAST_WRITE
 from volbench.workload.sysbench import (
     TAIL_S,
     TEST_VARIABLE,
@@ -37,6 +38,7 @@ from volbench.workload.sysbench import (
 START_BOUND_S = 60.0
 HANG_BOUND_S = 120.0
 """How long the last transactions may hang after the end of the run before sysbench is ended and the step fails."""
+_READ_ONLY = {"oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges"}
 _STATEMENTS_EACH_TABLE = {
     "oltp_read_write": 9,
     "oltp_read_only": 5,
@@ -96,6 +98,8 @@ class Oltp:
             ) as sysbench:
                 run.follow(sysbench, others)
             parts = others.finish() if step.beside else ()
+        if step.test not in _READ_ONLY:
+            ctx.state[LAST_WRITE] = ctx.clock.now_s()
         return run.outcome(argv, parts)
 
 
@@ -177,7 +181,7 @@ class _Run:
         threads = self.step.threads[0]
         details: dict[str, Any] = {
             "sysbench_version": tool_version("sysbench"),
-            "command": [word for word in argv if not word.startswith("--config-file=")],
+            "command": [word for word in argv[:-2] if not word.startswith("--config-file=")],
             "transactions": sum(one.events for one in intervals),
             "errors": sum(one.errors for one in intervals),
             "reconnects": sum(one.reconnects for one in intervals),
@@ -188,7 +192,6 @@ class _Run:
         if self.step.rate is not None:
             before = self.before[-1].interval if self.before else None
             details |= offered_load(before, intervals, rate=self.step.rate)
-            details["idle_worker_poll_ms"] = 500.0 * threads / self.step.rate
         return details
 
     def _notes(

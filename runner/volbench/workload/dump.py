@@ -1,0 +1,135 @@
+"""The dump step: a logical backup by mysqldump or mydumper, timed until its files are on stable storage."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from volbench.errors import StepFailed, UsageError
+from volbench.records.metrics import metric
+from volbench.records.steps import DumpStep
+from volbench.workload.dump_tools import InstalledTool, installed, mydumper_argv, mysqldump_argv
+from volbench.workload.failures import server_or, tool_failure
+from volbench.workload.files import require_space, sync_tree, tree_bytes
+from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.process import started
+from volbench.workload.schema_data import data_bytes
+from volbench.workload.state import LAST_DUMP, DumpFiles
+
+SQL_FILE = "dump.sql"
+_SPACE_FACTOR = 1.1
+_MIB = 1 << 20
+
+
+class Dump:
+    """Runs mysqldump or mydumper."""
+
+    def check(self, step: DumpStep, ctx: StepContext) -> None:
+        """Before anything runs: the tool, and room for the dump. Raises EnvironmentLacks, UsageError."""
+        installed(step.tool)
+        place = _place(step, ctx)
+        if place is not None:
+            wanted = data_bytes(ctx.server, ctx.dataset.schema_name) * _SPACE_FACTOR
+            require_space(place, wanted, what=f"the dump of step {step.name}")
+        elif step.tool == "mydumper":
+            raise UsageError(
+                "mydumper writes files, it cannot dump to nowhere",
+                where=f"step {step.name}",
+                next_step="use `to: volume` or `to: scratch`, or mysqldump",
+            )
+
+    def run(self, step: DumpStep, ctx: StepContext) -> StepOutcome:
+        """Dump; the time ends when all files are synced. Raises StepFailed."""
+        tool = installed(step.tool)
+        place = _place(step, ctx)
+        directory = None if place is None else _fresh(place / f"dump-{step.name or step.tool}")
+        argv = _argv(step, ctx, tool, directory)
+        expected = max(1, data_bytes(ctx.server, ctx.dataset.schema_name))
+
+        def report(written: int) -> None:
+            ctx.progress(f"{tool.name}: {written / _MIB:.0f} MiB", min(0.99, written / expected))
+
+        begun_s = ctx.clock.now_s()
+        written = _dump(step, ctx, argv, directory, report)
+        dumped_s = ctx.clock.now_s()
+        if directory is not None:
+            sync_tree(directory)
+            written = tree_bytes(directory)
+        ended_s = ctx.clock.now_s()
+        if directory is not None:
+            ctx.state[LAST_DUMP] = DumpFiles(
+                tool=step.tool,
+                directory=directory,
+                size_bytes=written,
+                schema=ctx.dataset.schema_name,
+                begun_s=begun_s,
+            )
+        return StepOutcome(
+            window_s=(begun_s, ended_s),
+            metrics={
+                "dump_s": metric("dump_s", ended_s - begun_s),
+                "dump_mib_per_s": metric("dump_mib_per_s", written / _MIB / (ended_s - begun_s)),
+                "dump_bytes": metric("dump_bytes", written),
+            },
+            notes=("dump_s includes the fsync of all files",) if directory else ("the dump was dropped",),
+            details={
+                "tool_version": tool.version,
+                "command": [tool.name, *(word for word in argv[1:] if not word.startswith("--defaults-file="))],
+                "fsync_s": None if directory is None else ended_s - dumped_s,
+                "data_bytes": expected,
+                "to": step.to,
+            },
+        )
+
+
+def _dump(
+    step: DumpStep, ctx: StepContext, argv: list[str], directory: Path | None, report: Callable[[int], None]
+) -> int:
+    """Run the tool; returns the bytes that were dropped, 0 when files were written. Raises StepFailed."""
+    dropped = 0
+    with contextlib.ExitStack() as stack:
+        stdout: IO[bytes] | int = subprocess.PIPE if directory is None else subprocess.DEVNULL
+        if directory is not None and step.tool == "mysqldump":
+            stdout = stack.enter_context((directory / SQL_FILE).open("wb"))
+        tool = stack.enter_context(
+            started(argv, timeout_s=step.timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir, stdout=stdout)
+        )
+        try:
+            if directory is None:
+                dropped = tool.drain(report)
+                code = tool.wait()
+            else:
+                code = tool.wait(lambda: report(tree_bytes(directory)))
+        except StepFailed as failure:
+            raise server_or(failure, ctx) from failure
+        if code != 0:
+            raise tool_failure(tool, code, ctx, where=f"step {step.name}")
+        if step.tool == "mydumper" and directory is not None and not (directory / "metadata").exists():
+            raise StepFailed(
+                "mydumper left no metadata file: the dump is incomplete",
+                where=f"step {step.name}",
+                evidence=tool.last_words(),
+            )
+    return dropped
+
+
+def _argv(step: DumpStep, ctx: StepContext, tool: InstalledTool, directory: Path | None) -> list[str]:
+    if step.tool == "mydumper" and directory is not None:
+        return mydumper_argv(tool, ctx.server.option_file, ctx.dataset, threads=step.threads, directory=directory)
+    return mysqldump_argv(tool, ctx.server.option_file, ctx.dataset.schema_name, ctx.server.facts())
+
+
+def _place(step: DumpStep, ctx: StepContext) -> Path | None:
+    return {"volume": ctx.volume_dir, "scratch": ctx.scratch_dir, "nowhere": None}[step.to]
+
+
+def _fresh(directory: Path) -> Path:
+    """An empty directory; one of that name is ours from an earlier run of the step."""
+    if directory.exists():
+        shutil.rmtree(directory)
+    directory.mkdir()
+    return directory

@@ -1,0 +1,62 @@
+"""Directories of files that a step writes or reads: their size, their sync, the room for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from volbench.errors import EnvironmentLacks
+
+SPARE_BYTES = 64 << 20
+
+
+def tree_files(directory: Path) -> Iterator[Path]:
+    """Every regular file below a directory, in a stable order."""
+    for folder, folders, names in os.walk(directory):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def tree_bytes(directory: Path) -> int:
+    """The bytes of all files below a directory; files that vanish meanwhile do not count."""
+    total = 0
+    for path in tree_files(directory):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def sync_tree(directory: Path) -> None:
+    """fsync every file and directory below, and the directory itself. Raises OSError."""
+    for path in tree_files(directory):
+        sync_path(path)
+    for folder, _, _ in os.walk(directory):
+        sync_path(Path(folder))
+
+
+def sync_path(path: Path) -> None:
+    """fsync one file or directory. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def require_space(directory: Path, wanted_bytes: float, *, what: str) -> None:
+    """Raises EnvironmentLacks when a directory's filesystem has no room for `what`, with some spare."""
+    stat = os.statvfs(directory)
+    free = stat.f_bavail * stat.f_frsize
+    if free < wanted_bytes + SPARE_BYTES:
+        raise EnvironmentLacks(
+            f"no room for {what}",
+            where=str(directory),
+            evidence=f"{free >> 20} MiB are free, about {int(wanted_bytes + SPARE_BYTES) >> 20} MiB are needed",
+            next_step="use a larger volume, a smaller dataset, or `to: nowhere`",
+        )

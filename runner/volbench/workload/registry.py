@@ -1,0 +1,24 @@
+"""Which workload runs which kind of step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from volbench.records.steps import Step
+from volbench.workload.dump import Dump
+from volbench.workload.idle import Idle
+from volbench.workload.interface import Workload
+from volbench.workload.oltp import Oltp
+from volbench.workload.restore import Restore
+
+WORKLOADS: dict[str, Workload[Any]] = {
+    "oltp": Oltp(beside_workload=Dump()),
+    "dump": Dump(),
+    "restore": Restore(),
+    "idle": Idle(),
+}
+
+
+def workload_for(step: Step) -> Workload[Any]:
+    """The workload that runs a step. Raises KeyError for a kind that nobody runs."""
+    return WORKLOADS[step.kind]

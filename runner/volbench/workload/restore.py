@@ -1,0 +1,170 @@
+"""The restore step: loads the cell's last dump into an empty schema, and proves it equal to its source."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from volbench.errors import StepFailed
+from volbench.records.metrics import metric
+from volbench.records.steps import RestoreStep
+from volbench.workload.dump import SQL_FILE
+from volbench.workload.dump_tools import InstalledTool, installed, myloader_argv, mysql_argv
+from volbench.workload.failures import server_or, tool_failure
+from volbench.workload.files import require_space, tree_bytes
+from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.process import started
+from volbench.workload.schema_data import TableSum, data_bytes, differences, sums_as_details, table_sums
+from volbench.workload.state import LAST_DUMP, LAST_WRITE, DumpFiles
+
+_SPACE_FACTOR = 1.5
+_DUMPED_BY = {"mysql": "mysqldump", "myloader": "mydumper"}
+_SANDBOX_MARK = b"/*M!999999\\- "
+_MIB = 1 << 20
+
+
+class Restore:
+    """Runs mysql or myloader."""
+
+    def check(self, step: RestoreStep, ctx: StepContext) -> None:
+        """Before anything runs: the tool, and room for a second copy. Raises EnvironmentLacks."""
+        installed(step.tool)
+        wanted = data_bytes(ctx.server, ctx.dataset.schema_name) * _SPACE_FACTOR
+        require_space(ctx.server.data_dir, wanted, what=f"the schema that step {step.name} restores")
+
+    def run(self, step: RestoreStep, ctx: StepContext) -> StepOutcome:
+        """Load, compare, drop. Raises StepFailed when the load fails or the schemas differ."""
+        dump = _dump_for(step, ctx)
+        tool = installed(step.tool)
+        schema = f"{dump.schema}_restored"
+        with _fresh_schema(ctx, schema):
+            begun_s = ctx.clock.now_s()
+            argv = _load(step, ctx, tool, dump, schema)
+            ended_s = ctx.clock.now_s()
+            source = table_sums(ctx.server, dump.schema, ctx.progress)
+            restored = table_sums(ctx.server, schema, ctx.progress)
+        proven, note = _proof(step, ctx, dump, source, restored)
+        return StepOutcome(
+            window_s=(begun_s, ended_s),
+            metrics={
+                "restore_s": metric("restore_s", ended_s - begun_s),
+                "restore_mib_per_s": metric("restore_mib_per_s", dump.size_bytes / _MIB / (ended_s - begun_s)),
+            },
+            notes=(note, "restore_s ends with the last statement; the server may write dirty pages later"),
+            details={
+                "tool_version": tool.version,
+                "command": [tool.name, *(word for word in argv[1:] if not word.startswith("--defaults-file="))],
+                "dump_bytes": dump.size_bytes,
+                "equality": "proven" if proven else "not provable",
+                "source": sums_as_details(source),
+                "restored": sums_as_details(restored),
+            },
+        )
+
+
+def _dump_for(step: RestoreStep, ctx: StepContext) -> DumpFiles:
+    dump = ctx.state.get(LAST_DUMP)
+    wanted = _DUMPED_BY[step.tool]
+    if not isinstance(dump, DumpFiles) or dump.tool != wanted:
+        raise StepFailed(
+            f"there is no dump of {wanted}'s in this cell to restore",
+            where=f"step {step.name}",
+            next_step=f"put a dump step with `tool: {wanted}` and `to: volume` or `to: scratch` before it",
+        )
+    return dump
+
+
+def _load(step: RestoreStep, ctx: StepContext, tool: InstalledTool, dump: DumpFiles, schema: str) -> list[str]:
+    """Run the tool to its end; returns its command line. Raises StepFailed."""
+    with contextlib.ExitStack() as stack:
+        report: Callable[[], None]
+        stdin: IO[bytes] | None = None
+        if step.tool == "mysql":
+            argv = mysql_argv(tool, ctx.server.option_file, schema)
+            sql = stack.enter_context((dump.directory / SQL_FILE).open("rb", buffering=0))
+            _skip_sandbox_mark(sql)
+            stdin = sql
+
+            def report() -> None:
+                ctx.progress(f"{tool.name}: restoring", min(0.99, sql.tell() / dump.size_bytes))
+        else:
+            argv = myloader_argv(
+                tool,
+                ctx.server.option_file,
+                source=dump.schema,
+                schema=schema,
+                threads=step.threads,
+                directory=dump.directory,
+            )
+            source_bytes = max(1, tree_bytes(ctx.server.data_dir / dump.schema))
+
+            def report() -> None:
+                loaded = tree_bytes(ctx.server.data_dir / schema)
+                ctx.progress(f"{tool.name}: restoring", min(0.99, loaded / source_bytes))
+
+        child = stack.enter_context(
+            started(
+                argv,
+                timeout_s=step.timeout_s,
+                cancelled=ctx.cancelled,
+                cwd=ctx.scratch_dir,
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+            )
+        )
+        try:
+            code = child.wait(report)
+        except StepFailed as failure:
+            raise server_or(failure, ctx) from failure
+        if code != 0:
+            raise tool_failure(child, code, ctx, where=f"step {step.name}")
+        return argv
+
+
+def _skip_sandbox_mark(sql: IO[bytes]) -> None:
+    """Leave out the first line of MariaDB's dumps, a command to its own client that MySQL's does not know."""
+    first = sql.readline(200)
+    sql.seek(len(first) if first.startswith(_SANDBOX_MARK) and first.endswith(b"\n") else 0)
+
+
+def _proof(
+    step: RestoreStep,
+    ctx: StepContext,
+    dump: DumpFiles,
+    source: dict[str, TableSum],
+    restored: dict[str, TableSum],
+) -> tuple[bool, str]:
+    """Whether the restored schema is proven equal, with a note. Raises StepFailed when it differs."""
+    found = differences(source, restored)
+    if not found and source:
+        return True, f"proven equal to its source: {len(source)} tables by row count and checksum"
+    if ctx.state.get(LAST_WRITE, -1.0) >= dump.begun_s and source.keys() == restored.keys():
+        return False, "equality not provable: the source was written to after the dump began"
+    raise StepFailed(
+        "the restored data is not what was dumped",
+        where=f"step {step.name}",
+        evidence="; ".join(found[:10]) or "no table was restored",
+        next_step="do not trust this backup path; compare the tables listed",
+    )
+
+
+@contextlib.contextmanager
+def _fresh_schema(ctx: StepContext, schema: str) -> Iterator[None]:
+    """An empty schema, dropped at the end of the block as long as the server runs."""
+    execute(ctx, f"DROP DATABASE IF EXISTS `{schema}`")
+    execute(ctx, f"CREATE DATABASE `{schema}`")
+    try:
+        yield
+    finally:
+        if ctx.server.alive():
+            execute(ctx, f"DROP DATABASE IF EXISTS `{schema}`")
+
+
+def execute(ctx: StepContext, statement: str) -> None:
+    """One statement without a result."""
+    with ctx.server.connect() as connection:
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        cursor.close()
