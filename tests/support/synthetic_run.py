@@ -142,7 +142,7 @@ def _run_record(wanted: Synthetic, run_id: str) -> RunRecord:
                     block=repeat - 1,
                     repeat=repeat,
                     seed=int(random.integers(1 << 31)),
-                )  # fmt: skip
+                )
             )
     suite = ResolvedSuite(
         name=wanted.suite, description=wanted.description, low_power=wanted.low_power,
@@ -190,7 +190,7 @@ class _Cell:
                 server=run.suite.server,
                 dataset=run.suite.dataset,
                 steps=run.suite.steps,
-            )  # fmt: skip
+            )
         )
 
     def write(self, start: datetime) -> float:
@@ -330,7 +330,7 @@ class _Cell:
                         bin=tuple(numbers.tolist()),
                         count=tuple(counts.tolist()),
                         measured=measured,
-                    )  # fmt: skip
+                    )
                 ]
             )
             tps = events / self.wanted.interval_s

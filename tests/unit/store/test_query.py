@@ -36,13 +36,13 @@ def own_results(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("view", [*VIEWS, "series", "histograms"])
 def test_every_view_is_there(results: Path, view: str) -> None:
     """With the run's id as a column."""
-    assert "run_id" in query(results, f"SELECT * FROM {view}").columns
+    assert "run_id" in query(results, f"FROM {view}").columns
 
 
 @pytest.mark.parametrize("view", [*VIEWS, "series", "histograms"])
 def test_views_are_there_without_runs(tmp_path: Path, view: str) -> None:
     """An empty directory gives empty views, so that scripts need no special case."""
-    assert query(tmp_path, f"SELECT * FROM {view}").rows == []
+    assert query(tmp_path, f"FROM {view}").rows == []
 
 
 def test_views_join(results: Path) -> None:
@@ -86,7 +86,7 @@ def test_nothing_outside_can_be_read(own_results: Path, path: str) -> None:
     """Not by an absolute path and not by way of `..`."""
     (own_results.parent / "secret.txt").write_text("secret")
     with pytest.raises(UsageError, match="cannot be answered"):
-        query(own_results, f"SELECT * FROM read_text('{path.format(results=own_results)}')")
+        query(own_results, f"FROM read_text('{path.format(results=own_results)}')")
 
 
 def test_bad_sql_names_the_views(results: Path) -> None:

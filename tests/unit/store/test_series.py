@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -101,9 +102,13 @@ def test_row_groups_go_to_disk_as_they_fill(tmp_path: Path) -> None:
 def test_a_failure_while_writing_leaves_the_old_file(file: Path) -> None:
     """Neither a half file nor a leftover."""
     before = file.read_bytes()
-    with pytest.raises(KeyError), SeriesWriter(file) as writer:
-        writer.append(rows_of(TPS, {1.0: 1.0}))
+
+    def rows_until_failure() -> Iterator[SeriesRow]:
+        yield from rows_of(TPS, {1.0: 1.0})
         raise KeyError
+
+    with pytest.raises(KeyError):
+        write_series(file, rows_until_failure())
     assert file.read_bytes() == before
     assert [path.name for path in file.parent.iterdir()] == ["series.parquet"]
 

@@ -1,0 +1,1 @@
+"""Reports: a run's directory becomes report.json, and that becomes HTML, Markdown, JUnit or CSV."""

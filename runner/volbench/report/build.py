@@ -1,0 +1,43 @@
+"""report.json from a run's directory; it can be built again at any time, from an unfinished run too."""
+
+from __future__ import annotations
+
+import shlex
+
+from volbench.analysis.comparison import summarise
+from volbench.records.report import Report
+from volbench.report.caveats import caveats
+from volbench.report.compared import compared_cells, comparison_rows
+from volbench.report.differences import differing_settings
+from volbench.report.rows import cell_rows, engine_row, failure_rows, finished_at, timing, volume_rows
+from volbench.report.summary import summarise_run
+from volbench.store.run_directory import RunDirectory
+
+
+def build_report(directory: RunDirectory) -> Report:
+    """All that is known about a run so far. Raises RunUnreadable naming a file that is damaged or foreign."""
+    run, results, events = directory.run, directory.results(), directory.events()
+    names = [volume.name for volume in run.volumes]
+    cells, volumes, engine = cell_rows(run, results), volume_rows(run, results), engine_row(results)
+    comparisons = compared_cells(cells, names, run.suite.comparison)
+    pairs = summarise(comparisons)
+    done = sum(result.status == "done" for result in results)
+    warnings = caveats(run, volumes, cells, engine, pairs, with_result=done)
+    return Report(
+        run_id=run.run_id,
+        suite=run.suite.name,
+        started_at=run.started_at,
+        finished_at=finished_at(events),
+        complete=done == len(run.cells) and finished_at(events) is not None,
+        volbench_version=run.volbench_version,
+        summary=summarise_run(pairs, cells, names, warnings),
+        engine=engine,
+        host=run.host.model_dump(mode="json", exclude_none=True),
+        timing=timing(run, events, cells),
+        volumes=volumes,
+        cells=cells,
+        comparisons=comparison_rows(comparisons),
+        failures=failure_rows(directory, run, results),
+        differing_settings=differing_settings(results, {cell.cell_id: cell.volume for cell in run.cells}),
+        reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),
+    )

@@ -1,0 +1,98 @@
+"""What a reader must know before believing a report: each caveat is one sentence about this run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from volbench.analysis.comparison import PairSummary
+from volbench.records.report import CellRow, EngineRow, VolumeRow
+from volbench.records.run import RunRecord
+
+_DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
+_WARMER = {
+    "lukewarm": "read lukewarm: a cache above the volume could have served part of it",
+    "client-cold": "read client-cold: only this host's caches were empty, the storage server's were not",
+}
+
+
+def caveats(
+    run: RunRecord,
+    volumes: Sequence[VolumeRow],
+    cells: Sequence[CellRow],
+    engine: EngineRow | None,
+    pairs: Sequence[PairSummary],
+    *,
+    with_result: int,
+) -> tuple[str, ...]:
+    """All that apply, the gravest first."""
+    found = [
+        *_of_volumes(volumes),
+        *_of_the_run(run, with_result),
+        *_of_validity(cells),
+        *_of_durability(engine),
+        *_of_coldness(cells),
+        *_of_power(run, pairs),
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
+    for volume in volumes:
+        if volume.emulated:
+            yield (
+                f"Volume {volume.name} is emulated ({volume.profile or volume.spec}): it stands for that kind of "
+                "storage and is not a measurement of it."
+            )
+        if volume.facts.get("memory_backed"):
+            yield f"Volume {volume.name} is memory ({volume.filesystem}), not durable storage."
+        if volume.facts.get("overlay"):
+            yield f"Volume {volume.name} is on an overlay filesystem: a container's layer, not a volume."
+        if volume.facts.get("nfs_server") and "async" in volume.mount_options:
+            yield f"Volume {volume.name} is mounted async: a crash loses data that MySQL believes to be safe."
+
+
+def _of_the_run(run: RunRecord, with_result: int) -> Iterator[str]:
+    if with_result < len(run.cells):
+        yield f"The run is not complete: {with_result} of {len(run.cells)} planned cells are done."
+
+
+def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
+    invalid = [cell for cell in cells if not cell.valid]
+    if invalid:
+        reasons = list(dict.fromkeys(reason for cell in invalid for reason in cell.invalid_reasons))
+        more = f" and {len(reasons) - 2} more reasons" if len(reasons) > 2 else ""
+        yield (
+            f"{len(invalid)} of {len(cells)} step results are invalid and left out of every comparison: "
+            f"{'; '.join(reasons[:2])}{more}."
+        )
+
+
+def _of_durability(engine: EngineRow | None) -> Iterator[str]:
+    variables: Mapping[str, str] = engine.variables if engine else {}
+    relaxed = [
+        f"{name}={variables[name]}"
+        for name, safe in _DURABLE.items()
+        if name in variables and variables[name].upper() not in (safe, "ON" if safe == "1" else "1", "TRUE")
+    ]
+    if relaxed:
+        yield f"The server was not set to be durable ({', '.join(relaxed)}): it waits less for the volume."
+
+
+def _of_coldness(cells: Iterable[CellRow]) -> Iterator[str]:
+    warmer: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        for note in cell.notes:
+            for word in _WARMER:
+                if word in note:
+                    volumes = warmer.setdefault((cell.step, word), [])
+                    if cell.volume not in volumes:
+                        volumes.append(cell.volume)
+    for (step, word), volumes in warmer.items():
+        yield f"Step {step} on {', '.join(volumes)} was {_WARMER[word]}."
+
+
+def _of_power(run: RunRecord, pairs: Iterable[PairSummary]) -> Iterator[str]:
+    if run.suite.low_power:
+        yield f"Suite {run.suite.name} has few or short cells on purpose (low power): small differences stay open."
+    elif any(pair.low_power for pair in pairs):
+        yield "There are too few valid cells for a verdict on some metrics, whatever their values (low power)."

@@ -1,0 +1,42 @@
+"""Comparisons of a run's cells: which metrics, and the rows that a report shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+
+from volbench.analysis.comparison import Comparison, Row, compare
+from volbench.records.metrics import PRIMARY_METRICS
+from volbench.records.report import CellRow, ComparisonRow
+from volbench.records.run import ComparisonSpec
+
+
+def compared_cells(cells: Iterable[CellRow], volumes: Sequence[str], spec: ComparisonSpec) -> list[Comparison]:
+    """All comparisons with the first volume. Metrics without a direction are shown by cells, not compared."""
+    return compare(_rows(cells, spec), volumes, margin=spec.margin, alpha=1 - spec.confidence)
+
+
+def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
+    for cell in cells:
+        primary = PRIMARY_METRICS.get(cell.kind, ()) if spec.metrics is None else spec.metrics
+        for name, metric in cell.metrics.items():
+            if metric.better == "none":
+                continue
+            yield Row(
+                step=cell.step,
+                parameters=cell.parameters,
+                metric=name,
+                unit=metric.unit,
+                better=metric.better,
+                volume=cell.volume,
+                cell=cell.cell_id,
+                value=metric.value,
+                valid=cell.valid,
+                primary=name in primary,
+            )
+
+
+def comparison_rows(comparisons: Iterable[Comparison]) -> tuple[ComparisonRow, ...]:
+    """The comparisons as report.json has them."""
+    names = {field.name for field in fields(Comparison)} & set(ComparisonRow.model_fields)
+    return tuple(ComparisonRow.model_validate({name: getattr(c, name) for name in names}) for c in comparisons)

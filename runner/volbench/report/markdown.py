@@ -1,0 +1,118 @@
+"""The report as Markdown that fits a pull request: verdict, table, validity, how to reproduce."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from volbench.records.report import ComparisonRow, Report
+from volbench.report.wording import change, duration, interval, label, parameter_text, quantity
+
+ROWS_MAX = 24
+CAVEATS_MAX = 6
+LISTED_MAX = 5
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~!])")
+_QUOTE = "'"
+_SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equivalent", "inconclusive": "❔ open"}
+
+
+def markdown(report: Report) -> str:
+    """The whole text. Names from outside are escaped; nothing in them becomes markup."""
+    return "\n".join([*_head(report), *_table(report), *_validity(report), *_reproduce(report)]) + "\n"
+
+
+def _head(report: Report) -> Iterator[str]:
+    yield f"### volbench: {_escaped(report.suite)}"
+    yield ""
+    yield f"**{_escaped(report.summary.sentence)}**"
+    yield ""
+    yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
+    yield ""
+    for finding in report.findings[:LISTED_MAX]:
+        why = finding.evidence[0].text if finding.evidence else ""
+        yield f"- {_code(finding.cause)} on {_escaped(finding.volume)} ({_escaped(finding.step)}): {_escaped(why)}"
+
+
+def _table(report: Report) -> Iterator[str]:
+    rows = [row for row in report.comparisons if row.primary] or list(report.comparisons)
+    if not rows:
+        return
+    yield ""
+    level = f"{100 * rows[0].confidence:g} %"
+    yield f"| step | metric | baseline | candidate | change | {level} interval | verdict | cells |"
+    yield "|---|---|--:|--:|--:|---|---|---|"
+    yield from map(_row, rows[:ROWS_MAX])
+    if len(rows) > ROWS_MAX:
+        yield f"\n{len(rows) - ROWS_MAX} more rows are in report.json."
+    yield ""
+
+
+def _row(row: ComparisonRow) -> str:
+    arrow = {"higher": " ↑", "lower": " ↓"}.get(row.better, "")
+    sign = _SIGNS[row.verdict]
+    if row.verdict == "inconclusive" and row.runs_needed is not None:
+        sign += f", {row.runs_needed} cells would do"
+    cells = (
+        _escaped(_step_text(row)),
+        _escaped(label(row.metric)) + arrow,
+        f"{_escaped(row.baseline)}: {quantity(row.baseline_value, row.unit)}",
+        f"{_escaped(row.candidate)}: {quantity(row.candidate_value, row.unit)}",
+        change(row.ratio),
+        interval(row.ci),
+        sign,
+        f"{row.runs[0]} / {row.runs[1]}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _step_text(row: ComparisonRow) -> str:
+    shown = {name: value for name, value in row.parameters.items() if name in ("threads", "rate")}
+    return f"{row.step} {parameter_text(shown)}".strip()
+
+
+def _validity(report: Report) -> Iterator[str]:
+    invalid = [cell for cell in report.cells if not cell.valid]
+    share = report.timing.measured_share
+    yield (
+        f"{len(report.cells) - len(invalid)} of {len(report.cells)} step results are valid; "
+        f"{len(report.failures)} failures; measured {duration(report.timing.measured_s)} of "
+        f"{duration(report.timing.wall_s)}{'' if share is None else f' ({share:.0%})'}."
+    )
+    for cell in invalid[:LISTED_MAX]:
+        yield f"- invalid: {_code(cell.cell_id)} {_escaped(cell.step)}: {_escaped('; '.join(cell.invalid_reasons))}"
+    for failure in report.failures[:LISTED_MAX]:
+        yield f"- failed: {_code(str(failure['cell_id']))}: {_escaped(str(failure['what']))}"
+    hidden = max(0, len(invalid) - LISTED_MAX) + max(0, len(report.failures) - LISTED_MAX)
+    if hidden:
+        yield f"- {hidden} more are in report.json"
+    yield ""
+
+
+def _reproduce(report: Report) -> Iterator[str]:
+    engine = report.engine
+    server = f"{engine.flavor} {engine.version}" if engine else "no server"
+    yield f"{_escaped(server)}; {'; '.join(_volumes(report))}. Run {_code(report.run_id)}."
+    yield ""
+    yield from _fenced(report.reproduce)
+
+
+def _volumes(report: Report) -> Iterator[str]:
+    for volume in report.volumes:
+        what = ", ".join(part for part in (volume.filesystem, volume.device, volume.profile) if part)
+        text = f"{volume.name}: {what or volume.kind}{' (emulated)' if volume.emulated else ''}"
+        yield _escaped(text)
+
+
+def _fenced(lines: Sequence[str]) -> Iterable[str]:
+    """A code block; the fence is longer than any run of backticks within."""
+    ticks = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, ticks + 1)
+    return (f"{fence}sh", *(" ".join(line.split()) for line in lines), fence)
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("&", "&amp;").replace("@", "&#64;")
+
+
+def _code(text: str) -> str:
+    return f"`{' '.join(text.replace('`', _QUOTE).split())}`"

@@ -1,0 +1,149 @@
+"""Rows of a report that need no statistics: cells, volumes, engine, failures, timing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from volbench.records.cell import CellResult, Failure, StepResult
+from volbench.records.report import CellRow, EngineRow, Timing, VolumeRow
+from volbench.records.run import JournalEvent, PlannedCell, RunRecord, VolumeSpec
+from volbench.store.run_directory import RunDirectory
+
+
+def cell_rows(run: RunRecord, results: Iterable[CellResult]) -> tuple[CellRow, ...]:
+    """One row for each step of each cell that has a result; those of a failed cell are shown as invalid."""
+    planned = {cell.cell_id: cell for cell in run.cells}
+    return tuple(_cell_row(planned[result.cell_id], result, step) for result in results for step in result.steps)
+
+
+def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult) -> CellRow:
+    reasons = step.invalid_reasons or (() if step.valid else ("no reason was recorded",))
+    if result.status != "done":
+        reasons = (*reasons, f"the cell is {result.status}, not done")
+    return CellRow(
+        cell_id=result.cell_id,
+        volume=planned.volume,
+        step=step.step,
+        kind=step.kind,
+        parameters={**planned.parameters, **step.parameters},
+        block=planned.block,
+        repeat=planned.repeat,
+        valid=not reasons,
+        invalid_reasons=reasons,
+        notes=step.notes,
+        window_s=step.window_s,
+        started_at=_later(result.zero_utc, step.window_s[0]),
+        metrics={name: value for name, value in step.metrics.items() if math.isfinite(value.value)},
+    )
+
+
+def volume_rows(run: RunRecord, results: Sequence[CellResult]) -> tuple[VolumeRow, ...]:
+    """Each volume with what was found out about it by its first cell."""
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    first: dict[str, CellResult] = {}
+    for result in results:
+        first.setdefault(volume_of[result.cell_id], result)
+    return tuple(_volume_row(spec, first.get(spec.name)) for spec in run.volumes)
+
+
+def _volume_row(spec: VolumeSpec, result: CellResult | None) -> VolumeRow:
+    if result is None:
+        return VolumeRow(name=spec.name, kind=spec.kind, spec=spec.text, emulated=spec.kind == "emulated")
+    facts = result.volume_facts
+    return VolumeRow(
+        name=spec.name,
+        kind=spec.kind,
+        spec=spec.text,
+        profile=facts.emulated_profile,
+        filesystem=facts.filesystem,
+        mount_options=facts.mount_options,
+        device=facts.device,
+        emulated=spec.kind == "emulated" or facts.emulated_profile is not None,
+        facts=facts.model_dump(mode="json", exclude_none=True),
+    )
+
+
+def engine_row(results: Iterable[CellResult]) -> EngineRow | None:
+    """The server of the first cell that knows it; where cells differ is said elsewhere."""
+    for result in results:
+        if result.server is not None:
+            server = result.server
+            return EngineRow(flavor=server.flavor, version=server.version, variables=server.variables)
+    return None
+
+
+def failure_rows(
+    directory: RunDirectory, run: RunRecord, results: Iterable[CellResult]
+) -> tuple[dict[str, Any], ...]:
+    """Cells and earlier attempts that failed, and cells that were given up without a result."""
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    attempts = [*results, *(result for _, result in directory.failed_attempts())]
+    rows = [
+        _failure_row(result.cell_id, volume_of.get(result.cell_id, ""), result.attempt, result.failure)
+        for result in attempts
+        if result.failure is not None
+    ]
+    told = {(row["cell_id"], row["attempt"]) for row in rows}
+    rows += [
+        _event_row(event, volume_of.get(event.cell_id, ""))
+        for event in directory.events()
+        if event.event in ("cell_failed", "cell_abandoned") and (event.cell_id, event.attempt) not in told
+    ]
+    return tuple(sorted(rows, key=lambda row: (row["cell_id"], row["attempt"])))
+
+
+def _failure_row(cell_id: str, volume: str, attempt: int, failure: Failure) -> dict[str, Any]:
+    return {"cell_id": cell_id, "volume": volume, "attempt": attempt, **failure.model_dump(mode="json")}
+
+
+def _event_row(event: JournalEvent, volume: str) -> dict[str, Any]:
+    known: Mapping[str, Any] = event.details
+    return _failure_row(
+        event.cell_id,
+        volume,
+        event.attempt,
+        Failure(
+            cause=str(known.get("cause", event.event)),
+            what=str(known.get("what", "the cell ended without a result")),
+            where=str(known.get("where", "")),
+            evidence=str(known.get("evidence", "")),
+            next_step=str(known.get("next_step", "volbench resume")),
+        ),
+    )
+
+
+def finished_at(events: Sequence[JournalEvent]) -> str | None:
+    """When the run ended; None while it has not, or when it was resumed and has not ended since."""
+    for event in reversed(events):
+        if event.event in ("run_finished", "run_started", "run_resumed"):
+            return event.at if event.event == "run_finished" else None
+    return None
+
+
+def timing(run: RunRecord, events: Sequence[JournalEvent], cells: Iterable[CellRow]) -> Timing:
+    """Measured seconds of all steps against the wall time, time between an interruption and its resume left out."""
+    measured_s = sum(cell.window_s[1] - cell.window_s[0] for cell in cells if cell.window_s is not None)
+    wall_s = 0.0
+    before = _moment(run.started_at)
+    for event in events:
+        now = _moment(event.at)
+        if event.event != "run_resumed":
+            wall_s += max(0.0, (now - before).total_seconds())
+        before = now
+    return Timing(wall_s=wall_s, measured_s=measured_s, measured_share=measured_s / wall_s if wall_s > 0 else None)
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _later(zero_utc: str, seconds: float) -> str | None:
+    try:
+        moment = _moment(zero_utc) + timedelta(seconds=seconds)
+    except ValueError:
+        return None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,110 @@
+"""How numbers and metrics read in every report: few digits, units, a plain name beside each metric's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from volbench.records.base import Scalar
+from volbench.records.report import ComparisonRow
+
+MINUS = "\N{MINUS SIGN}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+GLOSSARY: Mapping[str, tuple[str, str]] = {
+    "tps": ("transactions/s", "sysbench transactions finished per second of the measured window"),
+    "qps": ("queries/s", "statements of these transactions per second"),
+    "errors_per_s": ("errors/s", "statements that the server refused, deadlocks included"),
+    "stalled_s": ("stalled time", "seconds of the window in which no transaction finished at all"),
+    "latency_ms_p50": ("median latency", "half of the transactions were faster, as the client saw them"),
+    "latency_ms_p95": ("p95 latency", "95 of 100 transactions were faster; from the merged histogram"),
+    "latency_ms_p99": ("p99 latency", "99 of 100 transactions were faster; from the merged histogram"),
+    "latency_ms_p999": ("p99.9 latency", "999 of 1000 transactions were faster"),
+    "latency_ms_max": ("highest latency", "the slowest transaction: one event, so it varies a lot"),
+    "latency_ms_mean": ("mean latency", "tells little about what users wait for"),
+    "rate_achieved_ratio": ("rate achieved", "finished against offered transactions of an open loop"),
+    "dump_s": ("dump time", "logical backup from start to end, synced"),
+    "dump_mib_per_s": ("dump speed", "bytes of the dump per second"),
+    "dump_bytes": ("dump size", "bytes of the dump"),
+    "restore_s": ("restore time", "the dump loaded into an empty schema and proven equal"),
+    "restore_mib_per_s": ("restore speed", "bytes of the dump loaded per second"),
+    "cold_read_mib_per_s": ("cold read speed", "files of the data directory read with no cache to serve them"),
+    "cold_read_s": ("cold read time", "the same, in seconds"),
+    "cold_read_files_per_s": ("cold files/s", "files opened and read per second"),
+    "warm_read_mib_per_s": ("warm read speed", "the same files from the page cache: memory, not storage"),
+    "table_scan_s": ("cold table scan", "all tables scanned after a cold restart of the server"),
+    "table_scan_mib_per_s": ("table scan speed", "bytes of the tables per second of that scan"),
+    "first_query_ms": ("first query", "the first query after a cold restart of the server"),
+    "server_start_s": ("server start", "until the server answered a query"),
+    "files_per_s": ("files/s", "files handled per second"),
+    "iops_read": ("read IOPS", "reads that the device finished per second"),
+    "iops_write": ("write IOPS", "writes that the device finished per second"),
+    "read_mib_per_s": ("read throughput", "MiB that the device read per second"),
+    "write_mib_per_s": ("write throughput", "MiB that the device wrote per second"),
+    "read_await_ms": ("read await", "mean time of a read in the block layer, queueing included"),
+    "write_await_ms": ("write await", "mean time of a write in the block layer, queueing included"),
+    "queue_depth": ("queue", "requests in flight on average (aqu-sz of iostat)"),
+    "device_util_ratio": ("utilisation", "share of time with any request in flight; high is not yet saturated"),
+    "server_cpu_ratio": ("server CPU", "share of the CPUs that the server used"),
+    "statement_latency_ms_p95": ("p95 statement", "95 of 100 statements were faster, as the server saw them"),
+    "statement_latency_ms_p99": ("p99 statement", "99 of 100 statements were faster, as the server saw them"),
+}  # fmt: skip
+"""Metric -> a reader's name for it, and what it is. A metric that is not here goes by its own name."""
+
+
+def label(metric: str) -> str:
+    """A reader's name of a metric."""
+    return GLOSSARY[metric][0] if metric in GLOSSARY else metric
+
+
+def number(value: float | None) -> str:
+    """A value with at most four significant digits: 0.0123, 4.56, 78.9, 1,234, 56,789; a dash when absent."""
+    if value is None:
+        return "\N{EN DASH}"
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    if abs(value) >= 1e9:
+        return f"{value:.3g}"
+    return f"{value:,.{min(digits, 6)}f}".replace("-", MINUS)
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A value with its unit; the unit 1 is not written."""
+    return number(value) if value is None or unit == "1" else f"{number(value)} {unit}"
+
+
+def change(ratio: float | None) -> str:
+    """candidate / baseline as a reader says it: +38 %, -27 %, x 3.4 from three times on; a dash when absent."""
+    if ratio is None:
+        return "\N{EN DASH}"
+    if ratio >= 3:
+        return f"{TIMES} {number(ratio)}"
+    percent = 100 * (ratio - 1)
+    text = f"{percent:+.1f}" if abs(percent) < 9.95 else f"{percent:+.0f}"
+    return ("0" if float(text) == 0 else text.replace("-", MINUS)) + " %"
+
+
+def interval(ci: tuple[float, float] | None) -> str:
+    """A confidence interval of a ratio as changes, in brackets; words when the runs do not bound it."""
+    return "[no bound]" if ci is None else f"[{change(ci[0])}, {change(ci[1])}]"
+
+
+def parameter_text(parameters: Mapping[str, Scalar]) -> str:
+    """Parameters on one line: threads=8 rate=200."""
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
+    """One comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step where several are."""
+    where = f" ({row.step})" if steps else ""
+    return f"{label(row.metric)} {change(row.ratio)} {interval(row.ci)}{where}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as 45 s, 3 min 20 s, 2 h 05 min."""
+    if seconds is None:
+        return "\N{EN DASH}"
+    if seconds < 90:
+        return f"{number(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
