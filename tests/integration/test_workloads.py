@@ -1,0 +1,497 @@
+"""Steps on a real server: sysbench, dump and restore, cold reads; and what happens when things go wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import mysql.connector
+import pytest
+
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.base import Scalar
+from volbench.records.cell import DatasetSpec
+from volbench.records.facts import ServerFacts, VolumeFacts
+from volbench.records.series import HistogramRow, SeriesRow
+from volbench.records.steps import DumpStep, IdleStep, OltpStep, RestoreStep, Step
+from volbench.workload.client_options import read_client_options, sysbench_config
+from volbench.workload.interface import Clock, StepContext, StepOutcome
+from volbench.workload.registry import workload_for
+from volbench.workload.schema_data import data_bytes, table_names
+from volbench.workload.state import LAST_DUMP
+
+pytestmark = pytest.mark.mysqld
+
+DATASET = DatasetSpec(tables=2, rows=20_000)
+PASSWORD = "se cret,#1"  # noqa: S105 - of a throw-away server; spaces and commas must survive
+START_BOUND_S = 60.0
+MARIADBD = "mariadbd"
+
+
+class PlainServer:
+    """A mariadbd of the test's own: no supervisor, a socket only."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.option_file = directory / "client.cnf"
+        self.socket = directory / "s"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def create(self) -> None:
+        """An empty server with one user, and the dataset in it."""
+        if shutil.which(MARIADBD):
+            create = ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal"]
+        else:
+            create = ["mysqld", "--no-defaults", "--initialize-insecure", "--user=root"]
+        create.append(f"--datadir={self.data_dir}")
+        subprocess.run(create, check=True, capture_output=True, timeout=120)
+        self._write_options("root", "")
+        self.start()
+        with self.connect() as connection:
+            cursor = connection.cursor()
+            cursor.execute(f"CREATE DATABASE {DATASET.schema_name}")
+            cursor.execute(f"CREATE USER bench@localhost IDENTIFIED BY '{PASSWORD}'")
+            cursor.execute("GRANT ALL ON *.* TO bench@localhost")
+        self._write_options("bench", PASSWORD)
+        config = self.directory / "prepare.conf"
+        config.write_text(sysbench_config(read_client_options(self.option_file), DATASET.schema_name))
+        subprocess.run(
+            ["sysbench", f"--config-file={config}", "oltp_read_write", f"--tables={DATASET.tables}",
+             f"--table-size={DATASET.rows}", "--threads=2", "prepare"],
+            check=True, capture_output=True, timeout=120,
+        )  # fmt: skip
+
+    def _write_options(self, user: str, password: str) -> None:
+        self.option_file.touch(mode=0o600)
+        self.option_file.write_text(f'[client]\nuser={user}\npassword="{password}"\nsocket={self.socket}\n')
+
+    @contextlib.contextmanager
+    def connect(self, database: str | None = None) -> Iterator[Any]:
+        options = read_client_options(self.option_file)
+        connection = mysql.connector.connect(
+            user=options.user, password=options.password, unix_socket=options.socket, database=database,
+            charset="utf8mb4", collation="utf8mb4_general_ci", connection_timeout=10, autocommit=True,
+        )  # fmt: skip
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def query(self, sql: str) -> list[Any]:
+        with self.connect() as connection:
+            cursor = connection.cursor()
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
+        begun = time.monotonic()
+        overrides = [f"--{name}={value}" for name, value in (config_overrides or {}).items()]
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [shutil.which(MARIADBD) or "mysqld", "--no-defaults", f"--datadir={self.data_dir}",
+                 f"--socket={self.socket}", *([] if shutil.which(MARIADBD) else ["--mysqlx=OFF"]), "--skip-networking", "--user=root",
+                 "--innodb-buffer-pool-size=64M", *overrides],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        while time.monotonic() - begun < START_BOUND_S:
+            with contextlib.suppress(mysql.connector.Error):
+                self.query("SELECT 1")
+                return time.monotonic() - begun
+            assert self.alive(), self.log_tail(20)
+            time.sleep(0.05)
+        raise AssertionError(f"no answer in {START_BOUND_S} s: {self.log_tail(20)}")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            self.process.wait(60)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def log_tail(self, lines: int) -> str:
+        return "\n".join((self.directory / "log").read_text(errors="replace").splitlines()[-lines:])
+
+    def facts(self) -> ServerFacts:
+        version = self.query("SELECT version()")[0][0]
+        return ServerFacts(flavor="mariadb" if "MariaDB" in version else "mysql", version=version)
+
+    def why_down(self) -> str:
+        return f"exit code {self.process.returncode}" if self.process is not None else "never started"
+
+
+class Kept:
+    """A recorder that keeps everything."""
+
+    def __init__(self) -> None:
+        self.rows: list[SeriesRow] = []
+        self.histograms: list[HistogramRow] = []
+
+    def series(self, rows: Iterable[SeriesRow]) -> None:
+        self.rows.extend(rows)
+
+    def histogram(self, row: HistogramRow) -> None:
+        self.histograms.append(row)
+
+    def of(self, metric: str) -> dict[float, float]:
+        return {row.t_s: row.value for row in self.rows if row.metric == metric}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PlainServer]:
+    # A short path: a Unix socket's name has at most 107 bytes.
+    directory = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
+    server = PlainServer(directory)
+    try:
+        server.create()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def make_context(server: PlainServer, tmp_path: Path) -> Callable[..., StepContext]:
+    if not server.alive():
+        server.start()
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "scratch").mkdir()
+
+    def make(**changes: Any) -> StepContext:
+        return StepContext(**{
+            "server": server,
+            "dataset": DATASET,
+            "volume_facts": VolumeFacts(path=str(tmp_path)),
+            "volume_dir": tmp_path / "volume",
+            "scratch_dir": tmp_path / "scratch",
+            "seed": 42,
+            "clock": Clock(zero_monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC)),
+            "record": Kept(),
+            **changes,
+        })  # fmt: skip
+
+    return make
+
+
+def run(step: Step, ctx: StepContext) -> StepOutcome:
+    workload = workload_for(step)
+    workload.check(step, ctx)
+    return workload.run(step, ctx)
+
+
+def values(outcome: StepOutcome) -> dict[str, float]:
+    return {name: metric.value for name, metric in outcome.metrics.items()}
+
+
+def after(delay_s: float, action: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(delay_s, action)
+    timer.start()
+    return timer
+
+
+class TestOltp:
+    @pytest.mark.parametrize("test", ["oltp_read_write", "select_random_ranges"])
+    def test_one_row_of_every_second_and_metrics_of_the_window(
+        self, make_context: Callable[..., StepContext], test: Any
+    ) -> None:
+        """Warm-up and measured seconds come from one run; only measured ones are in the metrics."""
+        kept = Kept()
+        ctx = make_context(record=kept)
+        outcome = run(OltpStep(name="o", test=test, threads=(4,), warmup=1, duration=2), ctx)
+        measured = [row for row in kept.histograms if row.measured]
+        assert len(measured) == 2
+        assert not kept.histograms[0].measured
+        assert outcome.window_s == pytest.approx((measured[0].t_s - measured[0].interval_s, measured[-1].t_s))
+        assert outcome.window_s[1] - outcome.window_s[0] == pytest.approx(2, abs=0.2)
+        assert outcome.warmup_s == pytest.approx(1, abs=0.2)
+        metrics = values(outcome)
+        events = sum(row.events for row in measured)
+        assert metrics["tps"] == pytest.approx(events / (outcome.window_s[1] - outcome.window_s[0]))
+        assert metrics["qps"] >= metrics["tps"]
+        quantiles = [metrics[f"latency_ms_{name}"] for name in ("p50", "p95", "p99", "p999", "max")]
+        assert quantiles == sorted(quantiles)
+        assert metrics["stalled_s"] == 0
+        assert outcome.invalid_reasons == ()
+        for row in kept.histograms:
+            assert sum(row.count) + row.below + row.above == row.events > 0
+        assert set(kept.of("tps")) == set(kept.of("latency_ms_p99")) == {row.t_s for row in kept.histograms}
+
+    def test_tps_agrees_with_the_server(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """As many transactions as the server counted commits, the whole run taken."""
+        kept = Kept()
+
+        def commits() -> int:
+            return int(server.query("SHOW GLOBAL STATUS LIKE 'Com_commit'")[0][1])
+
+        before = commits()
+        outcome = run(
+            OltpStep(name="o", test="oltp_read_only", threads=(2,), warmup=0, duration=1), make_context(record=kept)
+        )
+        finished = outcome.details["events_in_bins"]
+        tail = commits() - before - finished
+        assert 0 <= tail <= max(row.events for row in kept.histograms) * 1.5
+
+    def test_the_password_is_on_no_command_line(self, make_context: Callable[..., StepContext]) -> None:
+        """Neither in sysbench's argv while it runs nor in what is kept of it."""
+        seen: list[bytes] = []
+
+        def look(text: str, fraction: float | None) -> None:
+            for entry in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    seen.append(entry.read_bytes())
+
+        ctx = make_context(progress=look)
+        outcome = run(OltpStep(name="o", test="oltp_point_select", threads=(1,), warmup=0, duration=1), ctx)
+        assert any(b"volbench_hooks.lua" in line for line in seen)
+        assert not any(PASSWORD.encode() in line for line in seen)
+        assert PASSWORD not in repr(outcome)
+        assert list(ctx.scratch_dir.iterdir()) == []
+
+    def test_a_frozen_server_is_a_stall_and_not_a_zero(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """Closed loop: seconds without a finished transaction have no latency rows, and count as stalled."""
+        kept = Kept()
+        freeze, thaw = after(2.5, lambda: freeze_(server)), after(5.5, lambda: thaw_(server))
+        outcome = run(
+            OltpStep(name="o", test="oltp_point_select", threads=(2,), warmup=0, duration=8),
+            make_context(record=kept),
+        )
+        freeze.join()
+        thaw.join()
+        stalled = [row for row in kept.histograms if row.events == 0]
+        assert 2 <= len(stalled) <= 3
+        assert values(outcome)["stalled_s"] == pytest.approx(len(stalled), abs=0.2)
+        for row in stalled:
+            assert row.t_s not in kept.of("latency_ms_p99")
+            assert kept.of("tps")[row.t_s] == 0
+        assert min(kept.of("latency_ms_p50").values()) > 0
+        assert values(outcome)["latency_ms_max"] > 2000
+        assert values(outcome)["latency_ms_p99"] < 1000  # the closed loop hides it: two transactions were slow
+
+    def test_an_open_loop_shows_a_stall_as_seconds_of_latency(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """With a rate, transactions that could not start have waited, and their latency says so."""
+        freeze, thaw = after(2.5, lambda: freeze_(server)), after(5.5, lambda: thaw_(server))
+        outcome = run(
+            OltpStep(name="o", test="oltp_point_select", threads=(2,), rate=200, warmup=0, duration=8),
+            make_context(),
+        )
+        freeze.join()
+        thaw.join()
+        metrics = values(outcome)
+        assert metrics["latency_ms_p95"] > 1000
+        assert metrics["latency_ms_p50"] < 1000
+        assert metrics["rate_achieved_ratio"] == pytest.approx(1, abs=0.15)
+        assert outcome.details["offered_ratio"] == pytest.approx(1, abs=0.15)
+        assert outcome.details["client_cpu_ratio"] < 0.5
+
+    def test_a_killed_server_is_named_as_the_cause(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """sysbench only lost its connection; the failure says that the server died, and of what."""
+        ctx = make_context()
+        kill = after(2, server.kill)
+        with pytest.raises(StepFailed, match="the server went away: exit code -9"):
+            run(OltpStep(name="o", test="oltp_read_write", threads=(2,), warmup=0, duration=20), ctx)
+        kill.join()
+        server.start()
+
+    def test_a_killed_sysbench_is_named(self, make_context: Callable[..., StepContext]) -> None:
+        """The failure says which signal ended it."""
+
+        def kill_it(text: str, fraction: float | None) -> None:
+            for entry in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    if b"volbench_hooks.lua" in (entry / "cmdline").read_bytes():
+                        os.kill(int(entry.name), signal.SIGKILL)
+
+        with pytest.raises(StepFailed, match="sysbench was ended by SIGKILL"):
+            run(OltpStep(name="o", threads=(2,), warmup=0, duration=20), make_context(progress=kill_it))
+
+    def test_cancelling_ends_sysbench_at_once(self, make_context: Callable[..., StepContext]) -> None:
+        """No process is left, and it does not take the step's duration."""
+        ctx = make_context()
+        cancel = after(1.5, ctx.cancelled.set)
+        begun = time.monotonic()
+        with pytest.raises(StepFailed, match="cancelled"):
+            run(OltpStep(name="o", threads=(2,), warmup=0, duration=60), ctx)
+        cancel.join()
+        assert time.monotonic() - begun < 15
+        assert children() == set()
+
+    def test_a_wrong_option_is_told_by_sysbench(self, make_context: Callable[..., StepContext]) -> None:
+        """An option that sysbench does not know fails the step with sysbench's words."""
+        step = OltpStep(name="o", threads=(1,), warmup=0, duration=1, options={"no-such": 1})
+        with pytest.raises(StepFailed) as caught:
+            run(step, make_context())
+        assert "invalid option: --no-such=1" in caught.value.evidence
+
+    @pytest.mark.parametrize(
+        ("changes", "error", "match"),
+        [
+            ({"options": {"threads": 3}}, UsageError, "threads is set by volbench"),
+            ({"options": {"mysql_password": "x"}}, UsageError, "mysql-password is set by volbench"),
+            ({"rate": 0.5}, UsageError, "whole transactions"),
+            ({"rand_type": "zipfian"}, EnvironmentLacks, "no rand_type zipfian"),
+            ({"threads": (4096,)}, EnvironmentLacks, "prepare 81920 statements"),
+        ],
+    )
+    def test_what_cannot_run_is_refused_before(
+        self, make_context: Callable[..., StepContext], changes: dict[str, Any], error: type[Exception], match: str
+    ) -> None:
+        """The check names what does not go, so that nothing is seeded in vain."""
+        step = OltpStep(name="o", **{"threads": (1,), **changes})
+        with pytest.raises(error, match=match):
+            workload_for(step).check(step, make_context())
+
+    def test_a_dump_beside_gives_the_load_with_and_without_it(
+        self, make_context: Callable[..., StepContext]
+    ) -> None:
+        """The window is told apart by when the dump ran, and the dump has its own outcome."""
+        step = OltpStep(
+            name="o",
+            test="oltp_read_only",
+            threads=(2,),
+            warmup=1,
+            duration=6,
+            beside=(DumpStep(name="d", tool="mysqldump", to="nowhere", start_after=1.5),),
+        )
+        slow = make_context()
+        outcome = run(step, slow)
+        parts = {part.suffix: part.outcome for part in outcome.parts}
+        dump = parts["beside-mysqldump"]
+        assert dump.metrics["dump_bytes"].value > 1_000_000
+        assert dump.window_s[0] == pytest.approx(outcome.window_s[0] + 1.5, abs=0.7)
+        assert parts["alone"].details["seconds"] == pytest.approx(5, abs=1.2)
+        assert "latency_ms_p95" in parts["alone"].metrics
+
+
+def children() -> set[str]:
+    """Names of this process's children, the server left out."""
+    names = set()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            name, _, rest = entry.read_text().partition("(")[2].rpartition(")")
+            if int(rest.split()[1]) == os.getpid():
+                names.add(name)
+    return names - {"mariadbd", "mysqld"}
+
+
+def freeze_(server: PlainServer) -> None:
+    assert server.process is not None
+    server.process.send_signal(signal.SIGSTOP)
+
+
+def thaw_(server: PlainServer) -> None:
+    assert server.process is not None
+    server.process.send_signal(signal.SIGCONT)
+
+
+class TestDumpAndRestore:
+    @pytest.mark.parametrize(("dump_tool", "load_tool"), [("mysqldump", "mysql"), ("mydumper", "myloader")])
+    @pytest.mark.parametrize("to", ["volume", "scratch"])
+    def test_restored_data_is_proven_equal(
+        self, server: PlainServer, make_context: Callable[..., StepContext], dump_tool: Any, load_tool: Any, to: Any
+    ) -> None:
+        """Dump, load into a fresh schema, compare all rows; the schema is gone afterwards."""
+        if shutil.which(dump_tool) is None:
+            pytest.skip(f"needs {dump_tool}")
+        ctx = make_context()
+        dumped = run(DumpStep(name="d", tool=dump_tool, to=to), ctx)
+        kept = ctx.state[LAST_DUMP]
+        assert kept.directory.parent == {"volume": ctx.volume_dir, "scratch": ctx.scratch_dir}[to]
+        assert values(dumped)["dump_bytes"] == sum(path.stat().st_size for path in kept.directory.iterdir())
+        assert values(dumped)["dump_bytes"] > DATASET.rows * DATASET.tables * 180
+        restored = run(RestoreStep(name="r", tool=load_tool), ctx)
+        assert restored.details["equality"] == "proven"
+        assert len(restored.details["source"]) == DATASET.tables
+        assert values(restored)["restore_s"] > 0
+        assert table_names(server, "sbtest_restored") == []
+
+    def test_a_damaged_dump_is_found_out(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """One changed digit in one row fails the restore with the table's name, and leaves no schema behind."""
+        ctx = make_context()
+        run(DumpStep(name="d", tool="mysqldump"), ctx)
+        sql = ctx.state[LAST_DUMP].directory / "dump.sql"
+        head, separator, rest = sql.read_text().rpartition("-")
+        for digit in "0123456789":
+            place = head.rfind(f"-{digit}")
+            if place > 0:
+                break
+        changed = "1" if head[place + 1] == "0" else "0"
+        sql.write_text(head[: place + 1] + changed + head[place + 2 :] + separator + rest)
+        with pytest.raises(StepFailed, match="not what was dumped") as caught:
+            run(RestoreStep(name="r"), ctx)
+        assert "sbtest2 has checksum" in caught.value.evidence
+        assert table_names(server, "sbtest_restored") == []
+
+    def test_a_dump_to_nowhere_counts_its_bytes(self, make_context: Callable[..., StepContext]) -> None:
+        """As many as a kept dump has, to the byte but for its time stamp's length."""
+        ctx = make_context()
+        kept = values(run(DumpStep(name="d", tool="mysqldump"), ctx))["dump_bytes"]
+        dropped = values(run(DumpStep(name="n", tool="mysqldump", to="nowhere"), ctx))["dump_bytes"]
+        assert dropped == pytest.approx(kept, abs=10)
+
+    def test_a_restore_without_a_dump_says_what_to_do(self, make_context: Callable[..., StepContext]) -> None:
+        """Nothing is loaded, and the message names the step that is missing."""
+        with pytest.raises(StepFailed, match="no dump of mysqldump's") as caught:
+            run(RestoreStep(name="r"), make_context())
+        assert "dump step" in caught.value.next_step
+
+    def test_a_full_disk_is_foreseen(self, make_context: Callable[..., StepContext], monkeypatch: Any) -> None:
+        """The check compares free space with the data's size."""
+        real = os.statvfs
+
+        def nearly_full(path: Any) -> os.statvfs_result:
+            stat = list(real(path))
+            stat[4] = 1000  # f_bavail
+            return os.statvfs_result(stat)
+
+        monkeypatch.setattr(os, "statvfs", nearly_full)
+        step = DumpStep(name="d")
+        with pytest.raises(EnvironmentLacks, match="no room for the dump of step d"):
+            workload_for(step).check(step, make_context())
+
+    def test_a_dump_that_takes_too_long_is_ended(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """A table that somebody keeps locked: the step fails at its timeout, and the tool is gone."""
+        with server.connect(DATASET.schema_name) as connection:
+            connection.cursor().execute("LOCK TABLES sbtest1 WRITE")
+            with pytest.raises(StepFailed, match="mysqldump did not finish within 1 s"):
+                run(DumpStep(name="d", tool="mysqldump", timeout=1), make_context())
+            assert children() == set()
+
+
+class TestIdle:
+    def test_idle_lasts_as_long_as_it_says(self, make_context: Callable[..., StepContext]) -> None:
+        """Its window is its duration, and it has no metrics of its own."""
+        outcome = run(IdleStep(name="i", duration=1), make_context())
+        assert math.isclose(outcome.window_s[1] - outcome.window_s[0], 1, abs_tol=0.2)
+        assert outcome.metrics == {}
+
+    def test_data_size_is_the_servers_estimate(self, server: PlainServer) -> None:
+        """Within a factor of two of 190 bytes a row."""
+        assert data_bytes(server, "sbtest") == pytest.approx(DATASET.rows * DATASET.tables * 230, rel=0.5)
