@@ -102,13 +102,22 @@ impl<P: Clone + PartialEq> Journal<P> {
         if self.durability == Durability::Async {
             return;
         }
+        self.make_durable(|entry| entry.sequence <= mark && place.is_none_or(|place| *place == entry.place));
+    }
+
+    /// Whatever was written to a place is durable now, even on an async volume.
+    pub fn settle(&mut self, place: &P) {
+        self.make_durable(|entry| entry.place == *place);
+    }
+
+    fn make_durable(&mut self, durable: impl Fn(&Entry<P>) -> bool) {
         let kept = &mut self.kept;
         self.entries.retain(|entry| {
-            let durable = entry.sequence <= mark && place.is_none_or(|place| *place == entry.place);
-            if durable {
+            let gone = durable(entry);
+            if gone {
                 *kept -= entry.old.len();
             }
-            !durable
+            !gone
         });
     }
 

@@ -7,16 +7,14 @@ pub mod queue;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::model::request::{Nanos, Op, Request};
+use crate::model::request::{Nanos, Request};
 use crate::model::{Model, fault::Fault};
 use clock::Clock;
 use counters::{Counters, Finished};
 use queue::DelayQueue;
-
-/// An error number as the kernel takes it.
-pub type Errno = i32;
 
 /// Whether the volume can be reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -39,6 +37,9 @@ pub struct Lost {
 pub trait Storage: Send + Sync {
     /// Takes back what was not made durable, but for the oldest `keep_share` of it.
     fn power_cut(&self, now: Nanos, keep_share: f64) -> Lost;
+
+    /// What a power cut would take away now.
+    fn unsynced(&self) -> Lost;
 }
 
 pub struct Engine {
@@ -105,15 +106,15 @@ impl Engine {
     ) {
         let arrived = self.clock.now();
         if self.health() != Health::Attached {
-            return reply(Err(libc::EIO));
+            return reply(Err(Errno::IO));
         }
         let admission = self.model().admit(arrived, request);
         self.counters.begin(request.op, admission.waited);
-        let result = if admission.fails { Err(libc::EIO) } else { self.work(work) };
+        let result = if admission.fails { Err(Errno::IO) } else { self.work(work) };
         let worked = self.clock.now();
         let (op, bytes, engine) = (request.op, request.bytes, Arc::clone(self));
         let complete = move || {
-            let result = if engine.health() == Health::Attached { result } else { Err(libc::EIO) };
+            let result = if engine.health() == Health::Attached { result } else { Err(Errno::IO) };
             let (failed, completed) = (result.is_err(), engine.clock.now());
             reply(result);
             let done = Finished { op, bytes, failed, arrived, due: admission.due, worked, completed };
@@ -123,12 +124,15 @@ impl Engine {
             complete();
         } else {
             self.queue.push(admission.due, Box::new(complete));
+            if self.health() != Health::Attached {
+                self.queue.drain(); // the volume went away between the work and the push
+            }
         }
     }
 
     fn work<T>(&self, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
         let _shared = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-        if self.health() == Health::Attached { work() } else { Err(libc::EIO) }
+        if self.health() == Health::Attached { work() } else { Err(Errno::IO) }
     }
 
     /// Brings a fault into force; what a power cut took away comes back.
@@ -157,16 +161,12 @@ impl Engine {
     }
 }
 
-/// A request for an operation without bytes.
-pub fn metadata(op: Op) -> Request {
-    Request::metadata(op)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::Parameters;
     use crate::model::latency::{LatencyParameters, Part};
+    use crate::model::request::Op;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
     use std::time::Duration;
@@ -179,6 +179,10 @@ mod tests {
     impl Storage for Nothing {
         fn power_cut(&self, _: Nanos, _: f64) -> Lost {
             Lost { writes: 3, bytes: 12288 }
+        }
+
+        fn unsynced(&self) -> Lost {
+            Lost::default()
         }
     }
 
@@ -216,8 +220,8 @@ mod tests {
         let engine = engine(3_600_000_000.0);
         let waiting = ask(&engine);
         engine.inject(&Fault::Detach, &Nothing).unwrap();
-        assert_eq!(waiting.recv_timeout(PATIENCE), Ok(Err(libc::EIO)));
-        assert_eq!(ask(&engine).recv_timeout(PATIENCE), Ok(Err(libc::EIO)));
+        assert_eq!(waiting.recv_timeout(PATIENCE), Ok(Err(Errno::IO)));
+        assert_eq!(ask(&engine).recv_timeout(PATIENCE), Ok(Err(Errno::IO)));
         engine.inject(&Fault::Attach, &Nothing).unwrap();
         assert_eq!(engine.health(), Health::Attached);
         engine.stop();
@@ -237,7 +241,7 @@ mod tests {
             },
             move |result| sender.send(result).unwrap(),
         );
-        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Err(libc::EIO)));
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Err(Errno::IO)));
         assert!(!touched.load(Ordering::SeqCst));
         engine.stop();
     }

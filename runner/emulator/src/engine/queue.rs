@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::model::request::Nanos;
@@ -97,8 +98,9 @@ impl DelayQueue {
 
     fn run(&self) {
         // The default slack of 50 us would make every completion that much too late.
-        // SAFETY: sets a property of the calling thread only.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+        if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
+            eprintln!("timer slack stays at its default, completions come late: {error}");
+        }
         let mut waiting = self.lock();
         while !waiting.stopping {
             let due = waiting.heap.peek().map(|first| first.due);

@@ -94,7 +94,9 @@ pub struct Admission {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Balance {
     pub limit: String,
+    /// What the vendor calls it, and whether it is shown as per cent or in units.
     pub metric: Option<String>,
+    pub as_percent: bool,
     pub percent: f64,
     /// In the vendor's units, that is with `time_scale` taken out.
     pub units: f64,
@@ -267,6 +269,7 @@ impl Model {
                 Balance {
                     limit: parameters.name.clone(),
                     metric: metric.map(|metric| metric.metric.clone()),
+                    as_percent: metric.is_some_and(|metric| metric.percent),
                     percent: fill * 100.0,
                     units: fill * parameters.burst,
                 }
