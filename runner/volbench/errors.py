@@ -19,13 +19,15 @@ class VolbenchError(Exception):
     """An expected failure: what failed, where, the evidence, and the next step.
 
     `what` is one sentence; `where` a phase, file and line, or volume; `evidence` what was seen (an errno,
-    the last log lines); `next_step` what the user can do about it.
+    the last log lines); `next_step` what the user can do about it; `cause` a short stable word where there
+    is one (volume_full, server_killed, oom), as in result.json.
     """
 
     what: str
     where: str = ""
     evidence: str = ""
     next_step: str = ""
+    cause: str = ""
 
     exit_code = EXIT_STEP_FAILED
 

@@ -1,0 +1,163 @@
+"""my.cnf: volbench's pinned base, the suite's options on top, and what must not be set by a suite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from volbench.engine.differences import ServerIdentity, fit_options
+from volbench.errors import UsageError
+from volbench.records.base import Scalar
+from volbench.records.facts import ServerFacts
+
+PINNED: dict[str, Scalar] = {
+    # What makes two servers equally durable, whatever their defaults; a suite may set each of them.
+    "innodb_flush_log_at_trx_commit": 1,
+    "sync_binlog": 1,
+    "log_bin": True,
+    "innodb_doublewrite": True,
+    "innodb_flush_method": "O_DIRECT",
+    "innodb_file_per_table": True,
+    # A start must neither warm the buffer pool nor read what a measurement is about to read.
+    "innodb_buffer_pool_load_at_startup": False,
+    "innodb_buffer_pool_dump_at_shutdown": False,
+    "performance_schema": True,
+    "skip_name_resolve": True,
+    "server_id": 1,
+    # MySQL only.
+    "auto_generate_certs": False,
+    "caching_sha2_password_auto_generate_rsa_keys": False,
+}
+DURABILITY_VARIABLES = (
+    "innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite", "innodb_flush_method",
+    "innodb_use_fdatasync", "innodb_redo_log_encrypt", "innodb_checksum_algorithm", "innodb_page_size",
+    "innodb_file_per_table", "innodb_log_checksums", "binlog_format", "binlog_checksum", "innodb_flush_neighbors",
+)  # fmt: skip
+"""Settings that change how much is written and synced for one commit: the same in all cells, or no comparison."""
+
+_HARNESS = frozenset({
+    "admin_address", "admin_port", "aria_log_dir_path", "basedir", "bind_address", "chroot", "console", "core_file",
+    "daemonize", "datadir", "defaults_extra_file", "defaults_file", "defaults_group_suffix", "extra_port", "gdb",
+    "general_log_file", "init_connect", "init_file", "initialize", "initialize_insecure", "innodb_data_home_dir",
+    "innodb_directories", "innodb_doublewrite_dir", "innodb_force_recovery", "innodb_log_group_home_dir",
+    "innodb_temp_tablespaces_dir", "innodb_tmpdir", "innodb_undo_directory", "log_bin_basename", "log_bin_index",
+    "log_error", "log_error_services", "mysqlx", "mysqlx_port", "mysqlx_socket", "no_defaults", "pid_file",
+    "plugin_dir", "port", "print_defaults", "relay_log", "relay_log_index", "replica_load_tmpdir",
+    "slave_load_tmpdir", "secure_file_priv", "skip_grant_tables", "skip_networking", "slow_query_log_file",
+    "socket", "tmpdir", "upgrade", "user", "version",
+})  # fmt: skip
+_WHOLE = frozenset({*PINNED, "general_log", "slow_query_log"})
+"""Options of their own whose names begin one of the above."""
+_PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
+_PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.,:/+=%@-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerPaths:
+    """Where things are as the server sees them."""
+
+    data_dir: str
+    control_dir: str
+    tmp_dir: str
+    init_file: str = ""
+
+    @property
+    def socket(self) -> str:
+        """The Unix socket, the server's only way in."""
+        return f"{self.control_dir}/mysqld.sock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenderedConfig:
+    """The text of my.cnf, and what of the suite's options this server does not have."""
+
+    text: str
+    notes: tuple[str, ...] = field(default=())
+
+
+def render_config(
+    *, identity: ServerIdentity, paths: ServerPaths, options: Mapping[str, Scalar], as_root: bool
+) -> RenderedConfig:
+    """my.cnf of one server.
+
+    Args:
+        options: the suite's [mysqld] options; they win over volbench's pinned ones.
+        as_root: the server's user is root, which it wants to be told.
+
+    Raises UsageError for options that the harness itself sets, and for names and values that are none.
+    """
+    wanted = checked_options(options)
+    fitted = fit_options({**PINNED, **wanted}, identity)
+    ours: list[tuple[str, Scalar]] = [
+        ("datadir", paths.data_dir),
+        ("socket", paths.socket),
+        ("pid_file", f"{paths.control_dir}/mysqld.pid"),
+        ("tmpdir", paths.tmp_dir),
+        ("skip_networking", True),
+    ]
+    if identity.flavor == "mysql":
+        ours += [("mysqlx", False), ("secure_file_priv", "NULL")]
+    if paths.init_file:
+        ours.append(("init_file", paths.init_file))
+    if as_root:
+        ours.append(("user", "root"))
+    if fitted.options.get("performance_schema") is True:
+        ours += [("performance_schema_instrument", f"{name}=ON") for name in ("wait/io/file/%", "statement/%")]
+    lines = ["[mysqld]", *(_line(name, value) for name, value in (*fitted.options.items(), *ours))]
+    notes = tuple(note for name, note in fitted.notes.items() if name in wanted)
+    return RenderedConfig(text="\n".join(lines) + "\n", notes=notes)
+
+
+def checked_options(options: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The suite's options under their plain names (lower case, underscores). Raises UsageError."""
+    checked: dict[str, Scalar] = {}
+    for given, value in options.items():
+        name = given.strip().lower().replace("-", "_")
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{given!r} is not the name of a server option", where="server.config")
+        _refuse_harness_option(name, given)
+        if isinstance(value, str) and any(ord(character) < 32 or ord(character) == 127 for character in value):
+            raise UsageError(f"the value of {given} holds a control character", where="server.config")
+        if name == "log_bin" and isinstance(value, str) and "/" in value:
+            raise UsageError("log_bin must stay in the data directory", where="server.config", evidence=value)
+        if checked.setdefault(name, value) != value:
+            raise UsageError(f"{name} is given twice, with different values", where="server.config")
+    return checked
+
+
+def _refuse_harness_option(name: str, given: str) -> None:
+    bare = name
+    while (prefix := next((p for p in _PREFIXES if bare.startswith(p)), None)) is not None:
+        bare = bare.removeprefix(prefix)
+    hit = next((ours for ours in sorted(_HARNESS) if bare and _means(bare, ours)), None)
+    if hit is not None:
+        raise UsageError(
+            f"server option {given} is volbench's own to set",
+            where="server.config",
+            evidence="" if hit == bare else f"the server would take it for {hit}",
+            next_step="leave it out of the suite; volbench places directories, socket and logs of each cell",
+        )
+
+
+def _means(bare: str, ours: str) -> bool:
+    """A server takes unambiguous beginnings of an option's name for the option."""
+    return ours == bare or (len(bare) >= 3 and ours.startswith(bare) and bare not in _WHOLE)
+
+
+def _line(name: str, value: Scalar) -> str:
+    if name == "log_bin" and isinstance(value, bool):
+        return "log_bin = binlog" if value else "skip_log_bin"
+    if isinstance(value, bool):
+        return f"{name} = {'ON' if value else 'OFF'}"
+    text = str(value)
+    if not _PLAIN_VALUE.fullmatch(text):
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        text = f'"{escaped}"'
+    return f"{name} = {text}"
+
+
+def durability(facts: ServerFacts) -> dict[str, str]:
+    """The settings that must be the same in all cells that are compared; those that are not there are left out."""
+    return {name: facts.variables[name] for name in DURABILITY_VARIABLES if name in facts.variables}

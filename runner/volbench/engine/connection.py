@@ -1,0 +1,117 @@
+"""Credentials in 0600 option files, and connections made with them."""
+
+from __future__ import annotations
+
+import configparser
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mysql.connector
+from mysql.connector.abstracts import MySQLConnectionAbstract
+
+from volbench.errors import EnvironmentLacks, UsageError
+
+CONNECT_TIMEOUT_S = 10
+STATEMENT_TIMEOUT_S = 24 * 3600
+"""No statement of a cell may take longer than the cell; a dead server closes the socket long before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """Who connects, and where to: a Unix socket, else host and port."""
+
+    user: str
+    password: str = field(default="", repr=False)
+    socket: str = ""
+    host: str = ""
+    port: int | None = None
+
+    def option_file_text(self) -> str:
+        """A [client] section for the client tools. Raises UsageError for a value with a line break."""
+        values = {"user": self.user, "password": self.password, "socket": self.socket}
+        if not self.socket:
+            values |= {"host": self.host or "127.0.0.1", "port": str(self.port or 3306)}
+        lines = ["[client]"]
+        for name, value in values.items():
+            if "\n" in value or "\r" in value:
+                raise UsageError(f"the {name} of the server holds a line break", where="option file")
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+            lines.append(f'{name}="{escaped}"')
+        return "\n".join(lines) + "\n"
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, replacing it atomically."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    partial.replace(path)
+
+
+def read_option_file(path: Path) -> dict[str, str]:
+    """The [client] section of an option file. Raises EnvironmentLacks when it cannot be read."""
+    parser = configparser.ConfigParser(interpolation=None, allow_no_value=True, strict=False, delimiters=("=",))
+    try:
+        parser.read_string(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnvironmentLacks(f"the option file {path} cannot be read", evidence=str(error)) from error
+    except configparser.Error as error:  # its text would show a line of the file, and so perhaps the password
+        raise EnvironmentLacks(
+            f"the option file {path} is not one that can be read", evidence=type(error).__name__
+        ) from error
+    section = dict(parser["client"]) if parser.has_section("client") else {}
+    return {name.replace("-", "_"): _unquoted((value or "").strip()) for name, value in section.items()}
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    return value
+
+
+@contextmanager
+def connection(
+    account: Account, database: str | None = None, *, timeout_s: float = STATEMENT_TIMEOUT_S
+) -> Iterator[MySQLConnectionAbstract]:
+    """A connection in autocommit mode, closed at the end of the block.
+
+    Args:
+        timeout_s: bound of each statement; connecting itself is bounded by CONNECT_TIMEOUT_S.
+
+    Raises mysql.connector.Error.
+    """
+    place: dict[str, Any] = (
+        {"unix_socket": account.socket}
+        if account.socket
+        else {"host": account.host or "127.0.0.1", "port": account.port or 3306}
+    )
+    opened = mysql.connector.connect(
+        user=account.user,
+        password=account.password,
+        database=database,
+        autocommit=True,
+        charset="utf8mb4",
+        collation="utf8mb4_general_ci",  # MariaDB does not know MySQL's default
+        connection_timeout=CONNECT_TIMEOUT_S,
+        read_timeout=round(timeout_s),
+        write_timeout=round(timeout_s),
+        use_pure=True,  # the same behaviour everywhere, whether or not the C extension is there
+        **place,
+    )
+    assert isinstance(opened, MySQLConnectionAbstract)  # noqa: S101 - not pooled
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def rows(account: Account, sql: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) -> list[tuple[Any, ...]]:
+    """All rows of one statement on a connection of its own. Raises mysql.connector.Error."""
+    with connection(account, timeout_s=timeout_s) as opened, opened.cursor() as cursor:
+        cursor.execute(sql)
+        return [tuple(row) for row in cursor.fetchall()] if cursor.description else []

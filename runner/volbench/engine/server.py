@@ -1,0 +1,312 @@
+"""The server of a cell: made, started, asked, stopped and killed through its supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import mysql.connector
+from mysql.connector import errorcode
+from mysql.connector.abstracts import MySQLConnectionAbstract
+
+from volbench.engine import failure as failures
+from volbench.engine.config import ServerPaths, render_config
+from volbench.engine.connection import STATEMENT_TIMEOUT_S, Account, connection, rows, write_private
+from volbench.engine.differences import ServerIdentity, identify
+from volbench.engine.facts import server_facts
+from volbench.engine.supervisor import Supervisor
+from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.records.base import Scalar
+from volbench.records.cell import CellPlaces, Failure, ServerSpec
+from volbench.records.facts import ServerFacts
+
+SOCKET_BYTES_MAX = 107
+ACCOUNT_FILE = "volbench-account"
+"""In the data directory, 0600: the password of its root account. It travels with copies of the directory."""
+_BINARIES = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
+_INITIALISE_TIMEOUT_S = 600.0
+_READY_POLL_S = 0.02
+_INIT_FILE = "account.sql"
+
+
+class Server:
+    """One server process with one data directory.
+
+    Args:
+        spec: flavor, wanted version, options and time-outs.
+        places: directories, as this process and as the server sees them.
+        supervisor: of `places.control_dir`; must be there already.
+
+    Raises EnvironmentLacks when the socket's path would be too long for a Unix socket.
+    """
+
+    def __init__(self, *, spec: ServerSpec, places: CellPlaces, supervisor: Supervisor) -> None:
+        self.spec = spec
+        self.places = places
+        self.supervisor = supervisor
+        self.data_dir = Path(places.data_dir)
+        self.control_dir = Path(places.control_dir)
+        self.socket = self.control_dir / "mysqld.sock"
+        self.option_file = self.control_dir / "client.cnf"
+        self.notes: tuple[str, ...] = ()
+        self._log_mark = 0
+        self._killed_by_us = False
+        self._oom_kills_before: int | None = None
+        for socket in (str(self.socket), f"{places.server_control_dir or places.control_dir}/mysqld.sock"):
+            _check_socket_path(socket)
+
+    @cached_property
+    def identity(self) -> ServerIdentity:
+        """Flavor and version, asked of the binary.
+
+        Raises EnvironmentLacks when there is none, or another than the suite wants.
+        """
+        said = ""
+        for binary in _BINARIES[self.spec.flavor]:
+            ran = self.supervisor.run(
+                [binary, "--no-defaults", "--version"], timeout_s=60.0, doing=f"asking {binary} for its version"
+            )
+            said = ran.output.strip()
+            found = identify(said, binary) if ran.exit_code == 0 else None
+            if found is not None:
+                return self._wanted(found)
+        raise EnvironmentLacks(
+            f"there is no {self.spec.flavor} server to run",
+            where="server",
+            evidence=said[-500:],
+            next_step="install one, or use --target docker; see `volbench doctor`",
+        )
+
+    def initialise(self) -> None:
+        """Make a new data directory with an account of ours, in an empty or missing directory.
+
+        Raises Refused when something is in it, StepFailed with the log's last lines.
+        """
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(self.data_dir.iterdir()):
+            raise Refused(
+                "the data directory is not empty", where="server initialisation", evidence=str(self.data_dir)
+            )
+        self._write_config({})
+        self._begin()
+        ran = self.supervisor.run(
+            self._initialise_argv(), timeout_s=_INITIALISE_TIMEOUT_S, doing="initialising the data directory"
+        )
+        if ran.exit_code != 0:
+            raise failures.as_error(self._diagnose(ran.exit_code, "server initialisation"))
+        password = secrets.token_hex(16)
+        write_private(self.data_dir / ACCOUNT_FILE, password)
+        write_private(self.control_dir / _INIT_FILE, f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{password}';\n")
+
+    def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
+        """Start and wait until a query is answered; returns the seconds from the start to the answer.
+
+        Args:
+            config_overrides: [mysqld] options for this start, over those of the suite.
+
+        Raises StepFailed when the server exits or does not answer in time; UsageError for its options.
+        """
+        self._write_config(config_overrides or {})
+        write_private(self.option_file, self.account.option_file_text())
+        self._begin()
+        since = time.monotonic()
+        self.supervisor.start([self.identity.binary, f"--defaults-file={self._server_file('my.cnf')}"])
+        self._wait_ready(since)
+        seconds = time.monotonic() - since
+        (self.control_dir / _INIT_FILE).unlink(missing_ok=True)
+        return seconds
+
+    def stop(self) -> None:
+        """Shut down cleanly. Raises StepFailed when that takes too long or ends badly."""
+        if not self.alive():
+            return
+        state = self.supervisor.stop(self.spec.stop_timeout_s)
+        if state.exit_code != 0:
+            raise failures.as_error(self._diagnose(state.exit_code, "server shutdown"))
+
+    def kill(self) -> None:
+        """SIGKILL, as in a crash; the process is gone when this returns."""
+        self._killed_by_us = True
+        self.supervisor.kill()
+
+    def alive(self) -> bool:
+        """Whether the server's process runs."""
+        return self.supervisor.state().running
+
+    @property
+    def account(self) -> Account:
+        """Who we are on this server. Raises StepFailed when the data directory was not made by `initialise`."""
+        try:
+            password = (self.data_dir / ACCOUNT_FILE).read_text().strip()
+        except OSError as error:
+            raise StepFailed(
+                "the data directory has no account of ours",
+                where="server start",
+                evidence=str(error),
+                next_step="seed it from a template, or initialise it",
+            ) from error
+        return Account(user="root", password=password, socket=str(self.socket))
+
+    def connect(
+        self, database: str | None = None, *, timeout_s: float = STATEMENT_TIMEOUT_S
+    ) -> AbstractContextManager[MySQLConnectionAbstract]:
+        """A connection in autocommit mode, closed at the end of the block; `timeout_s` bounds each statement.
+
+        Raises StepFailed with the cause when the server is down.
+        """
+        return self._explained(connection(self.account, database, timeout_s=timeout_s))
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of one statement. Raises StepFailed with the cause when the server is down."""
+        with self.connect() as opened, opened.cursor() as cursor:
+            cursor.execute(sql)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+    def facts(self) -> ServerFacts:
+        """Flavor, version, settings, and what this server cannot show, as it says itself."""
+        return server_facts(self.query)
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines of the error log."""
+        return self.supervisor.log_tail(lines)
+
+    def failure(self, where: str = "server") -> Failure | None:
+        """Why the server is down, or what is wrong with its volume while it runs; None when all is well."""
+        state = self.supervisor.state()
+        if state.running and not failures.volume_trouble(self.data_dir):
+            return None
+        return self._diagnose(state.exit_code, where)
+
+    def why_down(self) -> str:
+        """Why the server is not running, in a sentence with its evidence."""
+        failure = self.failure()
+        return (
+            "the server is running" if failure is None else f"{failure.cause}: {failure.what} ({failure.evidence})"
+        )
+
+    @contextlib.contextmanager
+    def _explained(
+        self, opened: AbstractContextManager[MySQLConnectionAbstract]
+    ) -> Iterator[MySQLConnectionAbstract]:
+        try:
+            with opened as inner:
+                yield inner
+        except mysql.connector.Error as error:
+            failure = self.failure("server connection")
+            if failure is not None:
+                raise failures.as_error(failure) from error
+            raise StepFailed("a query failed", where="server connection", evidence=str(error)) from error
+
+    def _wanted(self, found: ServerIdentity) -> ServerIdentity:
+        version = self.spec.version
+        fits = (
+            not version or f"{found.version}.".startswith(f"{version}.") or found.version.startswith(f"{version}-")
+        )
+        if found.flavor == self.spec.flavor and fits:
+            return found
+        raise EnvironmentLacks(
+            f"the suite wants {self.spec.flavor} {version}".rstrip(),
+            where="server",
+            evidence=f"{found.binary} is {found.flavor} {found.version}",
+            next_step=f"install it, use --target docker, or take this one: --set server.flavor={found.flavor}",
+        )
+
+    def _server_file(self, name: str) -> str:
+        return f"{self.places.server_control_dir or self.places.control_dir}/{name}"
+
+    def _write_config(self, overrides: Mapping[str, Scalar]) -> None:
+        data_dir = self.places.server_data_dir or self.places.data_dir
+        tmp_dir = Path(self.places.data_dir).parent / "tmp"  # on the volume, where a server's would be
+        tmp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        pending = (self.control_dir / _INIT_FILE).exists()
+        rendered = render_config(
+            identity=self.identity,
+            paths=ServerPaths(
+                data_dir=data_dir,
+                control_dir=self.places.server_control_dir or self.places.control_dir,
+                tmp_dir=str(Path(data_dir).parent / "tmp"),
+                init_file=self._server_file(_INIT_FILE) if pending else "",
+            ),
+            options={**self.spec.config, **overrides},
+            as_root=os.geteuid() == 0,
+        )
+        write_private(self.control_dir / "my.cnf", rendered.text)
+        self.notes = rendered.notes
+
+    def _initialise_argv(self) -> list[str]:
+        config = f"--defaults-file={self._server_file('my.cnf')}"
+        if self.identity.flavor == "mysql":
+            return [self.identity.binary, config, "--initialize-insecure"]
+        return ["mariadb-install-db", config, "--auth-root-authentication-method=normal", "--skip-test-db"]
+
+    def _begin(self) -> None:
+        self.socket.unlink(missing_ok=True)
+        self._log_mark = self.supervisor.log_size()
+        self._killed_by_us = False
+        self._oom_kills_before = failures.oom_kills()
+
+    def _wait_ready(self, since: float) -> None:
+        account, last = self.account, ""
+        while True:
+            state = self.supervisor.state()
+            if not state.running:
+                raise failures.as_error(self._diagnose(state.exit_code, "server start"))
+            if self.socket.exists():
+                try:
+                    rows(account, "SELECT 1", timeout_s=10.0)
+                except mysql.connector.Error as error:
+                    last = str(error)
+                    if error.errno == errorcode.ER_ACCESS_DENIED_ERROR:
+                        self.kill()
+                        raise StepFailed(
+                            "the server does not know the account of its data directory",
+                            where="server start",
+                            evidence=last,
+                        ) from error
+                else:
+                    return
+            if time.monotonic() - since > self.spec.start_timeout_s:
+                self._give_up(last)
+            time.sleep(_READY_POLL_S)
+
+    def _give_up(self, last: str) -> None:
+        log = self.supervisor.log_tail(15)
+        state = self.supervisor.state()
+        self.kill()
+        raise StepFailed(
+            f"the server answered no query within {self.spec.start_timeout_s:g} s of its start; it was killed",
+            where="server start",
+            evidence=f"{state}; last answer: {last or 'none'}; last log lines:\n{log}",
+            next_step="raise server.start_timeout, when its log shows that it is still at work",
+        )
+
+    def _diagnose(self, exit_code: int | None, where: str) -> Failure:
+        before, now = self._oom_kills_before, failures.oom_kills()
+        return failures.diagnose(
+            failures.Circumstances(
+                exit_code=exit_code,
+                log=self.supervisor.log_since(self._log_mark),
+                volume=failures.volume_trouble(self.data_dir),
+                oom_kills=None if before is None or now is None else now - before,
+                by_us=self._killed_by_us,
+            ),
+            where=where,
+        )
+
+
+def _check_socket_path(socket: str) -> None:
+    length = len(os.fsencode(socket))
+    if length > SOCKET_BYTES_MAX:
+        raise EnvironmentLacks(
+            f"the path of the server's Unix socket has {length} bytes; a kernel takes {SOCKET_BYTES_MAX}",
+            where="server control",
+            evidence=socket,
+            next_step="set TMPDIR to a directory with a short path",
+        )
