@@ -48,11 +48,7 @@ def ensure_images(places: Places, console: Console, flavors: Sequence[str]) -> t
 
     Raises EnvironmentLacks with the log's end when one can be neither pulled nor built.
     """
-    missing = [
-        SERVERS[flavor]
-        for flavor in flavors
-        if image_names.pick_server_image(image_names.local_images(), flavor) is None
-    ]
+    missing = [SERVERS[flavor] for flavor in flavors if not _is_here(SERVERS[flavor], places.root)]
     tools = image_names.tools_image()
     tools_missing = not means.docker_image(tools).present
     if missing or tools_missing:
@@ -65,6 +61,19 @@ def ensure_images(places: Places, console: Console, flavors: Sequence[str]) -> t
                 job.result()
     servers = [image_names.pick_server_image(image_names.local_images(), flavor) for flavor in flavors]
     return (tools, *(server.name for server in servers if server is not None))
+
+
+def _recipe(server: Server, root: Path) -> str:
+    """The label that says what a server image of ours was built from."""
+    return f"org.volbench.recipe={image_names.content_hash(root, ['docker/mysql', offline.ROOTFS], server.package)}"
+
+
+def _is_here(server: Server, root: Path) -> bool:
+    """Whether the engine has the official image, or ours of today's recipe."""
+    if means.docker_image(server.official).present:
+        return True
+    answer = means.ask(["docker", "images", "-q", "--filter", f"label={_recipe(server, root)}"])
+    return answer.code == 0 and bool(answer.output.strip())
 
 
 def _find_base(places: Places, console: Console) -> str:
@@ -98,7 +107,8 @@ def _ensure_server(server: Server, base: str, places: Places, console: Console) 
     console.say(f"building the {server.flavor} server image from Debian's {server.package}")
     context = places.root / "docker" / "mysql"
     arguments = {"BASE": base, "PACKAGES": server.package}
-    build(context, context / "Dockerfile", arguments, built, log=places.log(f"image-{server.flavor}"))
+    log = places.log(f"image-{server.flavor}")
+    build(context, context / "Dockerfile", arguments, built, f"--label={_recipe(server, places.root)}", log=log)
     said = means.ask(
         ["docker", "run", "--rm", "--network=none", built, "/usr/sbin/mysqld", "--no-defaults", "--version"]
     )
@@ -124,7 +134,7 @@ def _build_tools(name: str, base: str, places: Places, console: Console) -> None
     system = "volbench/tools-system:" + image_names.content_hash(places.root, ["docker/tools/Dockerfile"], base)
     if not means.docker_image(system).present:
         console.say("building the system part of the tools image (sysbench, clients, percona-toolkit, fio)")
-        build(places.root, dockerfile, {"BASE": base}, system, log=log, target="system")
+        build(places.root, dockerfile, {"BASE": base}, system, "--target=system", log=log)
     site = _ensure_site(system, places, console)
     build(places.root, dockerfile, {"BASE": base, "SITE": site}, name, log=log)
     _tag(name, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
@@ -176,19 +186,17 @@ def _ensure_site(system: str, places: Places, console: Console) -> str:
     return name
 
 
-def build(
-    context: Path, dockerfile: Path, arguments: dict[str, str], name: str, *, log: Path, target: str = ""
-) -> None:
+def build(context: Path, dockerfile: Path, arguments: dict[str, str], name: str, *options: str, log: Path) -> None:
     """`docker build` on the host's network, with this machine's proxies where it has any."""
     passed = [f"--build-arg={key}={value}" for key, value in arguments.items()]
     passed += [f"--build-arg={key}" for key in PROXY_VARIABLES if os.environ.get(key)]
+    files = ["--tag", name, "--file", str(dockerfile), str(context)]
     run(
-        ["docker", "build", "--network=host", "--tag", name, "--file", str(dockerfile), *passed,
-         *([f"--target={target}"] if target else []), str(context)],
+        ["docker", "build", "--network=host", *passed, *options, *files],
         log=log,
         what=f"building {name}",
         timeout_s=BUILD_LIMIT_S,
-    )  # fmt: skip
+    )
 
 
 def _tag(name: str, alias: str) -> None:

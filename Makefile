@@ -1,0 +1,56 @@
+# volbench: `make demo` on a bare machine ends with a report; `make help` tells the rest.
+# Every target sets up what it needs, says what and why, and does nothing twice.
+PYTHON ?= python3
+BOOTSTRAP := PYTHONPATH=runner PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m bootstrap
+BIN := .venv/bin
+
+# The demo compares two directories of this machine: one on disk, one in memory.
+DEMO_DISK ?= $(HOME)/.cache/volbench/demo
+DEMO_MEMORY ?= /dev/shm/volbench-demo
+DEMO_RUN = suites/quick.yaml --volume disk=path:$(DEMO_DISK) --volume memory=path:$(DEMO_MEMORY) --yes
+PYTEST ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint lock engine images local bench clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+
+setup: ## Python environment, Docker engine and images; the local target's programs where containers are impossible
+	@$(BOOTSTRAP) demo
+
+demo: setup ## real MySQL on two volumes of this machine, and a report that compares them
+	@mkdir -p $(DEMO_DISK) $(DEMO_MEMORY)
+	@$(BIN)/volbench run $(DEMO_RUN) --target $$($(BOOTSTRAP) target)
+
+test: ## every test this machine has the means for; REQUIRE=docker,browser fails where one is missing
+	@$(BOOTSTRAP) test
+	@$(BIN)/python -m pytest $(PYTEST)
+
+lint: ## style, types, layers
+	@$(BOOTSTRAP) python
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/mypy --package bootstrap
+	@$(BIN)/lint-imports
+
+lock: ## resolve the lock files anew
+	@$(BOOTSTRAP) lock
+
+engine: ## a Docker engine that answers
+	@$(BOOTSTRAP) engine
+
+images: ## the tools image of this code, MySQL and MariaDB
+	@$(BOOTSTRAP) images
+
+local: ## server and tools for the local target, without containers
+	@$(BOOTSTRAP) local
+
+bench: ## volbench's own speed and memory
+	@$(BOOTSTRAP) test
+	@$(BIN)/python -m pytest -m slow tests/benchmarks $(PYTEST)
+
+clean: ## caches and the Python environment; results and images stay
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	@find runner tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,53 @@
+"""Skips what this machine has no means for, and fails it where REQUIRE names the means."""
+
+from __future__ import annotations
+
+import os
+
+import machine
+import pytest
+
+REQUIRED = pytest.StashKey[frozenset[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read REQUIRE; no reaper container: volbench cleans up after itself, and its image may be out of reach."""
+    os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
+    try:
+        config.stash[REQUIRED] = machine.parse_require(os.environ.get("REQUIRE", ""))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """What REQUIRE asks for and what is there."""
+    return [f"required: {name}: {machine.look(name).evidence}" for name in sorted(config.stash[REQUIRED])]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip or fail a test whose marker names means that are missing."""
+    for name in machine.QUESTIONS:
+        if item.get_closest_marker(name) is None:
+            continue
+        found = machine.look(name)
+        if found.present:
+            continue
+        if name in item.config.stash[REQUIRED]:
+            pytest.fail(machine.reason(found), pytrace=False)
+        pytest.skip(machine.reason(found))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Required means that are missing fail the session even when no test asked for them."""
+    if _missing(session.config) and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what REQUIRE asks for and this machine lacks."""
+    for name in _missing(terminalreporter.config):
+        terminalreporter.write_line(f"REQUIRE={name}: {machine.reason(machine.look(name))}", red=True)
+
+
+def _missing(config: pytest.Config) -> list[str]:
+    return [name for name in sorted(config.stash[REQUIRED]) if not machine.look(name).present]

@@ -1,0 +1,39 @@
+"""What tests need beyond Python: asked once per session, missing means skip with the reason, or fail by REQUIRE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from volbench.target import means
+from volbench.target.image_names import images_ready
+
+#: Marker of a test -> the question to the machine. REQUIRE names the same words.
+QUESTIONS: Mapping[str, Callable[[], means.Means]] = {
+    "docker": images_ready,
+    "kubernetes": means.kubernetes,
+    "emulator": means.fuse_and_loop,
+    "browser": means.chromium,
+    "mysqld": means.local_server_tools,
+    "nfs": means.nfs_client,
+}
+
+
+@cache
+def look(name: str) -> means.Means:
+    """The machine's answer about one of QUESTIONS."""
+    return QUESTIONS[name]()
+
+
+def parse_require(text: str) -> frozenset[str]:
+    """Names in REQUIRE, such as `docker,browser`; raises ValueError for a word that is none."""
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    unknown = sorted(names - QUESTIONS.keys())
+    if unknown:
+        raise ValueError(f"REQUIRE knows {', '.join(QUESTIONS)}; not {', '.join(unknown)}")
+    return names
+
+
+def reason(found: means.Means) -> str:
+    """Why a test cannot run here, with the command that changes it."""
+    return f"needs {found.name}: {found.evidence} (mend: {found.mend})"

@@ -1,0 +1,42 @@
+"""Consent: asked on a terminal, taken for granted where nobody can answer."""
+
+import io
+
+import pytest
+
+from bootstrap.console import Console, consents_by_itself
+from volbench.errors import Refused
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "consents"),
+    [
+        ({}, True, False),
+        ({}, False, True),
+        ({"YES": "1"}, True, True),
+        ({"YES": "0"}, True, False),
+        ({"YES": ""}, True, False),
+    ],
+)
+def test_yes_is_taken_for_granted_by_variable_or_without_terminal(
+    environment: dict[str, str], terminal: bool, consents: bool
+) -> None:
+    assert consents_by_itself(environment, terminal=terminal) is consents
+
+
+def test_what_and_why_are_said_before_yes_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    Console(yes=True).consent("installing x", "because y")
+    assert "installing x: because y" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("answer", ["n", "No", "what?"])
+def test_anything_but_yes_refuses(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer + "\n"))
+    with pytest.raises(Refused, match="installing x"):
+        Console(yes=False).consent("installing x", "because y")
+
+
+@pytest.mark.parametrize("answer", ["", "y", "YES"])
+def test_return_and_yes_go_on(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer + "\n"))
+    Console(yes=False).consent("installing x", "because y")

@@ -1,0 +1,29 @@
+"""A pid file left behind is told from a dockerd that runs."""
+
+from pathlib import Path
+
+from bootstrap.engine import running_engine_pid
+
+
+def process(directory: Path, pid: int, name: str) -> Path:
+    (directory / str(pid)).mkdir(parents=True)
+    (directory / str(pid) / "comm").write_text(f"{name}\n")
+    return directory
+
+
+def test_dockerd_named_by_its_pid_file_runs(tmp_path: Path) -> None:
+    (tmp_path / "docker.pid").write_text("42")
+    assert running_engine_pid(tmp_path / "docker.pid", process(tmp_path / "proc", 42, "dockerd")) == 42
+
+
+def test_pid_taken_over_by_another_program_is_stale(tmp_path: Path) -> None:
+    (tmp_path / "docker.pid").write_text("42")
+    assert running_engine_pid(tmp_path / "docker.pid", process(tmp_path / "proc", 42, "vim")) is None
+
+
+def test_dead_pid_empty_and_absent_files_are_stale(tmp_path: Path) -> None:
+    (tmp_path / "docker.pid").write_text("42")
+    assert running_engine_pid(tmp_path / "docker.pid", tmp_path) is None
+    (tmp_path / "docker.pid").write_text("")
+    assert running_engine_pid(tmp_path / "docker.pid", tmp_path) is None
+    assert running_engine_pid(tmp_path / "none", tmp_path) is None

@@ -1,0 +1,21 @@
+"""State and caches lie outside the checkout."""
+
+from pathlib import Path
+
+from bootstrap.places import find_places
+
+
+def test_root_keeps_its_state_with_the_machine() -> None:
+    places = find_places({"HOME": "/root"}, is_root=True)
+    assert places.state == Path("/var/lib/volbench")
+    assert places.cache == Path("/root/.cache/volbench")
+
+
+def test_user_keeps_it_at_home_and_xdg_variables_win() -> None:
+    assert find_places({"HOME": "/home/a"}, is_root=False).state == Path("/home/a/.local/state/volbench")
+    moved = find_places({"HOME": "/home/a", "XDG_STATE_HOME": "/s", "XDG_CACHE_HOME": "/c"}, is_root=False)
+    assert (moved.state, moved.cache) == (Path("/s/volbench"), Path("/c/volbench"))
+
+
+def test_root_of_the_checkout_holds_the_makefile() -> None:
+    assert (find_places().root / "Makefile").is_file()
