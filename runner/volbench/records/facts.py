@@ -26,6 +26,7 @@ class VolumeFacts(Record):
     size_bytes: int | None = Field(default=None, description="Size of the filesystem.")
     free_bytes: int | None = None
     loop_backing_file: str | None = None
+    loop_direct_io: bool | None = Field(default=None, description="The loop device bypasses the page cache.")
     lower_devices: tuple[str, ...] = Field(default=(), description="Below a device-mapper or md device.")
     nfs_server: str | None = None
     nfs_export: str | None = None

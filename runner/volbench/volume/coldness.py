@@ -1,0 +1,187 @@
+"""Cold reads: evict a file, prove that no page of it is resident, and say afterwards how cold a read was."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+ColdLabel = Literal["true-cold", "client-cold", "lukewarm", "warm"]
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+DEVICE_SHARE_MIN = 0.95
+RESIDENT_SHARE_MAX = 0.01
+_WARM_SHARE_MIN = 0.95
+_SYS_CACHESTAT = 451  # the same on every architecture but Alpha
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _CachestatRange(ctypes.Structure):
+    _fields_ = (("off", ctypes.c_uint64), ("len", ctypes.c_uint64))
+
+
+class _Cachestat(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64)
+        for name in ("nr_cache", "nr_dirty", "nr_writeback", "nr_evicted", "nr_recently_evicted")
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residency:
+    """How much of a file is in the page cache. `resident` None: could not be told, and `reason` why."""
+
+    pages: int
+    resident: int | None
+    method: Literal["cachestat", "mincore", "none"]
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColdEvidence:
+    """What was seen before and after the reads that claim to be cold; sums over all files that were read.
+
+    Args:
+        pages, resident_before: pages of the files, and those in the page cache just before; None: not told.
+        file_bytes: bytes read from the files.
+        device_bytes: bytes that the device (NFS: the server) delivered meanwhile; None: no counter.
+        cache_below: why another cache may have served the device (see `facts.cache_below`); None: none is known.
+        memory_backed: the volume is main memory.
+    """
+
+    pages: int
+    resident_before: int | None
+    file_bytes: int
+    device_bytes: int | None
+    cache_below: str | None = None
+    memory_backed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coldness:
+    """The label and the sentence that justifies it."""
+
+    label: ColdLabel
+    reason: str
+
+
+def evict(path: Path) -> None:
+    """Write a file's dirty pages back and drop all its clean, unmapped pages. Needs no root. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def resident_pages(path: Path) -> Residency:
+    """Pages of a regular file in the page cache, by cachestat(2), else by mincore(2); reads none of them.
+
+    Raises OSError when the file cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        pages = -(-status.st_size // mmap.PAGESIZE)
+        if not stat.S_ISREG(status.st_mode):
+            return Residency(pages=0, resident=None, method="none", reason="not a regular file")
+        if pages == 0:
+            return Residency(pages=0, resident=0, method="cachestat")
+        cached, refusal = _cachestat(descriptor)
+        if cached is not None:
+            return Residency(pages=pages, resident=min(cached, pages), method="cachestat")
+        if not (os.geteuid() in (0, status.st_uid) or os.access(path, os.W_OK)):
+            # The kernel answers such a mincore with "all resident", whatever is true.
+            reason = f"cachestat: {refusal}; mincore: tells the truth only to the file's owner or writer"
+            return Residency(pages=pages, resident=None, method="none", reason=reason)
+        resident, why = _mincore(descriptor, status.st_size, pages)
+        if resident is not None:
+            return Residency(pages=pages, resident=resident, method="mincore")
+        return Residency(pages=pages, resident=None, method="none", reason=f"cachestat: {refusal}; mincore: {why}")
+    finally:
+        os.close(descriptor)
+
+
+def drop_caches() -> bool:
+    """Write everything back and drop the whole machine's clean caches.
+
+    Returns False when this process may not: not root, or a container with a read-only /proc/sys.
+    """
+    os.sync()
+    try:
+        DROP_CACHES.write_text("3\n", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def coldness_label(evidence: ColdEvidence) -> Coldness:
+    """How cold the reads were: only what is proven is called cold.
+
+    true-cold: no page was resident, and the local device delivered >= 95 % of the bytes; client-cold: the same,
+    with another cache between the device and this host; warm: served from memory; lukewarm: anything between, or
+    not proven.
+    """
+    if evidence.memory_backed:
+        return Coldness(label="warm", reason="the volume is main memory: a read from it can never be cold")
+    resident_share = _share(evidence.resident_before, evidence.pages)
+    device_share = _share(evidence.device_bytes, evidence.file_bytes)
+    if evidence.file_bytes == 0:
+        return Coldness(label="lukewarm", reason="nothing was read, so nothing is proven")
+    if resident_share is None:
+        return Coldness(label="lukewarm", reason="it could not be told whether pages were resident before")
+    if resident_share >= _WARM_SHARE_MIN:
+        return Coldness(label="warm", reason=f"{resident_share:.1%} of the pages were resident before")
+    if resident_share > RESIDENT_SHARE_MAX:
+        return Coldness(label="lukewarm", reason=f"{resident_share:.1%} of the pages were resident before")
+    before = f"{resident_share:.1%} of the pages were resident before"
+    if device_share is not None and device_share < DEVICE_SHARE_MIN:
+        return Coldness(
+            label="lukewarm", reason=f"{before}, but the device delivered only {device_share:.1%} of the bytes"
+        )
+    if evidence.cache_below is not None:
+        return Coldness(label="client-cold", reason=f"{before}; {evidence.cache_below}")
+    if device_share is None:
+        return Coldness(label="lukewarm", reason=f"{before}, but no counter shows what the device delivered")
+    return Coldness(label="true-cold", reason=f"{before}, and the device delivered {device_share:.1%} of the bytes")
+
+
+def _share(part: int | None, whole: int) -> float | None:
+    if part is None:
+        return None
+    return part / whole if whole > 0 else 0.0
+
+
+def _cachestat(descriptor: int) -> tuple[int | None, str]:
+    whole, found = _CachestatRange(0, 0), _Cachestat()
+    code = _libc.syscall(
+        ctypes.c_long(_SYS_CACHESTAT),
+        ctypes.c_int(descriptor),
+        ctypes.byref(whole),
+        ctypes.byref(found),
+        ctypes.c_uint(0),
+    )
+    if code != 0:
+        return None, os.strerror(ctypes.get_errno())
+    return int(found.nr_cache), ""
+
+
+def _mincore(descriptor: int, size: int, pages: int) -> tuple[int | None, str]:
+    """Resident pages by a mapping that no byte is read through. A private one: its pages are the cache's own."""
+    try:
+        with mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE) as mapping:
+            vector = (ctypes.c_ubyte * pages)()
+            start = (ctypes.c_char * size).from_buffer(mapping)
+            try:
+                code = _libc.mincore(ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), vector)
+            finally:
+                del start
+            if code != 0:
+                return None, os.strerror(ctypes.get_errno())
+            return sum(byte & 1 for byte in vector), ""
+    except (OSError, ValueError, MemoryError) as error:
+        return None, str(error)
