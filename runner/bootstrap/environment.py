@@ -77,7 +77,7 @@ def ensure_environment(places: Places, console: Console, *, development: bool) -
         log=log,
         what="installing the locked Python packages",
         timeout_s=INSTALL_LIMIT_S,
-        environment=index_settings(),
+        environment=index_settings(places),
     )
     run(
         [*command, "--no-build-isolation", "--offline", "--editable", str(places.root)],
@@ -119,7 +119,7 @@ def install_for(python: str, site: Path, places: Places, log: Path) -> None:
         log=log,
         what=f"installing the locked packages for Python {python}",
         timeout_s=INSTALL_LIMIT_S,
-        environment=index_settings(),
+        environment=index_settings(places),
     )  # fmt: skip
 
 
@@ -131,10 +131,10 @@ def stamp_of(root: Path, lock: str) -> str:
     return digest.hexdigest()
 
 
-def index_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables that make uv ask the index that this machine's pip is configured for."""
-    answer = means.ask([sys.executable, "-m", "pip", "config", "list"], timeout_s=60)
-    return uv_settings(answer.output if answer.code == 0 else "", environment)
+def index_settings(places: Places) -> dict[str, str]:
+    """Variables that make uv ask the index that pip is configured for, trusting what this machine trusts."""
+    answer = means.ask([str(places.venv / "bin" / "python"), "-m", "pip", "config", "list"], timeout_s=60)
+    return {"UV_SYSTEM_CERTS": "true", **uv_settings(answer.output if answer.code == 0 else "", os.environ)}
 
 
 def uv_settings(pip_config: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -177,6 +177,6 @@ def write_locks(places: Places, console: Console) -> None:
             log=log,
             what=f"resolving {arguments[-1]}",
             timeout_s=INSTALL_LIMIT_S,
-            environment=index_settings(),
+            environment=index_settings(places),
         )
         console.say(f"wrote {arguments[-1]}")

@@ -68,7 +68,7 @@ def choose(needs: Iterable[Need], offered: frozenset[str]) -> dict[str, str]:
                 next_step="check the machine's apt sources, or install the program by hand",
             )
         if package is not None:
-            chosen[package] = need.why
+            chosen.setdefault(package, need.why)
     return chosen
 
 
