@@ -29,7 +29,7 @@ def device_read_bytes(facts: VolumeFacts, *, proc: Path = PROC) -> int | None:
 
 
 def diskstats_read_bytes(text: str, device: str) -> int | None:
-    """The device's sectors read, in bytes; None when it is not listed. Format: admin-guide/iostats of the kernel."""
+    """The device's sectors read, in bytes; None when it is not listed. Format: the kernel's admin-guide/iostats."""
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= 14 and fields[2] == device:

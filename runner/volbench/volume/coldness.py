@@ -128,21 +128,22 @@ def coldness_label(evidence: ColdEvidence) -> Coldness:
     """
     if evidence.memory_backed:
         return Coldness(label="warm", reason="the volume is main memory: a read from it can never be cold")
-    resident_share = _share(evidence.resident_before, evidence.pages)
-    device_share = _share(evidence.device_bytes, evidence.file_bytes)
     if evidence.file_bytes == 0:
         return Coldness(label="lukewarm", reason="nothing was read, so nothing is proven")
+    resident_share = _share(evidence.resident_before, evidence.pages)
     if resident_share is None:
         return Coldness(label="lukewarm", reason="it could not be told whether pages were resident before")
-    if resident_share >= _WARM_SHARE_MIN:
-        return Coldness(label="warm", reason=f"{resident_share:.1%} of the pages were resident before")
-    if resident_share > RESIDENT_SHARE_MAX:
-        return Coldness(label="lukewarm", reason=f"{resident_share:.1%} of the pages were resident before")
     before = f"{resident_share:.1%} of the pages were resident before"
+    if resident_share > RESIDENT_SHARE_MAX:
+        return Coldness(label="warm" if resident_share >= _WARM_SHARE_MIN else "lukewarm", reason=before)
+    return _label_by_device(before, evidence)
+
+
+def _label_by_device(before: str, evidence: ColdEvidence) -> Coldness:
+    device_share = _share(evidence.device_bytes, evidence.file_bytes)
     if device_share is not None and device_share < DEVICE_SHARE_MIN:
-        return Coldness(
-            label="lukewarm", reason=f"{before}, but the device delivered only {device_share:.1%} of the bytes"
-        )
+        short = f"{before}, but the device delivered only {device_share:.1%} of the bytes"
+        return Coldness(label="lukewarm", reason=short)
     if evidence.cache_below is not None:
         return Coldness(label="client-cold", reason=f"{before}; {evidence.cache_below}")
     if device_share is None:

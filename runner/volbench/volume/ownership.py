@@ -87,13 +87,18 @@ def discard(directory: Path) -> None:
 
     Symbolic links and mounts as in `erase_contents`. Raises Refused, StepFailed.
     """
-    _erase(directory, keep=None)
+    discard_contents(directory)
     try:
         directory.rmdir()
     except FileNotFoundError:
         pass
     except OSError as error:
         raise _cannot_remove(directory, error) from error
+
+
+def discard_contents(directory: Path) -> None:
+    """Erase everything in a directory whose whole contents the caller has made itself; as `discard`."""
+    _erase(directory, keep=None)
 
 
 def refuse_data_directory(directory: Path) -> None:
@@ -188,7 +193,7 @@ def _erase(directory: Path, *, keep: str | None) -> None:
 
 def _erase_open(descriptor: int, *, keep: str | None = None) -> None:
     """Erase below an open directory, each step relative to it, so that no renamed parent can lead elsewhere."""
-    marker_last = sorted(os.listdir(descriptor), key=lambda name: name == MARKER)  # noqa: PTH208 - by descriptor
+    marker_last = sorted(os.listdir(descriptor), key=lambda name: name == MARKER)
     for name in marker_last:
         if name == keep:
             continue

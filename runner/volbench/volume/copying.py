@@ -1,0 +1,266 @@
+"""Copies a directory tree, by shared extents where the filesystem can, and makes the copy durable."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from volbench.errors import Refused, StepFailed, VolbenchError
+from volbench.volume import ownership
+from volbench.volume.space import require_space, volume_failure
+
+CopyMethod = Literal["reflink", "copy_file_range", "sendfile"]
+Progress = Callable[[int, int], None]
+_FICLONE = 0x40049409
+_CHUNK_BYTES = 16 << 20
+_CANNOT = frozenset(
+    {
+        errno.EOPNOTSUPP,
+        errno.EXDEV,
+        errno.EINVAL,
+        errno.ENOTTY,
+        errno.ENOSYS,
+        errno.EPERM,
+        errno.EBADF,
+        errno.ETXTBSY,
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyStats:
+    """What a copy did. `bytes` is the sum of file sizes; `method` the weakest that any file needed."""
+
+    bytes: int
+    files: int
+    seconds: float
+    method: CopyMethod
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    source: Path
+    destination: Path
+    size: int
+
+
+def no_progress(done_bytes: int, total_bytes: int) -> None:  # noqa: ARG001 - the shape of a Progress
+    """Tell nobody."""
+
+
+def copy_tree(source: Path, destination: Path, *, workers: int = 4, progress: Progress = no_progress) -> CopyStats:
+    """Copy a tree into a new or empty directory. On return it is on the device: its pages can be evicted.
+
+    Modes and, for root, owners are kept; holes stay holes; symbolic links are copied as links; sockets and pipes
+    are left out. When it fails, what it wrote is removed again.
+
+    Args:
+        destination: absent or empty; its parent exists.
+        workers: files copied at the same time.
+        progress: called with bytes done and bytes in all, from any thread, one call at a time.
+
+    Raises Refused for a destination that holds something; EnvironmentLacks (volume_full, volume_read_only) or
+    StepFailed (volume_gone, volume_error, source_gone), each with its `cause`.
+    """
+    started_s = time.monotonic()
+    if not source.is_dir():
+        raise StepFailed("the directory to copy is not there", where=str(source), cause="source_gone")
+    made = not destination.exists()
+    if not made and any(destination.iterdir()):
+        raise Refused("the destination of a copy is not empty", where=str(destination), cause="not_empty")
+    try:
+        directories, files = _make_directories(source, destination)
+        total = sum(file.size for file in files)
+        copier = _Copier(total=total, progress=progress)
+        if not copier.can_reflink(files):
+            require_space(destination, sum(_allocated(file.source) for file in files))
+        _copy_all(copier, files, workers)
+        for directory in reversed(directories):
+            _sync_directory(directory)
+        _sync_directory(destination.parent)
+    except OSError as error:
+        _take_back(destination, made=made)
+        raise volume_failure(error, phase=f"copying {source} to {destination}") from error
+    except BaseException:
+        _take_back(destination, made=made)
+        raise
+    return CopyStats(
+        bytes=total, files=len(files), seconds=time.monotonic() - started_s, method=copier.method or "reflink"
+    )
+
+
+class _Copier:
+    """Copies one file at a time per thread; remembers what the two filesystems cannot do."""
+
+    def __init__(self, *, total: int, progress: Progress) -> None:
+        self.method: CopyMethod | None = None
+        self.failed = threading.Event()
+        self._total = total
+        self._done = 0
+        self._progress = progress
+        self._lock = threading.Lock()
+
+    def can_reflink(self, files: Sequence[_File]) -> bool:
+        """Try it on the first file that has bytes."""
+        self.method = "reflink"
+        first = next((file for file in files if file.size), None)
+        if first is None:
+            return True
+        with first.source.open("rb") as source, first.destination.open("wb") as destination:
+            if not _reflink(source.fileno(), destination.fileno()):
+                self.method = "copy_file_range"
+        return self.method == "reflink"
+
+    def copy(self, file: _File) -> None:
+        """Copy one file and sync it, so that an error of writing back is this file's."""
+        if self.failed.is_set():
+            return
+        with file.source.open("rb") as source, file.destination.open("wb") as destination:
+            status = os.fstat(source.fileno())
+            _keep_owner_and_mode(destination.fileno(), status)
+            if self.method == "reflink" and _reflink(source.fileno(), destination.fileno()):
+                self._count(status.st_size)
+            else:
+                self._copy_data(source.fileno(), destination.fileno(), status.st_size)
+            os.fsync(destination.fileno())
+
+    def _copy_data(self, source: int, destination: int, size: int) -> None:
+        if self.method == "reflink":
+            self.method = "copy_file_range"
+        os.ftruncate(destination, size)
+        offset = 0
+        while offset < size and not self.failed.is_set():
+            start, end = _next_data(source, offset, size)
+            self._count(start - offset)
+            self._copy_range(source, destination, start, end)
+            offset = end
+
+    def _copy_range(self, source: int, destination: int, start: int, end: int) -> None:
+        while start < end and not self.failed.is_set():
+            copied = self._copy_chunk(source, destination, start, min(_CHUNK_BYTES, end - start))
+            if copied == 0:
+                raise OSError(errno.EIO, "the source file became shorter while it was copied")
+            self._count(copied)
+            start += copied
+
+    def _copy_chunk(self, source: int, destination: int, start: int, length: int) -> int:
+        if self.method != "sendfile":
+            try:
+                copied = os.copy_file_range(source, destination, length, start, start)
+                if copied > 0:
+                    return copied
+            except OSError as error:
+                if error.errno not in _CANNOT:
+                    raise
+            self.method = "sendfile"  # some filesystems answer 0 instead of an error
+        os.lseek(destination, start, os.SEEK_SET)
+        return os.sendfile(destination, source, start, length)
+
+    def _count(self, copied: int) -> None:
+        with self._lock:
+            self._done += copied
+            self._progress(self._done, self._total)
+
+
+def _make_directories(source: Path, destination: Path) -> tuple[list[Path], list[_File]]:
+    """Make all directories and links, parents first; returns the directories and the files still to copy."""
+    directories, files = [], []
+    waiting = [(source, destination)]
+    while waiting:
+        here, there = waiting.pop()
+        there.mkdir(exist_ok=there == destination)
+        directories.append(there)
+        with os.scandir(here) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append((Path(entry.path), there / entry.name))
+                elif stat.S_ISLNK(status.st_mode):
+                    (there / entry.name).symlink_to(os.readlink(entry.path))  # noqa: PTH115 - kept as it is
+                elif stat.S_ISREG(status.st_mode) and entry.name != ownership.MARKER:
+                    files.append(
+                        _File(source=Path(entry.path), destination=there / entry.name, size=status.st_size)
+                    )
+        descriptor = os.open(there, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            status = here.stat()
+            _keep_owner_and_mode(descriptor, status, add=stat.S_IRWXU)
+        finally:
+            os.close(descriptor)
+    return directories, files
+
+
+def _copy_all(copier: _Copier, files: Sequence[_File], workers: int) -> None:
+    largest_first = sorted(files, key=lambda file: file.size, reverse=True)
+    with ThreadPoolExecutor(max_workers=max(1, workers), thread_name_prefix="copy") as pool:
+        copies = [pool.submit(copier.copy, file) for file in largest_first]
+        try:
+            done, _ = wait(copies, return_when=FIRST_EXCEPTION)
+            failures = [error for error in (copy.exception() for copy in done) if error is not None]
+            if failures:
+                raise failures[0]
+        except BaseException:
+            copier.failed.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _reflink(source: int, destination: int) -> bool:
+    try:
+        fcntl.ioctl(destination, _FICLONE, source)
+    except OSError as error:
+        if error.errno in _CANNOT:
+            return False
+        raise
+    return True
+
+
+def _next_data(source: int, offset: int, size: int) -> tuple[int, int]:
+    """Start and end of the next stretch of data; (size, size) when there is only a hole left."""
+    try:
+        start = os.lseek(source, offset, os.SEEK_DATA)
+        return start, min(size, os.lseek(source, start, os.SEEK_HOLE))
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return size, size
+        if error.errno in _CANNOT:
+            return offset, size
+        raise
+
+
+def _allocated(file: Path) -> int:
+    status = file.stat()
+    return min(status.st_size, status.st_blocks * 512)
+
+
+def _keep_owner_and_mode(descriptor: int, status: os.stat_result, *, add: int = 0) -> None:
+    if os.geteuid() == 0:
+        os.fchown(descriptor, status.st_uid, status.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(status.st_mode) | add)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _take_back(destination: Path, *, made: bool) -> None:
+    """Remove what was written, as far as the volume still lets us: the failure itself is what is reported."""
+    with suppress(VolbenchError, OSError):
+        if made:
+            ownership.discard(destination)
+        else:
+            ownership.discard_contents(destination)
