@@ -41,11 +41,13 @@ pub struct Weights {
     pub flush: f64,
     #[serde(default)]
     pub metadata: f64,
+    #[serde(default)]
+    pub change: f64,
 }
 
 impl Default for Weights {
     fn default() -> Self {
-        Weights { read: 1.0, write: 1.0, flush: 0.0, metadata: 0.0 }
+        Weights { read: 1.0, write: 1.0, flush: 0.0, metadata: 0.0, change: 0.0 }
     }
 }
 
@@ -124,7 +126,8 @@ impl LimitParameters {
         if self.max_io_bytes == 0 {
             return bad("max_io_bytes must be positive");
         }
-        let weights = [self.weights.read, self.weights.write, self.weights.flush, self.weights.metadata];
+        let Weights { read, write, flush, metadata, change } = self.weights;
+        let weights = [read, write, flush, metadata, change];
         if weights.iter().any(|weight| !weight.is_finite() || *weight < 0.0) {
             return bad("weights must be numbers >= 0");
         }
@@ -148,6 +151,7 @@ impl LimitParameters {
             Class::Write => self.weights.write,
             Class::Flush => self.weights.flush,
             Class::Metadata => self.weights.metadata,
+            Class::Change => self.weights.change,
         };
         if weight == 0.0 {
             return 0.0;

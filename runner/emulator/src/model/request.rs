@@ -34,7 +34,10 @@ pub enum Class {
     Read,
     Write,
     Flush,
+    /// Asks for names or attributes.
     Metadata,
+    /// Changes names or attributes.
+    Change,
 }
 
 impl Op {
@@ -77,6 +80,7 @@ impl Op {
             Op::Read => Class::Read,
             Op::Write => Class::Write,
             Op::Flush => Class::Flush,
+            Op::Setattr | Op::Create | Op::Unlink | Op::Rename => Class::Change,
             _ => Class::Metadata,
         }
     }

@@ -151,7 +151,7 @@ fn sequential_requests_merge_from_their_size_on_and_random_ones_never() {
 fn a_byte_limit_has_a_least_charge_and_weights() {
     let metered = LimitParameters {
         min_bytes: 4096,
-        weights: Weights { read: 1.0 / 3.0, write: 1.0, flush: 0.0, metadata: 1.0 },
+        weights: Weights { read: 1.0 / 3.0, write: 1.0, flush: 0.0, metadata: 1.0, change: 0.0 },
         ..limit("metered", Unit::Byte, 4096.0, 0.0)
     };
     let mut model = model_of(vec![metered.clone()]);
