@@ -7,7 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bootstrap import browser, engine, environment, images, local
+from bootstrap import engine, environment, extras, images, local
 from bootstrap.console import Console, open_console
 from bootstrap.packages import install
 from bootstrap.places import Places, find_places
@@ -57,7 +57,7 @@ def _do(word: str, places: Places, console: Console) -> None:
             set_up(places, console, flavors=["mysql"], development=False)
         case "test":
             set_up(places, console, flavors=["mysql", "mariadb"], development=True)
-            browser.try_browser(places, console)
+            extras.try_extras(places, console)
         case "python":
             install(environment.VENV_NEEDS, places, console)
             environment.ensure_environment(places, console, development=True)

@@ -14,12 +14,15 @@ LOCAL_NEEDS: tuple[Need, ...] = (
         why="the server that the local target starts; no service is set up",
     ),
     program("sysbench", why="puts the load on the server"),
-    program("mysqldump", "mysql-client-core", "mysql-client-core-8.4", "mysql-client-core-8.0",
-            "mariadb-client-core", why="mysqldump for the dump and restore steps"),
+    Need(
+        met=lambda: means.find_program("mysqldump", "mariadb-dump").present,
+        packages=("mysql-client-core", "mysql-client-core-8.4", "mysql-client-core-8.0", "mariadb-client"),
+        why="mysqldump for the dump and restore steps",
+    ),
     program("mydumper", why="parallel dump and restore", optional=True),
     program("fio", why="probes a volume without a server", optional=True),
     program("pt-summary", "percona-toolkit", why="the host's facts in a run", optional=True),
-)  # fmt: skip
+)
 
 
 def ensure_local(places: Places, console: Console) -> means.Means:

@@ -102,10 +102,10 @@ def install(needs: Sequence[Need], places: Places, console: Console) -> None:
     except EnvironmentLacks:  # the lists may be older than the archive
         run([*apt, "update"], log=log, what="apt-get update", timeout_s=INSTALL_TIMEOUT_S)
         run(command, log=log, what="apt-get install", timeout_s=INSTALL_TIMEOUT_S)
-    still = [need.packages[0] for need in missing if not need.optional and not need.met()]
-    if still:
+    unmet = [need.why for need in missing if not need.optional and not need.met()]
+    if unmet:
         raise EnvironmentLacks(
-            what=f"apt-get ended well, yet {', '.join(still)} did not bring what was wanted",
+            what=f"apt-get installed {', '.join(chosen)}, yet this is still missing: {'; '.join(unmet)}",
             where="Debian packages",
             evidence=f"see {log}",
         )
