@@ -1,0 +1,188 @@
+"""A server that somebody else runs: asked, never started, stopped or configured."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import mysql.connector
+from mysql.connector import errorcode
+from mysql.connector.abstracts import MySQLConnectionAbstract
+
+from volbench.engine.connection import (
+    STATEMENT_TIMEOUT_S,
+    Account,
+    connection,
+    read_option_file,
+    rows,
+    write_private,
+)
+from volbench.engine.facts import server_facts
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.base import Scalar
+from volbench.records.cell import AttachSpec, Failure
+from volbench.records.facts import ServerFacts
+
+PASSWORD_VARIABLE = "VOLBENCH_MYSQL_PASSWORD"  # noqa: S105 - its name
+
+
+class AttachedServer:
+    """The surface of `Server` over a server that runs already; close it, or use it as a context manager.
+
+    Args:
+        attach: host and port or socket, user, and where the password is.
+
+    Raises UsageError for a wrong password or option file, EnvironmentLacks when nobody answers.
+    """
+
+    def __init__(self, attach: AttachSpec) -> None:
+        self.account = account_of(attach, os.environ)
+        self._place = self.account.socket or f"{self.account.host or '127.0.0.1'}:{self.account.port or 3306}"
+        self._check()
+        self._private_dir = Path(tempfile.mkdtemp(prefix="volbench-attach-"))
+        self.option_file = self._private_dir / "client.cnf"
+        self.socket = Path(self.account.socket) if self.account.socket else None
+        self.notes: tuple[str, ...] = ()
+        write_private(self.option_file, self.account.option_file_text())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the option file."""
+        shutil.rmtree(self._private_dir, ignore_errors=True)
+
+    @property
+    def data_dir(self) -> Path:
+        """Where the server says its data is. Raises EnvironmentLacks when that is not seen from here."""
+        ((name,),) = self.query("SELECT @@GLOBAL.datadir")
+        path = Path(str(name))
+        if not path.is_dir():
+            raise EnvironmentLacks(
+                "the data directory of the server is not on this machine",
+                where="attached server",
+                evidence=str(path),
+                next_step="run volbench on the server's machine for storage metrics and file reads",
+            )
+        return path
+
+    def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:  # noqa: ARG002
+        """Never. Raises EnvironmentLacks."""
+        raise self._not_ours("start")
+
+    def initialise(self) -> None:
+        """Never. Raises EnvironmentLacks."""
+        raise self._not_ours("initialise")
+
+    def stop(self) -> None:
+        """Never. Raises EnvironmentLacks."""
+        raise self._not_ours("stop")
+
+    def kill(self) -> None:
+        """Never. Raises EnvironmentLacks."""
+        raise self._not_ours("kill")
+
+    def connect(
+        self, database: str | None = None, *, timeout_s: float = STATEMENT_TIMEOUT_S
+    ) -> AbstractContextManager[MySQLConnectionAbstract]:
+        """A connection in autocommit mode, closed at the end of the block. Raises StepFailed."""
+        return self._explained(connection(self.account, database, timeout_s=timeout_s))
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of one statement. Raises StepFailed."""
+        with self.connect() as opened, opened.cursor() as cursor:
+            cursor.execute(sql)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+    def facts(self) -> ServerFacts:
+        """Flavor, version, settings, and what this server cannot show, as it says itself."""
+        return server_facts(self.query)
+
+    def alive(self) -> bool:
+        """Whether it answers a query."""
+        try:
+            rows(self.account, "SELECT 1", timeout_s=10.0)
+        except mysql.connector.Error:
+            return False
+        return True
+
+    def log_tail(self, lines: int = 20) -> str:  # noqa: ARG002
+        """Nothing: its log belongs to whoever runs it."""
+        return ""
+
+    def failure(self, where: str = "attached server") -> Failure | None:
+        """That the server does not answer; None when it does."""
+        if self.alive():
+            return None
+        return Failure(
+            cause="server_gone", what="the attached server does not answer", where=where, evidence=self._place
+        )
+
+    def why_down(self) -> str:
+        """Whether the server answers; volbench cannot see why it does not."""
+        return "the server is running" if self.alive() else f"server_gone: nobody answers at {self._place}"
+
+    def _check(self) -> None:
+        try:
+            rows(self.account, "SELECT 1", timeout_s=10.0)
+        except mysql.connector.Error as error:
+            if error.errno in {errorcode.ER_ACCESS_DENIED_ERROR, errorcode.ER_ACCESS_DENIED_NO_PASSWORD_ERROR}:
+                raise UsageError(
+                    f"the server does not let {self.account.user!r} in with this password",
+                    where="attached server",
+                    evidence=f"{self._place}: error {error.errno}",
+                    next_step=f"set {PASSWORD_VARIABLE}, or name an option file with the right [client] section",
+                ) from error
+            raise EnvironmentLacks(
+                "the server to attach to does not answer",
+                where="attached server",
+                evidence=f"{self._place}: {error.msg}",
+                next_step="check host, port or socket, and that the server runs",
+            ) from error
+
+    def _not_ours(self, what: str) -> EnvironmentLacks:
+        return EnvironmentLacks(
+            f"volbench cannot {what} a server that it did not start",
+            where="attached server",
+            evidence=self._place,
+            next_step="leave out this step, or use --target local or docker",
+        )
+
+    @contextmanager
+    def _explained(
+        self, opened: AbstractContextManager[MySQLConnectionAbstract]
+    ) -> Iterator[MySQLConnectionAbstract]:
+        try:
+            with opened as inner:
+                yield inner
+        except mysql.connector.Error as error:
+            raise StepFailed(
+                "a query failed", where="attached server", evidence=f"{self._place}: {error}"
+            ) from error
+
+
+def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
+    """Who connects: the option file's [client] section first for the password, then the environment.
+
+    Raises UsageError for a host and a socket at once, EnvironmentLacks when the option file cannot be read.
+    """
+    if attach.host and attach.socket:
+        raise UsageError("give a host or a socket, not both", where="attached server")
+    given = read_option_file(Path(attach.option_file)) if attach.option_file else {}
+    socket = attach.socket or ("" if attach.host else given.get("socket", ""))
+    port = given.get("port", "")
+    return Account(
+        user=given.get("user") or attach.user,
+        password=given.get("password") or environment.get(PASSWORD_VARIABLE, ""),
+        socket=socket,
+        host="" if socket else attach.host or given.get("host", ""),
+        port=None if socket else int(port) if port.isdecimal() and not attach.host else attach.port,
+    )

@@ -1,0 +1,165 @@
+"""Fills a running server with a dataset: sysbench's prepare, then statistics, row counts and checksums."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic import Field
+
+from volbench.engine.connection import Account, write_private
+from volbench.engine.server import Server
+from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.records.base import Record
+from volbench.records.cell import DatasetSpec
+
+PREPARE_SEED = 1
+"""Of sysbench's random numbers: the same dataset is the same rows, whoever makes it."""
+_TEST = "oltp_read_write"  # all oltp_* and select_* tests share its tables
+_LINES_PER_TABLE = 3  # creating, inserting, indexing
+_POLL_S = 0.5
+_TAIL_BYTES = 4000
+
+Progress = Callable[[str, float | None], None]
+
+
+class TableRecord(Record):
+    """One table as it was made."""
+
+    rows: int
+    checksum: int | None = Field(description="CHECKSUM TABLE; None when the server gives none.")
+
+
+def sysbench_program() -> str:
+    """The path of sysbench. Raises EnvironmentLacks when it is not installed."""
+    path = shutil.which("sysbench")
+    if path is None:
+        raise EnvironmentLacks(
+            "sysbench is not installed",
+            where="dataset",
+            next_step="apt-get install sysbench; see `volbench doctor`",
+        )
+    return path
+
+
+def sysbench_version() -> str:
+    """What `sysbench --version` prints, e.g. `sysbench 1.0.20`. Raises EnvironmentLacks."""
+    done = subprocess.run(
+        [sysbench_program(), "--version"], capture_output=True, text=True, timeout=30, check=False
+    )
+    return done.stdout.strip()
+
+
+def fill(
+    server: Server,
+    dataset: DatasetSpec,
+    *,
+    scratch_dir: Path,
+    timeout_s: float,
+    cancelled: threading.Event,
+    progress: Progress,
+) -> dict[str, TableRecord]:
+    """Make the tables of a dataset on a running server and bring their statistics up to date.
+
+    Raises EnvironmentLacks without sysbench, StepFailed when it fails, is cancelled or takes too long.
+    """
+    schema = dataset.schema_name
+    server.query(f"CREATE DATABASE `{schema}` DEFAULT CHARACTER SET utf8mb4")
+    config = scratch_dir / "sysbench-prepare.cnf"
+    write_private(config, sysbench_config(server.account, schema))
+    try:
+        _run_sysbench(server, dataset, config, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+    finally:
+        config.unlink(missing_ok=True)
+    progress("analyzing tables", None)
+    names = [f"sbtest{number}" for number in range(1, dataset.tables + 1)]
+    for name in names:
+        server.query(f"ANALYZE TABLE `{schema}`.`{name}`")
+    records = {}
+    for done, name in enumerate(names):
+        progress("reading checksums", done / len(names))
+        records[name] = table_record(server, schema, name)
+        if records[name].rows != dataset.rows:
+            raise StepFailed(
+                f"sysbench made {records[name].rows} rows in {name}, not {dataset.rows}", where="dataset"
+            )
+    return records
+
+
+def table_record(server: Server, schema: str, table: str) -> TableRecord:
+    """Row count and checksum of a table."""
+    ((count,),) = server.query(f"SELECT COUNT(*) FROM `{schema}`.`{table}`")  # noqa: S608 - names are checked
+    ((_, checksum),) = server.query(f"CHECKSUM TABLE `{schema}`.`{table}`")
+    return TableRecord(rows=int(count), checksum=None if checksum is None else int(checksum))
+
+
+def sysbench_config(account: Account, schema: str) -> str:
+    """The text for sysbench's --config-file; the account's password has neither quotes nor line breaks."""
+    values = {"user": account.user, "password": account.password, "socket": account.socket, "db": schema}
+    return "".join(f"mysql-{name}='{value}'\n" for name, value in values.items() if value)
+
+
+def _run_sysbench(
+    server: Server,
+    dataset: DatasetSpec,
+    config: Path,
+    *,
+    timeout_s: float,
+    cancelled: threading.Event,
+    progress: Progress,
+) -> None:
+    threads = min(dataset.tables, len(os.sched_getaffinity(0)))
+    command = [
+        sysbench_program(),
+        _TEST,
+        f"--config-file={config}",
+        "--db-driver=mysql",
+        f"--tables={dataset.tables}",
+        f"--table-size={dataset.rows}",
+        f"--threads={threads}",
+        f"--rand-seed={PREPARE_SEED}",
+        "--rand-type=uniform",
+        "prepare",
+    ]
+    progress("making tables", 0.0)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    output = b""
+    try:
+        for part in _output(process, time.monotonic() + timeout_s, cancelled):
+            output += part
+            done = output.count(b"\n") / (_LINES_PER_TABLE * dataset.tables)
+            progress("making tables", min(done, 1.0))
+        code = process.wait(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    if code != 0:
+        said = output[-_TAIL_BYTES:].decode(errors="replace").strip()
+        down = "" if server.alive() else f"; {server.why_down()}"
+        raise StepFailed(f"sysbench prepare failed with exit code {code}", where="dataset", evidence=said + down)
+
+
+def _output(process: subprocess.Popen[bytes], deadline_s: float, cancelled: threading.Event) -> Iterator[bytes]:
+    """What the process writes, as it comes, until it closes its output; empty parts while it writes nothing."""
+    assert process.stdout is not None  # noqa: S101 - it was started with a pipe
+    with process.stdout as pipe:
+        while True:
+            if cancelled.is_set():
+                raise StepFailed("preparing the dataset was cancelled", where="dataset", cause="cancelled")
+            if time.monotonic() > deadline_s:
+                raise StepFailed("preparing the dataset took too long", where="dataset")
+            if not select.select([pipe], [], [], _POLL_S)[0]:
+                yield b""
+                continue
+            part = os.read(pipe.fileno(), 1 << 16)
+            if not part:
+                return
+            yield part

@@ -1,0 +1,314 @@
+"""Dataset templates: data directories made once, cleanly shut down, kept in a cache to be copied to volumes.
+
+CACHE/KEY/.volbench-owned.json   it is ours
+CACHE/KEY/complete.json          written last: without it there is no template
+CACHE/KEY/data/                  the data directory
+CACHE/KEY.lock                   held (flock) by who prepares it; CACHE/KEY.partial is what that one works on
+"""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from volbench.engine.config import PINNED, checked_options
+from volbench.engine.connection import write_private
+from volbench.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, sysbench_program, sysbench_version
+from volbench.engine.differences import ServerIdentity, fit_options
+from volbench.engine.server import ACCOUNT_FILE, Server
+from volbench.engine.supervisor import Supervisor
+from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
+from volbench.records.base import Record, Scalar, parse_size_bytes
+from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
+from volbench.volume import ownership
+
+TEMPLATE_SCHEMA = 1
+COMPLETE_FILE = "complete.json"
+DATA_DIR = "data"
+PREPARE_TIMEOUT_S = 6 * 3600.0
+_LOCK_POLL_S = 0.5
+_KEY_HEX_DIGITS = 32
+
+_SHAPING_OPTIONS = frozenset({
+    "character_set_server", "collation_server", "default_storage_engine", "default_table_encryption",
+    "innodb_autoextend_increment", "innodb_checksum_algorithm", "innodb_compression_algorithm",
+    "innodb_compression_level", "innodb_data_file_path", "innodb_default_row_format", "innodb_encrypt_tables",
+    "innodb_extend_and_initialize", "innodb_file_per_table", "innodb_fill_factor", "innodb_log_file_size",
+    "innodb_log_files_in_group", "innodb_page_size", "innodb_redo_log_capacity", "innodb_redo_log_encrypt",
+    "innodb_undo_log_encrypt", "innodb_undo_tablespaces", "lower_case_table_names", "sql_mode",
+})  # fmt: skip
+"""Options that decide which bytes a data directory is made of."""
+_WHILE_PREPARING: dict[str, Scalar] = {
+    # Nobody measures here, and a crash means to begin anew: no syncs, no binary log to be copied along.
+    "innodb_flush_log_at_trx_commit": 0,
+    "innodb_doublewrite": False,
+    "log_bin": False,
+    "sync_binlog": 0,
+    "performance_schema": False,
+    # A slow shutdown purges and merges everything, so that a cell does not begin with that work.
+    "innodb_fast_shutdown": 0,
+}
+
+
+class TemplateRecord(Record):
+    """complete.json."""
+
+    schema_: int = Field(default=TEMPLATE_SCHEMA, alias="schema")
+    key: str
+    flavor: str
+    version: str
+    dataset: DatasetSpec
+    tables: dict[str, TableRecord]
+    files: int
+    data_bytes: int
+    sysbench: str
+    made_at: str
+    made_in_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """A complete template."""
+
+    path: Path
+    record: TemplateRecord
+
+    @property
+    def data_dir(self) -> Path:
+        """What is copied."""
+        return self.path / DATA_DIR
+
+
+def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentity) -> str:
+    """The template's name in the cache: a hash (SHA-256) over all that decides its bytes."""
+    options = fit_options({**PINNED, **checked_options(spec.config)}, identity).options
+    content = {
+        "schema": TEMPLATE_SCHEMA,
+        "dataset": dataset.model_dump(mode="json"),
+        "seed": PREPARE_SEED,
+        "flavor": identity.flavor,
+        "version": identity.version,
+        "options": {name: _plain(value) for name, value in options.items() if name in _SHAPING_OPTIONS},
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_KEY_HEX_DIGITS]
+
+
+def template_path(cache: Path, dataset: DatasetSpec, server: Server) -> Path:
+    """Where the template for that dataset and server is, or will be; asks the server's binary for its version."""
+    return cache / template_key(dataset, server.spec, server.identity)
+
+
+def verify_template(path: Path) -> Template:
+    """A template that is complete and has not changed since.
+
+    Raises StepFailed (cause `template_missing` or `template_damaged`) otherwise.
+    """
+    try:
+        record = TemplateRecord.model_validate_json((path / COMPLETE_FILE).read_bytes())
+    except FileNotFoundError as error:
+        raise StepFailed(
+            "the dataset's template is not there",
+            where="template",
+            evidence=str(path),
+            next_step="prepare it: `volbench run` does before its first cell",
+            cause="template_missing",
+        ) from error
+    except (OSError, ValidationError) as error:
+        raise _damaged(path, str(error)[:300]) from error
+    try:
+        files, data_bytes = _measure(path / DATA_DIR)
+    except OSError as error:
+        raise _damaged(path, str(error)) from error
+    if (files, data_bytes) != (record.files, record.data_bytes) or not (path / DATA_DIR / ACCOUNT_FILE).is_file():
+        was = f"{record.files} files of {record.data_bytes} bytes when it was made"
+        raise _damaged(path, f"{files} files of {data_bytes} bytes; {was}")
+    return Template(path=path, record=record)
+
+
+def prepare_template(
+    *,
+    spec: ServerSpec,
+    dataset: DatasetSpec,
+    places: CellPlaces,
+    supervisor: Supervisor,
+    progress: Progress = lambda _text, _fraction: None,
+    cancelled: threading.Event | None = None,
+    timeout_s: float = PREPARE_TIMEOUT_S,
+) -> Template:
+    """The template of a dataset, made if it is not in the cache `places.template_dir` yet.
+
+    Safe against crashes and against others that prepare the same one at the same time: they wait for each other.
+
+    Args:
+        places: of the preparing agent; its `data_dir` is not used, the server works in the cache itself.
+        supervisor: of `places.control_dir`, with no server running.
+
+    Raises EnvironmentLacks without sysbench, server or space; StepFailed when anything on the way fails.
+    """
+    cancelled = cancelled or threading.Event()
+    cache = Path(places.template_dir)
+    path = template_path(cache, dataset, Server(spec=spec, places=places, supervisor=supervisor))
+    with _locked(cache / f"{path.name}.lock", timeout_s, cancelled, progress):
+        if (path / COMPLETE_FILE).exists():
+            try:
+                return verify_template(path)
+            except StepFailed:
+                progress("the template in the cache is damaged, making it anew", None)
+        _check_space(cache, dataset)
+        ownership.remove(path)
+        partial = cache / f"{path.name}.partial"
+        ownership.remove(partial)
+        ownership.claim(partial, purpose="template")
+        inside = places.model_copy(update={"data_dir": str(partial / DATA_DIR), "server_data_dir": ""})
+        server = Server(spec=_preparing(spec), places=inside, supervisor=supervisor)
+        since = time.monotonic()
+        tables = _make(server, dataset, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+        files, data_bytes = _tidy(partial)
+        record = TemplateRecord(
+            key=path.name,
+            flavor=server.identity.flavor,
+            version=server.identity.version,
+            dataset=dataset,
+            tables=tables,
+            files=files,
+            data_bytes=data_bytes,
+            sysbench=sysbench_version(),
+            made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            made_in_s=time.monotonic() - since,
+        )
+        _complete(partial, path, record)
+    return Template(path=path, record=record)
+
+
+def _preparing(spec: ServerSpec) -> ServerSpec:
+    """The server's specification without what only slows down the making."""
+    return spec.model_copy(update={"config": {**spec.config, **_WHILE_PREPARING}})
+
+
+def _make(
+    server: Server, dataset: DatasetSpec, *, timeout_s: float, cancelled: threading.Event, progress: Progress
+) -> dict[str, TableRecord]:
+    sysbench_program()
+    try:
+        progress("initialising a data directory", None)
+        server.initialise()
+        progress("starting the server", None)
+        server.start()
+        tables = fill(
+            server,
+            dataset,
+            scratch_dir=server.control_dir,
+            timeout_s=timeout_s,
+            cancelled=cancelled,
+            progress=progress,
+        )
+        progress("shutting down, everything purged and flushed", None)
+        server.stop()
+    except BaseException:
+        if server.alive():
+            server.kill()
+        raise
+    return tables
+
+
+def _tidy(partial: Path) -> tuple[int, int]:
+    """Take away what a copy must not have; returns the number of files left and their bytes."""
+    data_dir = partial / DATA_DIR
+    (data_dir / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: each copy makes its own
+    temporary = partial / "tmp"
+    if temporary.exists():
+        ownership.discard(temporary)
+    return _measure(data_dir)
+
+
+def _complete(partial: Path, path: Path, record: TemplateRecord) -> None:
+    write_private(partial / COMPLETE_FILE, record.model_dump_json(by_alias=True, indent=1))
+    for directory in (partial, partial / DATA_DIR):
+        _sync(directory)
+    partial.rename(path)
+    _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(lock_file: Path, timeout_s: float, cancelled: threading.Event, progress: Progress) -> Iterator[None]:
+    until = time.monotonic() + timeout_s
+    with lock_file.open("a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= until or cancelled.is_set():
+                    raise StepFailed(
+                        "gave up waiting for another volbench that prepares the same template",
+                        where="template",
+                        evidence=f"{lock_file} is locked; `fuser -v {lock_file}` tells by whom",
+                    ) from error
+                progress("another volbench prepares this template, waiting for it", None)
+                cancelled.wait(_LOCK_POLL_S)
+        yield
+
+
+def _check_space(cache: Path, dataset: DatasetSpec) -> None:
+    needed, free = dataset_bytes(dataset) + SERVER_FILES_BYTES, shutil.disk_usage(cache).free
+    if free < needed:
+        raise EnvironmentLacks(
+            f"the template needs about {needed >> 20} MiB and {free >> 20} MiB are free",
+            where="template",
+            evidence=str(cache),
+            next_step="make room, or name another cache directory with VOLBENCH_CACHE",
+            cause="volume_full",
+        )
+
+
+def _measure(directory: Path) -> tuple[int, int]:
+    """Number of files below a directory and the sum of their sizes."""
+    files = sizes = 0
+    for root, _, names in os.walk(directory, onerror=_raise):
+        for name in names:
+            files += 1
+            sizes += (Path(root) / name).lstat().st_size
+    return files, sizes
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _plain(value: Scalar) -> Scalar:
+    """Sizes as bytes, so that 64M and 64MiB are the same template."""
+    try:
+        return parse_size_bytes(value) if isinstance(value, str) else value
+    except ValueError:
+        return value.lower() if isinstance(value, str) else value
+
+
+def _damaged(path: Path, evidence: str) -> StepFailed:
+    return StepFailed(
+        "the dataset's template is damaged",
+        where="template",
+        evidence=f"{path}: {evidence}",
+        next_step="prepare it anew: `volbench run` does before its first cell",
+        cause="template_damaged",
+    )
