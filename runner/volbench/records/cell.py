@@ -73,6 +73,10 @@ class CellPlaces(Record):
     )
     template_dir: str = Field(description="The dataset's template, read-only.")
     scratch_dir: str = Field(description="The agent's own disk.")
+    supervisor: Literal["launch", "waiting", "shared"] = Field(
+        default="launch",
+        description="Launched by the agent; waiting in the cell's own container; or shared by several cells.",
+    )
     server_data_dir: str = Field(default="", description="data_dir as the server sees it, when it differs.")
     server_control_dir: str = Field(default="", description="control_dir as the server sees it, when it differs.")
 
@@ -106,9 +110,18 @@ class CellSpec(Record):
     steps: tuple[Step, ...]
     sampling: SamplingSpec = SamplingSpec()
     limits: ValidityLimits = ValidityLimits()
+    template_key: str = Field(default="", description="Name of the dataset's template below places.template_dir.")
     places: CellPlaces | None = None
     attach: AttachSpec | None = None
     deadline_s: float = Field(default=24 * 3600.0, gt=0, description="The agent gives up after this long.")
+
+
+class TemplateRecord(Record):
+    """template.json: what `volbench cell prepare` made or found in the template cache."""
+
+    key: str = Field(description="Directory of the template in the cache: a hash of what decides its bytes.")
+    bytes: int
+    reused: bool = Field(description="Found complete in the cache; nothing was prepared.")
 
 
 class Phase(Record):

@@ -14,6 +14,9 @@ from volbench.records.steps import Step
 RUN_SCHEMA = 1
 
 
+TargetName = Literal["local", "docker", "kubernetes", "attach"]
+
+
 class VolumeSpec(Record):
     """A volume as the user named it: `name=kind:place?option=value,...`."""
 
@@ -67,7 +70,7 @@ class RunRecord(Record):
     started_at: str
     volbench_version: str
     command: tuple[str, ...] = Field(description="The command line; holds no password by construction.")
-    target: Literal["local", "docker", "kubernetes", "attach"]
+    target: TargetName
     target_options: dict[str, Scalar] = Field(default_factory=dict)
     suite: ResolvedSuite
     suite_source: str = Field(description="The suite file as it was read.")

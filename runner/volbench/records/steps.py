@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from volbench.records.base import Bytes, Record, Scalar, Seconds
 
@@ -19,6 +19,15 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, int | float | str) else value
 
 
+_ONE_COUNT = {"type": "integer", "minimum": 1, "maximum": 4096}
+Threads = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=4096)], ...],
+    Field(min_length=1),
+    BeforeValidator(_as_tuple),
+    WithJsonSchema({"anyOf": [_ONE_COUNT, {"type": "array", "items": _ONE_COUNT, "minItems": 1}]}),
+]
+
+
 class StepBase(Record):
     """What every step has: a name, unique within its suite, that reports and comparisons use."""
 
@@ -30,7 +39,7 @@ class OltpStep(StepBase):
 
     kind: Literal["oltp"] = "oltp"
     test: SysbenchTest = Field(default="oltp_read_write", description="sysbench's bundled Lua test.")
-    threads: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], BeforeValidator(_as_tuple)] = Field(
+    threads: Threads = Field(
         default=(8,), description="Client threads; a list runs the step once for each, in this order."
     )
     rate: float | None = Field(

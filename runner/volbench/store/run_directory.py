@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from volbench.errors import Refused, RunUnreadable, UsageError
-from volbench.records.cell import RESULT_SCHEMA, CellResult, CellSpec
+from volbench.records.cell import CELL_SCHEMA, RESULT_SCHEMA, CellResult, CellSpec
 from volbench.records.run import RUN_SCHEMA, JournalEvent, RunRecord
 from volbench.store.files import read_record, write_record
 from volbench.store.journal import Journal
@@ -22,6 +22,7 @@ CELL_FILE = "cell.json"
 RESULT_FILE = "result.json"
 SERIES_FILE = "series.parquet"
 HISTOGRAMS_FILE = "histograms.parquet"
+TEMPLATE_FILE = "template.json"
 
 
 def new_run_id(suite: str, *, now: datetime | None = None) -> str:
@@ -80,6 +81,11 @@ class RunDirectory:
         directory.mkdir(parents=True, exist_ok=True)
         write_record(directory / CELL_FILE, cell)
         return directory
+
+    def cell(self, cell_id: str) -> CellSpec | None:
+        """The cell as its agent was told, or None before it was placed."""
+        path = self.cell_dir(cell_id) / CELL_FILE
+        return read_record(path, CellSpec, schema=CELL_SCHEMA) if path.exists() else None
 
     def result(self, cell_id: str) -> CellResult | None:
         """The cell's result, or None while it has none."""

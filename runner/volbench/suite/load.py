@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ def check_suite(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteF
     try:
         return SuiteFile.model_validate(document.data)
     except ValidationError as error:
-        faults = [_fault(document, fault) for fault in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        faults = [_fault(document, fault) for fault in found if not _follows_from_another(fault, found)]
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise UsageError(
             f"the suite has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
@@ -77,6 +78,14 @@ def _fault(document: Document, fault: Any) -> str:
     message = fault["msg"].removeprefix("Value error, ")
     near_value = _near_choice(fault)
     return f"{document.origin(path)}: {shown}: {message}{near_value}"
+
+
+def _follows_from_another(fault: Any, faults: Sequence[Any]) -> bool:
+    """A list whose elements have faults is also called too short, once they are left out."""
+    place = fault["loc"]
+    return fault["type"] == "too_short" and any(
+        other is not fault and other["loc"][: len(place)] == place for other in faults
+    )
 
 
 def _near_choice(fault: Any) -> str:

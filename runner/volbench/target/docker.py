@@ -40,6 +40,7 @@ INSIDE = CellPlaces(
     control_dir="/volbench/control",
     template_dir="/volbench/templates",
     scratch_dir="/volbench/scratch",
+    supervisor="waiting",
 )
 """Where things are in both containers."""
 INSIDE_OUT = "/volbench/out"
@@ -117,8 +118,7 @@ class DockerTarget:
         self._workspace = workspace
         self._tools = tools
         self._uid = os.getuid() or SERVER_UID
-        with engine_errors("connecting to the Docker engine"):
-            self._client = docker.from_env(timeout=ENGINE_TIMEOUT_S)
+        self._client = engine_client()
 
     def check(self) -> None:
         """The engine answers and the tools image is there."""
@@ -277,6 +277,12 @@ class DockerTarget:
         for directory in (workspace.control_dir(job.cell.cell_id), workspace.scratch_dir(job.cell.cell_id)):
             if directory.exists():
                 ownership.remove(directory)
+
+
+def engine_client() -> docker.DockerClient:
+    """The engine that DOCKER_HOST or the default socket names. Raises EnvironmentLacks when none answers."""
+    with engine_errors("connecting to the Docker engine"):
+        return docker.from_env(timeout=ENGINE_TIMEOUT_S)
 
 
 def container_name(short_run_id: str, cell_id: str, role: str) -> str:

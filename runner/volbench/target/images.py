@@ -1,82 +1,65 @@
-"""Which container images cells run: found on the machine, else pulled."""
+"""Which container images cells run: asked of the engine, the server's pulled when it is not there."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import docker
 from docker.errors import DockerException, ImageNotFound
 
-from volbench import __version__
 from volbench.errors import EnvironmentLacks
 from volbench.records.cell import ServerSpec
+from volbench.target import image_names
 
-TOOLS_REPOSITORY = "volbench/tools"
-OUR_REPOSITORIES = {"mysql": "volbench/mysql", "mariadb": "volbench/mariadb"}
-OFFICIAL_IMAGES = {"mysql": "mysql:8.4", "mariadb": "mariadb:11.4"}
+OFFICIAL_IMAGES = {"mysql": ("mysql", "8.4"), "mariadb": ("mariadb", "11.4")}
 
 
-def server_image(client: docker.DockerClient, server: ServerSpec) -> str:
-    """The image for a server: the one named, else ours or the official one for flavor and version.
+def server_image(client: docker.DockerClient, server: ServerSpec, *, pull: bool = True) -> str:
+    """The image for a server: the one named, else the newest here of its flavor and version, else the official.
 
     Raises EnvironmentLacks when none is here and none can be pulled.
     """
     if server.image:
-        return _present_or_pulled(client, server.image)
-    official = OFFICIAL_IMAGES[server.flavor]
-    if server.version:
-        official = f"{official.partition(':')[0]}:{server.version}"
-    here = [tag for tag in _tags(client, OUR_REPOSITORIES[server.flavor]) if _fits(tag, server.version)]
-    here += [tag for tag in _tags(client, official.partition(":")[0]) if tag == official]
-    return here[0] if here else _present_or_pulled(client, official)
+        return _present_or_pulled(client, server.image, pull=pull)
+    here = image_names.pick_server_image(_local_names(client), server.flavor, server.version or None)
+    if here is not None:
+        return here.name
+    repository, version = OFFICIAL_IMAGES[server.flavor]
+    return _present_or_pulled(client, f"{repository}:{server.version or version}", pull=pull)
 
 
 def tools_image(client: docker.DockerClient, wanted: str = "") -> str:
-    """The tools image named, else the newest one here.
+    """The tools image named, else the one that holds exactly this code.
 
-    Raises EnvironmentLacks when there is none; it is never pulled, since it must hold this very volbench.
+    Raises EnvironmentLacks when it is not here; another one would run other code than this.
     """
-    if wanted:
-        return _present_or_pulled(client, wanted)
-    here = _tags(client, TOOLS_REPOSITORY)
-    if not here:
-        raise EnvironmentLacks(
-            "the tools image is not on this machine",
-            where="docker target",
-            evidence=f"no image of repository {TOOLS_REPOSITORY} (volbench {__version__})",
-            next_step="run `make images`",
-        )
-    return here[0]
-
-
-def _tags(client: docker.DockerClient, repository: str) -> list[str]:
-    """Tags of a repository on this machine, newest image first."""
+    name = wanted or image_names.tools_image()
     try:
-        images = client.images.list(name=repository)
-    except DockerException as error:
+        client.images.get(name)
+    except ImageNotFound as error:
         raise EnvironmentLacks(
-            "the Docker engine does not list its images",
+            "the tools image of this code is not on this machine",
             where="docker target",
-            evidence=str(error)[:300],
-            next_step="start the engine: `make setup`",
+            evidence=f"no image {name}",
+            next_step="run `make images`",
         ) from error
-    images.sort(key=_created, reverse=True)
-    return [tag for image in images for tag in image.tags if tag.rpartition(":")[0] == repository]
+    except DockerException as error:
+        raise _no_answer(error) from error
+    return name
 
 
-def _created(image: Any) -> str:
-    return str(image.attrs.get("Created", ""))
+def _local_names(client: docker.DockerClient) -> list[str]:
+    try:
+        return [tag for image in client.images.list() for tag in image.tags]
+    except DockerException as error:
+        raise _no_answer(error) from error
 
 
-def _fits(tag: str, version: str) -> bool:
-    return not version or tag.rpartition(":")[2].startswith(version)
-
-
-def _present_or_pulled(client: docker.DockerClient, image: str) -> str:
+def _present_or_pulled(client: docker.DockerClient, image: str, *, pull: bool = True) -> str:
     try:
         client.images.get(image)
-    except ImageNotFound:
+    except ImageNotFound as missing:
         try:
+            if not pull:
+                raise missing
             client.images.pull(image)
         except DockerException as error:
             raise EnvironmentLacks(
@@ -85,4 +68,15 @@ def _present_or_pulled(client: docker.DockerClient, image: str) -> str:
                 evidence=str(error)[:300],
                 next_step="run `make images`, which builds them where no registry answers",
             ) from error
+    except DockerException as error:
+        raise _no_answer(error) from error
     return image
+
+
+def _no_answer(error: DockerException) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "the Docker engine does not answer",
+        where="docker target",
+        evidence=str(error)[:300],
+        next_step="start it: `make engine`",
+    )

@@ -1,0 +1,49 @@
+"""The cell's server: our own under a supervisor, or one that runs already; ended in good order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from volbench.engine.server import AttachedServer, Server
+from volbench.engine.supervisor import Supervisor, launch_supervisor
+from volbench.errors import EnvironmentLacks, VolbenchError
+from volbench.records.cell import CellPlaces, CellSpec
+
+SUPERVISOR_READY_S = 30.0
+CellServer = Server | AttachedServer
+
+
+@contextmanager
+def server_of(cell: CellSpec) -> Iterator[CellServer]:
+    """The server of a cell, not yet started; when the block ends, it does not run any more.
+
+    An attached server is left alone. Raises EnvironmentLacks.
+    """
+    if cell.attach is not None:
+        with AttachedServer(cell.attach) as attached:
+            yield attached
+        return
+    if cell.places is None:
+        raise EnvironmentLacks(
+            "the cell has neither places nor a server to attach to", where=f"cell {cell.cell_id}"
+        )
+    with running_supervisor(cell.places) as supervisor:
+        yield Server(spec=cell.server, places=cell.places, supervisor=supervisor)
+
+
+@contextmanager
+def running_supervisor(places: CellPlaces) -> Iterator[Supervisor]:
+    """The supervisor of the cell's control directory, launched here where nobody else does."""
+    control = Path(places.control_dir)
+    supervisor = launch_supervisor(control) if places.supervisor == "launch" else Supervisor(control)
+    supervisor.wait_ready_for_commands(SUPERVISOR_READY_S)
+    try:
+        yield supervisor
+    finally:
+        with suppress(VolbenchError):  # the cell's own failure is worth more than that of cleaning up
+            if places.supervisor == "shared":
+                supervisor.kill()
+            else:
+                supervisor.quit()

@@ -1,0 +1,47 @@
+"""progress.json: how far an agent is, for whoever watches it; a small file, replaced atomically."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRESS_FILE = "progress.json"
+_MIN_INTERVAL_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What the agent does, and the fraction done of it, None where that is not known."""
+
+    text: str
+    fraction: float | None = None
+
+
+class ProgressFile:
+    """The agent's end. A report that comes too soon after the last is dropped, unless its text is new."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / PROGRESS_FILE
+        self._last_s = 0.0
+        self._last_text = ""
+
+    def report(self, text: str, fraction: float | None = None) -> None:
+        """Say what is being done."""
+        now = time.monotonic()
+        if text == self._last_text and now - self._last_s < _MIN_INTERVAL_S:
+            return
+        self._last_s, self._last_text = now, text
+        partial = self._path.with_name(f".{PROGRESS_FILE}.partial")
+        partial.write_text(json.dumps({"text": text, "fraction": fraction}))
+        partial.replace(self._path)
+
+
+def read_progress(directory: Path) -> Progress | None:
+    """What the agent said last; None when it has said nothing yet."""
+    try:
+        raw = json.loads((directory / PROGRESS_FILE).read_bytes())
+        return Progress(text=str(raw["text"]), fraction=raw.get("fraction"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,52 @@
+"""A new run: a resolved suite, named volumes and a target become run.json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from volbench import __version__
+from volbench.errors import UsageError
+from volbench.plan.order import interleave
+from volbench.records.facts import HostFacts
+from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
+from volbench.records.base import Scalar
+
+
+def plan_run(
+    *,
+    run_id: str,
+    started_at: str,
+    suite: ResolvedSuite,
+    suite_source: str,
+    volumes: Sequence[VolumeSpec],
+    target: TargetName,
+    target_options: dict[str, Scalar],
+    command: Sequence[str],
+    host: HostFacts,
+) -> RunRecord:
+    """The run's record, with every cell in its place. Raises UsageError for no volume or two of one name."""
+    names = [volume.name for volume in volumes]
+    if not names:
+        raise UsageError(
+            "no volume is named",
+            where=f"suite {suite.name}",
+            next_step="add --volume a=path:/mnt/a --volume b=path:/mnt/b",
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(
+            f"two volumes are called {twice[0]!r}", where="--volume", next_step="give each its own name"
+        )
+    return RunRecord(
+        run_id=run_id,
+        started_at=started_at,
+        volbench_version=__version__,
+        command=tuple(command),
+        target=target,
+        target_options=target_options,
+        suite=suite,
+        suite_source=suite_source,
+        volumes=tuple(volumes),
+        cells=tuple(interleave(names, repeats=suite.repeats, seed=suite.seed)),
+        host=host,
+    )

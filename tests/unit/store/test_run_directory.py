@@ -1,0 +1,78 @@
+"""A run's directory: attempts are kept apart, only one orchestrator works on it, damage is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import synthetic_run
+
+from volbench.errors import Refused, RunUnreadable, UsageError
+from volbench.store.run_directory import RESULT_FILE, RunDirectory, find_runs, new_run_id
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    return synthetic_run.build_run(tmp_path / "results", synthetic_run.two_volumes())
+
+
+def test_run_ids_are_unique_and_sort_by_time() -> None:
+    ids = {new_run_id("quick") for _ in range(50)}
+    assert len(ids) == 50
+    assert all(name.split("-")[1] == "quick" for name in ids)
+
+
+def test_results_come_in_planned_order(directory: RunDirectory) -> None:
+    planned = [cell.cell_id for cell in directory.run.cells]
+    found = [result.cell_id for result in directory.results()]
+    assert found == [name for name in planned if name in found]
+
+
+def test_an_attempt_is_set_apart_and_counted(directory: RunDirectory) -> None:
+    cell_id = directory.run.cells[0].cell_id
+    assert directory.attempts(cell_id) == 0
+    place = directory.set_attempt_apart(cell_id)
+    assert place is not None
+    assert (place / RESULT_FILE).exists()
+    assert directory.result(cell_id) is None
+    assert directory.attempts(cell_id) == 1
+    assert directory.set_attempt_apart(cell_id) is None
+
+
+def test_a_second_orchestrator_is_refused(directory: RunDirectory) -> None:
+    with directory.lock(), pytest.raises(Refused, match="another volbench works on this run"), directory.lock():
+        pass
+    with directory.lock():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text[: len(text) // 2], "truncated"),
+        (lambda text: "{}", "schema None"),
+        (lambda text: text.replace('"schema": 1', '"schema": 99', 1), "schema 99"),
+        (lambda text: '{"schema": 1, "hello": 2}', "not one that volbench wrote"),
+        (lambda text: "\x00\xff", "truncated"),
+    ],
+)
+def test_a_damaged_result_is_named(directory: RunDirectory, damage, message: str) -> None:  # type: ignore[no-untyped-def]
+    cell_id = directory.run.cells[0].cell_id
+    path = directory.cell_dir(cell_id) / RESULT_FILE
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(RunUnreadable, match=message) as caught:
+        directory.result(cell_id)
+    assert str(path) in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a run's directory"):
+        RunDirectory.open(tmp_path)
+
+
+def test_foreign_entries_below_results_are_passed_over(directory: RunDirectory) -> None:
+    results = directory.path.parent
+    (results / "notes.txt").write_text("mine")
+    (results / "photos").mkdir()
+    assert [run.path for run in find_runs(results)] == [directory.path]
