@@ -89,13 +89,17 @@ def start_dockerd(log: Path) -> subprocess.Popen[bytes]:
 
 
 def running_engine_pid(pid_file: Path = ENGINE_PID_FILE, processes: Path = Path("/proc")) -> int | None:
-    """Pid of the dockerd that the engine's own pid file names, None when the file is absent or stale."""
+    """Pid of the dockerd that the engine's own pid file names; None when it is absent or stale.
+
+    A killed dockerd that nobody waits for (no real init in many containers) stays as a zombie: stale too.
+    """
     try:
         pid = int(pid_file.read_text(encoding="ascii"))
-        command = (processes / str(pid) / "comm").read_text(encoding="utf-8").strip()
+        stat = (processes / str(pid) / "stat").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
-    return pid if command == "dockerd" else None
+    command, _, fields = stat.partition("(")[2].rpartition(")")
+    return pid if command == "dockerd" and fields.split()[0] not in {"Z", "X"} else None
 
 
 def _remove_stale_pid_file() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bootstrap.console import Console
 from bootstrap.packages import Need, install, program
 from bootstrap.places import Places
@@ -16,12 +18,7 @@ BROWSER = Need(
 COMPILER = (
     program("cargo", "cargo-web", "cargo", why="builds the emulator"),  # cargo-web: a stable Debian's newest
     program("cc", "gcc", why="links the emulator"),
-    Need(
-        met=lambda: means.find_program("cc").present,
-        packages=("libc6-dev",),
-        why="links the emulator",
-        optional=True,
-    ),
+    Need(met=Path("/usr/include/stdio.h").exists, packages=("libc6-dev",), why="links the emulator"),
 )
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from bootstrap.engine import running_engine_pid
 
 
-def process(directory: Path, pid: int, name: str) -> Path:
+def process(directory: Path, pid: int, name: str, state: str = "S") -> Path:
     (directory / str(pid)).mkdir(parents=True)
-    (directory / str(pid) / "comm").write_text(f"{name}\n")
+    (directory / str(pid) / "stat").write_text(f"{pid} ({name}) {state} 1 {pid} {pid} 0 -1 4194560\n")
     return directory
 
 
@@ -16,9 +16,14 @@ def test_dockerd_named_by_its_pid_file_runs(tmp_path: Path) -> None:
     assert running_engine_pid(tmp_path / "docker.pid", process(tmp_path / "proc", 42, "dockerd")) == 42
 
 
+def test_killed_dockerd_that_nobody_waited_for_is_stale(tmp_path: Path) -> None:
+    (tmp_path / "docker.pid").write_text("42")
+    assert running_engine_pid(tmp_path / "docker.pid", process(tmp_path / "proc", 42, "dockerd", "Z")) is None
+
+
 def test_pid_taken_over_by_another_program_is_stale(tmp_path: Path) -> None:
     (tmp_path / "docker.pid").write_text("42")
-    assert running_engine_pid(tmp_path / "docker.pid", process(tmp_path / "proc", 42, "vim")) is None
+    assert running_engine_pid(tmp_path / "docker.pid", process(tmp_path / "proc", 42, "a (strange) name")) is None
 
 
 def test_dead_pid_empty_and_absent_files_are_stale(tmp_path: Path) -> None:
