@@ -54,7 +54,7 @@ class _File:
     size: int
 
 
-def no_progress(done_bytes: int, total_bytes: int) -> None:  # noqa: ARG001 - the shape of a Progress
+def no_progress(done_bytes: int, total_bytes: int) -> None:
     """Tell nobody."""
 
 

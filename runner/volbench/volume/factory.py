@@ -1,0 +1,49 @@
+"""From a VolumeSpec to the volume of its kind."""
+
+from __future__ import annotations
+
+from volbench.errors import EnvironmentLacks, UsageError
+from volbench.records.run import TargetName, VolumeSpec
+from volbench.volume.docker_volume import DockerNfsVolume, DockerVolume
+from volbench.volume.interface import Volume
+from volbench.volume.nfs import NfsVolume
+from volbench.volume.path import PathVolume
+
+
+def make_volume(spec: VolumeSpec, *, target: TargetName = "local", run_id: str = "") -> Volume:
+    """The volume, not yet opened.
+
+    Args:
+        target: on `docker`, an nfs volume is mounted by the engine's local driver; elsewhere by this process.
+        run_id: goes onto what is created, so that it can be found again.
+
+    Raises UsageError for a kind that only another target has, EnvironmentLacks for emulated volumes that this
+    installation lacks.
+    """
+    if spec.kind == "path":
+        return PathVolume(spec)
+    if spec.kind == "docker-volume":
+        return DockerVolume(spec, run_id=run_id)
+    if spec.kind == "nfs":
+        return DockerNfsVolume(spec, run_id=run_id) if target == "docker" else NfsVolume(spec, run_id=run_id)
+    if spec.kind == "emulated":
+        return _emulated(spec)
+    raise UsageError(
+        f"a {spec.kind} volume exists only on the kubernetes target",
+        where=f"volume {spec.name}={spec.text}",
+        next_step="add --target kubernetes",
+    )
+
+
+def _emulated(spec: VolumeSpec) -> Volume:
+    try:
+        from volbench.volume.emulated import EmulatedVolume  # noqa: PLC0415 - brings what only this kind needs
+    except ImportError as error:
+        raise EnvironmentLacks(
+            "this installation has no emulated volumes",
+            where=f"volume {spec.name}={spec.text}",
+            evidence=str(error),
+            next_step="install volbench whole, or name another kind of volume",
+        ) from error
+    volume: Volume = EmulatedVolume(spec)
+    return volume
