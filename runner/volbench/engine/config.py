@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.errors import UsageError
-from volbench.records.base import Scalar
+from volbench.records.base import Scalar, parse_size_bytes
 from volbench.records.facts import ServerFacts
 
 PINNED: dict[str, Scalar] = {
@@ -51,6 +51,8 @@ _WHOLE = frozenset({*PINNED, "general_log", "slow_query_log"})
 """Options of their own whose names begin one of the above."""
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
+_BINARY_SIZE = re.compile(r"\d+(\.\d+)?\s*[KMGT]iB")
+"""As suites write sizes; a server knows K, M and G only."""
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.,:/+=%@-]*")
 
 
@@ -152,6 +154,8 @@ def _line(name: str, value: Scalar) -> str:
     if isinstance(value, bool):
         return f"{name} = {'ON' if value else 'OFF'}"
     text = str(value)
+    if _BINARY_SIZE.fullmatch(text):
+        text = str(parse_size_bytes(text))
     if not _PLAIN_VALUE.fullmatch(text):
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         text = f'"{escaped}"'

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ _BINARIES = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 _INITIALISE_TIMEOUT_S = 600.0
 _READY_POLL_S = 0.02
 _INIT_FILE = "account.sql"
+_IDENTITY_FILE = "identity.json"
 
 
 class Server:
@@ -68,6 +71,9 @@ class Server:
 
         Raises EnvironmentLacks when there is none, or another than the suite wants.
         """
+        known = self.control_dir / _IDENTITY_FILE  # a running server cannot be asked again by a second agent
+        if known.exists():
+            return self._wanted(ServerIdentity(**json.loads(known.read_bytes())))
         said = ""
         for binary in _BINARIES[self.spec.flavor]:
             ran = self.supervisor.run(
@@ -76,7 +82,8 @@ class Server:
             said = ran.output.strip()
             found = identify(said, binary) if ran.exit_code == 0 else None
             if found is not None:
-                return self._wanted(found)
+                write_private(known, json.dumps(asdict(self._wanted(found))))
+                return found
         raise EnvironmentLacks(
             f"there is no {self.spec.flavor} server to run",
             where="server",
@@ -94,6 +101,7 @@ class Server:
             raise Refused(
                 "the data directory is not empty", where="server initialisation", evidence=str(self.data_dir)
             )
+        (self.control_dir / _INIT_FILE).unlink(missing_ok=True)
         self._write_config({})
         self._begin()
         ran = self.supervisor.run(
@@ -113,6 +121,8 @@ class Server:
 
         Raises StepFailed when the server exits or does not answer in time; UsageError for its options.
         """
+        if self.alive():
+            raise StepFailed("the server runs already", where="server start")
         self._write_config(config_overrides or {})
         write_private(self.option_file, self.account.option_file_text())
         self._begin()

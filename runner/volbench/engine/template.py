@@ -101,6 +101,7 @@ def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentit
         "seed": PREPARE_SEED,
         "flavor": identity.flavor,
         "version": identity.version,
+        "owner": os.geteuid(),  # the files are for their owner alone, so another user makes its own
         "options": {name: _plain(value) for name, value in options.items() if name in _SHAPING_OPTIONS},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_KEY_HEX_DIGITS]
