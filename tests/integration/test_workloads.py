@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import mmap
 import os
 import shutil
 import signal
@@ -11,19 +12,24 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mysql.connector
 import pytest
 
+from volbench.engine.connection import Account, connection, read_option_file
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.base import Scalar
-from volbench.records.cell import DatasetSpec
+from volbench.records.cell import DatasetSpec, Failure
 from volbench.records.facts import ServerFacts, VolumeFacts
 from volbench.records.series import HistogramRow, SeriesRow
-from volbench.records.steps import DumpStep, IdleStep, OltpStep, RestoreStep, Step
-from volbench.workload.client_options import read_client_options, sysbench_config
+from volbench.records.steps import ColdReadStep, DumpStep, IdleStep, OltpStep, RestoreStep, Step
+from volbench.volume.blockstats import device_read_bytes
+from volbench.volume.facts import discover
+from volbench.workload.client_options import sysbench_config
+from volbench.workload.files import tree_bytes
 from volbench.workload.interface import Clock, StepContext, StepOutcome
 from volbench.workload.registry import workload_for
 from volbench.workload.schema_data import data_bytes, table_names
@@ -35,6 +41,7 @@ DATASET = DatasetSpec(tables=2, rows=20_000)
 PASSWORD = "se cret,#1"  # noqa: S105 - of a throw-away server; spaces and commas must survive
 START_BOUND_S = 60.0
 MARIADBD = "mariadbd"
+EXTRA = [] if shutil.which(MARIADBD) else ["--mysqlx=OFF"]
 
 
 class PlainServer:
@@ -57,14 +64,14 @@ class PlainServer:
         subprocess.run(create, check=True, capture_output=True, timeout=120)
         self._write_options("root", "")
         self.start()
-        with self.connect() as connection:
-            cursor = connection.cursor()
+        with self.connect() as opened:
+            cursor = opened.cursor()
             cursor.execute(f"CREATE DATABASE {DATASET.schema_name}")
             cursor.execute(f"CREATE USER bench@localhost IDENTIFIED BY '{PASSWORD}'")
             cursor.execute("GRANT ALL ON *.* TO bench@localhost")
         self._write_options("bench", PASSWORD)
         config = self.directory / "prepare.conf"
-        config.write_text(sysbench_config(read_client_options(self.option_file), DATASET.schema_name))
+        config.write_text(sysbench_config(read_option_file(self.option_file), DATASET.schema_name))
         subprocess.run(
             ["sysbench", f"--config-file={config}", "oltp_read_write", f"--tables={DATASET.tables}",
              f"--table-size={DATASET.rows}", "--threads=2", "prepare"],
@@ -76,20 +83,15 @@ class PlainServer:
         self.option_file.write_text(f'[client]\nuser={user}\npassword="{password}"\nsocket={self.socket}\n')
 
     @contextlib.contextmanager
-    def connect(self, database: str | None = None) -> Iterator[Any]:
-        options = read_client_options(self.option_file)
-        connection = mysql.connector.connect(
-            user=options.user, password=options.password, unix_socket=options.socket, database=database,
-            charset="utf8mb4", collation="utf8mb4_general_ci", connection_timeout=10, autocommit=True,
-        )  # fmt: skip
-        try:
-            yield connection
-        finally:
-            connection.close()
+    def connect(self, database: str | None = None, *, timeout_s: float = 60.0) -> Iterator[Any]:
+        options = read_option_file(self.option_file)
+        account = Account(user=options["user"], password=options["password"], socket=options["socket"])
+        with connection(account, database, timeout_s=timeout_s) as opened:
+            yield opened
 
     def query(self, sql: str) -> list[Any]:
-        with self.connect() as connection:
-            cursor = connection.cursor()
+        with self.connect() as opened:
+            cursor = opened.cursor()
             cursor.execute(sql)
             return list(cursor.fetchall())
 
@@ -99,8 +101,8 @@ class PlainServer:
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [shutil.which(MARIADBD) or "mysqld", "--no-defaults", f"--datadir={self.data_dir}",
-                 f"--socket={self.socket}", *([] if shutil.which(MARIADBD) else ["--mysqlx=OFF"]), "--skip-networking", "--user=root",
-                 "--innodb-buffer-pool-size=64M", *overrides],
+                 f"--socket={self.socket}", *EXTRA, "--skip-networking",
+                 "--user=root", "--innodb-buffer-pool-size=64M", *overrides],
                 stdout=log, stderr=log,
             )  # fmt: skip
         while time.monotonic() - begun < START_BOUND_S:
@@ -132,8 +134,11 @@ class PlainServer:
         version = self.query("SELECT version()")[0][0]
         return ServerFacts(flavor="mariadb" if "MariaDB" in version else "mysql", version=version)
 
-    def why_down(self) -> str:
-        return f"exit code {self.process.returncode}" if self.process is not None else "never started"
+    def failure(self, where: str = "server") -> Failure | None:
+        if self.alive():
+            return None
+        code = self.process.returncode if self.process is not None else None
+        return Failure(cause="server_killed", what=f"the server ended with {code}", where=where)
 
 
 class Kept:
@@ -213,7 +218,7 @@ class TestOltp:
         """Warm-up and measured seconds come from one run; only measured ones are in the metrics."""
         kept = Kept()
         ctx = make_context(record=kept)
-        outcome = run(OltpStep(name="o", test=test, threads=(4,), warmup=1, duration=2), ctx)
+        outcome = run(OltpStep(name="o", test=test, threads=(4,), warmup_s=1, duration_s=2), ctx)
         measured = [row for row in kept.histograms if row.measured]
         assert len(measured) == 2
         assert not kept.histograms[0].measured
@@ -243,7 +248,8 @@ class TestOltp:
 
         before = commits()
         outcome = run(
-            OltpStep(name="o", test="oltp_read_only", threads=(2,), warmup=0, duration=1), make_context(record=kept)
+            OltpStep(name="o", test="oltp_read_only", threads=(2,), warmup_s=0, duration_s=1),
+            make_context(record=kept),
         )
         finished = outcome.details["events_in_bins"]
         tail = commits() - before - finished
@@ -259,7 +265,7 @@ class TestOltp:
                     seen.append(entry.read_bytes())
 
         ctx = make_context(progress=look)
-        outcome = run(OltpStep(name="o", test="oltp_point_select", threads=(1,), warmup=0, duration=1), ctx)
+        outcome = run(OltpStep(name="o", test="oltp_point_select", threads=(1,), warmup_s=0, duration_s=1), ctx)
         assert any(b"volbench_hooks.lua" in line for line in seen)
         assert not any(PASSWORD.encode() in line for line in seen)
         assert PASSWORD not in repr(outcome)
@@ -272,7 +278,7 @@ class TestOltp:
         kept = Kept()
         freeze, thaw = after(2.5, lambda: freeze_(server)), after(5.5, lambda: thaw_(server))
         outcome = run(
-            OltpStep(name="o", test="oltp_point_select", threads=(2,), warmup=0, duration=8),
+            OltpStep(name="o", test="oltp_point_select", threads=(2,), warmup_s=0, duration_s=8),
             make_context(record=kept),
         )
         freeze.join()
@@ -293,7 +299,7 @@ class TestOltp:
         """With a rate, transactions that could not start have waited, and their latency says so."""
         freeze, thaw = after(2.5, lambda: freeze_(server)), after(5.5, lambda: thaw_(server))
         outcome = run(
-            OltpStep(name="o", test="oltp_point_select", threads=(2,), rate=200, warmup=0, duration=8),
+            OltpStep(name="o", test="oltp_point_select", threads=(2,), rate=200, warmup_s=0, duration_s=8),
             make_context(),
         )
         freeze.join()
@@ -311,8 +317,8 @@ class TestOltp:
         """sysbench only lost its connection; the failure says that the server died, and of what."""
         ctx = make_context()
         kill = after(2, server.kill)
-        with pytest.raises(StepFailed, match="the server went away: exit code -9"):
-            run(OltpStep(name="o", test="oltp_read_write", threads=(2,), warmup=0, duration=20), ctx)
+        with pytest.raises(StepFailed, match="the server ended with -9"):
+            run(OltpStep(name="o", test="oltp_read_write", threads=(2,), warmup_s=0, duration_s=20), ctx)
         kill.join()
         server.start()
 
@@ -326,7 +332,7 @@ class TestOltp:
                         os.kill(int(entry.name), signal.SIGKILL)
 
         with pytest.raises(StepFailed, match="sysbench was ended by SIGKILL"):
-            run(OltpStep(name="o", threads=(2,), warmup=0, duration=20), make_context(progress=kill_it))
+            run(OltpStep(name="o", threads=(2,), warmup_s=0, duration_s=20), make_context(progress=kill_it))
 
     def test_cancelling_ends_sysbench_at_once(self, make_context: Callable[..., StepContext]) -> None:
         """No process is left, and it does not take the step's duration."""
@@ -334,14 +340,14 @@ class TestOltp:
         cancel = after(1.5, ctx.cancelled.set)
         begun = time.monotonic()
         with pytest.raises(StepFailed, match="cancelled"):
-            run(OltpStep(name="o", threads=(2,), warmup=0, duration=60), ctx)
+            run(OltpStep(name="o", threads=(2,), warmup_s=0, duration_s=60), ctx)
         cancel.join()
         assert time.monotonic() - begun < 15
         assert children() == set()
 
     def test_a_wrong_option_is_told_by_sysbench(self, make_context: Callable[..., StepContext]) -> None:
         """An option that sysbench does not know fails the step with sysbench's words."""
-        step = OltpStep(name="o", threads=(1,), warmup=0, duration=1, options={"no-such": 1})
+        step = OltpStep(name="o", threads=(1,), warmup_s=0, duration_s=1, options={"no-such": 1})
         with pytest.raises(StepFailed) as caught:
             run(step, make_context())
         assert "invalid option: --no-such=1" in caught.value.evidence
@@ -372,9 +378,9 @@ class TestOltp:
             name="o",
             test="oltp_read_only",
             threads=(2,),
-            warmup=1,
-            duration=6,
-            beside=(DumpStep(name="d", tool="mysqldump", to="nowhere", start_after=1.5),),
+            warmup_s=1,
+            duration_s=6,
+            beside=(DumpStep(name="d", tool="mysqldump", to="nowhere", start_after_s=1.5),),
         )
         slow = make_context()
         outcome = run(step, slow)
@@ -478,17 +484,80 @@ class TestDumpAndRestore:
         self, server: PlainServer, make_context: Callable[..., StepContext]
     ) -> None:
         """A table that somebody keeps locked: the step fails at its timeout, and the tool is gone."""
-        with server.connect(DATASET.schema_name) as connection:
-            connection.cursor().execute("LOCK TABLES sbtest1 WRITE")
+        with server.connect(DATASET.schema_name) as opened:
+            opened.cursor().execute("LOCK TABLES sbtest1 WRITE")
             with pytest.raises(StepFailed, match="mysqldump did not finish within 1 s"):
-                run(DumpStep(name="d", tool="mysqldump", timeout=1), make_context())
+                run(DumpStep(name="d", tool="mysqldump", timeout_s=1), make_context())
             assert children() == set()
+
+
+class TestColdRead:
+    def test_a_cold_read_is_proven_by_pages_and_by_the_device(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """No page was resident, the device delivered the bytes: true-cold; and slower than warm."""
+        facts = discover(server.data_dir)
+        if device_read_bytes(facts) is None:
+            pytest.skip("no device counter for the temporary directory")
+        ctx = make_context(volume_facts=facts, device_read_bytes=partial(device_read_bytes, facts))
+        outcome = run(ColdReadStep(name="c", readers=2), ctx)
+        assert outcome.invalid_reasons == ()
+        assert [note.split(" (")[0] for note in outcome.notes] == [
+            "reading files: true-cold",
+            "table scan: true-cold",
+        ]
+        files, scan = outcome.details["files"], outcome.details["table_scan"]
+        assert files["resident_pages_before"] == 0
+        assert files["size_bytes"] == tree_bytes(server.data_dir / "sbtest")
+        assert files["size_bytes"] >= files["read_bytes"] > DATASET.rows * DATASET.tables * 180
+        assert files["device_bytes"] >= 0.95 * files["read_bytes"]
+        assert {one["file"] for one in files["by_file"]} >= {"sbtest/sbtest1.ibd", "sbtest/sbtest2.ibd"}
+        assert scan["device_bytes"] > 0.9 * scan["read_bytes"] > 5_000_000
+        metrics = values(outcome)
+        assert metrics["warm_read_mib_per_s"] > metrics["cold_read_mib_per_s"]
+        assert metrics["cold_read_mib_per_s"] == pytest.approx(files["read_bytes"] / 2**20 / metrics["cold_read_s"])
+        for name in ("first_query_ms", "server_start_s", "table_scan_s", "table_scan_mib_per_s"):
+            assert metrics[name] > 0
+        assert server.alive()
+
+    def test_without_a_device_counter_cold_is_not_claimed(self, make_context: Callable[..., StepContext]) -> None:
+        """The numbers are kept, labelled lukewarm, and invalid."""
+        outcome = run(ColdReadStep(name="c", table_scan=False, warm_too=False), make_context())
+        assert set(outcome.metrics) == {"cold_read_s", "cold_read_mib_per_s", "cold_read_files_per_s"}
+        assert "reading files was not cold but lukewarm" in outcome.invalid_reasons[0]
+
+    def test_pages_in_memory_are_found_out(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """Files that stay mapped in memory cannot be evicted: not cold, and invalid."""
+        facts = discover(server.data_dir)
+        with contextlib.ExitStack() as stack:
+            for path in (server.data_dir / "sbtest").glob("*.ibd"):
+                file = stack.enter_context(path.open("rb"))
+                mapped = stack.enter_context(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+                sum(mapped[:: mmap.PAGESIZE])
+                step = ColdReadStep(name="c", table_scan=False)
+                ctx = make_context(volume_facts=facts, device_read_bytes=partial(device_read_bytes, facts))
+            outcome = run(step, ctx)
+        assert outcome.invalid_reasons
+        assert outcome.details["files"]["resident_pages_before"] > 1000
+        assert server.alive()
+
+    def test_the_server_runs_again_after_a_failure(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """A cold read that fails in the middle leaves a running server behind."""
+        ctx = make_context()
+        ctx.cancelled.set()
+        with pytest.raises(StepFailed, match="cancelled"):
+            run(ColdReadStep(name="c"), ctx)
+        assert server.alive()
 
 
 class TestIdle:
     def test_idle_lasts_as_long_as_it_says(self, make_context: Callable[..., StepContext]) -> None:
         """Its window is its duration, and it has no metrics of its own."""
-        outcome = run(IdleStep(name="i", duration=1), make_context())
+        outcome = run(IdleStep(name="i", duration_s=1), make_context())
         assert math.isclose(outcome.window_s[1] - outcome.window_s[0], 1, abs_tol=0.2)
         assert outcome.metrics == {}
 

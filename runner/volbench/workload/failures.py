@@ -3,34 +3,53 @@
 from __future__ import annotations
 
 import signal
+import time
 
-from volbench.errors import StepFailed
+from volbench.engine.failure import as_error, volume_trouble
+from volbench.errors import StepFailed, VolbenchError
+from volbench.records.cell import Failure
 from volbench.workload.interface import StepContext
 from volbench.workload.process import Tool
 
-_LOG_LINES = 15
+_SERVER_SEEN_DOWN_BOUND_S = 1.0
+_POLL_S = 0.05
 
 
-def tool_failure(tool: Tool, code: int, ctx: StepContext, *, where: str) -> StepFailed:
+def tool_failure(tool: Tool, code: int, ctx: StepContext, *, where: str) -> VolbenchError:
     """The failure of a tool that ended with `code`: the server's when it is down, else the tool's own words."""
     ended = (
         f"{tool.name} was ended by {_signal_name(-code)}"
         if code < 0
         else f"{tool.name} ended with exit code {code}"
     )
-    return server_or(StepFailed(ended, where=where, evidence=tool.last_words()), ctx)
+    cause = "tool_killed" if code < 0 else "tool_failed"
+    return server_or(StepFailed(ended, where=where, evidence=tool.last_words(), cause=cause), ctx)
 
 
-def server_or(failure: StepFailed, ctx: StepContext) -> StepFailed:
-    """The failure itself, or the server's death when that is what is behind it."""
-    if ctx.server.alive():
+def server_or(failure: StepFailed, ctx: StepContext) -> VolbenchError:
+    """The failure itself, or what is wrong with the server or the volume when that is behind it.
+
+    A tool may notice a dead server a moment before its supervisor does, so the server is asked for a while.
+    """
+    until = time.monotonic() + _SERVER_SEEN_DOWN_BOUND_S
+    while (down := ctx.server.failure(failure.where)) is None:
+        if time.monotonic() > until or ctx.cancelled.is_set():
+            return _with_volume_trouble(failure, ctx)
+        time.sleep(_POLL_S)
+    return _with_evidence(as_error(down), failure)
+
+
+def _with_volume_trouble(failure: StepFailed, ctx: StepContext) -> VolbenchError:
+    trouble = volume_trouble(ctx.volume_dir) or volume_trouble(ctx.scratch_dir)
+    if trouble is None:
         return failure
-    return StepFailed(
-        f"the server went away: {ctx.server.why_down()}",
-        where=failure.where,
-        evidence=f"{failure.what}: {failure.evidence}\n{ctx.server.log_tail(_LOG_LINES)}".strip(),
-        next_step="see the server's error log in the cell's raw/ directory",
-    )
+    seen = Failure(cause=trouble.cause, what=failure.what, where=failure.where, evidence=trouble.evidence)
+    return _with_evidence(as_error(seen), failure)
+
+
+def _with_evidence(error: VolbenchError, failure: StepFailed) -> VolbenchError:
+    error.evidence = "; ".join(part for part in (failure.what, failure.evidence, error.evidence) if part)
+    return error
 
 
 def _signal_name(number: int) -> str:

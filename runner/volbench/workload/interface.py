@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from volbench.records.base import Scalar
-from volbench.records.cell import DatasetSpec
+from volbench.records.cell import DatasetSpec, Failure
 from volbench.records.facts import ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
 from volbench.records.series import HistogramRow, SeriesRow
@@ -29,8 +29,8 @@ class ServerHandle(Protocol):
     def data_dir(self) -> Path:
         """The data directory as this process sees it."""
 
-    def connect(self, database: str | None = None) -> AbstractContextManager[Any]:
-        """A DB-API connection, closed at the end of the block."""
+    def connect(self, database: str | None = None, *, timeout_s: float = ...) -> AbstractContextManager[Any]:
+        """A DB-API connection, closed at the end of the block; `timeout_s` bounds each statement."""
 
     def query(self, sql: str) -> Sequence[Sequence[Any]]:
         """All rows of one statement."""
@@ -44,14 +44,11 @@ class ServerHandle(Protocol):
     def alive(self) -> bool:
         """Whether the server's process runs."""
 
-    def log_tail(self, lines: int) -> str:
-        """The last lines of the error log."""
-
     def facts(self) -> ServerFacts:
         """Flavor, version and settings, as the server says."""
 
-    def why_down(self) -> str:
-        """Why the server is not running, in a sentence with its evidence."""
+    def failure(self, where: str = ...) -> Failure | None:
+        """Why the server is down, or what is wrong with its volume while it runs; None when all is well."""
 
 
 class Recorder(Protocol):

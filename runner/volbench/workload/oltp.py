@@ -10,7 +10,7 @@ from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.metrics import MetricValue
 from volbench.records.steps import BesideStep, OltpStep
 from volbench.workload.beside import Beside, beside
-from volbench.workload.client_options import private_file, read_client_options, sysbench_config
+from volbench.workload.client_options import sysbench_config_file
 from volbench.workload.failures import server_or, tool_failure
 from volbench.workload.interface import StepContext, StepOutcome, StepPart, Workload
 from volbench.workload.load_meter import (
@@ -80,11 +80,12 @@ class Oltp:
 
     def run(self, step: OltpStep, ctx: StepContext) -> StepOutcome:
         """Run the step to its end. Raises StepFailed."""
-        config = sysbench_config(read_client_options(ctx.server.option_file), ctx.dataset.schema_name)
         run = _Run(step, ctx)
         with (
             beside(step.beside, self._beside_workload, ctx) as others,
-            private_file(ctx.scratch_dir / "sysbench.conf", config) as config_file,
+            sysbench_config_file(
+                ctx.scratch_dir / "sysbench.conf", ctx.server.option_file, ctx.dataset.schema_name
+            ) as config_file,
         ):
             argv = sysbench_argv(
                 step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=config_file, hooks=hooks_file()

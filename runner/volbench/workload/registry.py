@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from volbench.records.steps import Step
+from volbench.workload.cold_read import ColdRead
 from volbench.workload.dump import Dump
 from volbench.workload.idle import Idle
 from volbench.workload.interface import Workload
@@ -15,6 +16,7 @@ WORKLOADS: dict[str, Workload[Any]] = {
     "oltp": Oltp(beside_workload=Dump()),
     "dump": Dump(),
     "restore": Restore(),
+    "cold_read": ColdRead(),
     "idle": Idle(),
 }
 
