@@ -19,6 +19,7 @@ from mysql.connector import errorcode
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.engine import failure as failures
+from volbench.engine.attached import AttachedServer
 from volbench.engine.config import ServerPaths, render_config
 from volbench.engine.connection import STATEMENT_TIMEOUT_S, Account, connection, rows, write_private
 from volbench.engine.differences import ServerIdentity, identify
@@ -28,6 +29,8 @@ from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.records.base import Scalar
 from volbench.records.cell import CellPlaces, Failure, ServerSpec
 from volbench.records.facts import ServerFacts
+
+__all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
 
 SOCKET_BYTES_MAX = 107
 ACCOUNT_FILE = "volbench-account"

@@ -16,7 +16,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +34,13 @@ from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
 from volbench.records.base import Record, Scalar, parse_size_bytes
 from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
 from volbench.volume import ownership
+from volbench.volume.copying import CopyStats, copy_tree, no_progress
 
 TEMPLATE_SCHEMA = 1
 COMPLETE_FILE = "complete.json"
 DATA_DIR = "data"
 PREPARE_TIMEOUT_S = 6 * 3600.0
+_DATA_DIR_MODE = 0o700
 _LOCK_POLL_S = 0.5
 _KEY_HEX_DIGITS = 32
 
@@ -194,6 +196,29 @@ def prepare_template(
     return Template(path=path, record=record)
 
 
+def seed(
+    template_dir: Path,
+    data_dir: Path,
+    *,
+    workers: int = 4,
+    progress: Callable[[int, int], None] = no_progress,
+) -> CopyStats:
+    """Copy a template's data to a new or empty data directory, for a server that runs as this process's user.
+
+    Args:
+        template_dir: CACHE/KEY, as `template_path` names it.
+        progress: called with bytes done and bytes in all.
+
+    Raises StepFailed for a template that is missing or damaged, and what `copy_tree` raises.
+    """
+    template = verify_template(template_dir)
+    stats = copy_tree(template.data_dir, data_dir, workers=workers, progress=progress)
+    data_dir.chmod(_DATA_DIR_MODE)
+    if os.geteuid() == 0:
+        _own(data_dir)
+    return stats
+
+
 def _preparing(spec: ServerSpec) -> ServerSpec:
     """The server's specification without what only slows down the making."""
     return spec.model_copy(update={"config": {**spec.config, **_WHILE_PREPARING}})
@@ -313,3 +338,10 @@ def _damaged(path: Path, evidence: str) -> StepFailed:
         next_step="prepare it anew: `volbench run` does before its first cell",
         cause="template_damaged",
     )
+
+
+def _own(data_dir: Path) -> None:
+    """For root, whose copy has kept the owners of the template's files."""
+    for root, directories, files in os.walk(data_dir):
+        for name in (".", *directories, *files):
+            os.chown(Path(root) / name, os.geteuid(), os.getegid(), follow_symlinks=False)
