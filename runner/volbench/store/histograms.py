@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from volbench.records.series import HistogramRow
@@ -92,6 +93,26 @@ def read_histograms(path: Path) -> Iterator[HistogramRow]:
     for batch in batches(path, HISTOGRAM_COLUMNS, rows=4_096):
         for row in batch.to_pylist():
             yield HistogramRow(**{**row, "bin": tuple(row["bin"]), "count": tuple(row["count"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """When histograms were taken, in order of time, and how many events each has: arrays of shape (rows,)."""
+
+    t_s: Floats
+    interval_s: Floats
+    events: Ints
+
+
+def histogram_intervals(path: Path, *, source: str) -> Intervals:
+    """The intervals of one source, without their bins. Raises RunUnreadable."""
+    wanted = ["t_s", "interval_s", "events"]
+    schema = pa.schema([HISTOGRAM_COLUMNS.field(name) for name in (*wanted, "source")])
+    parts = [
+        batch.filter(pc.equal(batch.column("source"), source)).select(wanted) for batch in batches(path, schema)
+    ]
+    table = pa.Table.from_batches(parts, schema=pa.schema([schema.field(name) for name in wanted])).sort_by("t_s")
+    return Intervals(**{name: table.column(name).to_numpy() for name in wanted})
 
 
 def merge_histograms(

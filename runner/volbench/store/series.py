@@ -31,6 +31,9 @@ SERIES_COLUMNS = pa.schema(
 BUCKETS_MAX = 100_000
 _MEMORY_LIMIT = "512MB"
 _SELECT_ALL = "SELECT source, metric, entity, t_s, value FROM series"
+_SELECT_EXTENTS = """
+SELECT source, metric, entity, min(t_s) AS first, max(t_s) AS last, count(*) AS samples
+FROM series GROUP BY ALL ORDER BY ALL"""
 # 1 us of slack: a tick that should end a bucket is not moved into the next by its float's last bit.
 _SELECT_BUCKETS = """
 SELECT source, metric, entity, CAST(greatest(ceil((t_s - $t0 - 0.000001) / $width) - 1, 0) AS BIGINT) AS bucket,
@@ -55,6 +58,15 @@ class Series:
 
     t_s: Floats
     value: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """First and last t_s of a series, and how many samples it has."""
+
+    first_s: float
+    last_s: float
+    samples: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +101,17 @@ def write_series(path: Path, rows: Iterable[SeriesRow]) -> int:
     return writer.rows_written
 
 
-def series_keys(path: Path) -> list[SeriesKey]:
+def series_extents(path: Path) -> dict[SeriesKey, Extent]:
     """The series that the file holds, sorted. Raises RunUnreadable."""
-    found = _fetch(path, "SELECT DISTINCT source, metric, entity FROM series")
-    keys = zip(found["source"], found["metric"], found["entity"], strict=True)
-    return sorted(SeriesKey(source=str(s), metric=str(m), entity=str(e)) for s, m, e in keys)
+    found = _fetch(path, _SELECT_EXTENTS)
+    return {
+        key: Extent(
+            first_s=found["first"][part].item(),
+            last_s=found["last"][part].item(),
+            samples=found["samples"][part].item(),
+        )
+        for key, part in _parts(found)
+    }
 
 
 def read_series(

@@ -11,11 +11,12 @@ import pytest
 from volbench.errors import RunUnreadable
 from volbench.records.series import SeriesRow
 from volbench.store.series import (
+    Extent,
     SeriesKey,
     SeriesWriter,
     read_bucketed_series,
     read_series,
-    series_keys,
+    series_extents,
     write_series,
 )
 
@@ -55,8 +56,10 @@ def test_only_what_is_asked_for_is_read(file: Path) -> None:
 
 
 def test_keys_are_sorted(file: Path) -> None:
-    """One key for each series."""
-    assert series_keys(file) == [TPS, IOPS]
+    """One key for each series, with its first and last time."""
+    found = series_extents(file)
+    assert list(found) == [TPS, IOPS]
+    assert found[IOPS] == Extent(first_s=1.0, last_s=7.0, samples=4)
 
 
 def test_buckets_keep_extremes_and_gaps(file: Path) -> None:

@@ -1,0 +1,118 @@
+"""The interactive timelines: Bokeh figures that share one time axis and one cursor.
+
+Figures hold no data: the page's script fills them from the timelines of the chosen step and repeat, and colours
+them from the page's style, so that dark mode and print follow the reader's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bokeh.embed import components
+from bokeh.model import Model
+from bokeh.models import (
+    BasicTicker,
+    BoxZoomTool,
+    ColumnDataSource,
+    CrosshairTool,
+    DataRange1d,
+    LogTicker,
+    Range1d,
+    ResetTool,
+    VStrip,
+    WheelZoomTool,
+)
+from bokeh.models.annotations import Span
+from bokeh.plotting import figure
+from bokeh.resources import Resources
+
+from volbench.report.panels import PANELS, Panel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charts:
+    """What goes into the page: Bokeh's own JavaScript, the script that makes the figures, one div a panel."""
+
+    library: str
+    script: str
+    panels: tuple[tuple[Panel, str], ...]
+
+
+def shown_panels(lines: Iterable[str]) -> list[Panel]:
+    """The panels of which any cell has a line (`panel.line`): no chart without data."""
+    present = {line.split(".", 1)[0] for line in lines}
+    return [panel for panel in PANELS if panel.key in present]
+
+
+def charts(panels: list[Panel], volumes: int) -> Charts:
+    """Figures of the panels for this many volumes."""
+    x_range = Range1d(start=0, end=1, name="time")
+    cursor = Span(dimension="height", line_width=1, line_color="gray", name="cursor")
+    figures: dict[str, Model] = {
+        panel.key: _figure(panel, volumes, x_range, cursor, last=panel is panels[-1]) for panel in panels
+    }
+    script, divs = components(figures, wrap_script=False) if figures else ("", {})
+    library = "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw) if figures else ""
+    found: Mapping[str, str] = divs
+    return Charts(library=library, script=script, panels=tuple((panel, found[panel.key]) for panel in panels))
+
+
+def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span, *, last: bool) -> figure:
+    zoom = BoxZoomTool(dimensions="width")
+    y_range = DataRange1d(range_padding=0.08, only_visible=True)
+    if not panel.log:
+        y_range.start = 0
+    plot = figure(
+        name=panel.key,
+        height=panel.height_px + (26 if last else 0),
+        sizing_mode="stretch_width",
+        x_range=x_range,
+        y_range=y_range,
+        y_axis_type="log" if panel.log else "linear",
+        tools=[
+            zoom,
+            WheelZoomTool(dimensions="width"),
+            ResetTool(),
+            CrosshairTool(overlay=cursor, dimensions="height"),
+        ],
+        active_drag=zoom,
+        active_scroll=None,
+        toolbar_location=None,
+        min_border_left=64,
+        min_border_right=12,
+        min_border_top=4,
+        min_border_bottom=4,
+        background_fill_color=None,
+        border_fill_color=None,
+        outline_line_color=None,
+        output_backend="canvas",
+    )
+    plot.yaxis.axis_label = panel.unit
+    plot.yaxis.ticker = LogTicker(desired_num_ticks=4) if panel.log else BasicTicker(desired_num_ticks=4)
+    plot.xaxis.axis_label = "seconds" if last else None
+    plot.xaxis.major_label_text_font_size = "11px" if last else "0px"
+    plot.xaxis.visible = last
+    _strips(plot, panel)
+    for volume in range(volumes):
+        _lines(plot, panel, volume)
+    return plot
+
+
+def _strips(plot: figure, panel: Panel) -> None:
+    """Stretches of time behind the lines: not measured, and stalled."""
+    for name, alpha in (("unmeasured", 0.13), ("stall", 0.3)):
+        source = ColumnDataSource(data={"x0": [], "x1": [], "color": []}, name=f"{name}:{panel.key}")
+        strip = VStrip(x0="x0", x1="x1", fill_alpha=alpha, line_alpha=0, fill_color="color")
+        plot.add_glyph(source, strip, level="underlay")
+
+
+def _lines(plot: figure, panel: Panel, volume: int) -> None:
+    for line in panel.lines:
+        name = f"{panel.key}.{line.key}.{volume}"
+        bars = ColumnDataSource(data={"x": [], "low": [], "high": []}, name=f"range:{name}")
+        plot.segment(
+            x0="x", x1="x", y0="low", y1="high", source=bars, line_alpha=0.25, line_width=2, name=f"bars:{name}"
+        )
+        source = ColumnDataSource(data={"x": [], "y": []}, name=f"line:{name}")
+        plot.line("x", "y", source=source, line_dash=line.dash, line_width=1.6, name=f"glyph:{name}")

@@ -1,0 +1,99 @@
+"""Latency distributions: quantiles of histograms merged over each cell and over all valid cells of a volume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volbench.records.report import CellRow
+from volbench.report.timeline import quantile_table
+from volbench.store.histograms import HistogramKey, MergedHistograms, merge_histograms
+from volbench.store.run_directory import HISTOGRAMS_FILE, RunDirectory
+
+LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
+EVENTS_BEYOND_MIN = 5
+"""A quantile with fewer events above it than this is a matter of single events and is not drawn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Latencies in ms at LEVELS of one volume or, with `cell_id`, of one cell; None: not known."""
+
+    volume: str
+    cell_id: str | None
+    events: int
+    value_ms: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """The curves of one step: volumes first, then cells."""
+
+    step: str
+    curves: tuple[Curve, ...]
+
+
+def distributions(directory: RunDirectory, cells: Sequence[CellRow], volumes: Sequence[str]) -> list[Distribution]:
+    """One distribution for each step that has client histograms, in order of steps. Raises RunUnreadable."""
+    volume_of = {cell.cell_id: cell.volume for cell in cells}
+    valid = {(cell.cell_id, cell.step) for cell in cells if cell.valid}
+    by_step: dict[str, dict[str, MergedHistograms]] = {step: {} for step in dict.fromkeys(c.step for c in cells)}
+    for cell_id in volume_of:
+        path = directory.cell_dir(cell_id) / HISTOGRAMS_FILE
+        if path.exists():
+            for key, merged in merge_histograms(path, measured=True).items():
+                if key.source == "client" and (cell_id, key.step) in valid:
+                    by_step[key.step][cell_id] = merged
+    return [
+        Distribution(step=step, curves=tuple(_curves(found, volume_of, volumes)))
+        for step, found in by_step.items()
+        if found
+    ]
+
+
+def _curves(
+    found: Mapping[str, MergedHistograms], volume_of: Mapping[str, str], volumes: Sequence[str]
+) -> Iterable[Curve]:
+    for volume in volumes:
+        of = [merged for cell_id, merged in found.items() if volume_of[cell_id] == volume]
+        if of:
+            yield _curve(_added(of), volume, None)
+    for cell_id, merged in found.items():
+        yield _curve(merged, volume_of[cell_id], cell_id)
+
+
+def _curve(merged: MergedHistograms, volume: str, cell_id: str | None) -> Curve:
+    events = int(merged.events.sum())
+    levels = [level for level in LEVELS if (1 - level) * events >= EVENTS_BEYOND_MIN]
+    known = quantile_table(merged, levels)[0].tolist() if levels else []
+    values = [None if np.isnan(value) else value for value in known]
+    return Curve(
+        volume=volume, cell_id=cell_id, events=events, value_ms=(*values, *([None] * (len(LEVELS) - len(values))))
+    )
+
+
+def _added(parts: Sequence[MergedHistograms]) -> MergedHistograms:
+    """The sum over cells; cells whose bins differ from the first's are left out, they cannot be added."""
+    key: HistogramKey = parts[0].key
+    same = [part for part in parts if part.key == key]
+    bins = max(part.counts.shape[1] for part in same)
+    counts = np.zeros((1, bins), np.int64)
+    for part in same:
+        counts[:, : part.counts.shape[1]] += part.counts
+    return MergedHistograms(
+        key=key,
+        counts=counts,
+        seconds=np.sum([part.seconds for part in same], axis=0),
+        below=_total(same, "below"),
+        above=_total(same, "above"),
+        events=_total(same, "events"),
+        errors=_total(same, "errors"),
+        rows=_total(same, "rows"),
+    )
+
+
+def _total(parts: Sequence[MergedHistograms], name: str) -> NDArray[np.int64]:
+    return np.asarray(np.sum([getattr(part, name) for part in parts], axis=0), dtype=np.int64)

@@ -1,0 +1,228 @@
+"""Where marks of the page's static charts lie, in percent of the chart: plain data that tests can look at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from volbench.records.report import CellRow, ComparisonRow
+from volbench.report.distribution import LEVELS, Curve, Distribution
+from volbench.report.wording import change, label, number, quantity
+
+_DECADE_TICKS = (1, 2, 5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tick:
+    """A labelled place on an axis, percent from its start."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalMark:
+    """One comparison on the ratio axis: estimate and interval; `open_low`, `open_high`: it leaves the chart."""
+
+    at: float | None
+    low: float
+    high: float
+    open_low: bool
+    open_high: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatioAxis:
+    """A log axis of candidate / baseline, shared by all comparisons; 1 is in its middle."""
+
+    reach: float
+    margin: float
+
+    def place(self, ratio: float) -> float:
+        """Percent from the left, kept within the chart."""
+        return min(100.0, max(0.0, 50 + 50 * math.log(ratio) / self.reach))
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """Start and width of the margin in which a difference does not matter."""
+        low, high = self.place(1 / (1 + self.margin)), self.place(1 + self.margin)
+        return low, high - low
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """1 and a few round ratios on both sides."""
+        steps = next(
+            s
+            for s in ((1.1,), (1.25,), (1.5,), (2.0,), (4.0,), (10.0,), (100.0,))
+            if math.log(s[0]) > self.reach * 0.38 or s[0] == 100
+        )
+        ratios = [1 / steps[0], 1.0, steps[0]]
+        if 2 * math.log(steps[0]) < self.reach * 0.98:
+            ratios = [1 / steps[0] ** 2, *ratios, steps[0] ** 2]
+        return [Tick(at=self.place(r), text="same" if r == 1 else change(r)) for r in ratios]
+
+    def mark(self, row: ComparisonRow) -> IntervalMark | None:
+        """The comparison's mark; None when it has no ratio."""
+        if row.ratio is None or row.ratio <= 0:
+            return None
+        low, high = row.ci or (0.0, math.inf)
+        return IntervalMark(
+            at=self.place(row.ratio),
+            low=self.place(low) if low > 0 else 0.0,
+            high=self.place(high) if math.isfinite(high) else 100.0,
+            open_low=low <= 0 or abs(math.log(low)) > self.reach,
+            open_high=not math.isfinite(high) or abs(math.log(high)) > self.reach,
+        )
+
+
+def ratio_axis(rows: Sequence[ComparisonRow]) -> RatioAxis:
+    """An axis that holds every interval, at least 1.3 times the margin and at most a factor of 100 each way."""
+    margin = max([row.margin for row in rows], default=0.05)
+    ends = [end for row in rows for end in (row.ratio, *(row.ci or ())) if end is not None and 0 < end < math.inf]
+    widest = max([abs(math.log(end)) for end in ends], default=0.0)
+    return RatioAxis(reach=min(math.log(100), max(widest * 1.08, 2.5 * math.log1p(margin))), margin=margin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dot:
+    """One cell's value of a metric."""
+
+    at: float
+    valid: bool
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotLane:
+    """All cells of one volume; `median_at` of the valid ones."""
+
+    volume: str
+    dots: tuple[Dot, ...]
+    median_at: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotChart:
+    """Every cell's value of one metric of one step, a lane for each volume."""
+
+    step: str
+    metric: str
+    unit: str
+    better: str
+    ticks: tuple[Tick, ...]
+    lanes: tuple[DotLane, ...]
+
+
+def dot_chart(cells: Iterable[CellRow], metric: str, volumes: Sequence[str]) -> DotChart | None:
+    """The chart of one metric of cells of one step; None when no cell has a value."""
+    rows = [cell for cell in cells if metric in cell.metrics]
+    if not rows:
+        return None
+    values = [row.metrics[metric].value for row in rows]
+    low, high = min(values), max(values)
+    room = (high - low) * 0.06 or abs(high) * 0.05 or 1.0
+    low, high = low - room, high + room
+
+    def place(value: float) -> float:
+        return round(100 * (value - low) / (high - low), 2)
+
+    unit = rows[0].metrics[metric].unit
+    lanes = []
+    for volume in volumes:
+        of = [row for row in rows if row.volume == volume]
+        good = sorted(row.metrics[metric].value for row in of if row.valid)
+        middle = (good[(len(good) - 1) // 2] + good[len(good) // 2]) / 2 if good else None
+        dots = tuple(
+            Dot(at=place(row.metrics[metric].value), valid=row.valid, title=_dot_title(row, metric)) for row in of
+        )
+        lanes.append(DotLane(volume=volume, dots=dots, median_at=None if middle is None else place(middle)))
+    return DotChart(
+        step=rows[0].step, metric=metric, unit=unit, better=rows[0].metrics[metric].better,
+        ticks=tuple(Tick(at=place(v), text=number(v)) for v in linear_ticks(low, high)), lanes=tuple(lanes),
+    )  # fmt: skip
+
+
+def _dot_title(row: CellRow, metric: str) -> str:
+    value = row.metrics[metric]
+    text = f"{row.cell_id}, repeat {row.repeat}: {label(metric)} {quantity(value.value, value.unit)}"
+    return text if row.valid else f"{text}; invalid: {'; '.join(row.invalid_reasons)}"
+
+
+def linear_ticks(low: float, high: float) -> list[float]:
+    """Three to six round values within low .. high."""
+    raw = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw)
+    first = math.ceil(low / step)
+    return [round(i * step, 12) for i in range(first, math.floor(high / step) + 1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlottedCurve:
+    """A curve as points of an SVG polyline in a box of 100 by 100."""
+
+    volume: str
+    cell_id: str | None
+    points: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantileChart:
+    """Latency over quantile: x is -log10(1 - quantile), so that each nine takes the same room; y is a log axis."""
+
+    step: str
+    curves: tuple[PlottedCurve, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    table: tuple[tuple[str, int, tuple[float | None, ...]], ...]
+
+
+TABLE_LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999)
+
+
+def quantile_chart(distribution: Distribution) -> QuantileChart | None:
+    """The chart of one step; None when no curve has a value."""
+    known = [v for curve in distribution.curves for v in curve.value_ms if v is not None and v > 0]
+    if not known:
+        return None
+    low, high = math.log10(min(known)) - 0.03, math.log10(max(known)) + 0.03
+    used = [lv for lv, *vs in zip(LEVELS, *(c.value_ms for c in distribution.curves), strict=True) if any(vs)]
+    right = max(_nines(used[-1]), 1.0)
+
+    def points(curve: Curve) -> str:
+        pairs = [(lv, v) for lv, v in zip(LEVELS, curve.value_ms, strict=True) if v is not None and v > 0]
+        return " ".join(
+            f"{100 * _nines(lv) / right:.2f},{100 * (high - math.log10(v)) / (high - low):.2f}" for lv, v in pairs
+        )
+
+    shown = [(0.0, "0"), (0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")]
+    return QuantileChart(
+        step=distribution.step,
+        curves=tuple(
+            PlottedCurve(volume=c.volume, cell_id=c.cell_id, points=points(c))
+            for c in reversed(distribution.curves)
+        ),
+        x_ticks=tuple(Tick(at=100 * _nines(v) / right, text=t) for v, t in shown if _nines(v) <= right * 1.001),
+        y_ticks=tuple(
+            Tick(at=100 * (high - math.log10(v)) / (high - low), text=number(v)) for v in _log_ticks(low, high)
+        ),
+        table=tuple(
+            (c.volume, c.events, tuple(c.value_ms[LEVELS.index(lv)] for lv in TABLE_LEVELS))
+            for c in distribution.curves
+            if c.cell_id is None
+        ),
+    )
+
+
+def _nines(level: float) -> float:
+    return -math.log10(1 - level) if level > 0 else 0.0
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    ticks = [m * 10.0**d for d in decades for m in _DECADE_TICKS]
+    inside = [t for t in ticks if low <= math.log10(t) <= high]
+    if len(inside) > 7:
+        inside = [t for t in inside if math.isclose(math.log10(t), round(math.log10(t)))]
+    return inside

@@ -1,0 +1,131 @@
+"""The report as one HTML file that needs no network: everything is inlined, everything from outside is escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from volbench.records.report import CellRow, Report
+from volbench.report import wording
+from volbench.report.charts import charts, shown_panels
+from volbench.report.distribution import distributions
+from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
+from volbench.report.timeline import CELLS_MAX, CellTimeline, as_json, timelines
+from volbench.store.run_directory import RunDirectory
+
+VOLUME_COLOURS = 6
+_HEADLINES = {
+    "candidate_better": "Better",
+    "candidate_worse": "Worse",
+    "equivalent": "Equivalent",
+    "mixed": "Mixed",
+    "inconclusive": "No verdict yet",
+    "single_volume": "One volume",
+}
+
+
+def html(report: Report, directory: RunDirectory) -> str:
+    """The whole page. Raises RunUnreadable for a damaged table of a cell."""
+    volumes = [volume.name for volume in report.volumes]
+    drawn = timelines(directory)
+    panels = shown_panels(line for cell in drawn for line in cell.lines)
+    environment = Environment(
+        loader=PackageLoader("volbench.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        name: getattr(wording, name)
+        for name in ("change", "duration", "interval", "label", "number", "parameter_text", "quantity")
+    }
+    curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        headline=_headline(report, volumes),
+        axis=ratio_axis([row for row in report.comparisons if row.primary] or report.comparisons),
+        primary=[row for row in report.comparisons if row.primary],
+        secondary=[row for row in report.comparisons if not row.primary],
+        charts=charts(panels, len(volumes)),
+        timeline_json=_script_json(_timeline_data(drawn, volumes, panels)),
+        cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
+        distributions=[chart for chart in curves if chart is not None],
+        dots=_dot_charts(report, volumes),
+        metric_table=_metric_table(report.cells, volumes),
+        glossary=_glossary(report),
+        invalid=[cell for cell in report.cells if not cell.valid],
+        volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
+        style=Markup(_asset(environment, "report.css")),  # noqa: S704 - our own file
+        script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
+    )
+
+
+def _headline(report: Report, volumes: Sequence[str]) -> str:
+    verdict = report.summary.verdict
+    if verdict == "candidate_better" and len(volumes) == 2:
+        return f"{volumes[1]} is better"
+    if verdict == "candidate_worse" and len(volumes) == 2:
+        return f"{volumes[0]} is better"
+    return _HEADLINES[verdict]
+
+
+def _asset(environment: Environment, name: str) -> str:
+    if environment.loader is None:
+        raise TypeError("the environment has a loader")
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _timeline_data(drawn: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Any]) -> dict[str, Any]:
+    shown = [
+        {"key": p.key, "unit": p.unit, "lines": [[ln.key, ln.label, ln.dash] for ln in p.lines]} for p in panels
+    ]
+    return {**as_json(drawn, volumes), "panels": shown}
+
+
+def _script_json(value: Any) -> Markup:
+    """JSON inside a <script> element: no character that could end it or start a comment."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 - escaped above
+
+
+def _dot_charts(report: Report, volumes: Sequence[str]) -> list[DotChart]:
+    """One for each primary metric of each step; where nothing is compared, for each metric with a direction."""
+    primary = dict.fromkeys((row.step, row.metric) for row in report.comparisons if row.primary)
+    wanted = primary or dict.fromkeys(
+        (cell.step, name) for cell in report.cells for name, m in cell.metrics.items() if m.better != "none"
+    )
+    found = (
+        dot_chart([cell for cell in report.cells if cell.step == step], metric, volumes) for step, metric in wanted
+    )
+    return [chart for chart in found if chart is not None]
+
+
+def _metric_table(cells: Iterable[CellRow], volumes: Sequence[str]) -> list[dict[str, Any]]:
+    """Medians over valid cells, a row for each metric of each step and parameters."""
+    values: dict[tuple[str, str, str, str, str], dict[str, list[float]]] = {}
+    for cell in cells:
+        for name, metric in cell.metrics.items():
+            key = (cell.step, wording.parameter_text(cell.parameters), name, metric.unit, metric.better)
+            of = values.setdefault(key, {})
+            if cell.valid:
+                of.setdefault(cell.volume, []).append(metric.value)
+    return [
+        {
+            "step": step, "parameters": parameters, "metric": name, "unit": unit, "better": better,
+            "medians": [median(of[v]) if of.get(v) else None for v in volumes],
+        }
+        for (step, parameters, name, unit, better), of in values.items()
+    ]  # fmt: skip
+
+
+def _glossary(report: Report) -> list[tuple[str, str, str]]:
+    used = dict.fromkeys(name for cell in report.cells for name in cell.metrics)
+    return [(wording.label(name), name, wording.GLOSSARY[name][1]) for name in used if name in wording.GLOSSARY]

@@ -1,0 +1,136 @@
+"""Which lines the timelines show, in which order: what the client saw on top, storage below, the host last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from volbench.store.series import SeriesKey
+
+Dash = str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One line of a panel: the first metric that one of the panel's sources has."""
+
+    key: str
+    label: str
+    metrics: tuple[str, ...]
+    dash: Dash = "solid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One chart. `sources` in order of preference; the first that has any of the metrics gives all lines."""
+
+    key: str
+    title: str
+    unit: str
+    sources: tuple[str, ...]
+    lines: tuple[Line, ...]
+    log: bool = False
+    height_px: int = 130
+
+
+_DEVICE = ("diskstats", "mountstats", "emulator", "cgroup_io")
+_QUANTILES = (
+    Line(key="p50", label="p50", metrics=("p50",), dash="dotted"),
+    Line(key="p95", label="p95", metrics=("p95",)),
+    Line(key="p99", label="p99", metrics=("p99",), dash="dashed"),
+)
+LATENCY_LEVELS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+LATENCY_PANELS = {"latency": "client", "statement": "server"}
+"""Panels whose lines are quantiles of merged histograms, and the histograms' source."""
+
+PANELS = (
+    Panel(
+        key="latency", title="Transaction latency, as the client saw it", unit="ms", sources=("client",),
+        lines=_QUANTILES, log=True, height_px=190,
+    ),
+    Panel(
+        key="throughput", title="Transactions finished", unit="1/s", sources=("client",),
+        lines=(Line(key="tps", label="transactions", metrics=("tps",)),),
+    ),
+    Panel(
+        key="statement", title="Statement latency, as the server saw it", unit="ms", sources=("server",),
+        lines=_QUANTILES, log=True,
+    ),
+    Panel(
+        key="iops", title="Device operations", unit="1/s", sources=_DEVICE,
+        lines=(
+            Line(key="reads", label="reads", metrics=("reads_per_s", "iops_read")),
+            Line(key="writes", label="writes", metrics=("writes_per_s", "iops_write"), dash="dashed"),
+            Line(key="flushes", label="flushes", metrics=("flushes_per_s",), dash="dotted"),
+        ),
+    ),
+    Panel(
+        key="throughput_mib", title="Device throughput", unit="MiB/s", sources=_DEVICE,
+        lines=(
+            Line(key="read_mib", label="read", metrics=("read_mib_per_s",)),
+            Line(key="write_mib", label="written", metrics=("write_mib_per_s",), dash="dashed"),
+        ),
+    ),
+    Panel(
+        key="await", title="Device latency (await)", unit="ms", sources=_DEVICE,
+        lines=(
+            Line(key="r_await", label="read", metrics=("r_await_ms", "read_execute_ms", "read_rtt_ms")),
+            Line(key="w_await", label="write", metrics=("w_await_ms", "write_execute_ms"), dash="dashed"),
+            Line(key="f_await", label="flush", metrics=("f_await_ms", "flush_await_ms"), dash="dotted"),
+        ),
+    ),
+    Panel(
+        key="queue", title="Device queue", unit="requests", sources=_DEVICE,
+        lines=(Line(key="aqu", label="in flight, mean", metrics=("aqu_sz", "queue_depth")),),
+    ),
+    Panel(
+        key="util", title="Device busy (any request in flight; not saturation)", unit="ratio", sources=_DEVICE,
+        lines=(Line(key="util", label="busy", metrics=("util_ratio",)),),
+    ),
+    Panel(
+        key="cpu", title="Host CPU", unit="ratio", sources=("cpu",),
+        lines=(
+            Line(key="busy", label="busy", metrics=("busy_ratio",)),
+            Line(key="iowait", label="iowait", metrics=("iowait_ratio",), dash="dashed"),
+            Line(key="steal", label="steal", metrics=("steal_ratio",), dash="dotted"),
+        ),
+    ),
+    Panel(
+        key="pressure", title="Pressure stall (share of time something waited)", unit="ratio", sources=("psi",),
+        lines=(
+            Line(key="io_some", label="I/O", metrics=("io_some_ratio",)),
+            Line(key="cpu_some", label="CPU", metrics=("cpu_some_ratio",), dash="dashed"),
+            Line(key="memory_some", label="memory", metrics=("memory_some_ratio",), dash="dotted"),
+        ),
+    ),
+)  # fmt: skip
+
+
+def chosen_series(keys: Iterable[SeriesKey], disk: str | None) -> Iterator[tuple[str, SeriesKey]]:
+    """For each line `panel.line`, the series that fills it, where there is one.
+
+    Args:
+        keys: the series of a cell.
+        disk: the volume's disk: of several entities its series is taken, else the first by name.
+    """
+    known = sorted(keys)
+    for panel in PANELS:
+        if panel.key in LATENCY_PANELS:
+            continue
+        for source in panel.sources:
+            found = [
+                (f"{panel.key}.{line.key}", key)
+                for line in panel.lines
+                if (key := _series_of(line, source, known, disk)) is not None
+            ]
+            if found:
+                yield from found
+                break
+
+
+def _series_of(line: Line, source: str, known: list[SeriesKey], disk: str | None) -> SeriesKey | None:
+    for metric in line.metrics:
+        matching = [key for key in known if (key.source, key.metric) == (source, metric)]
+        if matching:
+            return next((key for key in matching if key.entity == disk), matching[0])
+    return None
