@@ -20,6 +20,7 @@ _DMI_VENDORS = {  # sys_vendor or product_name begins with -> what systemd-detec
     "innotek GmbH": "oracle", "VirtualBox": "oracle", "Xen": "xen", "Bochs": "bochs", "Parallels": "parallels",
     "BHYVE": "bhyve", "OpenStack": "kvm", "Alibaba Cloud ECS": "kvm",
 }  # fmt: skip
+_INITIAL_NAMESPACES = {"pid": 0xEFFFFFFC, "uts": 0xEFFFFFFE}  # fixed: include/linux/proc_ns.h of the kernel
 _CLOCK_SOURCES = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
 
 
@@ -56,7 +57,12 @@ def cgroup_version(*, root: Path = ROOT) -> int | None:
 
 
 def in_container(*, root: Path = ROOT) -> bool:
-    """Whether this process is in a container, by the marks that container engines leave."""
+    """Whether this process is in a container: by the marks that engines leave, unless all namespaces are initial.
+
+    A virtual machine whose disk was made from an image has the marks as well, and no namespaces of its own.
+    """
+    if _in_initial_namespaces(root):
+        return False
     if (root / ".dockerenv").exists() or (root / "run/.containerenv").exists():
         return True
     if root == ROOT and "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -64,6 +70,16 @@ def in_container(*, root: Path = ROOT) -> bool:
     if read_text(root / "run/systemd/container") is not None:
         return True
     return _CONTAINER_CGROUP.search(read_text(root / "proc/1/cgroup") or "") is not None
+
+
+def _in_initial_namespaces(root: Path) -> bool:
+    try:
+        return all(
+            os.readlink(root / "proc/self/ns" / name) == f"{name}:[{number}]"  # noqa: PTH115 - no path is in it
+            for name, number in _INITIAL_NAMESPACES.items()
+        )
+    except OSError:
+        return False
 
 
 def _memory_limits(root: Path) -> list[int]:
