@@ -40,7 +40,7 @@ def test_missing_means_skip_with_their_reason(run_pytest) -> None:
 def test_required_means_that_are_missing_fail(run_pytest) -> None:
     done = run_pytest("kubernetes")
     assert done.returncode == 1
-    assert "1 failed, 1 passed" in done.stdout
+    assert "1 passed, 1 error" in done.stdout
     assert "no kubectl on PATH (mend: install kubectl)" in done.stdout
 
 
