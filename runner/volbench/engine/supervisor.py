@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -256,17 +255,24 @@ def launch_supervisor(control_dir: Path, *, timeout_s: float = 30.0) -> Supervis
             (control_dir / stale).unlink(missing_ok=True)
         script = control_dir / "supervisor.sh"
         script.write_bytes(supervisor_script())
-        with supervisor.log_file.open("ab") as log:
-            process = subprocess.Popen(
-                ["sh", str(script), str(control_dir)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd="/",
-            )
-        started = KnownProcess.of(process.pid)
+        started = KnownProcess.of(_spawn_detached(script, supervisor.log_file))
         if started is not None:
             started.write(pid_file)
     supervisor.wait_ready_for_commands(timeout_s)
     return supervisor
+
+
+def _spawn_detached(script: Path, log_file: Path) -> int:
+    """Start the script in a session of its own, and forget about it: it may outlive this process. Its pid."""
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    return os.posix_spawnp(
+        "sh",
+        ["sh", str(script), str(script.parent)],
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log_file), append, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
