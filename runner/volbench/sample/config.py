@@ -1,0 +1,57 @@
+"""What the sampling process is told: one JSON file, written by who starts it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+INTERVAL_S_MIN, INTERVAL_S_MAX = 0.1, 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingConfig:
+    """Where the sources are. An empty path or name: that source is absent, and says so.
+
+    Args:
+        raw_file: readings are appended here, one line a tick.
+        zero_monotonic_ns: the cell's zero; ticks are due at whole multiples of the interval after it.
+        interval_s: 0.1 .. 60.
+        sources: names wanted; None: all there are.
+        disks: kernel names for diskstats, whole disks.
+        nvme_devices: device files for the EBS log page, such as /dev/nvme1n1.
+        mount_point: the data directory's mount, for NFS.
+        cgroup_dir: directory with the server's I/O account (`cgroup_io.find_directory`).
+        option_file, socket: how the server is reached; credentials are in the option file only.
+        emulator_socket: control socket of the emulated volume.
+    """
+
+    raw_file: str
+    zero_monotonic_ns: int
+    interval_s: float = 1.0
+    sources: tuple[str, ...] | None = None
+    disks: tuple[str, ...] = ()
+    nvme_devices: tuple[str, ...] = ()
+    mount_point: str = ""
+    cgroup_dir: str = ""
+    option_file: str = ""
+    socket: str = ""
+    emulator_socket: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an interval outside its bounds."""
+        if not INTERVAL_S_MIN <= self.interval_s <= INTERVAL_S_MAX:
+            raise ValueError(
+                f"an interval of {self.interval_s} s is outside {INTERVAL_S_MIN} .. {INTERVAL_S_MAX} s"
+            )
+
+    def to_json(self) -> str:
+        """As one JSON object; holds no password."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def read_config(path: Path) -> SamplingConfig:
+    """The configuration in a file. Raises OSError, ValueError or TypeError for one that is none."""
+    raw = json.loads(path.read_text())
+    lists = {name: tuple(value) for name, value in raw.items() if isinstance(value, list)}
+    return SamplingConfig(**{**raw, **lists})

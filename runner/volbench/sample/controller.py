@@ -1,0 +1,97 @@
+"""Starts and stops the sampling process."""
+
+from __future__ import annotations
+
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from volbench.errors import StepFailed
+from volbench.records.cell import SourceQuality
+from volbench.sample.config import SamplingConfig
+from volbench.sample.process import READY
+from volbench.sample.quality import source_quality
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 10.0
+_PHASE = "sampling"
+
+
+class SamplingProcess:
+    """Samples from `start` to `stop`; afterwards `rows.series_rows(raw_file)` has the series.
+
+    Args:
+        config: what to sample; next to its `raw_file` the configuration and the process's log are left.
+    """
+
+    def __init__(self, config: SamplingConfig) -> None:
+        self.config = config
+        self.raw_file = Path(config.raw_file)
+        self.log_file = self.raw_file.with_suffix(".log")
+        self._config_file = self.raw_file.with_suffix(".config.json")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopped_s: float | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process's number; None before `start`."""
+        return None if self._process is None else self._process.pid
+
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it and wait until the machine's own sources are open. Raises StepFailed with its log."""
+        self.raw_file.parent.mkdir(parents=True, exist_ok=True)
+        self._config_file.write_text(self.config.to_json())
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "volbench.sample.process", str(self._config_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        self._wait_until_ready(self._process)
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+        answered, _, _ = select.select([process.stdout], [], [], START_TIMEOUT_S)
+        answer = process.stdout.readline() if answered else b""
+        if answer == READY:
+            return
+        self._end(process)
+        raise StepFailed(
+            "the sampling process did not start",
+            where=_PHASE,
+            evidence=self._log_tail() or f"no answer within {START_TIMEOUT_S:.0f} s",
+            next_step=f"read {self.log_file}",
+        )
+
+    def stop(self) -> list[SourceQuality]:
+        """End it, however it is, and say how well each source was sampled. May be called again.
+
+        Raises StepFailed when it was never started.
+        """
+        if self._process is None:
+            raise StepFailed("the sampling process was never started", where=_PHASE)
+        self._end(self._process)
+        if self._stopped_s is None:
+            self._stopped_s = (time.monotonic_ns() - self.config.zero_monotonic_ns) / 1e9
+        return source_quality(self.raw_file, until_s=self._stopped_s)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(STOP_TIMEOUT_S)
+        if process.stdout is not None:
+            process.stdout.close()
+
+    def _log_tail(self, size: int = 2000) -> str:
+        return self.log_file.read_bytes()[-size:].decode("utf-8", "replace").strip()

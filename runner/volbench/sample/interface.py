@@ -1,0 +1,58 @@
+"""What a sampler is: it reads counters at a tick, and turns two readings into rates.
+
+Reading happens in the sampling process and must be cheap; rates are computed after the cell, from readings that
+were kept on disk. So `rates` is pure and belongs to the class, not to an opened source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from volbench.records.series import SeriesRow
+
+Key = tuple[str, str]
+"""Name of a counter or gauge, and the device, mount or instrument it is about (empty when there is only one)."""
+
+Values = dict[Key, float]
+"""Raw counters and gauges as the source gave them; integers stay integers."""
+
+
+class Unavailable(Exception):
+    """The source cannot be read now: its reason, in a few words. It never leaves this package."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Presence:
+    """Whether a source is there; if not, why not."""
+
+    present: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """What one tick read from one source, `t_s` seconds after the cell's zero."""
+
+    t_s: float
+    values: Mapping[Key, float]
+
+
+class Sampler(Protocol):
+    """One source. Making one opens nothing; `probe` comes before the first `read`."""
+
+    source: ClassVar[str]
+
+    def probe(self) -> Presence:
+        """Look whether the source is there, and keep open what reading needs."""
+
+    def read(self) -> Values:
+        """The counters and gauges now. Raises Unavailable, or OSError of the file or socket."""
+
+    def close(self) -> None:
+        """Release what is open."""
+
+    @staticmethod
+    def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
+        """Rows for the time between two readings; what is not known, or went backwards, has no row."""

@@ -1,0 +1,65 @@
+"""One thread of the sampling process: reads its sources at every tick and appends what they said."""
+
+from __future__ import annotations
+
+import threading
+
+from volbench.sample.grid import Grid
+from volbench.sample.interface import Presence, Reading, Sampler, Unavailable
+from volbench.sample.raw import RawWriter
+from volbench.sample.sources import Lane
+
+
+class LaneThread(threading.Thread):
+    """Runs until `stop` is set. `probed` is set once it is known which sources are there."""
+
+    def __init__(self, lane: Lane, grid: Grid, raw: RawWriter, stop: threading.Event) -> None:
+        super().__init__(name=f"sample-{lane.samplers[0].source}", daemon=True)
+        self._lane = lane
+        self._grid = grid
+        self._raw = raw
+        self._stopping = stop
+        self._presences: dict[str, Presence] = {}
+        self.probed = threading.Event()
+
+    def run(self) -> None:
+        """Probe, then read at each tick that is due."""
+        for sampler in self._lane.samplers:
+            self._probe(sampler)
+        self.probed.set()
+        grid = self._grid
+        tick = grid.next_tick(grid.now_ns())
+        while not self._stopping.wait((grid.due_ns(tick) - grid.now_ns()) / 1e9):
+            self._take(tick)
+            tick = grid.next_tick(max(grid.now_ns(), grid.due_ns(tick)))
+        for sampler in self._lane.samplers:
+            sampler.close()
+        self._lane.close()
+
+    def _take(self, tick: int) -> None:
+        start_ns = self._grid.now_ns()
+        read: dict[str, Reading] = {}
+        failed: dict[str, str] = {}
+        for sampler in self._lane.samplers:
+            if not self._presences[sampler.source].present and not (self._lane.remote and self._probe(sampler)):
+                continue
+            try:
+                values = sampler.read()
+            except (Unavailable, OSError, ValueError) as error:
+                failed[sampler.source] = str(error)
+            else:
+                read[sampler.source] = Reading(t_s=self._grid.t_s(self._grid.now_ns()), values=values)
+        took_ns = self._grid.now_ns() - start_ns
+        late_ns = start_ns - self._grid.due_ns(tick)
+        self._raw.tick(tick, late_s=late_ns / 1e9, took_s=took_ns / 1e9, read=read, failed=failed)
+
+    def _probe(self, sampler: Sampler) -> bool:
+        """Whether the source is there; what changed is written down."""
+        try:
+            found = sampler.probe()
+        except (Unavailable, OSError, ValueError) as error:
+            found = Presence(present=False, reason=str(error))
+        if self._presences.get(sampler.source) != found:
+            self._presences[sampler.source] = found
+            self._raw.presence(sampler.source, found, remote=self._lane.remote)
+        return found.present

@@ -1,0 +1,1 @@
+"""Pure functions from the text or bytes of a source to plain values; nothing here opens anything."""

@@ -1,0 +1,71 @@
+"""I/O accounts of control groups: io.stat of version 2, blkio.throttle.* of version 1, and where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CgroupIo:
+    """What a group asked of one device, `major:minor`, since it was made. Version 1 counts bios before merging."""
+
+    read_bytes: int = 0
+    write_bytes: int = 0
+    reads: int = 0
+    writes: int = 0
+
+
+_V2_FIELDS = {"rbytes": "read_bytes", "wbytes": "write_bytes", "rios": "reads", "wios": "writes"}
+
+
+def parse_io_stat(text: str) -> dict[str, CgroupIo]:
+    """io.stat: `8:16 rbytes=1459200 wbytes=314773504 rios=192 wios=353 ...` by device.
+
+    Keys come in any order, unknown ones are left out; a line without pairs is a device without an account.
+    Source: Documentation/admin-guide/cgroup-v2.rst.
+    """
+    found: dict[str, CgroupIo] = {}
+    for line in text.splitlines():
+        device, *fields = line.split()
+        pairs = [field.split("=", 1) for field in fields if "=" in field]
+        counters = {_V2_FIELDS[key]: int(value) for key, value in pairs if key in _V2_FIELDS}
+        if counters:
+            found[device] = CgroupIo(**counters)
+    return found
+
+
+def parse_blkio(text: str) -> dict[str, dict[str, int]]:
+    """A file of blkio.throttle: by device `major:minor`, the operation's name (Read, Write, ...) and its value.
+
+    The last line, `Total N`, names no device and is left out.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) == 3:
+            found.setdefault(fields[0], {})[fields[1]] = int(fields[2])
+    return found
+
+
+def join_blkio(serviced: str, service_bytes: str) -> dict[str, CgroupIo]:
+    """The two files of version 1 as one account by device."""
+    operations, sizes = parse_blkio(serviced), parse_blkio(service_bytes)
+    return {
+        device: CgroupIo(
+            reads=counts.get("Read", 0),
+            writes=counts.get("Write", 0),
+            read_bytes=sizes.get(device, {}).get("Read", 0),
+            write_bytes=sizes.get(device, {}).get("Write", 0),
+        )
+        for device, counts in operations.items()
+    }
+
+
+def parse_proc_cgroup(text: str) -> dict[str, str]:
+    """/proc/PID/cgroup as controller to path; version 2 has the empty name."""
+    paths: dict[str, str] = {}
+    for line in text.splitlines():
+        fields = line.split(":", 2)
+        if len(fields) == 3:
+            paths.update(dict.fromkeys(fields[1].split(","), fields[2]))
+    return paths

@@ -1,0 +1,32 @@
+"""SHOW GLOBAL STATUS: the counters of InnoDB that samplers read, under the names of MySQL and of MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+COUNTERS = (
+    "Innodb_data_reads", "Innodb_data_writes", "Innodb_data_fsyncs", "Innodb_data_read", "Innodb_data_written",
+    "Innodb_os_log_fsyncs", "Innodb_os_log_written", "Innodb_log_waits", "Innodb_log_writes",
+    "Innodb_log_write_requests", "Innodb_dblwr_pages_written", "Innodb_dblwr_writes", "Innodb_pages_read",
+    "Innodb_pages_written", "Innodb_buffer_pool_reads", "Innodb_buffer_pool_read_requests",
+    "Innodb_buffer_pool_read_ahead", "Innodb_buffer_pool_wait_free", "Innodb_buffer_pool_pages_flushed",
+    "Innodb_row_lock_waits", "Innodb_row_lock_time", "Questions", "Com_commit", "Created_tmp_disk_tables",
+    "Binlog_cache_disk_use",
+)  # fmt: skip
+"""Grow while the server lives."""
+GAUGES = (
+    "Innodb_data_pending_reads", "Innodb_data_pending_writes", "Innodb_data_pending_fsyncs",
+    "Innodb_os_log_pending_fsyncs", "Innodb_os_log_pending_writes", "Innodb_buffer_pool_pages_dirty",
+    "Innodb_buffer_pool_pages_free", "Innodb_buffer_pool_pages_total", "Innodb_row_lock_current_waits",
+    "Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn", "Innodb_redo_log_capacity_resized",
+    "Innodb_checkpoint_age", "Innodb_checkpoint_max_age", "Innodb_history_list_length", "Threads_running",
+)  # fmt: skip
+"""Have a value at each moment."""
+STATUS_QUERY = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
+    ", ".join(f"'{name}'" for name in COUNTERS + GAUGES)
+)
+
+
+def parse_status(rows: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """Names in lower case, with their numbers; what is not a number is left out."""
+    return {name.lower(): int(value) for name, value in rows if value.lstrip("-").isdigit()}

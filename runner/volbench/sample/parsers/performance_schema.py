@@ -1,0 +1,148 @@
+"""performance_schema as one statement a tick, and what its columns of text mean.
+
+Each column is a GROUP_CONCAT of one table: `name count sum ...`, one instrument a line, instruments that never
+were used left out. One row of few columns costs the client far less than hundreds of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+FILE_FIELDS = (
+    "reads", "writes", "syncs", "read_ps", "write_ps", "sync_ps", "read_bytes", "write_bytes",
+)  # fmt: skip
+"""Of file_summary_by_event_name; `sync` is its MISC: fsync, but also open, close, stat and truncate."""
+FILE_CLASSES = {
+    "wait/io/file/innodb/innodb_data_file": "data",
+    "wait/io/file/innodb/innodb_tablespace_open_file": "data",
+    "wait/io/file/innodb/innodb_log_file": "redo",
+    "wait/io/file/innodb/innodb_dblwr_file": "dblwr",
+    "wait/io/file/innodb/innodb_temp_file": "temp",
+    "wait/io/file/sql/binlog_cache": "temp",
+    "wait/io/file/sql/io_cache": "temp",
+    "wait/io/file/sql/hash_join": "temp",
+    "wait/io/file/sql/binlog": "binlog",
+    "wait/io/file/sql/binlog_index": "binlog",
+}
+"""Which files an instrument is about; all others are `other`."""
+WAIT_CLASSES = {
+    "wait/io/table/sql/handler": "table",
+    "wait/lock/table/sql/handler": "lock_table",
+    "wait/lock/metadata/sql/mdl": "lock_metadata",
+    "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_done": "binlog_group",
+    "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_flush_queue": "binlog_group",
+    "wait/synch/cond/sql/MYSQL_BIN_LOG::COND_wait_for_group_turn": "binlog_group",
+}
+"""Waits other than for files, none of which background threads have."""
+WATCHED_FILES = tuple(name for name, kind in FILE_CLASSES.items() if kind in ("data", "redo", "dblwr", "binlog"))
+"""Instruments whose share of background threads is looked up."""
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+TABLES_QUERY = (
+    "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'performance_schema'"
+    " AND TABLE_NAME IN ('events_statements_histogram_global', 'events_statements_summary_global_by_event_name',"
+    " 'file_summary_by_event_name', 'events_waits_summary_by_thread_by_event_name', 'setup_instruments')"
+)
+CONSUMERS_QUERY = "SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"
+_INSTRUMENTS = "SELECT NAME FROM performance_schema.setup_instruments WHERE ENABLED = 'YES' AND TIMED = 'YES'"
+INSTRUMENTS_QUERY = f"{_INSTRUMENTS} AND NAME IN ({_quoted((*WATCHED_FILES, *WAIT_CLASSES))})"
+
+_HISTOGRAM = (
+    "SELECT GROUP_CONCAT(BUCKET_NUMBER, ' ', COUNT_BUCKET SEPARATOR '\\n')"
+    " FROM performance_schema.events_statements_histogram_global WHERE COUNT_BUCKET > 0"
+)
+_STATEMENTS = (
+    "SELECT CONCAT_WS(' ', SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), SUM(SUM_LOCK_TIME), SUM(SUM_ERRORS))"
+    " FROM performance_schema.events_statements_summary_global_by_event_name"
+    " WHERE EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'"
+)
+_FILES = (
+    "SELECT GROUP_CONCAT(EVENT_NAME, ' ', COUNT_READ, ' ', COUNT_WRITE, ' ', COUNT_MISC, ' ', SUM_TIMER_READ, ' ',"
+    " SUM_TIMER_WRITE, ' ', SUM_TIMER_MISC, ' ', SUM_NUMBER_OF_BYTES_READ, ' ', SUM_NUMBER_OF_BYTES_WRITE"
+    " SEPARATOR '\\n') FROM performance_schema.file_summary_by_event_name WHERE COUNT_STAR > 0"
+)
+# Foreground threads come and go, and their sums with them; background threads stay. So the waits of foreground
+# threads are those of all threads less those of background threads, which are looked up by both columns of the key.
+_BACKGROUND = (
+    "SELECT GROUP_CONCAT(EVENT_NAME, ' ', COUNTED, ' ', TIMED SEPARATOR '\\n') FROM ("
+    " SELECT w.EVENT_NAME, SUM(w.COUNT_STAR) AS COUNTED, SUM(w.SUM_TIMER_WAIT) AS TIMED"
+    " FROM performance_schema.threads t STRAIGHT_JOIN ({names}) n"
+    " STRAIGHT_JOIN performance_schema.events_waits_summary_by_thread_by_event_name w"
+    " ON w.THREAD_ID = t.THREAD_ID AND w.EVENT_NAME = n.NAME"
+    " WHERE t.TYPE = 'BACKGROUND' GROUP BY w.EVENT_NAME) background"
+)
+_WAITS = (
+    "SELECT GROUP_CONCAT(EVENT_NAME, ' ', COUNT_STAR, ' ', SUM_TIMER_WAIT SEPARATOR '\\n')"
+    " FROM performance_schema.events_waits_summary_global_by_event_name WHERE EVENT_NAME IN ({names})"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Available:
+    """What this server's performance_schema keeps, found out once for each connection."""
+
+    tables: frozenset[str]
+    consumers: frozenset[str]
+    instruments: frozenset[str]
+
+
+def columns_of(available: Available) -> dict[str, str]:
+    """The columns that can be asked for, as name and subquery."""
+    columns = {}
+    if "events_statements_histogram_global" in available.tables:
+        columns["histogram"] = _HISTOGRAM
+    if "events_statements_summary_global_by_event_name" in available.tables:
+        columns["statements"] = _STATEMENTS
+    if "file_summary_by_event_name" in available.tables:
+        columns["files"] = _FILES
+    watched = [name for name in WATCHED_FILES if name in available.instruments]
+    by_thread = "events_waits_summary_by_thread_by_event_name" in available.tables
+    if watched and by_thread and "thread_instrumentation" in available.consumers:
+        names = " UNION ALL ".join(f"SELECT '{name}' AS NAME" for name in watched)
+        columns["background"] = _BACKGROUND.format(names=names)
+    waits = [name for name in WAIT_CLASSES if name in available.instruments]
+    if waits:
+        columns["waits"] = _WAITS.format(names=_quoted(waits))
+    return columns
+
+
+def query_of(columns: Mapping[str, str]) -> str:
+    """One statement for all columns."""
+    return "SELECT " + ", ".join(f"({sql}) AS {name}" for name, sql in columns.items())
+
+
+def parse_lines(text: str) -> Iterator[tuple[str, list[int]]]:
+    """Each line's name and numbers. Raises ValueError for a line cut off within a number's place."""
+    for line in text.splitlines():
+        name, *numbers = line.rsplit(" ", line.count(" "))
+        yield name, [int(number) for number in numbers]
+
+
+def sums_by_class(text: str, classes: Mapping[str, str], other: str | None) -> dict[str, list[int]]:
+    """Numbers of all instruments of a class added up; instruments without a class go to `other`, or nowhere."""
+    sums: dict[str, list[int]] = {}
+    for name, numbers in parse_lines(text):
+        kind = classes.get(name, other)
+        if kind is not None:
+            so_far = sums.setdefault(kind, [0] * len(numbers))
+            sums[kind] = [a + b for a, b in zip(so_far, numbers, strict=True)]
+    return sums
+
+
+def absences(available: Available, columns: Collection[str]) -> str:
+    """What is not there, and why, in one sentence; empty when all is there."""
+    missing = []
+    if "histogram" not in columns:
+        missing.append("no statement histograms (MySQL 8.0 and later have them, MariaDB does not)")
+    if "wait/io/file/innodb/innodb_log_file" not in available.instruments:
+        missing.append("no instrument for redo log files")
+    if "wait/io/file/innodb/innodb_dblwr_file" not in available.instruments:
+        missing.append("no instrument for doublewrite files")
+    if "background" not in columns:
+        missing.append("waits are not kept by thread")
+    return "; ".join(missing)

@@ -1,0 +1,127 @@
+"""Source `performance_schema`: statement times, file I/O by file class, waits of foreground threads.
+
+Timers count when an event *ends*: a wait of five seconds shows as five seconds in the interval in which it ended.
+Waits nest: `table` (time in the storage engine) contains the file waits of the statements that it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from volbench.records.series import SeriesRow
+from volbench.sample.change import MIB, Change, ratio
+from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.parsers import performance_schema as parse
+from volbench.sample.server import ServerConnection
+
+GENERATION = ("connection", "")
+STATEMENT_BUCKET = "statement_bucket"
+"""Counter of the statements in one bucket of the histogram; the entity is the bucket's number."""
+_STATEMENT_COUNTERS = ("statements", "statement_ps", "statement_lock_ps", "statement_errors")
+_PS_PER_S, _PS_PER_MS = 1e12, 1e9
+
+
+class PerformanceSchema:
+    """Reads all of it with one statement a tick."""
+
+    source: ClassVar[str] = "performance_schema"
+
+    def __init__(self, server: ServerConnection) -> None:
+        self._server = server
+        self._generation = 0
+        self._columns: dict[str, str] = {}
+
+    def probe(self) -> Presence:
+        """Present when it is switched on; the reason then names the parts that this server does not have."""
+        try:
+            if self._server.text("SELECT @@global.performance_schema")[0] != "1":
+                return Presence(present=False, reason="performance_schema is switched off")
+            available = self._available()
+        except Unavailable as error:
+            return Presence(present=False, reason=str(error))
+        self._columns = parse.columns_of(available)
+        self._generation = self._server.generation
+        if not self._columns:
+            return Presence(present=False, reason="performance_schema has no table that can be read")
+        return Presence(present=True, reason=parse.absences(available, self._columns))
+
+    def _available(self) -> parse.Available:
+        def names(sql: str) -> frozenset[str]:
+            return frozenset(bytes(row[0] or b"").decode() for row in self._server.rows(sql))
+
+        return parse.Available(
+            tables=frozenset(name.lower() for name in names(parse.TABLES_QUERY)),
+            consumers=names(parse.CONSUMERS_QUERY),
+            instruments=names(parse.INSTRUMENTS_QUERY),
+        )
+
+    def read(self) -> Values:
+        """Counters by class. After a reconnection it looks anew at what there is."""
+        if not self._columns or self._generation != self._server.generation:
+            found = self.probe()
+            if not found.present:
+                raise Unavailable(found.reason)
+        texts = dict(zip(self._columns, self._server.text(parse.query_of(self._columns)), strict=True))
+        if self._generation != self._server.generation:
+            raise Unavailable("the connection was made anew")
+        values: Values = {GENERATION: self._generation}
+        for bucket, (count,) in parse.parse_lines(texts.get("histogram", "")):
+            values[STATEMENT_BUCKET, bucket] = count
+        if texts.get("statements"):
+            numbers = map(int, texts["statements"].split())
+            values |= {(name, ""): number for name, number in zip(_STATEMENT_COUNTERS, numbers, strict=False)}
+        for kind, sums in parse.sums_by_class(texts.get("files", ""), parse.FILE_CLASSES, "other").items():
+            values |= {(f"file_{name}", kind): number for name, number in zip(parse.FILE_FIELDS, sums, strict=True)}
+        for kind, sums in parse.sums_by_class(texts.get("background", ""), parse.FILE_CLASSES, None).items():
+            values["background_ps", kind] = sums[1]
+        for kind, sums in parse.sums_by_class(texts.get("waits", ""), parse.WAIT_CLASSES, None).items():
+            values["wait_ps", kind] = sums[1]
+        return values
+
+    def close(self) -> None:
+        """The connection is closed by whoever shares it."""
+
+    @staticmethod
+    def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
+        """Rates by class; none over a reconnection, since the counters may have begun anew."""
+        change = Change(source=PerformanceSchema.source, before=before, after=after)
+        if not change.usable or before.values.get(GENERATION) != after.values.get(GENERATION):
+            return
+        yield from change.rows(_statements(change))
+        for kind in change.entities("file_reads"):
+            yield from change.rows(_files(change, kind), kind)
+        for kind in change.entities("background_ps"):
+            yield from change.rows([("wait_s_per_s", _foreground(change, kind))], f"file_{kind}")
+        for kind in change.entities("wait_ps"):
+            yield from change.rows([("wait_s_per_s", change.per_s("wait_ps", kind, unit=_PS_PER_S))], kind)
+
+
+def _statements(change: Change) -> Iterator[tuple[str, float | None]]:
+    yield "statements_per_s", change.per_s("statements")
+    yield "statement_s_per_s", change.per_s("statement_ps", unit=_PS_PER_S)
+    yield "statement_lock_s_per_s", change.per_s("statement_lock_ps", unit=_PS_PER_S)
+    yield "statement_errors_per_s", change.per_s("statement_errors")
+    yield "statement_ms", ratio(change.grown("statement_ps"), change.grown("statements"), scale=1 / _PS_PER_MS)
+
+
+def _files(change: Change, kind: str) -> Iterator[tuple[str, float | None]]:
+    for verb in ("read", "write", "sync"):
+        operations, time_ps = f"file_{verb}s", f"file_{verb}_ps"
+        yield f"file_{verb}s_per_s", change.per_s(operations, kind)
+        yield f"file_{verb}_s_per_s", change.per_s(time_ps, kind, unit=_PS_PER_S)
+        yield (
+            f"file_{verb}_ms",
+            ratio(change.grown(time_ps, kind), change.grown(operations, kind), scale=1 / _PS_PER_MS),
+        )
+    yield "file_read_mib_per_s", change.per_s("file_read_bytes", kind, unit=MIB)
+    yield "file_write_mib_per_s", change.per_s("file_write_bytes", kind, unit=MIB)
+
+
+def _foreground(change: Change, kind: str) -> float | None:
+    """File waits of all threads less those of background threads, read a moment apart: hence the floor."""
+    total = change.grown_sum(("file_read_ps", "file_write_ps", "file_sync_ps"), kind)
+    background = change.grown("background_ps", kind)
+    if total is None or background is None:
+        return None
+    return max(0.0, total - background) / _PS_PER_S / change.dt_s

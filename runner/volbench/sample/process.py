@@ -1,0 +1,73 @@
+"""The sampling process: `python -m volbench.sample.process CONFIG.json`.
+
+It is a process of its own so that the agent's work never delays a tick. It writes `ready` to its standard output
+once the machine's own sources are open, and ends at SIGTERM, or when the process that started it is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from volbench.sample.config import SamplingConfig, read_config
+from volbench.sample.grid import Grid
+from volbench.sample.interface import Presence
+from volbench.sample.lane import LaneThread
+from volbench.sample.raw import RawWriter
+from volbench.sample.sources import absences_of, lanes_of
+
+READY = b"ready\n"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_LOOK_AT_PARENT_S = 1.0
+_PROBE_TIMEOUT_S = 5.0
+_END_TIMEOUT_S = 2.0
+_NICENESS = -5
+"""Where that is allowed: a tick shall be on time although the server keeps all CPUs busy."""
+
+
+def run(config: SamplingConfig) -> bool:
+    """Sample until told to end. False when a thread ended before its time; its traceback is on stderr.
+
+    Raises OSError when the raw file cannot be written.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # before any thread: only this one takes them
+    parent = os.getppid()
+    _raise_priority()
+    grid = Grid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
+    raw = RawWriter(Path(config.raw_file))
+    raw.header(
+        interval_s=config.interval_s,
+        zero_monotonic_ns=config.zero_monotonic_ns,
+        first_tick=grid.next_tick(grid.now_ns()),
+    )
+    for source, reason in absences_of(config).items():
+        raw.presence(source, Presence(present=False, reason=reason), remote=False)
+    stop = threading.Event()
+    threads = [LaneThread(lane, grid, raw, stop) for lane in lanes_of(config)]
+    for thread in threads:
+        thread.start()
+    if threads:
+        threads[0].probed.wait(_PROBE_TIMEOUT_S)
+    os.write(sys.stdout.fileno(), READY)
+    while signal.sigtimedwait(_SIGNALS, _LOOK_AT_PARENT_S) is None and os.getppid() == parent:
+        pass
+    intact = all(thread.is_alive() for thread in threads)
+    stop.set()
+    for thread in threads:
+        thread.join(_END_TIMEOUT_S)  # one that waits for a hung server is left behind
+    raw.end(grid.t_s(grid.now_ns()))
+    return intact
+
+
+def _raise_priority() -> None:
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+    except PermissionError:
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(0 if run(read_config(Path(sys.argv[1]))) else 1)

@@ -1,0 +1,58 @@
+"""Source `psi`: the share of time in which tasks waited for I/O, memory or CPU, of the whole machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from volbench.records.series import SeriesRow
+from volbench.sample.change import Change, ratio
+from volbench.sample.files import KernelFile
+from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.parsers.psi import parse_pressure
+
+RESOURCES = ("cpu", "io", "memory")
+KINDS = ("some", "full")
+
+
+class Pressure:
+    """Reads the totals of /proc/pressure, which are exact; its averages are not used."""
+
+    source: ClassVar[str] = "psi"
+
+    def __init__(self, directory: Path = Path("/proc/pressure")) -> None:
+        self._files = {resource: KernelFile(directory / resource) for resource in RESOURCES}
+
+    def probe(self) -> Presence:
+        """Present when the kernel keeps it (it may be built in and switched off)."""
+        try:
+            self.read()
+        except Unavailable as error:
+            return Presence(present=False, reason=f"no pressure stall information: {error}")
+        return Presence(present=True)
+
+    def read(self) -> Values:
+        """Microseconds of each kind since boot."""
+        return {
+            (f"{resource}_{kind}_us", ""): total
+            for resource, file in self._files.items()
+            for kind, total in parse_pressure(file.read()).items()
+        }
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+
+    @staticmethod
+    def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
+        """Shares of the interval. `full` of the CPU is kept for completeness; the kernel reports 0."""
+        change = Change(source=Pressure.source, before=before, after=after)
+        if not change.usable:
+            return
+        for resource in RESOURCES:
+            for kind in KINDS:
+                share = ratio(change.grown(f"{resource}_{kind}_us"), change.dt_s * 1e6)
+                if share is not None:
+                    yield change.row(f"{resource}_{kind}_ratio", min(share, 1.0))

@@ -1,0 +1,184 @@
+"""raw/samples.jsonl: every reading as it was taken, appended tick by tick, and read back after anything.
+
+One JSON object a line:
+
+    {"schema": 1, "interval_s": ..., "zero_monotonic_ns": ..., "first_tick": n}
+    {"source": "cpu", "present": true, "reason": "", "remote": false}   whenever that changes
+    {"keys": 3, "source": "cpu", "names": [["user", ""], ...]}          what the values are, before they are used
+    {"tick": n, "late_s": ..., "took_s": ..., "read": {"cpu": [t_s, 3, [values]]}, "failed": {"psi": "reason"}}
+    {"end_s": ...}                                                      a clean end
+
+Tick n is due n intervals after the cell's zero. A line goes out with one write, so that a killed process leaves at
+most one truncated line, the last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from volbench.errors import RunUnreadable
+from volbench.sample.interface import Key, Presence, Reading
+
+RAW_SCHEMA = 1
+
+
+class RawWriter:
+    """Appends lines; used by several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._lock = threading.Lock()
+        self._keys: dict[tuple[str, tuple[Key, ...]], int] = {}
+
+    def header(self, *, interval_s: float, zero_monotonic_ns: int, first_tick: int) -> None:
+        """The first line."""
+        self._write(
+            {
+                "schema": RAW_SCHEMA,
+                "interval_s": interval_s,
+                "zero_monotonic_ns": zero_monotonic_ns,
+                "first_tick": first_tick,
+            }
+        )
+
+    def presence(self, source: str, found: Presence, *, remote: bool) -> None:
+        """What a probe said."""
+        self._write({"source": source, "present": found.present, "reason": found.reason, "remote": remote})
+
+    def tick(
+        self,
+        tick: int,
+        *,
+        late_s: float,
+        took_s: float,
+        read: Mapping[str, Reading],
+        failed: Mapping[str, str],
+    ) -> None:
+        """What one tick brought."""
+        line: dict[str, Any] = {"tick": tick, "late_s": round(late_s, 6), "took_s": round(took_s, 6)}
+        line["read"] = {
+            source: [reading.t_s, self._keys_of(source, reading), list(reading.values.values())]
+            for source, reading in read.items()
+        }
+        if failed:
+            line["failed"] = dict(failed)
+        self._write(line)
+
+    def _keys_of(self, source: str, reading: Reading) -> int:
+        names = tuple(reading.values)
+        with self._lock:
+            number = self._keys.get((source, names))
+            if number is not None:
+                return number
+            number = self._keys[source, names] = len(self._keys)
+        self._write({"keys": number, "source": source, "names": names})
+        return number
+
+    def end(self, end_s: float) -> None:
+        """The last line of a clean end."""
+        self._write({"end_s": end_s})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        data = (json.dumps(line, separators=(",", ":")) + "\n").encode()
+        with self._lock:
+            os.write(self._fd, data)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tick:
+    """One tick of some sources: those of one thread of the sampling process."""
+
+    tick: int
+    late_s: float
+    took_s: float
+    read: Mapping[str, Reading]
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Header:
+    """The first line."""
+
+    interval_s: float
+    zero_monotonic_ns: int
+    first_tick: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """What a probe said of a source; `remote` sources answer from another process, and so may take long."""
+
+    source: str
+    presence: Presence
+    remote: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class End:
+    """A clean end."""
+
+    end_s: float
+
+
+def read_raw(path: Path) -> Iterator[Header | Found | Tick | End]:
+    """All lines in order; a truncated last line is left out.
+
+    Raises RunUnreadable for a file that is absent, foreign, or damaged before its last line.
+    """
+    keys: dict[int, tuple[Key, ...]] = {}
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise RunUnreadable("the samples cannot be read", where=str(path), evidence=str(error)) from error
+    with file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                record = _record_of(json.loads(line), keys)
+            except (ValueError, KeyError, TypeError) as error:
+                raise RunUnreadable(
+                    "the samples are damaged", where=f"{path}:{number}", evidence=repr(error)
+                ) from error
+            if number == 1 and not isinstance(record, Header):
+                raise RunUnreadable("the file does not begin as samples do", where=str(path))
+            if record is not None:
+                yield record
+
+
+def _record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | Found | Tick | End | None:
+    if "tick" in line:
+        read = {
+            source: Reading(t_s=t_s, values=dict(zip(keys[number], values, strict=True)))
+            for source, (t_s, number, values) in line["read"].items()
+        }
+        return Tick(
+            tick=line["tick"],
+            late_s=line["late_s"],
+            took_s=line["took_s"],
+            read=read,
+            failed=line.get("failed", {}),
+        )
+    if "keys" in line:
+        keys[line["keys"]] = tuple((name, entity) for name, entity in line["names"])
+        return None
+    if "present" in line:
+        presence = Presence(present=line["present"], reason=line["reason"])
+        return Found(source=line["source"], presence=presence, remote=line["remote"])
+    if "end_s" in line:
+        return End(end_s=line["end_s"])
+    if line["schema"] != RAW_SCHEMA:
+        raise ValueError(f"schema {line['schema']} is not {RAW_SCHEMA}")
+    return Header(
+        interval_s=line["interval_s"], zero_monotonic_ns=line["zero_monotonic_ns"], first_tick=line["first_tick"]
+    )
