@@ -36,6 +36,7 @@ DURABILITY_VARIABLES = (
 )  # fmt: skip
 """Settings that change how much is written and synced for one commit: the same in all cells, or no comparison."""
 
+# Without skip_, enable_ and the like, which are taken off a name before it is looked up here.
 _HARNESS = frozenset({
     "admin_address", "admin_port", "aria_log_dir_path", "basedir", "bind_address", "chroot", "console", "core_file",
     "daemonize", "datadir", "defaults_extra_file", "defaults_file", "defaults_group_suffix", "extra_port", "gdb",
@@ -44,7 +45,7 @@ _HARNESS = frozenset({
     "innodb_temp_tablespaces_dir", "innodb_tmpdir", "innodb_undo_directory", "log_bin_basename", "log_bin_index",
     "log_error", "log_error_services", "mysqlx", "mysqlx_port", "mysqlx_socket", "no_defaults", "pid_file",
     "plugin_dir", "port", "print_defaults", "relay_log", "relay_log_index", "replica_load_tmpdir",
-    "slave_load_tmpdir", "secure_file_priv", "skip_grant_tables", "skip_networking", "slow_query_log_file",
+    "slave_load_tmpdir", "secure_file_priv", "grant_tables", "skip_networking", "slow_query_log_file",
     "socket", "tmpdir", "upgrade", "user", "version",
 })  # fmt: skip
 _WHOLE = frozenset({*PINNED, "general_log", "slow_query_log"})
