@@ -75,7 +75,7 @@ def _validity(report: Report) -> Iterator[str]:
     share = report.timing.measured_share
     yield (
         f"{len(report.cells) - len(invalid)} of {len(report.cells)} step results are valid; "
-        f"{len(report.failures)} failures; measured {duration(report.timing.measured_s)} of "
+        f"failures: {len(report.failures) or 'none'}; measured {duration(report.timing.measured_s)} of "
         f"{duration(report.timing.wall_s)}{'' if share is None else f' ({share:.0%})'}."
     )
     for cell in invalid[:LISTED_MAX]:

@@ -1,0 +1,50 @@
+"""The JSON Schemas that results/schema ships, made from the models: `python -m volbench.report.schemas DIR`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from volbench.records.base import Record
+from volbench.records.cell import CellResult, CellSpec
+from volbench.records.report import Report
+from volbench.records.run import JournalEvent, RunRecord
+from volbench.store.files import write_atomically
+
+MODELS: dict[str, type[Record]] = {
+    "run": RunRecord,
+    "journal": JournalEvent,
+    "cell": CellSpec,
+    "result": CellResult,
+    "report": Report,
+}
+"""Name of the schema -> model of the file; `journal` is about one line of journal.jsonl."""
+
+
+def schema_text(name: str) -> str:
+    """One schema as it is shipped; what is read back from a file, so aliases such as `schema` are its keys."""
+    # Lines of the journal leave defaults out; every other file is written with all its keys.
+    schema = MODELS[name].model_json_schema(mode="validation" if name == "journal" else "serialization")
+    if name == "report":
+        _allow_more_keys(schema)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+
+
+def _allow_more_keys(schema: dict[str, Any]) -> None:
+    """Later versions may add keys to report.json, so readers must not fall over them."""
+    for model in (schema, *schema.get("$defs", {}).values()):
+        model.pop("additionalProperties", None)
+
+
+def write_schemas(place: Path) -> None:
+    """Write `<name>.schema.json` for each model."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in MODELS:
+        write_atomically(place / f"{name}.schema.json", schema_text(name))
+
+
+if __name__ == "__main__":
+    write_schemas(Path(sys.argv[1]))

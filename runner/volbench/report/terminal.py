@@ -1,0 +1,39 @@
+"""The end of a run in the terminal: the verdict, what it rests on, and what went wrong."""
+
+from __future__ import annotations
+
+from volbench.records.report import ComparisonRow, Report
+
+
+def summary_lines(report: Report) -> list[str]:
+    """Lines to print: the verdict first, then the primary comparisons, invalid cells, failures and caveats."""
+    lines = ["", report.summary.sentence, ""]
+    lines += [_comparison(row) for row in report.comparisons if row.primary]
+    invalid = [cell for cell in report.cells if not cell.valid]
+    lines += [f"  left out: {cell.cell_id} {cell.step}: {'; '.join(cell.invalid_reasons)}" for cell in invalid]
+    lines += [f"  failed: {failure.get('cell_id')}: {failure.get('what')}" for failure in report.failures]
+    lines += [f"  note: {caveat}" for caveat in report.summary.caveats]
+    share = report.timing.measured_share
+    if share is not None:
+        lines.append(
+            f"  {report.timing.measured_s:.0f} s measured of {report.timing.wall_s:.0f} s in all ({share:.0%})"
+        )
+    return lines
+
+
+def _comparison(row: ComparisonRow) -> str:
+    what = f"  {row.step} {row.metric}: {row.candidate} against {row.baseline}"
+    if row.ratio is None or row.ci is None:
+        return f"{what}: {row.verdict} ({row.reason})"
+    low, high = row.ci
+    needed = f", about {row.runs_needed} cells a side would decide" if row.runs_needed else ""
+    p_value = row.p_adjusted if row.p_adjusted is not None else row.p_value
+    shown = "" if p_value is None else f", p {p_value:.3g}"
+    return (
+        f"{what}: {_value(row.baseline_value)} -> {_value(row.candidate_value)} {row.unit},"
+        f" {row.ratio - 1:+.1%} [{low - 1:+.1%}, {high - 1:+.1%}]{shown}: {row.verdict}{needed}"
+    )
+
+
+def _value(value: float | None) -> str:
+    return "?" if value is None else f"{value:.4g}"
