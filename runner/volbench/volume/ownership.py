@@ -103,9 +103,10 @@ def discard_contents(directory: Path) -> None:
 
 def refuse_data_directory(directory: Path) -> None:
     """Raise Refused when a directory is, or is inside, a MySQL data directory that is not ours."""
-    for place in (directory, *directory.absolute().parents):
-        if _read_marker(place) is not None:
-            return
+    places = (directory, *directory.absolute().parents)
+    if any(is_ours(place) for place in places):
+        return
+    for place in places:
         signs = [sign for sign in _DATA_DIRECTORY_SIGNS if os.path.lexists(place / sign)]
         if len(signs) >= 2 or "ibdata1" in signs or "mysql.ibd" in signs:
             inside = "" if place == directory else "inside "
