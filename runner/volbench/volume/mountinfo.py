@@ -81,14 +81,11 @@ def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
     place.
     """
     known = {mount.mount_id for mount in mounts}
-    roots = [mount for mount in mounts if mount.parent_id not in known and _holds(mount, path)]
+    roots = [mount for mount in mounts if mount.parent_id not in known and mount.mount_point == "/"]
     if not roots:
-        return max(
-            (mount for mount in mounts if _holds(mount, path)),
-            key=lambda mount: len(mount.mount_point),
-            default=None,
-        )
-    current = min(reversed(roots), key=lambda mount: len(mount.mount_point))
+        holding = [mount for mount in reversed(mounts) if _holds(mount, path)]
+        return max(holding, key=lambda mount: len(mount.mount_point), default=None)
+    current = roots[-1]
     for _ in range(len(mounts)):
         below = [
             mount
