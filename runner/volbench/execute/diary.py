@@ -49,6 +49,10 @@ class Diary:
         except KeyboardInterrupt:
             self.interrupted = True
 
+    def window_of(self, phase: str) -> tuple[float, float] | None:
+        """Start and end of a phase that is over; None when there was none."""
+        return next(((one.t0_s, one.t1_s) for one in self._phases if one.name == phase), None)
+
     def clock_step_s(self) -> float:
         """How far the wall clock has gone away from the monotonic clock since the cell's zero."""
         return time.time() - self._zero_wall_s - self.clock.now_s()

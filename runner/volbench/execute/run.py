@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from volbench.engine.supervisor import supervisor_script
 from volbench.errors import EXIT_STEP_FAILED, StepFailed, VolbenchError
 from volbench.execute.progress import Progress, read_progress
-from volbench.records.cell import AttachSpec, CellResult, CellSpec, TemplateRecord
+from volbench.records.cell import AttachSpec, CellResult, CellSpec, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.files import read_record
 from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
@@ -88,7 +88,7 @@ class Orchestrator:
             journal.append("run_resumed" if self._directory.events() else "run_started")
             self._target.check()
             stack.callback(self._target.clean_up)
-            opened: dict[str, OpenVolume | None] = {}
+            opened = {}
             for name, volume in self._volumes.items():
                 opened[name] = stack.enter_context(volume)
                 stack.callback(self._target.close_volume, opened[name])
@@ -101,9 +101,9 @@ class Orchestrator:
         journal.append("run_finished", failed=[result.cell_id for result in outcome.failed])
         return outcome
 
-    def _run_cells(self, volumes: Mapping[str, OpenVolume | None]) -> None:
+    def _run_cells(self, volumes: Mapping[str, OpenVolume]) -> None:
         waiting = [cell for cell in self._run.cells if not self._done(cell)]
-        template_key = self._prepare_template() if waiting and self._attach is None else ""
+        template_key = self._prepare_template(volumes) if waiting and self._attach is None else ""
         failures: list[VolbenchError] = []
         for cell in waiting:
             try:
@@ -114,13 +114,16 @@ class Orchestrator:
                 if error.exit_code != EXIT_STEP_FAILED or len(failures) >= FAILED_CELLS_MAX:
                     raise
 
-    def _prepare_template(self) -> str:
-        """The template's key; the agent answers at once when the template is in the cache."""
-        job, placement = self._placed(TEMPLATE_CELL, None, "prepare", "")
+    def _prepare_template(self, volumes: Mapping[str, OpenVolume]) -> str:
+        """The template's key; the agent answers at once when the template is in the cache.
+
+        The server beside the first volume makes it; the volume itself is not used.
+        """
+        job, placement = self._placed(TEMPLATE_CELL, next(iter(volumes.values())), "prepare", "")
         result = self._attempt(job, placement, 0, "dataset")
         if result.status != "done":
             raise _failure(result)
-        template = read_record(job.out / TEMPLATE_FILE, TemplateRecord)
+        template = read_record(job.out / TEMPLATE_FILE, PreparedTemplate)
         self._directory.journal.append("template_ready", **template.model_dump())
         return template.key
 
@@ -142,7 +145,9 @@ class Orchestrator:
         if failed is not None:
             raise failed
 
-    def _placed(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> tuple[Job, Placement]:
+    def _placed(
+        self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, template_key: str
+    ) -> tuple[Job, Placement]:
         """An agent for the cell: one that an earlier orchestrator left running or done, else a new one."""
         earlier = self._directory.cell(planned.cell_id)
         if earlier is not None:

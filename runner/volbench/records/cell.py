@@ -116,7 +116,7 @@ class CellSpec(Record):
     deadline_s: float = Field(default=24 * 3600.0, gt=0, description="The agent gives up after this long.")
 
 
-class TemplateRecord(Record):
+class PreparedTemplate(Record):
     """template.json: what `volbench cell prepare` made or found in the template cache."""
 
     key: str = Field(description="Directory of the template in the cache: a hash of what decides its bytes.")

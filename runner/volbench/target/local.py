@@ -1,4 +1,8 @@
-"""The local target: agent and server are child processes on this machine."""
+"""The local target: the agent is a child process on this machine, and so is the server.
+
+A server that somebody else keeps under a supervisor (a container of docker/compose.yaml) is used instead where the
+volume's option `control` names its control directory.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +45,11 @@ class LocalPlacement:
             agent.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to agent, supervisor and what they started."""
+        """SIGKILL to agent, supervisor and what they started; a shared supervisor only kills its server."""
         pid_files = [self.out / AGENT_PID_FILE]
-        if self.places is not None:
+        if self.places is not None and self.places.supervisor == "shared":
+            _tell_supervisor(Path(self.places.control_dir), "kill")
+        elif self.places is not None:
             pid_files.append(Path(self.places.control_dir) / SUPERVISOR_PID_FILE)
         for path in pid_files:
             process = KnownProcess.from_file(path)
@@ -62,9 +68,9 @@ class LocalPlacement:
             return
         if ownership.is_ours(Path(self.places.volume_dir)):
             ownership.erase_contents(Path(self.places.volume_dir))
-        for name in (self.places.control_dir, self.places.scratch_dir):
-            if Path(name).exists():
-                ownership.remove(Path(name))
+        for directory in _own_directories(self.places):
+            if directory.exists():
+                ownership.remove(directory)
 
 
 class LocalTarget:
@@ -84,10 +90,12 @@ class LocalTarget:
         volume_dir = (
             workspace.scratch_dir(cell_id) if volume is None else host_directory(volume) / workspace.volume_folder
         )
+        shared = volume.spec.options.get("control") if volume else None
         return CellPlaces(
             volume_dir=str(volume_dir),
             data_dir=str(volume_dir / "data"),
-            control_dir=str(workspace.control_dir(cell_id)),
+            control_dir=shared or str(workspace.control_dir(cell_id)),
+            supervisor="shared" if shared else "launch",
             template_dir=str(workspace.templates),
             scratch_dir=str(workspace.scratch_dir(cell_id)),
         )
@@ -96,8 +104,8 @@ class LocalTarget:
         """Start the agent as a child process in its own session."""
         places = job.places
         if places is not None:
-            for name in (places.volume_dir, places.control_dir, places.scratch_dir):
-                self._workspace.claim(Path(name))
+            for directory in (Path(places.volume_dir), *_own_directories(places)):
+                self._workspace.claim(directory)
             Path(places.template_dir).mkdir(parents=True, exist_ok=True)
         start_agent(job)
         return self.find(job)
@@ -107,7 +115,9 @@ class LocalTarget:
         return LocalPlacement(out=job.out, places=job.places)
 
     def close_volume(self, volume: OpenVolume) -> None:
-        """Remove the run's directory from a volume."""
+        """Remove the run's directory from a volume; a shared supervisor has done its work."""
+        if "control" in volume.spec.options:
+            _tell_supervisor(Path(volume.spec.options["control"]), "quit")
         directory = host_directory(volume) / self._workspace.volume_folder
         if directory.exists():
             ownership.remove(directory)
@@ -116,6 +126,24 @@ class LocalTarget:
         """Remove control and scratch directories."""
         for directory in self._workspace.leftovers():
             ownership.remove(directory)
+
+
+def _own_directories(places: CellPlaces) -> list[Path]:
+    """Control and scratch directory, save a control directory that others keep."""
+    names = [places.scratch_dir] if places.supervisor == "shared" else [places.control_dir, places.scratch_dir]
+    return [Path(name) for name in names]
+
+
+def _tell_supervisor(control: Path, word: str) -> None:
+    """Write a command to a supervisor's FIFO, if anybody reads it."""
+    try:
+        descriptor = os.open(control / "command", os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return  # nobody is there
+    try:
+        os.write(descriptor, f"{word}\n".encode())
+    finally:
+        os.close(descriptor)
 
 
 def host_directory(volume: OpenVolume) -> Path:

@@ -62,7 +62,11 @@ class _Kind:
 
 
 KINDS: dict[str, _Kind] = {
-    "path": _Kind(example="path:/mnt/x", check_place=_absolute, options={}),
+    "path": _Kind(
+        example="path:/mnt/x",
+        check_place=_absolute,
+        options={"control": _anything},  # control directory of a supervised server that others started (compose)
+    ),
     "docker-volume": _Kind(
         example="docker-volume:NAME",
         check_place=_matching(_DOCKER_NAME, "a Docker volume's name"),

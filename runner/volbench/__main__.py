@@ -1,0 +1,5 @@
+"""`python -m volbench`."""
+
+from volbench.cli.main import main
+
+main()

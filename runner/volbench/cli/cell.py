@@ -1,0 +1,63 @@
+"""`volbench cell`: the agent's commands. A target calls them; people do not need them."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from volbench.cli import console
+from volbench.errors import EXIT_INTERRUPTED
+from volbench.execute.agent import run_cell
+from volbench.execute.prepare import prepare_dataset
+from volbench.records.cell import CELL_SCHEMA, CellResult, CellSpec
+from volbench.store.files import read_record
+from volbench.volume import ownership
+
+app = typer.Typer(help="The agent: runs one cell beside the server.", no_args_is_help=True)
+CellFile = Annotated[Path, typer.Argument(help="cell.json")]
+Out = Annotated[Path, typer.Option("--out", help="The cell's directory.")]
+
+
+@app.command("run")
+def run(cell: CellFile, out: Out) -> None:
+    """Run one cell and write its result to --out."""
+    _stop_on_sigterm()
+    _end(run_cell(read_record(cell, CellSpec, schema=CELL_SCHEMA), out))
+
+
+@app.command("prepare")
+def prepare(cell: CellFile, out: Out) -> None:
+    """Make the dataset's template in the cache, or find it there."""
+    _stop_on_sigterm()
+    _end(prepare_dataset(read_record(cell, CellSpec, schema=CELL_SCHEMA), out))
+
+
+@app.command("erase")
+def erase(directory: Annotated[Path, typer.Argument(help="A directory that volbench marked as its own.")]) -> None:
+    """Remove a directory of ours; one without our marker is refused."""
+    if directory.exists():
+        ownership.remove(directory)
+
+
+def _stop_on_sigterm() -> None:
+    """The first SIGTERM ends the cell in good order; further ones do not disturb that."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+
+
+def _end(result: CellResult) -> None:
+    if result.failure is not None:
+        console.say(f"{result.failure.what} ({result.failure.where})\n{result.failure.evidence}")
+        raise typer.Exit(result.failure.exit_code)
+    if result.status == "interrupted":
+        raise typer.Exit(EXIT_INTERRUPTED)

@@ -1,0 +1,69 @@
+"""`volbench doctor`: what this machine can do, and what is missing, with the command that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.table import Table
+
+from volbench.cli import console, options
+from volbench.errors import VolbenchError
+from volbench.records.cell import ServerSpec
+from volbench.target import images, means
+from volbench.target.docker import engine_client
+from volbench.target.means import Means
+from volbench.volume.host import host_facts
+
+
+def doctor(json: options.Json = False) -> None:
+    """Report what this machine can do, each lack with the command that mends it."""
+    found = [*_docker(), *_local(), means.fuse_and_loop(), means.nfs_client(), means.chromium(), means.kubernetes()]
+    if json:
+        console.show_json({"host": host_facts().model_dump(), "means": [item.__dict__ for item in found]})
+        return
+    host = host_facts()
+    console.out.print(
+        f"{host.cpus} CPUs, {host.memory_bytes / 2**30:.0f} GiB, kernel {host.kernel}, {host.cpu_model}"
+    )
+    table = Table("means", "there", "evidence", "mended by", box=None)
+    for item in found:
+        table.add_row(item.name, "yes" if item.present else "no", item.evidence, "" if item.present else item.mend)
+    console.out.print(table)
+    console.out.print(_verdict(found))
+
+
+def _docker() -> list[Means]:
+    engine = means.docker_engine()
+    if not engine.present:
+        return [engine]
+    return [
+        engine,
+        _image("tools image", lambda: images.tools_image(engine_client())),
+        _image("mysql image", lambda: images.server_image(engine_client(), ServerSpec(), pull=False)),
+    ]
+
+
+def _image(name: str, find: Callable[[], str]) -> Means:
+    try:
+        return Means(name=name, present=True, evidence=find())
+    except VolbenchError as error:
+        return Means(name=name, present=False, evidence=error.evidence or error.what, mend="make images")
+
+
+def _local() -> list[Means]:
+    names = ("sysbench", "mysqldump", "mydumper", "fio", "pt-query-digest")
+    packages = {"mysqldump": "default-mysql-client", "pt-query-digest": "percona-toolkit"}
+    tools = [means.find_program(name, package=packages.get(name, "")) for name in names]
+    return [means.database_server(), *tools]
+
+
+def _verdict(found: list[Means]) -> str:
+    there = {item.name for item in found if item.present}
+    ways = []
+    if {"docker", "tools image", "mysql image"} <= there:
+        ways.append("docker")
+    if {"mysqld", "sysbench"} <= there:
+        ways.append("local")
+    if not ways:
+        return "Runs are not possible yet: `make setup` mends that."
+    return f"Runs are possible with --target {' or '.join(ways)}; auto takes {ways[0]}."

@@ -1,0 +1,37 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SuitePath = Annotated[Path, typer.Argument(help="Suite file, such as suites/quick.yaml.")]
+RunPath = Annotated[Path, typer.Argument(help="A run's directory below results/.")]
+Volumes = Annotated[
+    list[str],
+    typer.Option(
+        "--volume", metavar="NAME=SPEC", help="A volume; repeat it. The first is the baseline. path:/mnt/x, ..."
+    ),
+]
+Settings = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a suite's value: --set steps.oltp.threads=16"),
+]
+TargetOption = Annotated[str, typer.Option("--target", help="auto, local, docker or attach.")]
+Tools = Annotated[
+    str, typer.Option("--tools-image", help="Tools image of the docker target; else the newest here.")
+]
+Server = Annotated[
+    str,
+    typer.Option(
+        "--server", metavar="DSN", help="For --target attach: mysql://user@host:port/schema, no password."
+    ),
+]
+OptionFile = Annotated[
+    str, typer.Option("--option-file", help="For --target attach: a my.cnf with the password in [client].")
+]
+Results = Annotated[Path, typer.Option("--out", help="Where runs are kept.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

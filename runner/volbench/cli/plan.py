@@ -1,0 +1,146 @@
+"""`volbench plan`: what would run, in order, with the time and space it takes; touches nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from volbench.cli import console, options
+from volbench.cli.targets import choose_target
+from volbench.errors import UsageError
+from volbench.plan.cost import Cost, estimate
+from volbench.plan.new_run import plan_run
+from volbench.records.cell import AttachSpec
+from volbench.records.run import RunRecord, VolumeSpec
+from volbench.records.steps import parameters_of
+from volbench.store.journal import utc_now
+from volbench.store.run_directory import new_run_id
+from volbench.suite.load import load_suite
+from volbench.target.attach import parse_dsn, target_options
+from volbench.volume.host import host_facts
+from volbench.volume.spec import parse_volume
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A run that is planned and not yet on disk."""
+
+    run: RunRecord
+    cost: Cost
+    attach: AttachSpec | None
+
+
+def plan(
+    suite: options.SuitePath,
+    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    target: options.TargetOption = "auto",
+    settings: options.Settings = [],  # noqa: B006
+    server: options.Server = "",
+    json: options.Json = False,
+) -> None:
+    """Show what would run, in order, with time and space needed; touches nothing."""
+    planned = make_plan(suite, volume, target=target, settings=settings, server=server)
+    if json:
+        console.show_json({"run": planned.run.model_dump(mode="json"), "cost": planned.cost.__dict__})
+        return
+    show_plan(planned)
+    table = Table("no.", "cell", "volume", "block", "seed", box=None)
+    for number, cell in enumerate(planned.run.cells, start=1):
+        table.add_row(str(number), cell.cell_id, cell.volume, str(cell.block + 1), str(cell.seed))
+    console.out.print(table)
+
+
+def make_plan(
+    suite_path: Path,
+    volumes: Sequence[str],
+    *,
+    target: str,
+    settings: Sequence[str],
+    server: str = "",
+    option_file: str = "",
+    tools: str = "",
+) -> Planned:
+    """Read the suite and the volumes and plan the run. Raises UsageError, EnvironmentLacks."""
+    suite_file, source = load_suite(suite_path, settings=settings)
+    chosen = choose_target("attach" if server and target == "auto" else target, tools=tools)
+    attach = parse_dsn(server, option_file=option_file) if chosen == "attach" else None
+    specs = _volumes(volumes, suite_file.volumes, attached=attach is not None)
+    suite = suite_file.resolved()
+    run = plan_run(
+        run_id=new_run_id(suite.name),
+        started_at=utc_now(),
+        suite=suite,
+        suite_source=source,
+        volumes=specs,
+        target=chosen,
+        target_options=target_options(attach) if attach else {"tools": tools} if tools else {},
+        command=["volbench", *sys.argv[1:]],
+        host=host_facts(),
+    )
+    return Planned(run=run, cost=estimate(suite, volumes=len(specs)), attach=attach)
+
+
+def show_plan(planned: Planned) -> None:
+    """What is run where, and what it costs, in a few lines."""
+    run, cost = planned.run, planned.cost
+    suite = run.suite
+    out = console.out
+    out.print(f"suite {suite.name}: {suite.description}", markup=False)
+    out.print(f"target {run.target}, engine {suite.server.flavor} {suite.server.version or '(what is there)'}")
+    for volume in run.volumes:
+        out.print(f"  volume {volume.name} = {volume.text}{_free(volume)}", markup=False)
+    for step in suite.steps:
+        shown = ", ".join(f"{name}={value}" for name, value in parameters_of(step).items())
+        out.print(f"  step {step.name}: {step.kind} {shown}", markup=False)
+    out.print(
+        f"{cost.cells} cells ({suite.repeats} per volume), about {duration(cost.wall_s)}, "
+        f"{duration(cost.measured_s)} of it measured"
+    )
+    out.print(
+        f"space: about {mib(cost.volume_bytes)} on each volume while a cell runs, "
+        f"{mib(cost.template_bytes)} once in the cache"
+    )
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min 20 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def mib(size_bytes: float) -> str:
+    """`340 MiB`, `12.5 GiB`."""
+    return f"{size_bytes / 2**20:.0f} MiB" if size_bytes < 2**30 else f"{size_bytes / 2**30:.1f} GiB"
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """The command as one would type it."""
+    return shlex.join(argv)
+
+
+def _volumes(given: Sequence[str], of_suite: dict[str, str], *, attached: bool) -> list[VolumeSpec]:
+    if attached:
+        if given:
+            raise UsageError(
+                "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
+            )
+        return [VolumeSpec(name="server", kind="path", place="", text="attached server")]
+    texts = list(given) or [f"{name}={spec}" for name, spec in of_suite.items()]
+    return [parse_volume(text) for text in texts]
+
+
+def _free(volume: VolumeSpec) -> str:
+    if volume.kind != "path" or not Path(volume.place).is_dir():
+        return ""
+    status = os.statvfs(volume.place)
+    return f" ({mib(status.f_bavail * status.f_frsize)} free)"

@@ -1,0 +1,30 @@
+"""`volbench query`: SQL over results/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from volbench.cli import console, options
+from volbench.store.query import query as run_query
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="SQL over runs, cells, metrics, comparisons, series, histograms.")],
+    results: options.Results = Path("results"),
+    json: options.Json = False,
+) -> None:
+    """Run SQL (DuckDB) over all runs below results/; reads only."""
+    found = run_query(results, sql)
+    for warning in found.warnings:
+        console.say(f"passed over: {warning}")
+    if json:
+        console.show_json([dict(zip(found.columns, row, strict=True)) for row in found.rows])
+        return
+    table = Table(*found.columns, box=None)
+    for row in found.rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    console.out.print(table)

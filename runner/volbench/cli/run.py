@@ -1,0 +1,93 @@
+"""`volbench run` and `volbench resume`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from volbench.cli import console, options
+from volbench.cli.plan import Planned, command_line, make_plan, show_plan
+from volbench.cli.targets import make_target, make_volumes
+from volbench.cli.watch import watching
+from volbench.errors import EXIT_NO_GO, EXIT_STEP_FAILED, VolbenchError
+from volbench.execute.run import Orchestrator, Outcome
+from volbench.records.cell import AttachSpec
+from volbench.report.render import write_reports
+from volbench.report.terminal import summary_lines
+from volbench.store.run_directory import RunDirectory
+from volbench.target.attach import attach_of
+
+
+def run(
+    suite: options.SuitePath,
+    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    target: options.TargetOption = "auto",
+    settings: options.Settings = [],  # noqa: B006
+    out: options.Results = Path("results"),
+    tools: options.Tools = "",
+    server: options.Server = "",
+    option_file: options.OptionFile = "",
+    yes: options.Yes = False,
+    json: options.Json = False,
+) -> None:
+    """Run a suite on volumes and leave a report in results/."""
+    planned = make_plan(
+        suite, volume, target=target, settings=settings, server=server, option_file=option_file, tools=tools
+    )
+    if not json:
+        show_plan(planned)
+    if not yes and console.interactive() and not typer.confirm("Run it?", default=True, err=True):
+        raise typer.Exit(EXIT_NO_GO)
+    directory = _create(planned, out)
+    console.say(f"results: {directory.path}")
+    _execute(directory, attach=planned.attach, json=json)
+
+
+def resume(path: options.RunPath, json: options.Json = False, option_file: options.OptionFile = "") -> None:
+    """Go on with a run after any interruption; cells that are done are not run again."""
+    directory = RunDirectory.open(path)
+    console.say(f"resuming {directory.path}")
+    _execute(directory, attach=attach_of(directory.run, option_file=option_file), json=json)
+
+
+def _create(planned: Planned, out: Path) -> RunDirectory:
+    out.mkdir(parents=True, exist_ok=True)
+    return RunDirectory.create(out.resolve(), planned.run)
+
+
+def _execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool) -> None:
+    run_record = directory.run
+    volumes = make_volumes(run_record)
+    outcome: Outcome | None = None
+    failure: VolbenchError | None = None
+    try:
+        with watching(run_record, json=json) as watch:
+            orchestrator = Orchestrator(directory, make_target(run_record), volumes, attach=attach, watch=watch)
+            outcome = orchestrator.run()
+    except VolbenchError as error:
+        failure = error
+    except KeyboardInterrupt:
+        _leave_report(directory, json=json)
+        console.say(f"interrupted; go on with: {command_line(['volbench', 'resume', str(directory.path)])}")
+        raise
+    _leave_report(directory, json=json)
+    if failure is not None:
+        console.say(f"go on, when that is mended, with: volbench resume {directory.path}")
+        raise failure
+    if outcome is not None and outcome.failed:
+        raise typer.Exit(outcome.exit_code or EXIT_STEP_FAILED)
+
+
+def _leave_report(directory: RunDirectory, *, json: bool) -> None:
+    """Write the reports of what there is, and say where they are."""
+    if not directory.results():
+        return
+    report, files = write_reports(directory)
+    if json:
+        console.show_json(report.model_dump(mode="json", by_alias=True))
+        return
+    for line in summary_lines(report):
+        console.out.print(line, markup=False)
+    for file in files:
+        console.out.print(f"report: {file}", markup=False)

@@ -1,0 +1,160 @@
+"""The agent: runs one cell beside the server, from the seeding of its data directory to result.json."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+
+from volbench.analysis.cell_metrics import storage_metrics
+from volbench.analysis.validity import Observation, invalid_reasons, observe
+from volbench.engine.template import seed
+from volbench.execute.cell_server import CellServer, server_of
+from volbench.execute.diary import Diary
+from volbench.execute.progress import ProgressFile
+from volbench.execute.recorder import CellRecorder, recording
+from volbench.execute.sampling import sampling
+from volbench.records.cell import CellPlaces, CellResult, CellSpec, StepResult
+from volbench.records.facts import VolumeFacts
+from volbench.records.steps import Step, parameters_of
+from volbench.store.files import write_record
+from volbench.store.run_directory import RESULT_FILE, SERIES_FILE
+from volbench.volume import ownership
+from volbench.volume.blockstats import device_read_bytes
+from volbench.volume.facts import discover
+from volbench.volume.host import host_facts
+from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.registry import workload_for
+
+QUIET_S = 1.0
+"""How long the device is watched before the cell touches it, for I/O that is not ours."""
+
+
+def run_cell(cell: CellSpec, out: Path) -> CellResult:
+    """Run a cell and write its result; a failure stands in the result, it is not raised.
+
+    Args:
+        cell: with `places` (a server of our own) or `attach` (one that runs already).
+        out: the cell's directory; gets result.json, series.parquet, histograms.parquet and raw/.
+    """
+    facts = discover(Path(cell.places.volume_dir)) if cell.places else VolumeFacts(path="")
+    diary = Diary(cell, volume_facts=facts, host=host_facts())
+    progress = ProgressFile(out)
+    with recording(out) as record, diary.keeping_failure():
+        _run(cell, out, diary, record, progress)
+    progress.report("judging", None)
+    _judge(cell, out, diary)
+    result = diary.result()
+    write_record(out / RESULT_FILE, result)
+    return result
+
+
+def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress: ProgressFile) -> None:
+    with (
+        _emptied_afterwards(cell.places),
+        server_of(cell) as server,
+        sampling(cell, out, diary, server, record),
+    ):
+        if cell.places is not None:
+            _start_on_copy(cell, cell.places, diary, server, progress)
+        diary.server = server.facts()
+        context = _context(cell, out, diary, server, record, progress)
+        for step in cell.steps:
+            workload_for(step).check(step, context)
+        for step in cell.steps:
+            _run_step(step, context, diary)
+        if cell.places is not None:
+            progress.report("stopping the server")
+            with diary.phase("stop"):
+                server.stop()
+
+
+def _start_on_copy(
+    cell: CellSpec, places: CellPlaces, diary: Diary, server: CellServer, progress: ProgressFile
+) -> None:
+    """Watch the quiet device, copy the template onto the volume, start the server."""
+    with diary.phase("quiet"):
+        progress.report("watching the device at rest")
+        time.sleep(QUIET_S)  # this is a measurement: the samplers run
+    with diary.phase("seed"):
+        progress.report("copying the dataset")
+        seed(Path(places.template_dir) / cell.template_key, Path(places.data_dir))
+    with diary.phase("start"):
+        progress.report("starting the server")
+        server.start()
+
+
+def _context(
+    cell: CellSpec, out: Path, diary: Diary, server: CellServer, record: CellRecorder, progress: ProgressFile
+) -> StepContext:
+    places = cell.places
+    return StepContext(
+        server=server,
+        dataset=cell.dataset,
+        volume_facts=diary.volume_facts,
+        volume_dir=Path(places.volume_dir) if places else out,
+        scratch_dir=Path(places.scratch_dir) if places else out,
+        seed=cell.seed,
+        clock=diary.clock,
+        record=record,
+        progress=progress.report,
+        device_read_bytes=partial(device_read_bytes, diary.volume_facts),
+    )
+
+
+def _run_step(step: Step, context: StepContext, diary: Diary) -> None:
+    with diary.phase(f"step:{step.name}"):
+        outcome = workload_for(step).run(step, context)
+    diary.steps.append(_result(step.name, step.kind, parameters_of(step), outcome))
+    for part in outcome.parts:
+        diary.steps.append(_result(f"{step.name}/{part.suffix}", part.kind, part.parameters, part.outcome))
+
+
+def _result(
+    name: str, kind: str, parameters: dict[str, bool | int | float | str], outcome: StepOutcome
+) -> StepResult:
+    return StepResult(
+        step=name,
+        kind=kind,
+        parameters=parameters,
+        window_s=outcome.window_s,
+        metrics=outcome.metrics,
+        valid=not outcome.invalid_reasons,
+        invalid_reasons=outcome.invalid_reasons,
+        notes=outcome.notes,
+        details=outcome.details,
+    )
+
+
+def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
+    """Add the storage's metrics to each step, and judge whether its numbers may be averaged in."""
+    series = out / SERIES_FILE
+    quiet_s = diary.window_of("quiet")
+    for number, step in enumerate(diary.steps):
+        observation: Observation = observe(
+            series, step, quiet_s=quiet_s, sources=diary.sources, clock_step_s=diary.clock_step_s()
+        )
+        reasons = (*step.invalid_reasons, *invalid_reasons(observation, cell.limits))
+        diary.steps[number] = step.model_copy(
+            update={
+                "metrics": {**storage_metrics(series, step.window_s), **step.metrics},
+                "valid": not reasons,
+                "invalid_reasons": reasons,
+            }
+        )
+
+
+class _emptied_afterwards:  # noqa: N801 - used as a context manager, named as one
+    """Leaves nothing on the volume, whatever comes; the directory itself is the orchestrator's."""
+
+    def __init__(self, places: CellPlaces | None) -> None:
+        self._directory = None if places is None else Path(places.volume_dir)
+
+    def __enter__(self) -> None:
+        if self._directory is not None:
+            ownership.claim(self._directory, purpose="cell")
+            ownership.erase_contents(self._directory)
+
+    def __exit__(self, *exception: object) -> None:
+        if self._directory is not None:
+            ownership.erase_contents(self._directory)

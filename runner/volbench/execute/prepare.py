@@ -1,0 +1,49 @@
+"""`volbench cell prepare`: makes the dataset's template in the cache, where the server is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from volbench.engine.template import prepare_template
+from volbench.errors import EnvironmentLacks
+from volbench.execute.cell_server import running_supervisor
+from volbench.execute.diary import Diary
+from volbench.execute.progress import ProgressFile
+from volbench.records.cell import CellResult, CellSpec, PreparedTemplate
+from volbench.store.files import write_record
+from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE
+from volbench.volume.facts import discover
+from volbench.volume.host import host_facts
+
+
+def prepare_dataset(cell: CellSpec, out: Path) -> CellResult:
+    """Make or find the template that the cell's dataset, server and configuration need.
+
+    Writes template.json and result.json to `out`; a failure stands in the result, it is not raised.
+    """
+    places = cell.places
+    if places is None:
+        raise EnvironmentLacks("a template needs places", where=f"cell {cell.cell_id}")
+    diary = Diary(cell, volume_facts=discover(Path(places.template_dir)), host=host_facts())
+    progress = ProgressFile(out)
+    said: list[str] = []
+
+    def report(text: str, fraction: float | None) -> None:
+        said.append(text)
+        progress.report(text, fraction)
+
+    with diary.keeping_failure(), diary.phase("prepare"), running_supervisor(places) as supervisor:
+        template = prepare_template(
+            spec=cell.server,
+            dataset=cell.dataset,
+            places=places,
+            supervisor=supervisor,
+            progress=report,
+        )
+        record = PreparedTemplate(
+            key=template.record.key, bytes=template.record.data_bytes, reused=not said
+        )  # one that is found says nothing
+        write_record(out / TEMPLATE_FILE, record)
+    result = diary.result()
+    write_record(out / RESULT_FILE, result)
+    return result

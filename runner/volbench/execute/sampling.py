@@ -1,0 +1,76 @@
+"""Samples every source while a cell runs, and puts the rows into its tables afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from volbench.execute.cell_server import CellServer
+from volbench.execute.diary import Diary
+from volbench.execute.recorder import CellRecorder
+from volbench.records.cell import CellSpec, StepResult
+from volbench.records.series import HistogramRow
+from volbench.sample.cgroup_io import find_directory
+from volbench.sample.config import SamplingConfig
+from volbench.sample.controller import SamplingProcess
+from volbench.sample.rows import series_rows, server_histogram_rows
+
+RAW_FILE = "raw/samples.jsonl"
+SERVER_CGROUP_FILE = "cgroup"
+"""In the control directory: /proc/PID/cgroup of a server in a container, written by the target."""
+CGROUP_ROOTS = (Path("/volbench/cgroup"), Path("/sys/fs/cgroup"))
+
+
+@contextmanager
+def sampling(cell: CellSpec, out: Path, diary: Diary, server: CellServer, record: CellRecorder) -> Iterator[None]:
+    """Run the sampling process during the block; its rows are recorded however the block ends."""
+    raw_file = out / RAW_FILE
+    process = SamplingProcess(_config(cell, raw_file, diary, server))
+    process.start()
+    try:
+        yield
+    finally:
+        diary.sources.extend(process.stop())
+        record.series(series_rows(raw_file))
+        record.histograms(in_steps(server_histogram_rows(raw_file), diary.steps))
+
+
+def in_steps(rows: Iterator[HistogramRow], steps: Sequence[StepResult]) -> Iterator[HistogramRow]:
+    """Rows with the name of the step that ran; an interval counts as measured when it is inside its window."""
+    for row in rows:
+        for step in steps:
+            t0_s, t1_s = step.window_s
+            if "/" not in step.step and t0_s < row.t_s and row.t_s - row.interval_s < t1_s:
+                inside = t0_s <= row.t_s - row.interval_s and row.t_s <= t1_s
+                yield replace(row, step=step.step, measured=inside)
+                break
+
+
+def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) -> SamplingConfig:
+    facts = diary.volume_facts
+    disks = (facts.disk,) if facts.disk else ()
+    return SamplingConfig(
+        raw_file=str(raw_file),
+        zero_monotonic_ns=diary.clock.zero_monotonic_ns,
+        interval_s=cell.sampling.interval_s,
+        sources=cell.sampling.sources,
+        disks=disks,
+        nvme_devices=tuple(f"/dev/{disk}" for disk in disks if disk.startswith("nvme")),
+        mount_point=facts.mount_point or "" if facts.nfs_server else "",
+        cgroup_dir=_cgroup_dir(cell),
+        option_file=str(server.option_file),
+    )
+
+
+def _cgroup_dir(cell: CellSpec) -> str:
+    """Where the kernel accounts the server's I/O; empty when the server has no cgroup of its own."""
+    if cell.places is None:
+        return ""
+    try:
+        text = (Path(cell.places.control_dir) / SERVER_CGROUP_FILE).read_text()
+    except OSError:
+        return ""
+    found = (find_directory(text, root) for root in CGROUP_ROOTS)
+    return str(next((place for place in found if place is not None), ""))
