@@ -40,8 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
     places = find_places()
     console = open_console()
     try:
-        places.state.mkdir(parents=True, exist_ok=True)
-        _do(word, places, console)
+        with places.held(on_wait=console.say):
+            _do(word, places, console)
     except VolbenchError as error:
         print(error, file=sys.stderr)
         return error.exit_code

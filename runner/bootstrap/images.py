@@ -23,6 +23,7 @@ from volbench.target import image_names, means
 
 PULL_LIMIT_S = 600.0
 BUILD_LIMIT_S = 900.0
+TOOLS_IMAGES_KEPT = 8
 TOOLS_BASE = "debian:sid-slim"
 SITE_IN_IMAGE = "/opt/volbench/site"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -138,7 +139,16 @@ def _build_tools(name: str, base: str, places: Places, console: Console) -> None
     site = _ensure_site(system, places, console)
     build(places.root, dockerfile, {"BASE": base, "SITE": site}, name, log=log)
     _tag(name, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
+    _forget_old_tools(name)
     console.say(f"built {name}")
+
+
+def _forget_old_tools(current: str) -> None:
+    """Remove all but the newest few tools images; the engine itself keeps one that a container still uses."""
+    listed = means.ask(["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", image_names.TOOLS_REPOSITORY])
+    kept = (current, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
+    for old in [name for name in listed.output.split() if name not in kept][TOOLS_IMAGES_KEPT:]:
+        means.ask(["docker", "rmi", old], timeout_s=60)
 
 
 def _ensure_site(system: str, places: Places, console: Console) -> str:

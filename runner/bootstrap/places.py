@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from volbench.errors import EnvironmentLacks
+
+HELD_LIMIT_S = 1800.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +33,35 @@ class Places:
         directory = self.state / "logs"
         directory.mkdir(parents=True, exist_ok=True)
         return directory / f"{name}.log"
+
+    @contextmanager
+    def held(self, *, on_wait: Callable[[str], None]) -> Iterator[None]:
+        """Hold the set-up of this machine for one process; a second one waits, and says so by `on_wait`.
+
+        Raises EnvironmentLacks when the other set-up holds it longer than any set-up should.
+        """
+        self.state.mkdir(parents=True, exist_ok=True)
+        with (self.state / "set-up.lock").open("w", encoding="ascii") as lock:
+            limit = time.monotonic() + HELD_LIMIT_S
+            said = False
+            while not _try_lock(lock.fileno()):
+                if not said:
+                    on_wait("another set-up works on this machine; waiting for it")
+                    said = True
+                if time.monotonic() > limit:
+                    raise EnvironmentLacks(
+                        what="another set-up does not end", where="set-up", evidence=f"it holds {lock.name}"
+                    )
+                time.sleep(0.2)
+            yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def find_places(environment: Mapping[str, str] = os.environ, *, is_root: bool | None = None) -> Places:

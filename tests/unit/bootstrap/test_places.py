@@ -1,8 +1,9 @@
 """State and caches lie outside the checkout."""
 
+import threading
 from pathlib import Path
 
-from bootstrap.places import find_places
+from bootstrap.places import Places, find_places
 
 
 def test_root_keeps_its_state_with_the_machine() -> None:
@@ -19,3 +20,21 @@ def test_user_keeps_it_at_home_and_xdg_variables_win() -> None:
 
 def test_root_of_the_checkout_holds_the_makefile() -> None:
     assert (find_places().root / "Makefile").is_file()
+
+
+def test_second_set_up_waits_for_the_first(tmp_path: Path) -> None:
+    places = Places(root=tmp_path, state=tmp_path / "state", cache=tmp_path)
+    order: list[str] = []
+
+    def second() -> None:
+        with places.held(on_wait=lambda _: waits.set()):
+            order.append("second")
+
+    waits = threading.Event()
+    with places.held(on_wait=order.append):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waits.wait(timeout=10)
+        order.append("first")
+    thread.join(timeout=10)
+    assert order == ["first", "second"]
