@@ -286,7 +286,8 @@ class _Cell:
                 ("diskstats", "util_ratio"): min(1.0, 0.55 + 0.1 * self.random.normal()) if moving else 1.0,
             }
             values |= {
-                ("cpu", "busy_ratio"): 0.3 * min(moving, 2),
+                ("cpu", "user_ratio"): 0.3 * min(moving, 2),
+                ("cpu", "iowait_ratio"): 0.1 if moving else 0.6,
                 ("psi", "io_some_ratio"): 0.2 if moving else 0.9,
             }
             for (source, name), value in values.items():

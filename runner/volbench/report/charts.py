@@ -114,5 +114,6 @@ def _lines(plot: figure, panel: Panel, volume: int) -> None:
         plot.segment(
             x0="x", x1="x", y0="low", y1="high", source=bars, line_alpha=0.25, line_width=2, name=f"bars:{name}"
         )
-        source = ColumnDataSource(data={"x": [], "y": []}, name=f"line:{name}")
+        # Values until the page's script puts in others: without any a log axis warns that it has no range.
+        source = ColumnDataSource(data={"x": [0, 1], "y": [1, 2]}, name=f"line:{name}")
         plot.line("x", "y", source=source, line_dash=line.dash, line_width=1.6, name=f"glyph:{name}")

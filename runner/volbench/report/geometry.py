@@ -8,9 +8,30 @@ from dataclasses import dataclass
 
 from volbench.records.report import CellRow, ComparisonRow
 from volbench.report.distribution import LEVELS, Curve, Distribution
-from volbench.report.wording import change, label, number, quantity
+from volbench.report.wording import change, label, quantity
 
 _DECADE_TICKS = (1, 2, 5)
+_ROUND_RATIOS = (
+    1.02,
+    1.05,
+    1.1,
+    1.15,
+    1.2,
+    1.25,
+    1.3,
+    1.4,
+    1.5,
+    1.75,
+    2.0,
+    2.5,
+    3.0,
+    4.0,
+    5.0,
+    7.0,
+    10.0,
+    20.0,
+    50.0,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +72,12 @@ class RatioAxis:
 
     @property
     def ticks(self) -> list[Tick]:
-        """1 and a few round ratios on both sides."""
-        steps = next(
-            s
-            for s in ((1.1,), (1.25,), (1.5,), (2.0,), (4.0,), (10.0,), (100.0,))
-            if math.log(s[0]) > self.reach * 0.38 or s[0] == 100
-        )
-        ratios = [1 / steps[0], 1.0, steps[0]]
-        if 2 * math.log(steps[0]) < self.reach * 0.98:
-            ratios = [1 / steps[0] ** 2, *ratios, steps[0] ** 2]
+        """1, and one or two round ratios on either side, as far apart as fits."""
+        fitting = [ratio for ratio in _ROUND_RATIOS if math.log(ratio) <= 0.9 * self.reach]
+        far = fitting[-1] if fitting else _ROUND_RATIOS[0]
+        near = [ratio for ratio in fitting if 0.3 * self.reach <= math.log(ratio) <= 0.55 * self.reach][-1:]
+        up = [*near, far] if near else [far]
+        ratios = [*(1 / ratio for ratio in reversed(up)), 1.0, *up]
         return [Tick(at=self.place(r), text="same" if r == 1 else change(r)) for r in ratios]
 
     def mark(self, row: ComparisonRow) -> IntervalMark | None:
@@ -139,7 +157,7 @@ def dot_chart(cells: Iterable[CellRow], metric: str, volumes: Sequence[str]) -> 
         lanes.append(DotLane(volume=volume, dots=dots, median_at=None if middle is None else place(middle)))
     return DotChart(
         step=rows[0].step, metric=metric, unit=unit, better=rows[0].metrics[metric].better,
-        ticks=tuple(Tick(at=place(v), text=number(v)) for v in linear_ticks(low, high)), lanes=tuple(lanes),
+        ticks=tuple(Tick(at=place(v), text=f"{v:,.6g}") for v in linear_ticks(low, high)), lanes=tuple(lanes),
     )  # fmt: skip
 
 
@@ -205,7 +223,7 @@ def quantile_chart(distribution: Distribution) -> QuantileChart | None:
         ),
         x_ticks=tuple(Tick(at=100 * _nines(v) / right, text=t) for v, t in shown if _nines(v) <= right * 1.001),
         y_ticks=tuple(
-            Tick(at=100 * (high - math.log10(v)) / (high - low), text=number(v)) for v in _log_ticks(low, high)
+            Tick(at=100 * (high - math.log10(v)) / (high - low), text=f"{v:,.6g}") for v in _log_ticks(low, high)
         ),
         table=tuple(
             (c.volume, c.events, tuple(c.value_ms[LEVELS.index(lv)] for lv in TABLE_LEVELS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
@@ -45,6 +46,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         name: getattr(wording, name)
         for name in ("change", "duration", "interval", "label", "number", "parameter_text", "quantity")
     }
+    environment.filters["tight"] = tight
     curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
     return environment.get_template("report.html.j2").render(
         report=report,
@@ -64,6 +66,11 @@ def html(report: Report, directory: RunDirectory) -> str:
         style=Markup(_asset(environment, "report.css")),  # noqa: S704 - our own file
         script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
     )
+
+
+def tight(text: str) -> str:
+    """Numbers stay on one line with their unit and within their brackets."""
+    return re.sub(r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", "\N{NO-BREAK SPACE}", text)
 
 
 def _headline(report: Report, volumes: Sequence[str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from volbench.store.series import SeriesKey
 
-Dash = str
+Dash = Literal["solid", "dashed", "dotted", "dotdash"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +60,8 @@ PANELS = (
     Panel(
         key="iops", title="Device operations", unit="1/s", sources=_DEVICE,
         lines=(
-            Line(key="reads", label="reads", metrics=("reads_per_s", "iops_read")),
-            Line(key="writes", label="writes", metrics=("writes_per_s", "iops_write"), dash="dashed"),
+            Line(key="reads", label="reads", metrics=("reads_per_s",)),
+            Line(key="writes", label="writes", metrics=("writes_per_s",), dash="dashed"),
             Line(key="flushes", label="flushes", metrics=("flushes_per_s",), dash="dotted"),
         ),
     ),
@@ -76,23 +77,39 @@ PANELS = (
         lines=(
             Line(key="r_await", label="read", metrics=("r_await_ms", "read_execute_ms", "read_rtt_ms")),
             Line(key="w_await", label="write", metrics=("w_await_ms", "write_execute_ms"), dash="dashed"),
-            Line(key="f_await", label="flush", metrics=("f_await_ms", "flush_await_ms"), dash="dotted"),
+            Line(key="f_await", label="flush", metrics=("f_await_ms",), dash="dotted"),
         ),
     ),
     Panel(
         key="queue", title="Device queue", unit="requests", sources=_DEVICE,
-        lines=(Line(key="aqu", label="in flight, mean", metrics=("aqu_sz", "queue_depth")),),
+        lines=(Line(key="aqu", label="in flight, mean", metrics=("aqu_sz",)),),
     ),
     Panel(
         key="util", title="Device busy (any request in flight; not saturation)", unit="ratio", sources=_DEVICE,
         lines=(Line(key="util", label="busy", metrics=("util_ratio",)),),
     ),
     Panel(
+        key="fsync", title="InnoDB syncs", unit="1/s", sources=("innodb",),
+        lines=(
+            Line(key="log", label="redo log", metrics=("os_log_fsyncs_per_s",)),
+            Line(key="data", label="data files", metrics=("data_fsyncs_per_s",), dash="dashed"),
+        ),
+    ),
+    Panel(
+        key="innodb", title="Buffer pool and redo log", unit="ratio", sources=("innodb",),
+        lines=(
+            Line(key="dirty", label="dirty pages", metrics=("buffer_pool_dirty_ratio",)),
+            Line(key="age", label="checkpoint age", metrics=("checkpoint_age_ratio",), dash="dashed"),
+            Line(key="miss", label="pool misses", metrics=("buffer_pool_miss_ratio",), dash="dotted"),
+        ),
+    ),
+    Panel(
         key="cpu", title="Host CPU", unit="ratio", sources=("cpu",),
         lines=(
-            Line(key="busy", label="busy", metrics=("busy_ratio",)),
-            Line(key="iowait", label="iowait", metrics=("iowait_ratio",), dash="dashed"),
-            Line(key="steal", label="steal", metrics=("steal_ratio",), dash="dotted"),
+            Line(key="user", label="user", metrics=("user_ratio",)),
+            Line(key="system", label="system", metrics=("system_ratio",), dash="dashed"),
+            Line(key="iowait", label="iowait", metrics=("iowait_ratio",), dash="dotted"),
+            Line(key="steal", label="steal", metrics=("steal_ratio",), dash="dotdash"),
         ),
     ),
     Panel(

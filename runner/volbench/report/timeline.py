@@ -24,7 +24,7 @@ from volbench.store.series import Extent, SeriesKey, read_bucketed_series, read_
 
 VALUES_MAX = 110_000
 """About this many values go into one report: some 6 bytes each."""
-LINES_OF_A_CELL = 18
+LINES_OF_A_CELL = 28
 POINTS_MAX = 900
 POINTS_MIN = 60
 CELLS_MAX = 60

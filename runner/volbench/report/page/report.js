@@ -142,7 +142,8 @@
           .map((c) => {
             const index = at === null ? -1 : nearest(c.x, at);
             const value = at === null ? median(c.y) : index < 0 ? NaN : c.y[index];
-            return element("b", { className: `v${c.volume % 6}`, title: data.volumes[c.volume], textContent: number(value) });
+            const name = element("small", { textContent: data.volumes[c.volume] });
+            return element("b", { className: `v${c.volume % 6}` }, name, number(value));
           });
         if (!values.length) return null;
         return element("span", { className: "line" }, element("span", { className: `dash ${dash}` }), label, ...values);
