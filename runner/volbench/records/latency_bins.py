@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+_LEVEL_SLACK = 1e-9  # of the events wanted: 0.07 x 100 events is the 7th, not a little more
+
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyBins:
@@ -38,11 +40,14 @@ class LatencyBins:
 
         None when there are no events, or when it lies above the last edge.
         """
-        wanted = level * self.events - self.below
         if self.events == 0:
             return None
-        if wanted <= 0:
-            return self.edge_ms(0) * (level * self.events / self.below if self.below else 1.0)
+        wanted_of_all = level * self.events
+        if abs(wanted_of_all - round(wanted_of_all)) <= _LEVEL_SLACK * max(1.0, wanted_of_all):
+            wanted_of_all = round(wanted_of_all)
+        wanted = wanted_of_all - self.below
+        if wanted <= 0 and self.below:
+            return self.edge_ms(0) * wanted_of_all / self.below
         seen = 0
         for number, count in sorted(self.counts.items()):
             if seen + count >= wanted:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.metrics import MetricValue
 from volbench.records.steps import BesideStep, OltpStep
 from volbench.workload.beside import Beside, beside
 from volbench.workload.client_options import sysbench_config_file
@@ -164,14 +163,15 @@ class _Run:
             raise StepFailed("sysbench reported no interval of the measured time", where=f"step {self.step.name}")
         intervals = [one.interval for one in self.measured]
         window_s = self._window(intervals)
-        phases = _phases(intervals, parts, self) if parts else ()
+        details = self._details(argv, intervals)
+        phases = _phases(intervals, parts, self, details) if parts else ()
         return StepOutcome(
             window_s=window_s,
             warmup_s=window_s[0] - self.ctx.clock.at_s(self._start_ns or intervals[0].start_ns),
             metrics=load_metrics(intervals, rate=self.step.rate),
             notes=self._notes(intervals, parts, window_s),
-            details=self._details(argv, intervals),
-            invalid_reasons=self._invalid_reasons(),
+            details=details,
+            invalid_reasons=self.invalid_reasons(),
             parts=(*parts, *phases),
         )
 
@@ -210,23 +210,32 @@ class _Run:
                 notes.append(f"{part.suffix} went on for {late_s:.1f} s after the load had ended")
         return tuple(notes)
 
-    def _invalid_reasons(self) -> tuple[str, ...]:
+    def invalid_reasons(self) -> tuple[str, ...]:
+        """Why the numbers cannot be trusted: the bins and sysbench's own counter do not tell the same."""
         drift = abs(self.all_events - self.all_counted)
         if drift > self.step.threads[0] + 0.01 * self.all_counted:
             return (f"the latency bins hold {self.all_events} transactions, sysbench counted {self.all_counted}",)
         return ()
 
 
-def _phases(intervals: Sequence[Interval], parts: Sequence[StepPart], run: _Run) -> tuple[StepPart, ...]:
-    """The load while another step ran, and alone; intervals at the border are in neither."""
+def _phases(
+    intervals: Sequence[Interval], parts: Sequence[StepPart], run: _Run, whole: dict[str, Any]
+) -> tuple[StepPart, ...]:
+    """The load while another step ran, for half of an interval at least or for all of its own time, and alone.
+
+    Intervals that it only touched are in neither.
+    """
     clock = run.ctx.clock
     windows = [part.outcome.window_s for part in parts]
     during, alone = [], []
     for one in intervals:
         start_s, end_s = clock.at_s(one.start_ns), clock.at_s(one.end_ns)
-        if any(t0 <= start_s and end_s <= t1 for t0, t1 in windows):
+        overlaps = [max(0.0, min(end_s, t1) - max(start_s, t0)) for t0, t1 in windows]
+        if any(
+            overlap >= min(one.interval_s / 2, t1 - t0) for overlap, (t0, t1) in zip(overlaps, windows, strict=True)
+        ):
             during.append(one)
-        elif all(end_s <= t0 or t1 <= start_s for t0, t1 in windows):
+        elif not any(overlaps):
             alone.append(one)
     return tuple(
         StepPart(
@@ -235,17 +244,17 @@ def _phases(intervals: Sequence[Interval], parts: Sequence[StepPart], run: _Run)
             parameters={"test": run.step.test, "threads": run.step.threads[0], "phase": suffix},
             outcome=StepOutcome(
                 window_s=(clock.at_s(chosen[0].start_ns), clock.at_s(chosen[-1].end_ns)),
-                metrics=_phase_metrics(chosen, run),
-                details={"seconds": sum(one.interval_s for one in chosen)},
+                metrics=load_metrics(chosen, rate=run.step.rate),
+                details={
+                    "seconds": sum(one.interval_s for one in chosen),
+                    **{name: whole[name] for name in ("client_cpu_ratio", "offered_ratio") if name in whole},
+                },
+                invalid_reasons=run.invalid_reasons(),
             ),
         )
         for suffix, chosen in (("during", during), ("alone", alone))
         if chosen
     )
-
-
-def _phase_metrics(intervals: Sequence[Interval], run: _Run) -> dict[str, MetricValue]:
-    return load_metrics(intervals, rate=run.step.rate)
 
 
 def _rand_types() -> frozenset[str]:

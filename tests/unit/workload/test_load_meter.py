@@ -1,0 +1,95 @@
+"""Rows and metrics of intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from volbench.workload.interface import Clock
+from volbench.workload.load_meter import (
+    Observed,
+    client_cpu,
+    histogram_row,
+    load_metrics,
+    offered_load,
+    series_rows,
+)
+from volbench.workload.sysbench import Interval, LineParser
+
+RECORDED = Path(__file__).parent / "recorded" / "sysbench-1.0.20-stall.txt"
+CLOCK = Clock(zero_monotonic_ns=2_843_134_700_068)
+
+
+@pytest.fixture
+def intervals() -> list[Interval]:
+    parser = LineParser()
+    records = (parser.feed(line) for line in RECORDED.read_text().splitlines())
+    return [record for record in records if isinstance(record, Interval)]
+
+
+def test_a_stalled_second_has_rates_and_no_latencies(intervals: list[Interval]) -> None:
+    """tps is 0, which is known; a latency is not."""
+    rows = {row.metric: row.value for row in series_rows(intervals[1], CLOCK)}
+    assert rows["tps"] == 0
+    assert rows["queue_length"] == 7
+    assert not any(name.startswith("latency") for name in rows)
+
+
+def test_rows_carry_the_end_of_their_interval(intervals: list[Interval]) -> None:
+    """On the cell's clock, per second of the interval's real length."""
+    rows = list(series_rows(intervals[0], CLOCK))
+    assert {row.t_s for row in rows} == {1.0}
+    assert {row.source for row in rows} == {"client"}
+    tps = next(row.value for row in rows if row.metric == "tps")
+    assert tps == pytest.approx(9 / intervals[0].interval_s)
+
+
+def test_a_histogram_row_keeps_every_event(intervals: list[Interval]) -> None:
+    """Bins ascend and add up; a stall is a row with no bins."""
+    for interval in intervals:
+        row = histogram_row(interval, CLOCK, step="o", measured=True)
+        assert sum(row.count) + row.below + row.above == row.events == interval.events
+        assert list(row.bin) == sorted(row.bin)
+        assert row.interval_s == interval.interval_s
+    assert histogram_row(intervals[1], CLOCK, step="o", measured=False).bin == ()
+
+
+def test_metrics_are_of_the_merged_histogram(intervals: list[Interval]) -> None:
+    """Never an average of percentiles: half of all transactions were slower than every quiet second's median."""
+    metrics = {name: metric.value for name, metric in load_metrics(intervals, rate=8).items()}
+    assert metrics["stalled_s"] == pytest.approx(2, abs=0.01)
+    assert metrics["tps"] == pytest.approx(46 / 5, rel=0.01)
+    assert metrics["rate_achieved_ratio"] == pytest.approx(46 / 5 / 8, rel=0.01)
+    assert metrics["latency_ms_p50"] > 500
+    assert metrics["latency_ms_max"] == pytest.approx(2194.5, rel=0.019)
+
+
+def test_nothing_finished_gives_no_latency_metric(intervals: list[Interval]) -> None:
+    """A window that is all stall: rates and the stall, and no latency at all."""
+    metrics = load_metrics(intervals[1:3], rate=None)
+    assert metrics["tps"].value == 0
+    assert metrics["stalled_s"].value == pytest.approx(2, abs=0.01)
+    assert not any(name.startswith("latency") or name == "rate_achieved_ratio" for name in metrics)
+
+
+def test_a_server_that_lags_is_not_the_generators_fault(intervals: list[Interval]) -> None:
+    """During the stall nothing finished, but the rate was offered: it waits in the queue."""
+    during = offered_load(intervals[0], intervals[1:3], rate=8)
+    assert during["queue_growth"] == 23
+    assert during["offered_ratio"] > 1
+    behind = offered_load(intervals[0], intervals[1:3], rate=100)
+    assert behind["offered_ratio"] < 0.2
+
+
+def test_client_cpu_is_against_what_its_threads_can_use(intervals: list[Interval]) -> None:
+    """One thread on many cores can use one of them."""
+    observed = [Observed(interval=one, cpu_s=0.5 * number) for number, one in enumerate(intervals)]
+    one_thread = client_cpu(observed, threads=1, cpus=16.0)
+    assert one_thread["client_cpu_ratio"] == pytest.approx(0.5, rel=0.01)
+    assert client_cpu(observed, threads=8, cpus=2.0)["client_cpu_ratio"] == pytest.approx(0.25, rel=0.01)
+
+
+def test_unknown_client_cpu_is_absent(intervals: list[Interval]) -> None:
+    """Not 0: the validity rule must not take it for idle."""
+    assert client_cpu([Observed(interval=one, cpu_s=None) for one in intervals], threads=1, cpus=1.0) == {}
