@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.records.cell import SourceQuality, StepResult, ValidityLimits
+from volbench.records.cell import StepResult, ValidityLimits
 from volbench.store.series import Series, SeriesKey, read_series
 
 SMALL_READ_MIB = 16.0
@@ -33,7 +33,7 @@ def observe(
     step: StepResult,
     *,
     quiet_s: tuple[float, float] | None,
-    sources: Sequence[SourceQuality],
+    interval_s: float,
     clock_step_s: float,
 ) -> Observation:
     """Gather what the rules look at, from a step's details and the samples in its window.
@@ -41,17 +41,15 @@ def observe(
     Args:
         series_path: the cell's series.parquet.
         quiet_s: when the device was watched at rest before the cell touched it.
-        sources: how well each source was sampled.
+        interval_s: of the sampling grid.
         clock_step_s: wall clock against monotonic clock over the cell.
     """
     samples = read_series(series_path, sources=["cpu", "vm", "diskstats", "innodb"], window_s=step.window_s)
     at_rest = read_series(series_path, sources=["diskstats"], window_s=quiet_s) if quiet_s else {}
-    due = sum(source.ticks_due for source in sources if source.present)
-    missed = sum(source.ticks_missed for source in sources if source.present)
     return Observation(
         client_cpu_ratio=step.details.get("client_cpu_ratio"),
         offered_ratio=step.details.get("offered_ratio"),
-        missed_ratio=missed / due if due else None,
+        missed_ratio=_missed_ratio(samples, step.window_s, interval_s),
         steal_ratio=_mean(samples, "cpu", "steal_ratio"),
         swapped_pages=_integral(samples, "vm", ("swap_in_pages_per_s", "swap_out_pages_per_s")),
         foreign_iops=_sum_of_means(at_rest, ("reads_per_s", "writes_per_s")),
@@ -103,6 +101,15 @@ def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
         f"a cache answered: the server read {server:.0f} MiB, the device delivered {device:.0f} MiB"
         f" (at most {limits.device_against_client:.0%} may be missing)"
     ]
+
+
+def _missed_ratio(
+    samples: dict[SeriesKey, Series], window_s: tuple[float, float], interval_s: float
+) -> float | None:
+    """Share of the window's ticks at which the machine itself was not sampled; the server's sources may pause."""
+    seen = [len(series.t_s) for key, series in samples.items() if key.source == "cpu"]
+    due = math.floor((window_s[1] - window_s[0]) / interval_s)
+    return max(0.0, 1 - max(seen) / due) if seen and due else None
 
 
 def _mean(samples: dict[SeriesKey, Series], source: str, metric: str) -> float | None:

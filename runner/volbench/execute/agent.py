@@ -64,9 +64,8 @@ def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress
         for step in cell.steps:
             _run_step(step, context, diary)
         if cell.places is not None:
-            progress.report("stopping the server")
-            with diary.phase("stop"):
-                server.stop()
+            with diary.phase("kill"):
+                server.kill()  # its data is thrown away: a clean shutdown would only write it out once more
 
 
 def _start_on_copy(
@@ -132,7 +131,11 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
     quiet_s = diary.window_of("quiet")
     for number, step in enumerate(diary.steps):
         observation: Observation = observe(
-            series, step, quiet_s=quiet_s, sources=diary.sources, clock_step_s=diary.clock_step_s()
+            series,
+            step,
+            quiet_s=quiet_s,
+            interval_s=cell.sampling.interval_s,
+            clock_step_s=diary.clock_step_s(),
         )
         reasons = (*step.invalid_reasons, *invalid_reasons(observation, cell.limits))
         diary.steps[number] = step.model_copy(
