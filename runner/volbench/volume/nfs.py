@@ -43,16 +43,14 @@ def mount_command(spec: VolumeSpec, mount_point: Path) -> list[str]:
 def driver_options(spec: VolumeSpec, *, address: str) -> dict[str, str]:
     """Options of Docker's local driver for the same mount; it needs the server as a numeric `addr=`.
 
-    `vers=` must be there: the engine calls mount(2) itself, without mount.nfs's negotiation, and `nfs` alone means
-    version 3 to the kernel.
+    A version must be there: the engine calls mount(2) itself, without mount.nfs's negotiation, and the kernel alone
+    would take version 3 or fail. 4.2 is put in when the SPEC has none.
     """
     _, export = split_place(spec.place)
     options = [option for option in mount_options(spec) if not option.startswith("addr=")]
-    version = _version(options)
-    kind = "nfs" if version is not None and version.startswith(("2", "3")) else "nfs4"
-    if version is None:
+    if not any(option.startswith(("vers=", "nfsvers=")) for option in options):
         options.insert(0, "vers=4.2")
-    return {"type": kind, "o": ",".join([f"addr={address}", *options]), "device": f":{export}"}
+    return {"type": "nfs", "o": ",".join([f"addr={address}", *options]), "device": f":{export}"}
 
 
 def server_address(spec: VolumeSpec) -> str:
@@ -123,14 +121,6 @@ class NfsVolume(VolumeBase):
             _run(["umount", "--", str(mount_point)], what="the export cannot be unmounted", where=where)
         ownership.remove(self._directory)
         self._directory = None
-
-
-def _version(options: list[str]) -> str | None:
-    for option in options:
-        key, _, value = option.partition("=")
-        if key in ("vers", "nfsvers"):
-            return value
-    return None
 
 
 def _has_nfs(filesystems: Path) -> bool:

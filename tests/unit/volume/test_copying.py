@@ -195,16 +195,15 @@ def test_require_space(tmp_path: Path) -> None:
 
 def test_failure_stops_the_other_workers(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One file's I/O error is the copy's failure, and the partial destination is removed."""
-    real = os.fsync
-    calls: list[int] = []
+    monkeypatch.setattr(copying, "_reflink", lambda *_: False)
+    real = os.copy_file_range
 
-    def fsync(descriptor: int) -> None:
-        calls.append(descriptor)
-        if len(calls) == 2:
+    def copy_file_range(source: int, destination: int, count: int, *offsets: int) -> int:
+        if os.fstat(source).st_size == MIB:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        real(descriptor)
+        return real(source, destination, count, *offsets)
 
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "copy_file_range", copy_file_range)
     with pytest.raises(StepFailed) as caught:
         copy_tree(template, tmp_path / "copy", workers=2)
     assert caught.value.cause == "volume_error"
