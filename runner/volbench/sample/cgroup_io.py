@@ -42,22 +42,27 @@ class CgroupIoAccount:
             return Presence(present=False, reason=f"{self._directory} is the root group, which keeps no account")
         self._files = [KernelFile(self._directory / name) for name in names]
         try:
-            self.read()
+            self._texts()
         except Unavailable as error:
             return Presence(present=False, reason=f"no I/O account: {error}")
         return Presence(present=True)
 
     def read(self) -> Values:
-        """Counters by device. A group that did no I/O yet has no line, and so no value."""
-        if not self._files:
-            raise Unavailable("no control group was found")
-        texts = [file.read() for file in self._files]
+        """Counters by device."""
+        texts = self._texts()
         found = parse_io_stat(texts[0]) if len(texts) == 1 else join_blkio(*texts)
+        if not found:  # version 1 of Linux 6.10 and later counts only in groups that have a limit
+            raise Unavailable(f"{self._directory} has counted no I/O so far")
         return {
             (name, self._name_of(device)): value
             for device, account in found.items()
             for name, value in asdict(account).items()
         }
+
+    def _texts(self) -> list[str]:
+        if not self._files:
+            raise Unavailable("no control group was found")
+        return [file.read() for file in self._files]
 
     def _name_of(self, device: str) -> str:
         if device not in self._names:

@@ -21,9 +21,15 @@ class LaneThread(threading.Thread):
         self._stopping = stop
         self._presences: dict[str, Presence] = {}
         self.probed = threading.Event()
+        self.failed = False
 
     def run(self) -> None:
-        """Probe, then read at each tick that is due."""
+        """Probe, then read at each tick that is due. An error that was not foreseen goes to stderr."""
+        self.failed = True
+        self._sample()
+        self.failed = False
+
+    def _sample(self) -> None:
         for sampler in self._lane.samplers:
             self._probe(sampler)
         self.probed.set()
@@ -41,8 +47,12 @@ class LaneThread(threading.Thread):
         read: dict[str, Reading] = {}
         failed: dict[str, str] = {}
         for sampler in self._lane.samplers:
-            if not self._presences[sampler.source].present and not (self._lane.remote and self._probe(sampler)):
-                continue
+            if not self._presences[sampler.source].present:
+                if not self._lane.remote:
+                    continue
+                if not self._probe(sampler):
+                    failed[sampler.source] = self._presences[sampler.source].reason
+                    continue
             try:
                 values = sampler.read()
             except (Unavailable, OSError, ValueError) as error:
@@ -61,5 +71,6 @@ class LaneThread(threading.Thread):
             found = Presence(present=False, reason=str(error))
         if self._presences.get(sampler.source) != found:
             self._presences[sampler.source] = found
-            self._raw.presence(sampler.source, found, remote=self._lane.remote)
+            next_tick = self._grid.next_tick(self._grid.now_ns())
+            self._raw.presence(sampler.source, found, remote=self._lane.remote, next_tick=next_tick)
         return found.present

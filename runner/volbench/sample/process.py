@@ -17,7 +17,7 @@ from volbench.sample.grid import Grid
 from volbench.sample.interface import Presence
 from volbench.sample.lane import LaneThread
 from volbench.sample.raw import RawWriter
-from volbench.sample.sources import absences_of, lanes_of
+from volbench.sample.sources import lanes_of, not_asked_for
 
 READY = b"ready\n"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -38,13 +38,9 @@ def run(config: SamplingConfig) -> bool:
     _raise_priority()
     grid = Grid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
     raw = RawWriter(Path(config.raw_file))
-    raw.header(
-        interval_s=config.interval_s,
-        zero_monotonic_ns=config.zero_monotonic_ns,
-        first_tick=grid.next_tick(grid.now_ns()),
-    )
-    for source, reason in absences_of(config).items():
-        raw.presence(source, Presence(present=False, reason=reason), remote=False)
+    raw.header(interval_s=config.interval_s, zero_monotonic_ns=config.zero_monotonic_ns)
+    for source in not_asked_for(config):
+        raw.presence(source, Presence(present=False, reason="not asked for"), remote=False, next_tick=0)
     stop = threading.Event()
     threads = [LaneThread(lane, grid, raw, stop) for lane in lanes_of(config)]
     for thread in threads:
@@ -54,12 +50,12 @@ def run(config: SamplingConfig) -> bool:
     os.write(sys.stdout.fileno(), READY)
     while signal.sigtimedwait(_SIGNALS, _LOOK_AT_PARENT_S) is None and os.getppid() == parent:
         pass
-    intact = all(thread.is_alive() for thread in threads)
+    end_s = grid.t_s(grid.now_ns())
     stop.set()
     for thread in threads:
         thread.join(_END_TIMEOUT_S)  # one that waits for a hung server is left behind
-    raw.end(grid.t_s(grid.now_ns()))
-    return intact
+    raw.end(end_s)
+    return not any(thread.failed for thread in threads)
 
 
 def _raise_priority() -> None:

@@ -9,11 +9,14 @@ from pathlib import Path
 from volbench.records.cell import SourceQuality
 from volbench.sample.raw import End, Found, Header, Tick, read_raw
 
+_SLACK = 1e-9
+
 
 @dataclass(kw_only=True)
 class _Account:
     """What is known of one source: `seen` ticks had a reading; at `silent` ones the source did not give one."""
 
+    first_tick: int
     remote: bool = False
     present: bool = False
     reason: str = ""
@@ -21,12 +24,14 @@ class _Account:
     silent: set[int] = field(default_factory=set)
     why_silent: str = ""
 
-    def quality(self, source: str, due: range) -> SourceQuality:
-        if not self.present:
-            return SourceQuality(source=source, present=False, reason=self.reason)
+    def quality(self, source: str, window: range) -> SourceQuality:
+        if not self.seen:
+            reason = self.why_silent or self.reason or "sampling ended before its first tick"
+            return SourceQuality(source=source, present=False, reason=reason)
+        due = range(max(window.start, self.first_tick), max(window.stop, window.start, self.first_tick))
         silent = sum(tick in due for tick in self.silent - self.seen)
         seen = sum(tick in due for tick in self.seen)
-        notes = [self.reason] if self.reason else []
+        notes = [self.reason] if self.reason and self.present else []
         if silent:
             notes.append(f"no reading at {silent} ticks: {self.why_silent}")
         return SourceQuality(
@@ -49,29 +54,28 @@ def source_quality(
     Args:
         raw_file: raw/samples.jsonl.
         window_s: only ticks due in window_s[0] < t <= window_s[1]; None: the whole time of sampling.
-        until_s: when sampling was meant to end, for a process that died before.
+        until_s: when sampling was meant to end, should the process have died before.
 
     Raises RunUnreadable.
     """
     accounts: dict[str, _Account] = {}
-    header = Header(interval_s=1.0, zero_monotonic_ns=0, first_tick=0)
-    last_s = -math.inf
+    interval_s, last_tick, end_s = 1.0, 0, None
     for record in read_raw(raw_file):
         if isinstance(record, Header):
-            header = record
+            interval_s = record.interval_s
         elif isinstance(record, Found):
-            account = accounts.setdefault(record.source, _Account())
-            account.remote = record.remote
+            account = accounts.setdefault(record.source, _Account(first_tick=record.next_tick))
+            account.remote = account.remote or record.remote
             if record.presence.present or not account.present:
                 account.present, account.reason = record.presence.present, record.presence.reason
         elif isinstance(record, Tick):
-            _book(accounts, record, header.interval_s)
-            last_s = max(last_s, record.tick * header.interval_s)
+            _book(accounts, record, interval_s)
+            last_tick = max(last_tick, record.tick)
         elif isinstance(record, End):
-            last_s = record.end_s
-    end_s = until_s if until_s is not None and not math.isinf(last_s) and until_s > last_s else last_s
-    due = _due(header, (-math.inf, end_s) if window_s is None else window_s)
-    return [account.quality(source, due) for source, account in sorted(accounts.items())]
+            end_s = record.end_s
+    end_s = end_s if end_s is not None else until_s
+    window = _window(window_s, end_s if end_s is not None else last_tick * interval_s, interval_s)
+    return [account.quality(source, window) for source, account in sorted(accounts.items())]
 
 
 def _book(accounts: dict[str, _Account], tick: Tick, interval_s: float) -> None:
@@ -88,11 +92,9 @@ def _book(accounts: dict[str, _Account], tick: Tick, interval_s: float) -> None:
             accounts[source].why_silent = tick.failed.get(source, f"it took {tick.took_s:.1f} s to answer")
 
 
-def _due(header: Header, window_s: tuple[float, float]) -> range:
-    """Ticks with window_s[0] < due <= window_s[1]; the first lines' microseconds are no tick."""
-    start_s, end_s = window_s
-    first = header.first_tick
-    if not math.isinf(start_s):
-        first = max(first, math.floor(start_s / header.interval_s + 1e-9) + 1)
-    last = -1 if math.isinf(end_s) else math.floor(end_s / header.interval_s + 1e-9)
+def _window(window_s: tuple[float, float] | None, end_s: float, interval_s: float) -> range:
+    """Ticks that are due after the window's start and up to its end, and not after sampling ended."""
+    start_s, stop_s = (0.0, end_s) if window_s is None else window_s
+    first = math.floor(start_s / interval_s + _SLACK) + 1
+    last = math.floor(min(stop_s, end_s) / interval_s + _SLACK)
     return range(first, max(first, last + 1))

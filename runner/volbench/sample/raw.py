@@ -2,8 +2,8 @@
 
 One JSON object a line:
 
-    {"schema": 1, "interval_s": ..., "zero_monotonic_ns": ..., "first_tick": n}
-    {"source": "cpu", "present": true, "reason": "", "remote": false}   whenever that changes
+    {"schema": 1, "interval_s": ..., "zero_monotonic_ns": ...}
+    {"source": "cpu", "present": true, "reason": "", "remote": false, "next_tick": n}   whenever that changes
     {"keys": 3, "source": "cpu", "names": [["user", ""], ...]}          what the values are, before they are used
     {"tick": n, "late_s": ..., "took_s": ..., "read": {"cpu": [t_s, 3, [values]]}, "failed": {"psi": "reason"}}
     {"end_s": ...}                                                      a clean end
@@ -36,20 +36,14 @@ class RawWriter:
         self._lock = threading.Lock()
         self._keys: dict[tuple[str, tuple[Key, ...]], int] = {}
 
-    def header(self, *, interval_s: float, zero_monotonic_ns: int, first_tick: int) -> None:
+    def header(self, *, interval_s: float, zero_monotonic_ns: int) -> None:
         """The first line."""
-        self._write(
-            {
-                "schema": RAW_SCHEMA,
-                "interval_s": interval_s,
-                "zero_monotonic_ns": zero_monotonic_ns,
-                "first_tick": first_tick,
-            }
-        )
+        self._write({"schema": RAW_SCHEMA, "interval_s": interval_s, "zero_monotonic_ns": zero_monotonic_ns})
 
-    def presence(self, source: str, found: Presence, *, remote: bool) -> None:
+    def presence(self, source: str, found: Presence, *, remote: bool, next_tick: int) -> None:
         """What a probe said."""
-        self._write({"source": source, "present": found.present, "reason": found.reason, "remote": remote})
+        about = {"source": source, "present": found.present, "reason": found.reason}
+        self._write({**about, "remote": remote, "next_tick": next_tick})
 
     def tick(
         self,
@@ -111,16 +105,19 @@ class Header:
 
     interval_s: float
     zero_monotonic_ns: int
-    first_tick: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """What a probe said of a source; `remote` sources answer from another process, and so may take long."""
+    """What a probe said of a source; `remote` ones answer from elsewhere, and so may take long.
+
+    `next_tick` is the first that could be taken after the probe.
+    """
 
     source: str
     presence: Presence
     remote: bool
+    next_tick: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,11 +171,9 @@ def _record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | Found | 
         return None
     if "present" in line:
         presence = Presence(present=line["present"], reason=line["reason"])
-        return Found(source=line["source"], presence=presence, remote=line["remote"])
+        return Found(source=line["source"], presence=presence, remote=line["remote"], next_tick=line["next_tick"])
     if "end_s" in line:
         return End(end_s=line["end_s"])
     if line["schema"] != RAW_SCHEMA:
         raise ValueError(f"schema {line['schema']} is not {RAW_SCHEMA}")
-    return Header(
-        interval_s=line["interval_s"], zero_monotonic_ns=line["zero_monotonic_ns"], first_tick=line["first_tick"]
-    )
+    return Header(interval_s=line["interval_s"], zero_monotonic_ns=line["zero_monotonic_ns"])

@@ -26,11 +26,12 @@ class ServerConnection:
     """Asks the server. Nothing is opened before the first question.
 
     Args:
-        option_file: its [client] section has user, password and, without `socket`, where the server is.
+        option_file: its [client] section has user, password and, without `socket`, where the server is; None:
+            there is no server to ask.
         socket: the server's Unix socket; empty: as the option file says.
     """
 
-    def __init__(self, option_file: Path, socket: str = "") -> None:
+    def __init__(self, option_file: Path | None, socket: str = "") -> None:
         self._option_file = option_file
         self._socket = socket
         self._stack = ExitStack()
@@ -79,6 +80,8 @@ class ServerConnection:
                 continue
 
     def _account(self) -> Account:
+        if self._option_file is None:
+            raise Unavailable("there is no server to ask")
         options = read_option_file(self._option_file)
         port = options.get("port", "")
         return Account(

@@ -7,15 +7,18 @@ somebody else (`remote`) are read by threads of their own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volbench.sample.cgroup_io import CgroupIoAccount
 from volbench.sample.config import SamplingConfig
 from volbench.sample.cpu import Cpu
 from volbench.sample.diskstats import DiskStats
+from volbench.sample.ebs_nvme import EbsNvme
+from volbench.sample.emulator import Emulator
 from volbench.sample.innodb import InnoDb
 from volbench.sample.interface import Sampler
+from volbench.sample.mountstats import MountStats
 from volbench.sample.performance_schema import PerformanceSchema
 from volbench.sample.psi import Pressure
 from volbench.sample.server import ServerConnection
@@ -25,12 +28,15 @@ SAMPLERS: dict[str, type[Sampler]] = {
     sampler.source: sampler
     for sampler in (
         DiskStats,
+        MountStats,
         CgroupIoAccount,
         Pressure,
         Cpu,
         VirtualMemory,
+        EbsNvme,
         PerformanceSchema,
         InnoDb,
+        Emulator,
     )
 }
 
@@ -50,36 +56,41 @@ class Lane:
 
 
 def lanes_of(config: SamplingConfig) -> list[Lane]:
-    """The lanes with the sources that are wanted; those that need a server or a socket only where one is named."""
-    kernel: list[Sampler] = [
-        DiskStats(config.disks),
-        CgroupIoAccount(Path(config.cgroup_dir) if config.cgroup_dir else None),
-        Pressure(),
-        Cpu(),
-        VirtualMemory(),
-    ]
-    server = ServerConnection(Path(config.option_file), config.socket)
-    server_side: list[Sampler] = [PerformanceSchema(server), InnoDb(server)] if config.option_file else []
-    lanes = [
-        Lane(samplers=tuple(kernel), remote=False),
-        Lane(samplers=tuple(server_side), remote=True, close=server.close),
-    ]
-    wanted = [_only(lane, config.sources) for lane in lanes]
+    """The lanes with the sources that are wanted."""
+    server = ServerConnection(Path(config.option_file) if config.option_file else None, config.socket)
+    cgroup_dir = Path(config.cgroup_dir) if config.cgroup_dir else None
+    lanes = (
+        Lane(
+            samplers=(
+                DiskStats(config.disks),
+                MountStats(config.mount_point),
+                CgroupIoAccount(cgroup_dir),
+                Pressure(),
+                Cpu(),
+                VirtualMemory(),
+            ),
+            remote=False,
+        ),
+        Lane(samplers=(EbsNvme(config.nvme_devices),), remote=bool(config.nvme_devices)),
+        Lane(
+            samplers=(PerformanceSchema(server), InnoDb(server)),
+            remote=bool(config.option_file),
+            close=server.close,
+        ),
+        Lane(
+            samplers=(Emulator(Path(config.emulator_socket) if config.emulator_socket else None),),
+            remote=bool(config.emulator_socket),
+        ),
+    )
+    wanted = (_only(lane, config.sources) for lane in lanes)
     return [lane for lane in wanted if lane.samplers]
 
 
 def _only(lane: Lane, sources: tuple[str, ...] | None) -> Lane:
     kept = tuple(sampler for sampler in lane.samplers if sources is None or sampler.source in sources)
-    return Lane(samplers=kept, remote=lane.remote, close=lane.close)
+    return replace(lane, samplers=kept)
 
 
-def absences_of(config: SamplingConfig) -> dict[str, str]:
-    """Why a source will not even be looked for, by source."""
-    reasons = {}
-    made = {sampler.source for lane in lanes_of(config) for sampler in lane.samplers}
-    for source in SAMPLERS:
-        if source in made:
-            continue
-        asked = config.sources is None or source in config.sources
-        reasons[source] = "there is no server or emulated volume to ask" if asked else "not asked for"
-    return reasons
+def not_asked_for(config: SamplingConfig) -> list[str]:
+    """Sources that there could be, and that the suite does not want."""
+    return [] if config.sources is None else [source for source in SAMPLERS if source not in config.sources]

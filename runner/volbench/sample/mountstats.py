@@ -1,0 +1,122 @@
+"""Source `mountstats`: the NFS mount that carries the data directory.
+
+`*_await_ms` is what the caller waited for, `*_rtt_ms` what network and server took; the difference is the client's
+own queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from volbench.records.series import SeriesRow
+from volbench.sample.change import MIB, Change, ratio
+from volbench.sample.files import KernelFile
+from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.parsers.mountstats import NfsMount, parse_mountstats
+
+_SHOWN = {
+    "READ": "r",
+    "WRITE": "w",
+    "COMMIT": "commit",
+    "OPEN": "open",
+    "CLOSE": "close",
+    "GETATTR": "getattr",
+    "LOOKUP": "lookup",
+}
+"""Operations whose waiting time is shown by itself, with the prefix of their metrics."""
+_DATA = ("READ", "WRITE", "COMMIT")
+_COUNTERS = ("operations", "transmissions", "queue_ms", "rtt_ms", "execute_ms", "errors")
+
+
+class MountStats:
+    """Reads the statistics of one mount.
+
+    Args:
+        mount_point: where the NFS is mounted, as in mountinfo; empty: the data directory is not on NFS.
+        path: /proc/self/mountstats.
+    """
+
+    source: ClassVar[str] = "mountstats"
+
+    def __init__(self, mount_point: str, path: Path = Path("/proc/self/mountstats")) -> None:
+        self._mount_point = mount_point
+        self._file = KernelFile(path)
+
+    def probe(self) -> Presence:
+        """Present when the mount has statistics."""
+        if not self._mount_point:
+            return Presence(present=False, reason="the data directory is not on NFS")
+        try:
+            self.read()
+        except Unavailable as error:
+            return Presence(present=False, reason=str(error))
+        return Presence(present=True)
+
+    def read(self) -> Values:
+        """Counters of the mount, by operation."""
+        found = [m for m in parse_mountstats(self._file.read()) if m.mount_point == self._mount_point]
+        if not found:
+            raise Unavailable(f"{self._file.path} has no NFS mount on {self._mount_point}")
+        return _values_of(found[-1])  # of mounts on top of each other, the last is seen
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @staticmethod
+    def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
+        """Rates and waiting times. A mount whose counters went backwards was made anew: no row."""
+        change = Change(source=MountStats.source, before=before, after=after)
+        if not change.usable or change.grown("server_read") is None:
+            return
+        yield from change.rows(_rates_of(change))
+        for operation, prefix in _SHOWN.items():
+            count = change.grown("operations", operation)
+            yield from change.rows(
+                (
+                    (f"{prefix}_await_ms", ratio(change.grown("execute_ms", operation), count)),
+                    (f"{prefix}_rtt_ms", ratio(change.grown("rtt_ms", operation), count)),
+                )
+            )
+
+
+def _values_of(mount: NfsMount) -> Values:
+    values: Values = {(name, ""): value for name, value in mount.bytes.items()}
+    for name, operation in mount.operations.items():
+        for counter in _COUNTERS:
+            value = getattr(operation, counter)
+            if value is not None and (operation.operations or name in _SHOWN):
+                values[counter, name] = value
+    for counter in ("sends", "bad_xids", "in_flight_sum", "backlog_sum"):
+        if mount.transports:
+            values[counter, ""] = sum(getattr(transport, counter) for transport in mount.transports)
+    return values
+
+
+def _rates_of(change: Change) -> Iterator[tuple[str, float | None]]:
+    yield "reads_per_s", change.per_s("operations", "READ")
+    yield "writes_per_s", change.per_s("operations", "WRITE")
+    yield "commits_per_s", change.per_s("operations", "COMMIT")
+    yield "read_mib_per_s", change.per_s("server_read", unit=MIB)
+    yield "write_mib_per_s", change.per_s("server_write", unit=MIB)
+    every = change.entities("operations")
+    metadata = [operation for operation in every if operation not in _DATA]
+    operations = _sum(change, "operations", metadata)
+    yield "metadata_ops_per_s", ratio(operations, change.dt_s)
+    yield "metadata_await_ms", ratio(_sum(change, "execute_ms", metadata), operations)
+    sent, done = _sum(change, "transmissions", every), _sum(change, "operations", every)
+    retransmitted = max(0.0, sent - done) if sent is not None and done is not None else None
+    yield "retransmissions_per_s", ratio(retransmitted, change.dt_s)
+    yield "errors_per_s", ratio(_sum(change, "errors", change.entities("errors")), change.dt_s)
+    sends = change.grown("sends")
+    yield "transport_in_flight", ratio(change.grown("in_flight_sum"), sends)
+    yield "transport_backlog", ratio(change.grown("backlog_sum"), sends)
+
+
+def _sum(change: Change, counter: str, operations: list[str]) -> float | None:
+    """The growth over several operations; None when there is none of them."""
+    grown = [change.grown(counter, operation) for operation in operations]
+    known = [value for value in grown if value is not None]
+    return sum(known) if known and len(known) == len(grown) else None

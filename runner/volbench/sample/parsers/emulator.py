@@ -1,0 +1,51 @@
+"""The answer of an emulated volume's control socket to `{"do": "counters"}`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from volbench.sample.interface import Values
+
+REQUEST = b'{"do": "counters"}\n'
+_NVME = {
+    "total_read_ops": "reads",
+    "total_write_ops": "writes",
+    "total_read_bytes": "read_bytes",
+    "total_write_bytes": "write_bytes",
+    "total_read_time": "read_us",
+    "total_write_time": "write_us",
+    "ebs_volume_performance_exceeded_iops": "volume_exceeded_iops_us",
+    "ebs_volume_performance_exceeded_tp": "volume_exceeded_throughput_us",
+    "ec2_instance_ebs_performance_exceeded_iops": "instance_exceeded_iops_us",
+    "ec2_instance_ebs_performance_exceeded_tp": "instance_exceeded_throughput_us",
+    "volume_queue_length": "queue_length",
+}
+
+
+def parse_counters(line: bytes) -> Values:
+    """Counters of the volume (entity empty), of each operation, and the balance of each limit.
+
+    Raises ValueError for an answer that is an error, or none of this protocol.
+    """
+    answer = json.loads(line)
+    if not isinstance(answer, dict) or answer.get("ok") is not True:
+        raise ValueError(f"the emulated volume answered {line[:200]!r}")
+    try:
+        return _values_of(answer["counters"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"the emulated volume's counters lack {error}") from error
+
+
+def _values_of(counters: dict[str, Any]) -> Values:
+    values: Values = {(ours, ""): counters["nvme"][theirs] for theirs, ours in _NVME.items()}
+    values["uptime_s", ""] = counters["uptime_s"]
+    values["waited_us", ""] = counters["waited_us"]
+    fidelity = counters["fidelity"]
+    values["judged", ""], values["late", ""] = fidelity["operations"], fidelity["late"]
+    for name, operation in counters["operations"].items():
+        for counter in ("count", "errors", "time_us"):
+            values[f"op_{counter}", name] = operation[counter]
+    for balance in counters["balances"]:
+        values["balance_percent", balance["limit"]] = balance["percent"]
+    return values
