@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bootstrap.command import last_lines, run, with_rights
+from bootstrap.command import run, with_rights
 from bootstrap.console import Console
 from bootstrap.packages import Need, install, program
 from bootstrap.places import Places
@@ -125,12 +126,21 @@ def _wait(alive: Callable[[], bool]) -> means.Means:
     return answer
 
 
+def telling_lines(log: str, limit: int = 6) -> str:
+    """Those lines of dockerd's log that say why it failed; its last ones when none does."""
+    lines = log.splitlines()
+    telling = [line for line in lines if re.search(r"level=(error|fatal)|^panic|^failed|^Error", line)]
+    return "\n    ".join(["", *(telling or lines)[-limit:]])
+
+
 def _require_answer(answer: means.Means, log: Path) -> means.Means:
     if answer.present:
         return answer
+    denied = "permission denied" in answer.evidence
+    said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() and not denied else ""
     raise EnvironmentLacks(
-        what="the Docker engine does not come up",
+        what="the Docker engine does not let this user in" if denied else "the Docker engine does not come up",
         where="Docker engine",
-        evidence=f"{answer.evidence}; {log} ends with{last_lines(log)}",
+        evidence=answer.evidence + (f"; {log} says{telling_lines(said)}" if said else ""),
         next_step=answer.mend or "start Docker in this machine's own way, then run the same command again",
     )

@@ -80,13 +80,20 @@ def install(needs: Sequence[Need], places: Places, console: Console) -> None:
     missing = [need for need in needs if not need.met()]
     if all(need.optional for need in missing):
         return
+    lacks = "missing: " + "; ".join(f"{' or '.join(need.packages)} ({need.why})" for need in missing)
     if shutil.which("apt-get") is None:
-        lacks = "; ".join(f"{need.packages[0]} ({need.why})" for need in missing)
         raise EnvironmentLacks(
             what="this machine has no apt-get, so its packages cannot be installed for you",
             where="Debian packages",
-            evidence=f"missing: {lacks}",
+            evidence=lacks,
             next_step="install them with this distribution's own package manager",
+        )
+    if not means.root_rights().present:
+        raise EnvironmentLacks(
+            what="Debian packages are missing, and there is no right to install them",
+            where="Debian packages",
+            evidence=lacks,
+            next_step="run the same command as root or with sudo installed, or have them installed",
         )
     apt = with_rights(APT)
     log = places.log("packages")

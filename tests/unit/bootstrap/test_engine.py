@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bootstrap.engine import running_engine_pid
+from bootstrap.engine import running_engine_pid, telling_lines
 
 
 def process(directory: Path, pid: int, name: str, state: str = "S") -> Path:
@@ -32,3 +32,13 @@ def test_dead_pid_empty_and_absent_files_are_stale(tmp_path: Path) -> None:
     (tmp_path / "docker.pid").write_text("")
     assert running_engine_pid(tmp_path / "docker.pid", tmp_path) is None
     assert running_engine_pid(tmp_path / "none", tmp_path) is None
+
+
+def test_reason_is_found_above_a_stack_trace() -> None:
+    log = "level=info msg=starting\npanic: no cgroup\ngoroutine 1\n\t/a.go:1\n\t/b.go:2\n"
+    assert telling_lines(log).strip() == "panic: no cgroup"
+
+
+def test_log_without_a_reason_shows_its_end() -> None:
+    log = "\n".join(f"level=info msg={i}" for i in range(50))
+    assert telling_lines(log, limit=2).split() == ["level=info", "msg=48", "level=info", "msg=49"]

@@ -8,6 +8,7 @@ from bootstrap.console import Console
 from bootstrap.packages import Need, choose, install, parse_candidates, program
 from bootstrap.places import Places
 from volbench.errors import EnvironmentLacks
+from volbench.target import means
 
 POLICY = """\
 docker.io:
@@ -69,3 +70,14 @@ def test_machine_without_apt_is_told_what_is_missing(tmp_path: Path, monkeypatch
 def test_program_need_is_met_by_the_program_alone() -> None:
     assert program("sh", why="always there").met()
     assert not program("no-such-program-anywhere", why="never there").met()
+
+
+def test_without_rights_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    denied = means.Means(name="root", present=False, evidence="neither root nor sudo")
+    monkeypatch.setattr(means, "root_rights", lambda: denied)
+    (tmp_path / "apt-get").write_text("")
+    (tmp_path / "apt-get").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    places = Places(root=tmp_path, state=tmp_path, cache=tmp_path)
+    with pytest.raises(EnvironmentLacks, match=r"no right to install[\s\S]*a or b \(for a\)"):
+        install([need("a", "b")], places, Console(yes=True))
