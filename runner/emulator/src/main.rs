@@ -171,15 +171,15 @@ fn serve<F: Filesystem>(
 }
 
 /// Binds relative to the directory, since a socket's path may be 107 bytes long and a directory's longer.
+///
+/// The daemon stays there: its working directory tells which volume it serves, even when it hangs.
 fn listen(directory: &Path) -> io::Result<UnixListener> {
     std::env::set_current_dir(directory)?;
     match fs::remove_file("control.sock") {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind("control.sock")?;
-    std::env::set_current_dir("/")?;
-    Ok(listener)
+    UnixListener::bind("control.sock")
 }
 
 /// A signal asks for an orderly end: unmounting is refused while the volume is in use, and then nothing happens.

@@ -1,0 +1,209 @@
+"""What an emulated volume attaches to the machine: how it is found, and taken down in the right order.
+
+The order is: file system, loop device, FUSE mount; then the daemon ends by itself. Nothing here may hang, so no
+step looks into a mount: mounts are found in mountinfo, loop devices in sysfs, daemons by their working directory.
+A step that does not end in its time makes us abort the FUSE connection, which fails whatever waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from volbench.errors import StepFailed
+from volbench.volume.mountinfo import Mount, read_mounts
+
+FUSE_CONNECTIONS = Path("/sys/fs/fuse/connections")
+DAEMON = "volbench-volume"
+STEP_S_MAX = 30.0
+ABORTED_STEP_S_MAX = 10.0
+_POLL_S = 0.02
+_OUTPUT_BYTES_MAX = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How a command ended: its exit code, None when it did not end in time; and what it printed."""
+
+    code: int | None
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachments:
+    """What a volume's directory has attached to this machine now."""
+
+    mounts: tuple[Mount, ...]
+    loops: tuple[str, ...]
+    daemons: tuple[int, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.mounts or self.loops or self.daemons)
+
+    def __str__(self) -> str:
+        parts = [f"mount {mount.mount_point}" for mount in self.mounts]
+        parts += [f"loop device /dev/{loop}" for loop in self.loops]
+        parts += [f"daemon {pid}" for pid in self.daemons]
+        return ", ".join(parts) or "nothing"
+
+
+def run(argv: Sequence[str], *, timeout_s: float = STEP_S_MAX) -> Done:
+    """Run a command and wait for it, but never longer than its time.
+
+    A command that hangs in the kernel cannot be killed, so it is left behind, not waited for.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            code: int | None = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)
+            code = None
+        output.seek(0)
+        return Done(code=code, output=output.read(_OUTPUT_BYTES_MAX).decode(errors="replace").strip())
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
+    """Ask until a condition holds; False when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def started_at(pid: int) -> int | None:
+    """When a process was started, in clock ticks since boot (field 22 of /proc/PID/stat); None when it is gone.
+
+    With the pid it names one process for ever. A zombie counts as gone.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in ("Z", "X") else int(fields[19])
+
+
+def attachments(directory: Path) -> Attachments:
+    """What a volume's directory has attached: mounts (outermost first), loop devices, daemons."""
+    return Attachments(mounts=_mounts(directory), loops=_loops(directory), daemons=tuple(_daemons(directory)))
+
+
+def abort(directory: Path) -> None:
+    """Abort the FUSE connections of a directory: every waiting and every later request fails at once."""
+    for mount in _mounts(directory):
+        if not mount.filesystem.startswith("fuse"):
+            continue
+        if not any(found.mount_point == str(FUSE_CONNECTIONS) for found in read_mounts()):
+            run(["mount", "-t", "fusectl", "none", str(FUSE_CONNECTIONS)], timeout_s=ABORTED_STEP_S_MAX)
+        connection = FUSE_CONNECTIONS / mount.device_number.partition(":")[2] / "abort"
+        with contextlib.suppress(OSError):  # gone already
+            connection.write_text("1", encoding="ascii")
+
+
+def take_down(directory: Path, *, force: bool) -> None:
+    """Take everything down that a volume's directory has attached.
+
+    Args:
+        force: detach file systems that are in use, and abort at once; for what a killed process has left.
+
+    Raises StepFailed naming what is still there.
+    """
+    if force:
+        abort(directory)
+    hung = False
+    for mount in reversed(_mounts(directory)):
+        if not mount.filesystem.startswith("fuse"):
+            hung = _unmount(directory, mount, force=force or hung) or hung
+    for loop in _loops(directory):
+        run(["losetup", "-d", f"/dev/{loop}"], timeout_s=ABORTED_STEP_S_MAX)
+    wait_until(lambda: not _loops(directory), timeout_s=ABORTED_STEP_S_MAX)
+    for mount in reversed(_mounts(directory)):
+        _unmount(directory, mount, force=force or hung)
+    _end_daemons(directory)
+    left = attachments(directory)
+    if left:
+        raise StepFailed(
+            "an emulated volume could not be taken down",
+            where=str(directory),
+            evidence=f"still there: {left}",
+            next_step="stop whoever uses it (see `fuser -vm`), then run `volbench volume remove` again",
+        )
+
+
+def _unmount(directory: Path, mount: Mount, *, force: bool) -> bool:
+    """Unmount; whether the file system had to be aborted. Raises StepFailed when it is in use and not forced."""
+    last = Done(code=None, output="")
+
+    def gone() -> bool:
+        nonlocal last
+        last = run(["umount", mount.mount_point], timeout_s=ABORTED_STEP_S_MAX if force else STEP_S_MAX)
+        return last.code in (0, None) or not _is_mounted(mount)
+
+    # A loop device lets go of its file a moment after it is gone from sysfs.
+    if wait_until(gone, timeout_s=2.0) and last.code is not None:
+        return False
+    if last.code is not None and not force:
+        raise StepFailed(
+            "an emulated volume is in use",
+            where=mount.mount_point,
+            evidence=last.output,
+            next_step="stop whoever uses it (see `fuser -vm`)",
+        )
+    abort(directory)
+    if not wait_until(lambda: not _is_mounted(mount), timeout_s=1.0):
+        run(["umount", "-l", mount.mount_point], timeout_s=ABORTED_STEP_S_MAX)
+    return True
+
+
+def _is_mounted(mount: Mount) -> bool:
+    return any(found.mount_id == mount.mount_id for found in read_mounts())
+
+
+def _end_daemons(directory: Path) -> None:
+    """A daemon ends when its mount is gone; one that does not is told to, then killed."""
+    for number in (0, signal.SIGTERM, signal.SIGKILL):
+        for pid in _daemons(directory):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        if wait_until(lambda: not _daemons(directory), timeout_s=5.0):
+            return
+
+
+def _mounts(directory: Path) -> tuple[Mount, ...]:
+    prefix = f"{directory.resolve()}/"
+    return tuple(mount for mount in read_mounts() if mount.mount_point.startswith(prefix))
+
+
+def _loops(directory: Path) -> tuple[str, ...]:
+    prefix = f"{directory.resolve()}/"
+    found = []
+    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):  # detached meanwhile
+            if file.read_text(encoding="utf-8", errors="surrogateescape").startswith(prefix):
+                found.append(file.parent.parent.name)
+    return tuple(sorted(found))
+
+
+def _daemons(directory: Path) -> list[int]:
+    """Daemons by name and working directory: neither needs the memory map that a hanging process may hold."""
+    found = []
+    place = str(directory.resolve())
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            is_ours = (entry / "comm").read_text().strip() == DAEMON and str((entry / "cwd").readlink()) == place
+            if is_ours and started_at(int(entry.name)) is not None:
+                found.append(int(entry.name))
+    return found
