@@ -45,7 +45,7 @@ _HARNESS = frozenset({
     "innodb_temp_tablespaces_dir", "innodb_tmpdir", "innodb_undo_directory", "log_bin_basename", "log_bin_index",
     "log_error", "log_error_services", "mysqlx", "mysqlx_port", "mysqlx_socket", "no_defaults", "pid_file",
     "plugin_dir", "port", "print_defaults", "relay_log", "relay_log_index", "replica_load_tmpdir",
-    "slave_load_tmpdir", "secure_file_priv", "grant_tables", "skip_networking", "slow_query_log_file",
+    "slave_load_tmpdir", "secure_file_priv", "grant_tables", "networking", "slow_query_log_file",
     "socket", "tmpdir", "upgrade", "user", "version",
 })  # fmt: skip
 _WHOLE = frozenset({*PINNED, "general_log", "slow_query_log"})

@@ -290,14 +290,17 @@ class Server:
             time.sleep(_READY_POLL_S)
 
     def _give_up(self, last: str) -> None:
+        trouble = failures.volume_trouble(self.data_dir)
+        seen = [str(self.supervisor.state()), f"last answer: {last or 'none'}"]
+        seen += [] if trouble is None else [trouble.evidence]
         log = self.supervisor.log_tail(15)
-        state = self.supervisor.state()
         self.kill()
         raise StepFailed(
             f"the server answered no query within {self.spec.start_timeout_s:g} s of its start; it was killed",
             where="server start",
-            evidence=f"{state}; last answer: {last or 'none'}; last log lines:\n{log}",
+            evidence=f"{'; '.join(seen)}; last log lines:\n{log}",
             next_step="raise server.start_timeout, when its log shows that it is still at work",
+            cause="start_timeout" if trouble is None else trouble.cause,
         )
 
     def _diagnose(self, exit_code: int | None, where: str) -> Failure:
