@@ -67,6 +67,8 @@ def _start(places: Places, console: Console) -> means.Means:
         console.say(f"dockerd runs already (pid {other}); waiting for its answer")
         return _require_answer(_wait(lambda: running_engine_pid() is not None), log)
     _remove_stale_pid_file()
+    if log.exists():  # a failure shall be explained by this start, not by an earlier one
+        log.replace(log.with_suffix(".log.old"))
     process = start_dockerd(log)
     (places.state / "dockerd.pid").write_text(f"{process.pid}\n", encoding="ascii")
     console.say(f"no systemd here: started dockerd itself (pid {process.pid}, log {log})")
