@@ -171,6 +171,7 @@ def _series_lines(
         for line, key in chosen.items():
             yield line, _line(found[key].t_s, found[key].value)
         return
+    points = max(POINTS_MIN, points // 2)  # extremes are kept beside the means: three values a point
     window_s = (first - (last - first) / (samples - 1), last)
     width_s = (window_s[1] - window_s[0]) / points
     buckets = read_bucketed_series(path, window_s=window_s, width_s=width_s, sources=sources, metrics=metrics)

@@ -1,0 +1,119 @@
+"""A run of 24 h at 1 Hz with 200 metrics is read, compared and reported in at most 20 s and 1 GiB.
+
+`python tests/benchmarks/long_run.py [--hours 24] [--metrics 200] [--cells 8] [--keep DIR]` writes such a run (not
+timed), reports it in a process of its own, and says seconds, peak memory and the size of the page. Exit code 1
+when a bound is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+sys.path.insert(0, str(SUPPORT))
+
+from synthetic_run import Synthetic, SyntheticVolume, build_run  # noqa: E402
+
+from volbench.records.steps import OltpStep  # noqa: E402
+from volbench.store.run_directory import SERIES_FILE, RunDirectory  # noqa: E402
+from volbench.store.series import SERIES_COLUMNS, SeriesWriter  # noqa: E402
+from volbench.store.tables import SCHEMA_KEY, TABLE_SCHEMA  # noqa: E402
+
+SECONDS_MAX = 20.0
+BYTES_MAX = 1 << 30
+OWN_METRICS = 11  # that synthetic_run writes by itself
+
+
+def main() -> int:
+    """Make, report, judge."""
+    arguments = _arguments()
+    if arguments.report is not None:
+        return _report(arguments.report)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = arguments.keep or Path(temporary)
+        started = time.monotonic()
+        directory = make_run(place, hours=arguments.hours, metrics=arguments.metrics, cells=arguments.cells)
+        rows = sum(pq.read_metadata(path).num_rows for path in directory.path.glob(f"cells/*/{SERIES_FILE}"))
+        print(f"made {rows:,} rows in {time.monotonic() - started:.0f} s")
+        started = time.monotonic()
+        done = subprocess.run([sys.executable, __file__, "--report", str(directory.path)], check=True, timeout=600)
+        seconds = time.monotonic() - started
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        page = (directory.path / "report.html").stat().st_size
+        print(f"reported in {seconds:.1f} s, peak {peak / 2**20:.0f} MiB, page {page / 2**20:.2f} MiB")
+        return int(done.returncode != 0 or seconds > SECONDS_MAX or peak > BYTES_MAX)
+
+
+def make_run(place: Path, *, hours: float, metrics: int, cells: int) -> RunDirectory:
+    """Cells over two volumes that last `hours` together; all series on one grid of 1 s."""
+    length_s = hours * 3600 / cells
+    wanted = Synthetic(
+        volumes=(SyntheticVolume(name="a", stall_s=(100.0, 103.0)), SyntheticVolume(name="b", speed=1.2)),
+        repeats=max(1, cells // 2),
+        steps=(OltpStep(name="load", warmup_s=10, duration_s=length_s),),
+        suite="long",
+    )
+    directory = build_run(place, wanted)
+    for path in directory.path.glob(f"cells/*/{SERIES_FILE}"):
+        _widen(path, metrics - OWN_METRICS)
+    return directory
+
+
+def _widen(path: Path, metrics: int) -> None:
+    """Add series of the server beside those that the charts show."""
+    table = pq.read_table(path)
+    ticks = np.unique(table.column("t_s").to_numpy())
+    random = np.random.default_rng(1)
+    names = pa.array([f"counter_{number}_per_s" for number in range(metrics)])
+    partial = path.with_suffix(".wide")
+    schema = SERIES_COLUMNS.with_metadata({SCHEMA_KEY: str(TABLE_SCHEMA).encode()})
+    with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+        writer.write_table(table.cast(schema))
+        block = max(1, SeriesWriter.rows_in_group // metrics)
+        for start in range(0, len(ticks), block):
+            part = ticks[start : start + block]
+            count = len(part) * metrics
+            columns = {
+                "t_s": np.repeat(part, metrics),
+                "source": pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), ["performance_schema"]),
+                "metric": pa.DictionaryArray.from_arrays(
+                    np.tile(np.arange(metrics, dtype=np.int32), len(part)), names
+                ),
+                "entity": pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [""]),
+                "value": random.gamma(2.0, 100.0, count),
+            }
+            writer.write_table(pa.table(columns, schema=schema))
+    partial.replace(path)
+
+
+def _report(path: Path) -> int:
+    from volbench.report.render import write_reports  # noqa: PLC0415 - its import is part of what is timed
+
+    report, _ = write_reports(RunDirectory.open(path))
+    print(report.summary.sentence)
+    return 0 if report.comparisons and math.isfinite(report.timing.wall_s) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hours", type=float, default=24.0)
+    parser.add_argument("--metrics", type=int, default=200)
+    parser.add_argument("--cells", type=int, default=10)
+    parser.add_argument("--keep", type=Path, default=None)
+    parser.add_argument("--report", type=Path, default=None, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
