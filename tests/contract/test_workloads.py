@@ -7,9 +7,11 @@ from typing import get_args
 
 import pytest
 
+from volbench.engine.attached import AttachedServer
+from volbench.engine.server import Server
 from volbench.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.records.steps import ColdReadStep, DumpStep, IdleStep, OltpStep, RestoreStep, Step
-from volbench.workload.interface import StepContext, Workload
+from volbench.workload.interface import ServerHandle, StepContext, Workload
 from volbench.workload.registry import WORKLOADS, workload_for
 
 STEPS: list[Step] = [OltpStep(), DumpStep(), RestoreStep(), ColdReadStep(), IdleStep()]
@@ -37,3 +39,16 @@ def test_workloads_are_called_alike(step: Step) -> None:
         assert list(given.parameters) == list(wanted.parameters)[1:]
         assert given.return_annotation == wanted.return_annotation
         assert given.parameters["ctx"].annotation == StepContext.__name__
+
+
+def servers_fit(own: Server, attached: AttachedServer) -> tuple[ServerHandle, ServerHandle]:
+    """Both kinds of server are what workloads ask for: checked by mypy."""
+    return own, attached
+
+
+def test_the_servers_have_what_workloads_use() -> None:
+    """The same at run time: every name of the protocol."""
+    names = [name for name in vars(ServerHandle) if not name.startswith("_")]
+    for kind in (Server, AttachedServer):
+        made = {*dir(kind), *inspect.getsource(kind.__init__).replace("self.", " ").split()}
+        assert set(names) <= made

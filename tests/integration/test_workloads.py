@@ -237,23 +237,20 @@ class TestOltp:
             assert sum(row.count) + row.below + row.above == row.events > 0
         assert set(kept.of("tps")) == set(kept.of("latency_ms_p99")) == {row.t_s for row in kept.histograms}
 
-    def test_tps_agrees_with_the_server(
+    def test_transactions_agree_with_the_server(
         self, server: PlainServer, make_context: Callable[..., StepContext]
     ) -> None:
-        """As many transactions as the server counted commits, the whole run taken."""
-        kept = Kept()
+        """As many as the server counted commits in the whole run; the rows hold those of their intervals."""
 
         def commits() -> int:
             return int(server.query("SHOW GLOBAL STATUS LIKE 'Com_commit'")[0][1])
 
-        before = commits()
-        outcome = run(
-            OltpStep(name="o", test="oltp_read_only", threads=(2,), warmup_s=0, duration_s=1),
-            make_context(record=kept),
-        )
-        finished = outcome.details["events_in_bins"]
-        tail = commits() - before - finished
-        assert 0 <= tail <= max(row.events for row in kept.histograms) * 1.5
+        kept, before = Kept(), commits()
+        step = OltpStep(name="o", test="oltp_read_only", threads=(2,), warmup_s=1, duration_s=1)
+        outcome = run(step, make_context(record=kept))
+        assert commits() - before == outcome.details["transactions_whole_run"]
+        in_rows = sum(row.events for row in kept.histograms)
+        assert in_rows == outcome.details["events_in_bins"] <= outcome.details["transactions_whole_run"]
 
     def test_the_password_is_on_no_command_line(self, make_context: Callable[..., StepContext]) -> None:
         """Neither in sysbench's argv while it runs nor in what is kept of it."""
@@ -480,6 +477,23 @@ class TestDumpAndRestore:
         with pytest.raises(EnvironmentLacks, match="no room for the dump of step d"):
             workload_for(step).check(step, make_context())
 
+    @pytest.mark.parametrize("tool", ["mysqldump", "mydumper"])
+    def test_a_volume_that_fills_up_is_named(self, make_context: Callable[..., StepContext], tool: Any) -> None:
+        """The free space looked enough and was not: the cause is the volume, not the tool."""
+        ctx = make_context()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(ctx.volume_dir)]
+        if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+            pytest.skip("needs the right to mount a tmpfs")
+        try:
+            step = DumpStep(name="d", tool=tool)
+            with pytest.raises(StepFailed) as caught:
+                workload_for(step).run(step, ctx)
+            assert caught.value.cause == "volume_full"
+            assert tool in str(caught.value)
+            assert children() == set()
+        finally:
+            subprocess.run(["umount", str(ctx.volume_dir)], check=True)
+
     def test_a_dump_that_takes_too_long_is_ended(
         self, server: PlainServer, make_context: Callable[..., StepContext]
     ) -> None:
@@ -495,7 +509,7 @@ class TestColdRead:
     def test_a_cold_read_is_proven_by_pages_and_by_the_device(
         self, server: PlainServer, make_context: Callable[..., StepContext]
     ) -> None:
-        """No page was resident, the device delivered the bytes: true-cold; and slower than warm."""
+        """No page was resident, the device delivered the bytes: true-cold."""
         facts = discover(server.data_dir)
         if device_read_bytes(facts) is None:
             pytest.skip("no device counter for the temporary directory")
@@ -514,9 +528,14 @@ class TestColdRead:
         assert {one["file"] for one in files["by_file"]} >= {"sbtest/sbtest1.ibd", "sbtest/sbtest2.ibd"}
         assert scan["device_bytes"] > 0.9 * scan["read_bytes"] > 5_000_000
         metrics = values(outcome)
-        assert metrics["warm_read_mib_per_s"] > metrics["cold_read_mib_per_s"]
         assert metrics["cold_read_mib_per_s"] == pytest.approx(files["read_bytes"] / 2**20 / metrics["cold_read_s"])
-        for name in ("first_query_ms", "server_start_s", "table_scan_s", "table_scan_mib_per_s"):
+        for name in (
+            "warm_read_mib_per_s",
+            "first_query_ms",
+            "server_start_s",
+            "table_scan_s",
+            "table_scan_mib_per_s",
+        ):
             assert metrics[name] > 0
         assert server.alive()
 

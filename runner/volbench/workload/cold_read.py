@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from volbench.engine.attached import AttachedServer
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.base import Scalar
 from volbench.records.metrics import MetricValue, metric
@@ -53,7 +54,13 @@ class ColdRead:
     """Reads the schema's files, and its tables after a restart."""
 
     def check(self, step: ColdReadStep, ctx: StepContext) -> None:
-        """Before anything runs: the schema's files can be seen. Raises EnvironmentLacks."""
+        """Before anything runs: the server may be restarted, its files are seen. Raises EnvironmentLacks."""
+        if isinstance(ctx.server, AttachedServer):
+            raise EnvironmentLacks(
+                "a cold read restarts the server, and this one is not volbench's own",
+                where=f"step {step.name}",
+                next_step="leave the step out, or run the suite with --target local or docker",
+            )
         directory = ctx.server.data_dir / ctx.dataset.schema_name
         if not directory.is_dir():
             raise EnvironmentLacks(

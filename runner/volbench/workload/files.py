@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volbench.errors import EnvironmentLacks
+from volbench.workload.interface import ServerHandle
 
 SPARE_BYTES = 64 << 20
 
@@ -71,6 +72,14 @@ def sync_path(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def seen_data_dir(server: ServerHandle) -> Path | None:
+    """The server's data directory; None when it is on another machine."""
+    try:
+        return server.data_dir
+    except EnvironmentLacks:
+        return None
 
 
 def require_space(directory: Path, wanted_bytes: float, *, what: str) -> None:

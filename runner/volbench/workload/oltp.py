@@ -186,6 +186,7 @@ class _Run:
             "transactions": sum(one.events for one in intervals),
             "errors": sum(one.errors for one in intervals),
             "reconnects": sum(one.reconnects for one in intervals),
+            "transactions_whole_run": None if self.total is None else self.total.counted,
             "events_in_bins": self.all_events,
             "events_counted": self.all_counted,
             **client_cpu([*self.before[-1:], *self.measured], threads=threads, cpus=usable_cpus()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO
 
 from volbench.errors import StepFailed
@@ -13,7 +14,7 @@ from volbench.records.steps import RestoreStep
 from volbench.workload.dump import SQL_FILE
 from volbench.workload.dump_tools import InstalledTool, installed, myloader_argv, mysql_argv
 from volbench.workload.failures import server_or, tool_failure
-from volbench.workload.files import require_space, tree_bytes
+from volbench.workload.files import require_space, seen_data_dir, tree_bytes
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.process import started
 from volbench.workload.schema_data import TableSum, data_bytes, differences, sums_as_details, table_sums
@@ -31,8 +32,10 @@ class Restore:
     def check(self, step: RestoreStep, ctx: StepContext) -> None:
         """Before anything runs: the tool, and room for a second copy. Raises EnvironmentLacks."""
         installed(step.tool)
-        wanted = data_bytes(ctx.server, ctx.dataset.schema_name) * _SPACE_FACTOR
-        require_space(ctx.server.data_dir, wanted, what=f"the schema that step {step.name} restores")
+        data_dir = seen_data_dir(ctx.server)
+        if data_dir is not None:
+            wanted = data_bytes(ctx.server, ctx.dataset.schema_name) * _SPACE_FACTOR
+            require_space(data_dir, wanted, what=f"the schema that step {step.name} restores")
 
     def run(self, step: RestoreStep, ctx: StepContext) -> StepOutcome:
         """Load, compare, drop. Raises StepFailed when the load fails or the schemas differ."""
@@ -98,11 +101,10 @@ def _load(step: RestoreStep, ctx: StepContext, tool: InstalledTool, dump: DumpFi
                 threads=step.threads,
                 directory=dump.directory,
             )
-            source_bytes = max(1, tree_bytes(ctx.server.data_dir / dump.schema))
+            data_dir = seen_data_dir(ctx.server)
 
             def report() -> None:
-                loaded = tree_bytes(ctx.server.data_dir / schema)
-                ctx.progress(f"{tool.name}: restoring", min(0.99, loaded / source_bytes))
+                ctx.progress(f"{tool.name}: restoring", _share_loaded(data_dir, dump.schema, schema))
 
         child = stack.enter_context(
             started(
@@ -121,6 +123,12 @@ def _load(step: RestoreStep, ctx: StepContext, tool: InstalledTool, dump: DumpFi
         if code != 0:
             raise tool_failure(child, code, ctx, where=f"step {step.name}")
         return argv
+
+
+def _share_loaded(data_dir: Path | None, source: str, schema: str) -> float | None:
+    if data_dir is None:
+        return None
+    return min(0.99, tree_bytes(data_dir / schema) / max(1, tree_bytes(data_dir / source)))
 
 
 def _skip_sandbox_mark(sql: IO[bytes]) -> None:
