@@ -1,9 +1,9 @@
 """Copying a template against `cp -a` on the same disk: the ratio of their speeds, both until the data is durable.
 
-Run it: `python tests/benchmarks/template_copy.py [--dir /var/tmp] [--mib 1024] [--rounds 5]`. It fails (exit 1) below
-80 %. `cp -a` is given its `sync -f`, since copy_tree returns only when the copy is on the device; without that the
-comparison would be between a disk and a page cache. The two take
-turns and go first in turn; the ratio is the median over rounds, since a shared disk drifts.
+Run it: `python tests/benchmarks/template_copy.py [--dir /var/tmp] [--mib 1024] [--rounds 5]`; exit 1 is below 80 %.
+`cp -a` is given its `sync -f`, since copy_tree returns only when the copy is on the device; without that the
+comparison would be between a disk and a page cache. The two take turns and go first in turn; the best round of each
+counts, since whatever else the machine does can only add time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SMALL_FILES = 100
 
 
 def make_template(directory: Path, mib: int) -> None:
-    """Files of a data directory's sizes: a few large tables, redo logs, many small ones; bytes that do not compress."""
+    """Files of a data directory's sizes: large tables, redo logs, many small ones; bytes do not compress."""
     sizes_mib = {"ibdata1": mib // 16, "undo_001": mib // 64, "redo_1": mib // 8, "sbtest1.ibd": mib // 2}
     sizes_mib["sbtest2.ibd"] = mib - sum(sizes_mib.values())
     block = os.urandom(1 << 20)
@@ -84,8 +84,7 @@ def main() -> int:
     for label, values in seconds.items():
         shown = ", ".join(f"{value:.2f}" for value in values)
         sys.stdout.write(f"{label:10} {arguments.mib / statistics.median(values):7.0f} MiB/s  ({shown} s)\n")
-    pairs = zip(seconds["cp -a"], seconds["copy_tree"], strict=True)
-    ratio = statistics.median(theirs / own for theirs, own in pairs)
+    ratio = min(seconds["cp -a"]) / min(seconds["copy_tree"])
     sys.stdout.write(f"copy_tree runs at {ratio:.0%} of cp -a (at least {RATIO_MIN:.0%} wanted)\n")
     return 0 if ratio >= RATIO_MIN else 1
 

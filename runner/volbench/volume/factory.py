@@ -37,7 +37,7 @@ def make_volume(spec: VolumeSpec, *, target: TargetName = "local", run_id: str =
 
 def _emulated(spec: VolumeSpec) -> Volume:
     try:
-        from volbench.volume.emulated import EmulatedVolume  # noqa: PLC0415 - brings what only this kind needs
+        from volbench.volume.emulated_place import EmulatedPlace  # noqa: PLC0415 - brings what only this kind needs
     except ImportError as error:
         raise EnvironmentLacks(
             "this installation has no emulated volumes",
@@ -45,5 +45,4 @@ def _emulated(spec: VolumeSpec) -> Volume:
             evidence=str(error),
             next_step="install volbench whole, or name another kind of volume",
         ) from error
-    volume: Volume = EmulatedVolume(spec)
-    return volume
+    return EmulatedPlace(spec)

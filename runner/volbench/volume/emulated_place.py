@@ -1,0 +1,76 @@
+"""`emulated:ebs-gp2?size=50GiB&dir=/var/tmp/x`: an emulated volume that a run makes, uses and removes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from volbench.errors import EnvironmentLacks, VolbenchError
+from volbench.records.run import VolumeSpec
+from volbench.volume.emulated import EmulatedVolume, volume_status
+from volbench.volume.facts import discover
+from volbench.volume.interface import OpenVolume, VolumeBase
+from volbench.volume.ownership import is_ours
+from volbench.volume.profiles import resolve
+
+DEFAULT_DIRECTORY = Path("/var/tmp/volbench")  # noqa: S108 - a disk, not memory; what is in it carries our marker
+
+
+class EmulatedPlace(VolumeBase):
+    """An emulated volume for the time of a run, in `dir` (default: /var/tmp/volbench), on the disk below it.
+
+    It starts empty: bytes that a killed run has left under the same name are erased first.
+    """
+
+    def __init__(self, spec: VolumeSpec) -> None:
+        super().__init__(spec)
+        options = dict(spec.options)
+        self._root = Path(options.pop("dir", DEFAULT_DIRECTORY)).absolute()
+        self._resolved = resolve(spec.place, options)
+        self._volume: EmulatedVolume | None = None
+        self._made_root = False
+
+    def open(self) -> OpenVolume:
+        """Bring it up. Raises EnvironmentLacks, Refused (in use), StepFailed as EmulatedVolume does."""
+        try:
+            if not self._root.is_dir():
+                self._root.mkdir()
+                self._made_root = True
+        except OSError as error:
+            raise EnvironmentLacks(
+                "the directory for an emulated volume's bytes cannot be made",
+                where=f"volume {self.spec.name}={self.spec.text}",
+                evidence=f"{type(error).__name__}: {error}",
+                next_step="name another with dir=, on a disk with free space",
+            ) from error
+        volume = EmulatedVolume(self._resolved, self._root, name=f"run-{self.spec.name}")
+        _remove_unless_running(volume)  # what a killed run has left; one that runs is refused by start
+        try:
+            data = volume.start()
+        except BaseException:
+            with suppress(VolbenchError):
+                _remove_unless_running(volume)
+            raise
+        self._volume = volume
+        emulated = {
+            "path": str(data),
+            "emulated_profile": self._resolved.profile,
+            "emulated_parameters": dict(self._resolved.parameters),
+        }
+        facts = discover(data).model_copy(update=emulated)
+        return OpenVolume(name=self.spec.name, spec=self.spec, host_path=data, facts=facts)
+
+    def close(self) -> None:
+        """Take it down and erase its bytes. Raises StepFailed when somebody still uses it."""
+        if self._volume is not None and os.path.lexists(self._volume.directory):
+            self._volume.remove()
+        self._volume = None
+        if self._made_root:
+            with suppress(OSError):
+                self._root.rmdir()
+
+
+def _remove_unless_running(volume: EmulatedVolume) -> None:
+    if is_ours(volume.directory) and volume_status(volume.directory) != "running":
+        volume.remove()
