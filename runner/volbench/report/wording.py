@@ -63,7 +63,7 @@ def number(value: float | None) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    if abs(value) >= 1e9:
+    if not 1e-4 <= abs(value) < 1e9:
         return f"{value:.3g}"
     return f"{value:,.{min(digits, 6)}f}".replace("-", MINUS)
 

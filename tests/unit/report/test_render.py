@@ -1,0 +1,138 @@
+"""Every format of a report holds what the report holds, whole and inert."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+from synthetic_run import build_run, two_volumes
+
+from volbench.records.report import Report
+from volbench.report.build import build_report
+from volbench.report.render import FORMATS, Format, render, write_reports
+from volbench.report.schemas import MODELS, schema_text
+from volbench.store.run_directory import RunDirectory
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def schema(name: str) -> dict[str, object]:
+    loaded: dict[str, object] = json.loads((ROOT / f"results/schema/{name}.schema.json").read_text())
+    return loaded
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shipped_schemas_are_those_of_the_models(name: str) -> None:
+    """After a change of a model: python -m volbench.report.schemas results/schema."""
+    assert (ROOT / f"results/schema/{name}.schema.json").read_text() == schema_text(name)
+
+
+@pytest.mark.parametrize("run", ["pair", "troubled", "hostile_run", "single"])
+def test_files_fit_their_schemas(run: str, request: pytest.FixtureRequest) -> None:
+    """report.json, run.json, every cell.json, result.json and line of the journal."""
+    directory: RunDirectory = request.getfixturevalue(run)
+    jsonschema.validate(json.loads(render(build_report(directory), directory, "json")), schema("report"))
+    jsonschema.validate(json.loads((directory.path / "run.json").read_text()), schema("run"))
+    for name in ("cell", "result"):
+        for path in directory.path.glob(f"cells/*/{name}.json"):
+            jsonschema.validate(json.loads(path.read_text()), schema(name))
+    for line in (directory.path / "journal.jsonl").read_text().splitlines():
+        jsonschema.validate(json.loads(line), schema("journal"))
+
+
+def test_the_schema_lets_later_versions_add_keys(pair: RunDirectory, pair_report: Report) -> None:
+    """Readers must not fall over a new key; they must over a changed one."""
+    document = json.loads(render(pair_report, pair, "json"))
+    jsonschema.validate({**document, "new_key": 1}, schema("report"))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "cells": "none"}, schema("report"))
+
+
+def test_json_is_read_back(pair: RunDirectory, pair_report: Report) -> None:
+    """Unrounded, with `schema` under its own name."""
+    text = render(pair_report, pair, "json")
+    assert json.loads(text)["schema"] == 1
+    assert Report.model_validate_json(text) == pair_report
+
+
+def test_markdown_fits_a_pull_request(pair: RunDirectory, pair_report: Report) -> None:
+    """Verdict first, one table, how to reproduce, below 60 lines."""
+    lines = render(pair_report, pair, "md").splitlines()
+    assert len(lines) < 60
+    assert lines[2].startswith("**Volume b is better for MySQL than a")
+    assert sum(line.startswith("| ") for line in lines) == 1 + 8
+    assert "volbench run suites/synthetic.yaml" in "\n".join(lines)
+
+
+def test_markdown_of_a_large_run_still_fits(tmp_path: Path) -> None:
+    """Many failures and metrics are counted, not listed."""
+    invalid = {("a", repeat): f"reason {repeat}" for repeat in range(1, 9)}
+    directory = build_run(tmp_path, two_volumes(repeats=8, invalid=invalid))
+    text = render(build_report(directory), directory, "md")
+    assert len(text.splitlines()) < 60
+    assert "more are in report.json" in text
+
+
+def test_markdown_escapes_names(hostile_run: RunDirectory) -> None:
+    """No tag and no table cell comes from a name."""
+    text = render(build_report(hostile_run), hostile_run, "md")
+    outside_code = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert re.search(r"(?<!\\)<(script|img)", outside_code) is None
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {9}
+
+
+def test_junit_counts_what_ci_shall_see(troubled: RunDirectory) -> None:
+    """Invalid steps are errors, failed cells failures, open comparisons skipped."""
+    root = ElementTree.fromstring(render(build_report(troubled), troubled, "junit"))  # noqa: S314 - our own text
+    cells, failures, comparisons = root.findall("testsuite")
+    assert (cells.get("tests"), cells.get("errors")) == ("17", "5")
+    assert failures.get("failures") == "1"
+    assert comparisons.get("skipped") == comparisons.get("tests") == "8"
+
+
+def test_junit_fails_when_the_candidate_is_worse(tmp_path: Path) -> None:
+    """That is what a CI asks for."""
+    a, b = reversed(two_volumes().volumes)
+    directory = build_run(tmp_path, two_volumes(volumes=(a, b)))
+    root = ElementTree.fromstring(render(build_report(directory), directory, "junit"))  # noqa: S314 - our own text
+    assert root.findall("testsuite")[2].get("failures") == "8"
+
+
+def test_junit_is_xml_whatever_the_names(hostile_run: RunDirectory) -> None:
+    """Also with characters that XML cannot hold."""
+    report = build_report(hostile_run).model_copy(update={"suite": "a\x00b\x1bc\ud800"})
+    ElementTree.fromstring(render(report, hostile_run, "junit"))  # noqa: S314 - our own text
+
+
+def test_csv_has_a_line_for_each_value(pair: RunDirectory, pair_report: Report) -> None:
+    """Unrounded, as text that reads back to the same number."""
+    rows = list(csv.DictReader(io.StringIO(render(pair_report, pair, "csv"))))
+    assert len(rows) == sum(len(cell.metrics) for cell in pair_report.cells)
+    first = pair_report.cells[0]
+    assert float(rows[0]["value"]) == first.metrics[rows[0]["metric"]].value
+    assert json.loads(rows[0]["parameters"]) == first.parameters
+
+
+def test_write_reports_leaves_three_whole_files(tmp_path: Path) -> None:
+    """And nothing else; a second time replaces them."""
+    directory = build_run(tmp_path, two_volumes(repeats=1))
+    for _ in range(2):
+        report, paths = write_reports(directory)
+        assert [path.name for path in paths] == ["report.json", "report.md", "report.html"]
+        assert json.loads(paths[0].read_text())["run_id"] == report.run_id
+    assert not list(directory.path.glob(".*partial*"))
+
+
+@pytest.mark.parametrize("wanted", FORMATS)
+@pytest.mark.parametrize("run", ["troubled", "hostile_run", "single"])
+def test_every_format_of_every_run(run: str, wanted: Format, request: pytest.FixtureRequest) -> None:
+    """No combination fails."""
+    directory: RunDirectory = request.getfixturevalue(run)
+    assert render(build_report(directory), directory, wanted).strip()
