@@ -9,8 +9,11 @@ from typing import Annotated, Literal
 import typer
 
 from volbench.cli import console, options
+from volbench.report.across import compare_runs
 from volbench.report.build import build_report
+from volbench.report.compared import comparison_rows
 from volbench.report.render import render, write_reports
+from volbench.report.terminal import comparison_line
 from volbench.store.run_directory import RunDirectory
 
 Format = Literal["html", "md", "json", "junit", "csv"]
@@ -34,9 +37,25 @@ def report(
 
 def compare(
     paths: Annotated[list[Path], typer.Argument(help="Runs' directories.")],
-    by: Annotated[str, typer.Option("--by", help="volume, or a fact such as engine.version.")] = "volume",
+    by: Annotated[str, typer.Option("--by", help="volume, run, or a fact such as engine.version.")] = "volume",
     metric: Annotated[list[str], typer.Option("--metric", help="Only these metrics.")] = [],  # noqa: B006
     json: options.Json = False,
 ) -> None:
     """Compare volumes within a run or across runs; what must not be compared is refused."""
-    raise NotImplementedError
+    found = compare_runs([RunDirectory.open(path) for path in paths], by=by, metrics=metric)
+    rows = comparison_rows(found.comparisons)
+    if json:
+        console.show_json(
+            {
+                "groups": found.groups,
+                "comparisons": [row.model_dump(mode="json") for row in rows],
+                "noted": found.noted,
+            }
+        )
+        return
+    for row in rows:
+        if row.primary or metric:
+            console.out.print(comparison_line(row), markup=False)
+    for name, values in found.noted.items():
+        shown = ", ".join(f"{run}: {value}" for run, value in values.items())
+        console.out.print(f"  note: {name} differs: {shown}", markup=False)

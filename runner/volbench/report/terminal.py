@@ -8,7 +8,7 @@ from volbench.records.report import ComparisonRow, Report
 def summary_lines(report: Report) -> list[str]:
     """Lines to print: the verdict first, then the primary comparisons, invalid cells, failures and caveats."""
     lines = ["", report.summary.sentence, ""]
-    lines += [_comparison(row) for row in report.comparisons if row.primary]
+    lines += [comparison_line(row) for row in report.comparisons if row.primary]
     invalid = [cell for cell in report.cells if not cell.valid]
     lines += [f"  left out: {cell.cell_id} {cell.step}: {'; '.join(cell.invalid_reasons)}" for cell in invalid]
     lines += [f"  failed: {failure.get('cell_id')}: {failure.get('what')}" for failure in report.failures]
@@ -21,7 +21,8 @@ def summary_lines(report: Report) -> list[str]:
     return lines
 
 
-def _comparison(row: ComparisonRow) -> str:
+def comparison_line(row: ComparisonRow) -> str:
+    """One comparison in a line: values, change with interval, p, verdict."""
     what = f"  {row.step} {row.metric}: {row.candidate} against {row.baseline}"
     if row.ratio is None or row.ci is None:
         return f"{what}: {row.verdict} ({row.reason})"

@@ -1,0 +1,48 @@
+"""Cells of one run must have run the same server: those whose settings differ from the others' are invalid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from volbench.records.cell import CellResult
+
+MUST_BE_EQUAL = (
+    "version", "innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite",
+    "innodb_flush_method", "innodb_use_fdatasync", "innodb_buffer_pool_size", "innodb_page_size",
+    "innodb_redo_log_capacity", "innodb_log_file_size", "innodb_io_capacity", "innodb_io_capacity_max",
+    "innodb_checksum_algorithm", "innodb_file_per_table", "transaction_isolation", "tx_isolation",
+    "innodb_read_io_threads", "innodb_write_io_threads", "innodb_use_native_aio", "binlog_format",
+)  # fmt: skip
+"""Server variables that change what a volume is asked for, or what a commit promises."""
+
+
+def odd_settings(results: Iterable[CellResult]) -> Mapping[str, tuple[str, ...]]:
+    """For each cell whose settings are not those of most cells: a reason for each such setting.
+
+    A variable that a server does not have counts as a value of its own. Where there is no majority, the value of
+    the earlier cells is taken for it.
+    """
+    known = {
+        result.cell_id: {
+            "version": result.server.version,
+            **{name: result.server.variables.get(name, "absent") for name in MUST_BE_EQUAL[1:]},
+        }
+        for result in results
+        if result.server is not None
+    }
+    usual = {
+        name: Counter(values[name] for values in known.values()).most_common(1)[0][0]
+        for name in (MUST_BE_EQUAL if known else ())
+    }
+    return {
+        cell_id: reasons
+        for cell_id, values in known.items()
+        if (
+            reasons := tuple(
+                f"engine settings differ: {name} is {value}, in the other cells {usual[name]}"
+                for name, value in values.items()
+                if value != usual[name]
+            )
+        )
+    }
