@@ -50,8 +50,6 @@ class EbsNvme:
 
     def probe(self) -> Presence:
         """Present when one of the devices gives the log page."""
-        if not self._devices:
-            return Presence(present=False, reason="no NVMe device is behind the data directory")
         try:
             self.read()
         except Unavailable as error:
@@ -60,6 +58,8 @@ class EbsNvme:
 
     def read(self) -> Values:
         """Counters of each device, and the counts of its latency bins."""
+        if not self._devices:
+            raise Unavailable("no NVMe device is behind the data directory")
         values: Values = {}
         for device in self._devices:
             try:

@@ -58,8 +58,8 @@ _BYTES = (
     "read_pages", "write_pages",
 )  # fmt: skip
 _OPERATION_FIELDS = tuple(NfsOperation.__slots__)
-_XPRT_FIRST = {"tcp": 5, "udp": 1, "rdma": 5}
-"""Where `sends` stands: after port, bind count and, with connections, connects, connect time and idle time."""
+_SENDS_AT = {"tcp": 6, "rdma": 6, "udp": 3}
+"""Where `sends` stands: after port and bind count and, with connections, connects, connect time and idle time."""
 
 
 def parse_mountstats(text: str) -> list[NfsMount]:
@@ -89,7 +89,7 @@ def _mount_of(section: list[str]) -> Iterable[NfsMount]:
         numbers = rest.split()
         if name == "bytes":
             amounts = dict(zip(_BYTES, map(int, numbers), strict=False))
-        elif name == "xprt" and numbers and numbers[0] in _XPRT_FIRST:
+        elif name == "xprt" and numbers and numbers[0] in _SENDS_AT:
             transports.append(_transport_of(numbers))
         elif name.isupper() and len(numbers) in (8, 9) and all(map(_is_number, numbers)):
             fields = dict(zip(_OPERATION_FIELDS, map(int, numbers), strict=False))
@@ -107,7 +107,7 @@ def _mount_of(section: list[str]) -> Iterable[NfsMount]:
 
 
 def _transport_of(numbers: list[str]) -> NfsTransport:
-    first = 1 + _XPRT_FIRST[numbers[0]] if numbers[0] != "udp" else 3
+    first = _SENDS_AT[numbers[0]]
     sends, receives, bad_xids, in_flight, backlog = map(int, numbers[first : first + 5])
     return NfsTransport(
         sends=sends, receives=receives, bad_xids=bad_xids, in_flight_sum=in_flight, backlog_sum=backlog

@@ -117,9 +117,9 @@ def query_of(columns: Mapping[str, str]) -> str:
 
 
 def parse_lines(text: str) -> Iterator[tuple[str, list[int]]]:
-    """Each line's name and numbers. Raises ValueError for a line cut off within a number's place."""
+    """Each line's name and numbers; names of waits and files hold no blank. Raises ValueError for other text."""
     for line in text.splitlines():
-        name, *numbers = line.rsplit(" ", line.count(" "))
+        name, *numbers = line.split(" ")
         yield name, [int(number) for number in numbers]
 
 

@@ -1,0 +1,245 @@
+"""Sources that a server or an emulated volume keeps: rates, restarts, and histograms of statements."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from volbench.records.series import HistogramRow
+from volbench.sample.emulator import Emulator
+from volbench.sample.innodb import InnoDb
+from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
+from volbench.sample.parsers.innodb import parse_status
+from volbench.sample.performance_schema import PerformanceSchema
+from volbench.sample.raw import RawWriter
+from volbench.sample.rows import SERVER_EDGE_DEDUCT, SERVER_EDGE_MULT, series_rows, server_histogram_rows
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "sample"
+COUNTERS = json.loads((FIXTURES / "emulator-counters.json").read_text())
+
+
+def rates(sampler: type[Sampler], before: Values, after: Values, dt_s: float = 1.0) -> dict[tuple[str, str], float]:
+    rows = sampler.rates(Reading(t_s=5.0, values=before), Reading(t_s=5.0 + dt_s, values=after))
+    return {(row.metric, row.entity): row.value for row in rows}
+
+
+def status(server: str, **changes: int) -> Values:
+    recorded = json.loads((FIXTURES / f"{server}.json").read_text())["status"]
+    values: Values = {(name, ""): value for name, value in parse_status(map(tuple, recorded)).items()}
+    values["connection", ""] = 1
+    for name, added in changes.items():
+        values[name, ""] += added
+    return values
+
+
+def test_innodb_rates() -> None:
+    after = status(
+        "mysql-9.7", innodb_data_fsyncs=20, innodb_data_read=4 << 20, innodb_row_lock_time=500,
+        innodb_buffer_pool_reads=5, innodb_buffer_pool_read_requests=100,
+    )  # fmt: skip
+    found = rates(InnoDb, status("mysql-9.7"), after, dt_s=2.0)
+    assert found["data_fsyncs_per_s", ""] == 10
+    assert found["data_read_mib_per_s", ""] == 2.0
+    assert found["row_lock_wait_s_per_s", ""] == 0.25
+    assert found["buffer_pool_miss_ratio", ""] == 0.05
+
+
+def test_checkpoint_age_is_the_distance_of_two_positions_in_mysql() -> None:
+    values = status("mysql-9.7")
+    values["innodb_redo_log_checkpoint_lsn", ""] = 1 << 20
+    values["innodb_redo_log_current_lsn", ""] = 11 << 20
+    values["innodb_redo_log_capacity_resized", ""] = 100 << 20
+    found = rates(InnoDb, values, values)
+    assert (found["checkpoint_age_mib", ""], found["checkpoint_age_ratio", ""]) == (10.0, 0.1)
+
+
+def test_checkpoint_age_is_a_variable_of_its_own_in_mariadb() -> None:
+    values = status("mariadb-10.11")
+    values["innodb_checkpoint_age", ""] = 3 << 20
+    assert rates(InnoDb, values, values)["checkpoint_age_mib", ""] == 3.0
+
+
+def test_a_server_without_redo_positions_has_no_checkpoint_age() -> None:
+    values = {key: value for key, value in status("mysql-9.7").items() if "redo_log" not in key[0]}
+    assert ("checkpoint_age_mib", "") not in rates(InnoDb, values, values)
+
+
+def test_a_restart_gives_no_rates_even_when_counters_are_larger_than_before() -> None:
+    after = status("mysql-9.7", innodb_data_reads=1_000_000, connection=1)
+    found = rates(InnoDb, status("mysql-9.7"), after)
+    assert ("data_reads_per_s", "") not in found
+    assert ("pending_reads", "") in found
+
+
+def test_file_times_become_seconds_by_class() -> None:
+    before: Values = {("connection", ""): 1}
+    for verb in ("read", "write", "sync"):
+        before |= {(f"file_{verb}s", "redo"): 10, (f"file_{verb}_ps", "redo"): 0}
+    before |= {("file_read_bytes", "redo"): 0, ("file_write_bytes", "redo"): 0, ("background_ps", "redo"): 0}
+    after = dict(before)
+    after["file_syncs", "redo"] = 60
+    after["file_sync_ps", "redo"] = 10**12
+    after["background_ps", "redo"] = 25 * 10**10
+    found = rates(PerformanceSchema, before, after, dt_s=2.0)
+    assert found["file_syncs_per_s", "redo"] == 25
+    assert found["file_sync_s_per_s", "redo"] == 0.5
+    assert found["file_sync_ms", "redo"] == 20
+    assert ("file_write_ms", "redo") not in found
+    assert found["wait_s_per_s", "file_redo"] == 0.375
+
+
+def test_foreground_waits_are_never_negative() -> None:
+    """Both sums are read a moment apart: the background's may be ahead."""
+    before: Values = {("connection", ""): 1, ("file_reads", "data"): 0, ("background_ps", "data"): 0}
+    before |= {(f"file_{verb}_ps", "data"): 0 for verb in ("read", "write", "sync")}
+    after = {**before, ("file_read_ps", "data"): 100, ("background_ps", "data"): 120}
+    assert rates(PerformanceSchema, before, after)["wait_s_per_s", "file_data"] == 0.0
+
+
+def statements(buckets: dict[int, int], connection: int = 1, errors: int = 0) -> Values:
+    values: Values = {("connection", ""): connection, ("statement_errors", ""): errors}
+    return values | {("statement_bucket", str(number)): count for number, count in buckets.items()}
+
+
+def histograms(path: Path, *readings: Values) -> list[HistogramRow]:
+    raw = RawWriter(path)
+    raw.header(interval_s=1.0, zero_monotonic_ns=0)
+    raw.presence("performance_schema", Presence(present=True), remote=True, next_tick=1)
+    for tick, values in enumerate(readings, start=1):
+        read = {"performance_schema": Reading(t_s=float(tick), values=values)}
+        raw.tick(tick, late_s=0, took_s=0, read=read, failed={})
+    raw.close()
+    return list(server_histogram_rows(path))
+
+
+def test_an_intervals_statements_by_bin(tmp_path: Path) -> None:
+    (row,) = histograms(
+        tmp_path / "raw",
+        statements({0: 5, 1: 7, 100: 3}),
+        statements({0: 6, 1: 9, 100: 3, 101: 4, 449: 2}, errors=1),
+    )
+    assert (row.bin, row.count, row.below, row.above) == ((0, 100), (2, 4), 1, 2)
+    assert (row.events, row.errors, row.t_s, row.interval_s) == (9, 1, 2.0, 1.0)
+    assert (row.source, row.step) == ("server", "")
+
+
+def test_bin_edges_are_those_that_mysql_says() -> None:
+    """Recorded from MySQL 9.7: BUCKET_TIMER_LOW of buckets 1, 2, 448 and 449 is in picoseconds."""
+    said_ms = [ps / 1e9 for ps in (10000000, 10471285, 8709635899561102, 9120108393559408)]
+    edges_ms = [math.exp(number / SERVER_EDGE_MULT + SERVER_EDGE_DEDUCT) for number in (0, 1, 447, 448)]
+    assert edges_ms == pytest.approx(said_ms, rel=1e-6)
+
+
+def test_a_second_without_statements_is_a_row_without_events(tmp_path: Path) -> None:
+    (row,) = histograms(tmp_path / "raw", statements({5: 2}), statements({5: 2}))
+    assert (row.events, row.bin) == (0, ())
+
+
+def test_a_restart_or_reset_has_no_row(tmp_path: Path) -> None:
+    assert histograms(tmp_path / "a", statements({5: 2}), statements({5: 9}, connection=2)) == []
+    assert histograms(tmp_path / "b", statements({5: 2}), statements({5: 1})) == []
+    assert histograms(tmp_path / "c", statements({5: 2}), statements({6: 1})) == []
+
+
+def test_a_server_without_histograms_has_no_rows(tmp_path: Path) -> None:
+    assert histograms(tmp_path / "raw", statements({}), statements({})) == []
+
+
+def test_rows_over_a_gap_are_about_the_whole_gap(tmp_path: Path) -> None:
+    raw = RawWriter(tmp_path / "raw")
+    raw.header(interval_s=1.0, zero_monotonic_ns=0)
+    raw.presence("vm", Presence(present=True), remote=False, next_tick=1)
+    for tick, faults in ((1, 0), (5, 400)):
+        read = {"vm": Reading(t_s=float(tick), values={("pgfault", ""): faults})}
+        raw.tick(tick, late_s=0, took_s=0, read=read, failed={})
+    raw.close()
+    (row,) = series_rows(tmp_path / "raw")
+    assert (row.t_s, row.metric, row.value) == (5.0, "page_faults_per_s", 100.0)
+
+
+class ControlSocket:
+    """Answers as an emulated volume does, one line for each line; `answer` may be changed."""
+
+    def __init__(self, path: Path) -> None:
+        self.answer = json.dumps(COUNTERS)
+        self.path = path
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rw") as lines:
+                for line in lines:
+                    assert json.loads(line) == {"do": "counters"}
+                    lines.write(self.answer + "\n")
+                    lines.flush()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(5)
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[ControlSocket]:
+    server = ControlSocket(tmp_path / "control.sock")
+    yield server
+    server.close()
+
+
+def test_an_emulated_volume_answers_with_its_counters(control: ControlSocket) -> None:
+    sampler = Emulator(control.path)
+    assert sampler.probe().present
+    before = sampler.read()
+    counters = json.loads(json.dumps(COUNTERS))
+    counters["counters"]["uptime_s"] += 1
+    counters["counters"]["nvme"]["total_read_ops"] += 100
+    counters["counters"]["nvme"]["total_read_time"] += 250_000
+    counters["counters"]["nvme"]["ebs_volume_performance_exceeded_iops"] += 500_000
+    counters["counters"]["operations"]["flush"] |= {"count": 60, "time_us": 130_000}
+    counters["counters"]["fidelity"] |= {"operations": 700, "late": 2}
+    control.answer = json.dumps(counters)
+    after = sampler.read()
+    sampler.close()
+    found = rates(Emulator, before, after)
+    assert found["reads_per_s", ""] == 100
+    assert found["r_await_ms", ""] == 2.5
+    assert found["volume_exceeded_iops_ratio", ""] == 0.5
+    assert found["f_await_ms", ""] == 3.0
+    assert found["balance_percent", "burst"] == 98.5
+    assert found["late_ratio", ""] == 0.005
+    assert found["queue_length", ""] == 4
+    assert ("w_await_ms", "") not in found
+
+
+def test_an_error_answer_is_unavailable(control: ControlSocket) -> None:
+    control.answer = '{"ok": false, "error": "not so"}'
+    sampler = Emulator(control.path)
+    with pytest.raises(Unavailable, match="not so"):
+        sampler.read()
+
+
+def test_a_volume_that_was_mounted_anew_gives_only_its_balance(control: ControlSocket) -> None:
+    sampler = Emulator(control.path)
+    before = sampler.read()
+    sampler.close()
+    after = {**before, ("uptime_s", ""): 0.5}
+    assert {name for name, _ in rates(Emulator, before, after)} == {"balance_percent"}
+
+
+def test_no_socket_is_absent_with_a_reason(tmp_path: Path) -> None:
+    assert Emulator(None).probe().reason == "the volume is not an emulated one"
+    assert "does not answer" in Emulator(tmp_path / "none.sock").probe().reason
