@@ -93,7 +93,7 @@ class PlainServer:
         with self.connect() as opened:
             cursor = opened.cursor()
             cursor.execute(sql)
-            return list(cursor.fetchall())
+            return list(cursor.fetchall()) if cursor.description else []
 
     def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
         begun = time.monotonic()
@@ -314,8 +314,11 @@ class TestOltp:
         """sysbench only lost its connection; the failure says that the server died, and of what."""
         ctx = make_context()
         kill = after(2, server.kill)
-        with pytest.raises(StepFailed, match="the server ended with -9"):
+        with pytest.raises(StepFailed, match="the server ended with -9") as caught:
             run(OltpStep(name="o", test="oltp_read_write", threads=(2,), warmup_s=0, duration_s=20), ctx)
+        assert caught.value.cause == "server_killed"
+        assert "FATAL: mysql" in caught.value.evidence
+        assert "volbench {" not in caught.value.evidence
         kill.join()
         server.start()
 

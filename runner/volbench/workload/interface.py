@@ -33,7 +33,7 @@ class ServerHandle(Protocol):
         """A DB-API connection, closed at the end of the block; `timeout_s` bounds each statement."""
 
     def query(self, sql: str) -> Sequence[Sequence[Any]]:
-        """All rows of one statement."""
+        """All rows of one statement; none for a statement without a result."""
 
     def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
         """Start and wait until a query is answered; returns the seconds that took."""

@@ -23,6 +23,7 @@ from volbench.workload.load_meter import (
 from volbench.workload.process import Tool, require_tool, started, tool_version, usable_cpus
 from volbench.workload.state import LAST_WRITE
 from volbench.workload.sysbench import (
+    LINE_PREFIX,
     TAIL_S,
     TEST_VARIABLE,
     Interval,
@@ -95,9 +96,12 @@ class Oltp:
                 cancelled=ctx.cancelled,
                 cwd=ctx.scratch_dir,
                 env={TEST_VARIABLE: step.test},
+                records_prefix=LINE_PREFIX,
             ) as sysbench:
                 run.follow(sysbench, others)
-            parts = others.finish() if step.beside else ()
+            if step.beside:
+                ctx.progress("waiting for what runs beside the load", None)
+            parts = others.finish()
         if step.test not in _READ_ONLY:
             ctx.state[LAST_WRITE] = ctx.clock.now_s()
         return run.outcome(argv, parts)

@@ -21,6 +21,7 @@ from volbench.errors import EnvironmentLacks, StepFailed
 TERMINATE_BOUND_S = 10.0
 _POLL_S = 0.2
 _TAIL_BYTES = 4000
+_LAST_LINES = 12
 _SPLICE_BYTES = 1 << 20
 _LINE_BYTES_MAX = 1 << 20
 
@@ -34,6 +35,7 @@ class Tool:
     deadline_monotonic_s: float
     timeout_s: float
     cancelled: threading.Event
+    records_prefix: str
     _stderr: IO[bytes] = field(repr=False)
     _stdout_tail: bytes = b""
 
@@ -57,7 +59,7 @@ class Tool:
             *whole, rest = (rest + read).split(b"\n")
             if len(rest) > _LINE_BYTES_MAX:
                 raise StepFailed(f"{self.name} wrote a line of more than {_LINE_BYTES_MAX} bytes")
-            self._stdout_tail = (self._stdout_tail + read)[-_TAIL_BYTES:]
+            self._keep(whole)
             yield from (line.decode(errors="replace") for line in whole)
         if rest:
             yield rest.decode(errors="replace")
@@ -100,15 +102,21 @@ class Tool:
         return self.process.wait(TERMINATE_BOUND_S)
 
     def last_words(self) -> str:
-        """The end of stderr, or of stdout when there is nothing on stderr."""
+        """The last lines of stderr, or of stdout's messages when there is nothing on stderr."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _TAIL_BYTES))
-        text = self._stderr.read().decode(errors="replace").strip()
-        return text or self._stdout_tail.decode(errors="replace").strip()
+        text = self._stderr.read().decode(errors="replace").strip() or self._stdout_tail.decode(errors="replace")
+        said = [line for line in text.splitlines() if line.strip()]
+        return "\n".join(said[-_LAST_LINES:])
 
     def cpu_s(self) -> float | None:
         """CPU seconds of all its threads so far; None when it is gone."""
         return process_cpu_s(self.pid)
+
+    def _keep(self, lines: list[bytes]) -> None:
+        prefix = self.records_prefix.encode()
+        said = b"".join(line + b"\n" for line in lines if not (prefix and line.startswith(prefix)))
+        self._stdout_tail = (self._stdout_tail + said)[-_TAIL_BYTES:]
 
     def _still_wanted(self) -> None:
         if self.cancelled.is_set():
@@ -131,6 +139,7 @@ def started(
     stdin: IO[bytes] | None = None,
     stdout: IO[bytes] | int = subprocess.PIPE,
     env: Mapping[str, str] | None = None,
+    records_prefix: str = "",
 ) -> Iterator[Tool]:
     """Start a tool; at the end of the block it is gone: asked to terminate, killed after TERMINATE_BOUND_S.
 
@@ -140,6 +149,7 @@ def started(
         stdin: a file to read from; nothing if left out.
         stdout: a file to write to; a pipe for `Tool.lines` if left out.
         env: variables added to this process's own.
+        records_prefix: starts the lines of stdout that are no messages.
 
     Raises EnvironmentLacks when the tool is not installed.
     """
@@ -163,6 +173,7 @@ def started(
                 deadline_monotonic_s=time.monotonic() + timeout_s,
                 timeout_s=timeout_s,
                 cancelled=cancelled,
+                records_prefix=records_prefix,
                 _stderr=stderr,
             )
         finally:

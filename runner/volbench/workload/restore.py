@@ -161,18 +161,10 @@ def _proof(
 @contextlib.contextmanager
 def _fresh_schema(ctx: StepContext, schema: str) -> Iterator[None]:
     """An empty schema, dropped at the end of the block as long as the server runs."""
-    execute(ctx, f"DROP DATABASE IF EXISTS `{schema}`")
-    execute(ctx, f"CREATE DATABASE `{schema}`")
+    ctx.server.query(f"DROP DATABASE IF EXISTS `{schema}`")
+    ctx.server.query(f"CREATE DATABASE `{schema}`")
     try:
         yield
     finally:
         if ctx.server.alive():
-            execute(ctx, f"DROP DATABASE IF EXISTS `{schema}`")
-
-
-def execute(ctx: StepContext, statement: str) -> None:
-    """One statement without a result."""
-    with ctx.server.connect() as connection:
-        cursor = connection.cursor()
-        cursor.execute(statement)
-        cursor.close()
+            ctx.server.query(f"DROP DATABASE IF EXISTS `{schema}`")

@@ -13,6 +13,9 @@ from typing import Any
 
 from volbench.workload.interface import ServerHandle
 
+_FRESH_STATISTICS = "SET /*!80000 SESSION information_schema_stats_expiry = 0, */ @volbench = 0"
+"""MySQL 8 and later may show sizes of a day ago; MariaDB has no such variable and skips the comment."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableSum:
@@ -32,9 +35,11 @@ def table_names(server: ServerHandle, schema: str) -> list[str]:
 
 
 def data_bytes(server: ServerHandle, schema: str) -> int:
-    """Bytes in the clustered indexes of a schema, as the server estimates them."""
-    rows = server.query(f"SELECT SUM(data_length) FROM information_schema.tables WHERE table_schema = '{schema}'")
-    return int(rows[0][0] or 0)
+    """Bytes in the clustered indexes of a schema, as the server estimates them now."""
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(_FRESH_STATISTICS)
+        cursor.execute(f"SELECT SUM(data_length) FROM information_schema.tables WHERE table_schema = '{schema}'")
+        return int(cursor.fetchall()[0][0] or 0)
 
 
 def table_sums(
