@@ -73,7 +73,7 @@ class Engine:
     flavor: str
 
     @contextlib.contextmanager
-    def bench(self, data_dir: Path | None = None) -> Iterator[Bench]:
+    def bench(self, data_dir: Path | None = None, *, options: tuple[str, ...] = ()) -> Iterator[Bench]:
         """Everything below one short directory: a socket's path must be."""
         directory = Path(tempfile.mkdtemp(prefix="b", dir=self.base))
         control = directory / "c"
@@ -87,7 +87,7 @@ class Engine:
             template_dir=str(self.base / "t"),
             scratch_dir=str(directory),
         )
-        container = self._container(control) if self.in_docker else ""
+        container = self._container(control, options) if self.in_docker else ""
         supervisor = Supervisor(control) if self.in_docker else launch_supervisor(control)
         supervisor.wait_ready_for_commands(30.0)
         try:
@@ -98,7 +98,7 @@ class Engine:
             if container:
                 subprocess.run(["docker", "rm", "--force", container], check=True, capture_output=True)
 
-    def _container(self, control: Path) -> str:
+    def _container(self, control: Path, options: tuple[str, ...]) -> str:
         client = docker.from_env()
         try:
             image = server_image(client, ServerSpec())
@@ -108,16 +108,18 @@ class Engine:
         script.write_bytes(supervisor_script())
         command = [
             "docker", "run", "--detach", "--network=none", "--cap-drop=ALL", "--read-only", "--tmpfs=/tmp",
-            f"--user={os.geteuid()}:{os.getegid()}", f"--volume={self.base}:{self.base}", image,
+            f"--user={os.geteuid()}:{os.getegid()}", f"--volume={self.base}:{self.base}", *options, image,
             "sh", str(script), str(control),
         ]  # fmt: skip
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
     @contextlib.contextmanager
-    def seeded(self, template: Template, data_dir: Path | None = None) -> Iterator[Bench]:
-        """A bench whose data directory is a copy of the template."""
-        with self.bench(data_dir) as bench:
+    def seeded(
+        self, template: Template, data_dir: Path | None = None, *, options: tuple[str, ...] = ()
+    ) -> Iterator[Bench]:
+        """A bench whose data directory is a copy of the template; options are `docker run`'s."""
+        with self.bench(data_dir, options=options) as bench:
             seed(template.path, Path(bench.places.data_dir))
             yield bench
 
@@ -169,6 +171,9 @@ class TestServer:
         """The copy holds the template's rows, and start's seconds end with the first answer."""
         with engine.seeded(template) as bench:
             server = bench.server()
+            not_yet = server.failure()
+            assert not_yet is not None
+            assert not_yet.cause == "server_not_started"
             assert 0 < server.start() < server.spec.start_timeout_s
             assert server.alive()
             assert server.failure() is None
@@ -310,6 +315,18 @@ class TestServer:
             server.start()
             command = [client, f"--defaults-file={server.option_file}", "--skip-column-names", "-e", "SELECT 6 * 7"]
             assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "42"
+
+    def test_a_server_that_outgrows_its_container_was_killed_for_want_of_memory(
+        self, engine: Engine, template: Template
+    ) -> None:
+        if not engine.in_docker:
+            pytest.skip("a local server has no memory limit")
+        limits = ("--memory=160m", "--memory-swap=160m")
+        with engine.seeded(template, options=limits) as bench:
+            with pytest.raises(StepFailed) as caught:
+                bench.server().start()
+            assert caught.value.cause == "oom"
+            assert bench.supervisor.state().exit_code == 137
 
     def test_a_new_data_directory_wants_an_empty_place(self, local: Engine) -> None:
         with local.bench() as bench:

@@ -195,6 +195,8 @@ class Server:
         state = self.supervisor.state()
         if state.running and not failures.volume_trouble(self.data_dir):
             return None
+        if not state.running and state.exit_code is None:
+            return Failure(cause="server_not_started", what="the server was not started", where=where)
         return self._diagnose(state.exit_code, where)
 
     def why_down(self) -> str:
@@ -238,7 +240,7 @@ class Server:
         data_dir = self.places.server_data_dir or self.places.data_dir
         tmp_dir = Path(self.places.data_dir).parent / "tmp"  # on the volume, where a server's would be
         tmp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pending = (self.control_dir / _INIT_FILE).exists()
+        pending = self._account_is_pending()
         rendered = render_config(
             identity=self.identity,
             paths=ServerPaths(
@@ -252,6 +254,13 @@ class Server:
         )
         write_private(self.control_dir / "my.cnf", rendered.text)
         self.notes = rendered.notes
+
+    def _account_is_pending(self) -> bool:
+        """Whether the account of this very data directory is still to be made by the first start."""
+        try:
+            return self.account.password in (self.control_dir / _INIT_FILE).read_text()
+        except (FileNotFoundError, StepFailed):
+            return False
 
     def _initialise_argv(self) -> list[str]:
         config = f"--defaults-file={self._server_file('my.cnf')}"

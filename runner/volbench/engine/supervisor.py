@@ -133,10 +133,13 @@ class Supervisor:
         """Wait until no server runs. Raises StepFailed with state and last log lines."""
 
         def stopped() -> ServerState | None:
+            listening = self._listening()  # asked first: its last act is the state, then the FIFO goes
             state = self._said()
-            if state is not None and state.running and not self._listening():
+            if state is not None and not state.running:
+                return state
+            if not listening:
                 raise self._gone()
-            return None if state is None or state.running else state
+            return None
 
         return self._wait(stopped, timeout_s, doing)
 
@@ -167,8 +170,13 @@ class Supervisor:
         self._send(word)
 
         def taken() -> ServerState | None:
+            listening = self._listening()
             state = self._said()
-            return state if state is not None and state.seq > before else None
+            if state is not None and state.seq > before:
+                return state
+            if not listening:
+                raise self._gone()
+            return None
 
         return self._wait(taken, COMMAND_BOUND_S, f"waiting for the supervisor to take `{word}`")
 

@@ -44,11 +44,12 @@ take_command() {
 }
 
 # Runs in a subshell of its own. A signal to the whole group interrupts `wait`, so it is repeated until the
-# server is gone; the trap is not `ignore`, since that would be inherited by the server.
+# server is gone. The trap comes after the fork: a server inherits what is ignored, and a signal that came
+# between its fork and its exec would be lost in a handler.
 run_server() {
-    trap : TERM INT HUP
     "$@" 3<&- >>mysqld.log 2>&1 </dev/null &
     child=$!
+    trap : TERM INT HUP
     printf 'started %s\n' "$child" >&3
     while :; do
         wait "$child"
@@ -73,7 +74,7 @@ start_server() {
         take_command
         return
     fi
-    (run_server "$@") &
+    (run_server "$@") 3>command & # for writing only: without its reader the FIFO shows that the loop is gone
     waiter=$!
 }
 

@@ -73,7 +73,8 @@ class TestInEveryShell:
         assert str(in_shell.state()) == "not started"
         started = in_shell.start(SLEEP)
         assert started.pid is not None
-        assert Path(f"/proc/{started.pid}/cmdline").read_bytes() == b"sleep\x00600\x00"
+        command_line = Path(f"/proc/{started.pid}/cmdline")
+        assert eventually(lambda: command_line.read_bytes() == b"sleep\x00600\x00")
         assert in_shell.stop(10.0).exit_code == 128 + signal.SIGTERM
         assert in_shell.start(SLEEP).running
         assert in_shell.kill().exit_code == 128 + signal.SIGKILL
@@ -249,3 +250,10 @@ class TestClient:
 )
 def test_exit_codes_are_put_into_words(code: int, text: str) -> None:
     assert describe_exit(code) == text
+
+
+def test_a_stop_right_after_the_start_is_not_lost(supervisor: Supervisor) -> None:
+    """SIGTERM may come before the server's process has become the server."""
+    for _ in range(30):
+        supervisor.start(SLEEP)
+        assert supervisor.stop(5.0).exit_code == 143
