@@ -20,6 +20,7 @@ from typing import Literal
 
 from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.volume import ownership
+from volbench.volume.mountinfo import mount_of_open_path, read_mounts
 from volbench.volume.space import require_space, volume_failure
 
 CopyMethod = Literal["reflink", "copy_file_range", "sendfile"]
@@ -62,7 +63,14 @@ def no_progress(done_bytes: int, total_bytes: int) -> None:
     """Tell nobody."""
 
 
-def copy_tree(source: Path, destination: Path, *, workers: int = 4, progress: Progress = no_progress) -> CopyStats:
+def copy_tree(
+    source: Path,
+    destination: Path,
+    *,
+    workers: int = 4,
+    progress: Progress = no_progress,
+    reflink: bool = True,
+) -> CopyStats:
     """Copy a tree into a new or empty directory. On return it is on the device: its pages can be evicted.
 
     Modes and, for root, owners are kept; holes stay holes; symbolic links are copied as links; sockets and pipes
@@ -72,6 +80,8 @@ def copy_tree(source: Path, destination: Path, *, workers: int = 4, progress: Pr
         destination: absent or empty; its parent exists.
         workers: files copied at the same time.
         progress: called with bytes done and bytes in all, from any thread, one call at a time.
+        reflink: share extents where the filesystem can. The first write to each shared extent is then a copy on
+            write, which a data directory on another volume does not have: False for equal conditions.
 
     Raises Refused for a destination that holds something; EnvironmentLacks (volume_full, volume_read_only) or
     StepFailed (volume_gone, volume_error, source_gone), each with its `cause`.
@@ -86,7 +96,7 @@ def copy_tree(source: Path, destination: Path, *, workers: int = 4, progress: Pr
         directories, files = _make_directories(source, destination)
         total = sum(file.size for file in files)
         copier = _Copier(total=total, progress=progress)
-        if not copier.can_reflink(files):
+        if not (reflink and copier.can_reflink(files)):
             require_space(destination, sum(_allocated(file.source) for file in files))
         _copy_all(copier, files, workers)
         _sync(destination, files, directories)
@@ -96,16 +106,14 @@ def copy_tree(source: Path, destination: Path, *, workers: int = 4, progress: Pr
     except BaseException:
         _take_back(destination, made=made)
         raise
-    return CopyStats(
-        bytes=total, files=len(files), seconds=time.monotonic() - started_s, method=copier.method or "reflink"
-    )
+    return CopyStats(bytes=total, files=len(files), seconds=time.monotonic() - started_s, method=copier.method)
 
 
 class _Copier:
     """Copies one file at a time per thread; remembers what the two filesystems cannot do."""
 
     def __init__(self, *, total: int, progress: Progress) -> None:
-        self.method: CopyMethod | None = None
+        self.method: CopyMethod = "copy_file_range"
         self.failed = threading.Event()
         self._total = total
         self._done = 0
@@ -113,14 +121,13 @@ class _Copier:
         self._lock = threading.Lock()
 
     def can_reflink(self, files: Sequence[_File]) -> bool:
-        """Try it on the first file that has bytes."""
-        self.method = "reflink"
+        """Try it on the first file that has bytes, and remember."""
         first = next((file for file in files if file.size), None)
         if first is None:
-            return True
+            return False
         with first.source.open("rb") as source, first.destination.open("wb") as destination:
-            if not _reflink(source.fileno(), destination.fileno()):
-                self.method = "copy_file_range"
+            if _reflink(source.fileno(), destination.fileno()):
+                self.method = "reflink"
         return self.method == "reflink"
 
     def copy(self, file: _File) -> None:
@@ -253,7 +260,8 @@ def _keep_owner_and_mode(descriptor: int, status: os.stat_result, *, add: int = 
 def _sync(destination: Path, files: Sequence[_File], directories: Sequence[Path]) -> None:
     """Write everything back: the whole filesystem at once, which costs one journal commit instead of one a file.
 
-    syncfs(2) tells of errors in writing back since Linux 5.8; older kernels are asked file by file.
+    Where that is not enough, file by file: syncfs(2) tells of errors in writing back only since Linux 5.8, and does
+    not reach the process behind a FUSE mount.
     """
     descriptor = os.open(destination, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -263,7 +271,7 @@ def _sync(destination: Path, files: Sequence[_File], directories: Sequence[Path]
             raise OSError(number, os.strerror(number), str(destination))
     finally:
         os.close(descriptor)
-    if not _syncfs_tells_errors():
+    if not _syncfs_tells_errors() or _is_fuse(destination):
         for path in (*(file.destination for file in files), *reversed(directories)):
             _sync_one(path)
     _sync_one(destination.parent)
@@ -272,6 +280,11 @@ def _sync(destination: Path, files: Sequence[_File], directories: Sequence[Path]
 def _syncfs_tells_errors() -> bool:
     numbers = re.match(r"(\d+)\.(\d+)", platform.release())
     return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 8)
+
+
+def _is_fuse(path: Path) -> bool:
+    mount = mount_of_open_path(path, read_mounts())
+    return mount is None or mount.filesystem.startswith("fuse")
 
 
 def _sync_one(path: Path) -> None:

@@ -10,7 +10,16 @@ from volbench.errors import EnvironmentLacks, StepFailed
 
 _MIB = 1 << 20
 _GONE = frozenset(
-    {errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.ESTALE, errno.ESHUTDOWN, errno.ENOMEDIUM}
+    {
+        errno.EIO,
+        errno.ENOENT,
+        errno.ENODEV,
+        errno.ENXIO,
+        errno.ENOTCONN,
+        errno.ESTALE,
+        errno.ESHUTDOWN,
+        errno.ENOMEDIUM,
+    }
 )
 
 
@@ -40,7 +49,8 @@ def volume_failure(error: OSError, *, phase: str) -> EnvironmentLacks | StepFail
     """The failure that an OSError on a volume is; its `cause` is the stable word.
 
     volume_full (ENOSPC, EDQUOT), volume_read_only (EROFS), volume_denied (EACCES, EPERM): the environment lacks
-    something. volume_gone (ENOENT, ENODEV, ESTALE, ...), volume_error (EIO and all others): the step failed.
+    something. volume_gone (EIO, ENOENT, ENODEV, ESTALE, ...: what a detached device gives), volume_error (all
+    others): the step failed.
     """
     number = error.errno or 0
     seen = f"{errno.errorcode.get(number, 'errno ?')}: {error.strerror or error}"
@@ -57,7 +67,7 @@ def volume_failure(error: OSError, *, phase: str) -> EnvironmentLacks | StepFail
             "the volume may not be written to", phase, evidence, next_step, cause="volume_denied"
         )
     if number in _GONE:
-        next_step = "see that the volume is attached and mounted, then `volbench resume`"
-        return StepFailed("the volume is gone", phase, evidence, next_step, cause="volume_gone")
+        next_step = "see dmesg, and that the volume is attached and mounted, then `volbench resume`"
+        return StepFailed("the volume is gone, or fails", phase, evidence, next_step, cause="volume_gone")
     next_step = "see dmesg for errors of the device"
     return StepFailed("the volume failed", phase, evidence, next_step, cause="volume_error")

@@ -80,6 +80,42 @@ def test_copy_is_identical(template: Path, tmp_path: Path, weakest: str, monkeyp
     assert seen[-1] == (stats.bytes, stats.bytes)
 
 
+@pytest.fixture
+def xfs(tmp_path: Path) -> Iterator[Path]:
+    image, place = tmp_path / "xfs.img", tmp_path / "xfs"
+    with image.open("wb") as file:
+        file.truncate(512 * MIB)
+    place.mkdir()
+    for command in (
+        ["mkfs.xfs", "-q", "-m", "reflink=1", str(image)],
+        ["mount", "-o", "loop", str(image), str(place)],
+    ):
+        try:
+            done = subprocess.run(command, capture_output=True, check=False)
+        except FileNotFoundError:
+            pytest.skip(f"no {command[0]}")
+        if done.returncode != 0:
+            pytest.skip(f"{command[0]}: {done.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@root_only
+def test_extents_are_shared(template: Path, xfs: Path) -> None:
+    """On one xfs a copy takes no space and is still a copy of its own; it can be had without sharing."""
+    first = copy_tree(template, xfs / "template")
+    free = os.statvfs(xfs).f_bfree
+    shared = copy_tree(xfs / "template", xfs / "shared")
+    assert (first.method, shared.method) == ("sendfile", "reflink")
+    assert (free - os.statvfs(xfs).f_bfree) * os.statvfs(xfs).f_frsize < MIB
+    assert contents(xfs / "shared") == contents(xfs / "template")
+    (xfs / "shared" / "ibdata1").write_bytes(b"changed")
+    assert (xfs / "template" / "ibdata1").stat().st_size == MIB
+    plain = copy_tree(xfs / "template", xfs / "plain", reflink=False)
+    assert plain.method == "copy_file_range"
+    assert contents(xfs / "plain") == contents(xfs / "template")
+
+
 def test_copy_is_durable(template: Path) -> None:
     """After the copy no page is dirty: advice alone, without another sync, evicts it."""
     destination = Path(f"/var/tmp/volbench-copy-{os.getpid()}")
@@ -171,7 +207,8 @@ def test_read_only_volume(template: Path, small_volume: Path) -> None:
         (errno.EACCES, "volume_denied", EXIT_ENVIRONMENT),
         (errno.ENOENT, "volume_gone", EXIT_STEP_FAILED),
         (errno.ESTALE, "volume_gone", EXIT_STEP_FAILED),
-        (errno.EIO, "volume_error", EXIT_STEP_FAILED),
+        (errno.EIO, "volume_gone", EXIT_STEP_FAILED),
+        (errno.EMFILE, "volume_error", EXIT_STEP_FAILED),
     ],
 )
 def test_causes(number: int, cause: str, exit_code: int) -> None:
@@ -206,5 +243,5 @@ def test_failure_stops_the_other_workers(template: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "copy_file_range", copy_file_range)
     with pytest.raises(StepFailed) as caught:
         copy_tree(template, tmp_path / "copy", workers=2)
-    assert caught.value.cause == "volume_error"
+    assert caught.value.cause == "volume_gone"
     assert not (tmp_path / "copy").exists()

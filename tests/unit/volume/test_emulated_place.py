@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from volbench.errors import Refused, UsageError
+from volbench.errors import Refused, StepFailed, UsageError
+from volbench.volume.copying import copy_tree
 from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.factory import make_volume
 from volbench.volume.profiles import resolve
@@ -39,3 +40,21 @@ def test_unknown_profile_and_option() -> None:
     for text in ("a=emulated:ebs-gp9", "a=emulated:ebs-gp3?sise=1GiB"):
         with pytest.raises(UsageError, match=r"perhaps you meant|there are"):
             make_volume(parse_volume(text))
+
+
+@pytest.mark.emulator
+def test_volume_disappears_while_copying(tmp_path: Path) -> None:
+    """A detached device ends a copy as a failed step with the cause volume_gone, and can still be taken down."""
+    source = tmp_path / "template"
+    source.mkdir()
+    (source / "t.ibd").write_bytes(b"x" * (8 << 20))
+    volume = EmulatedVolume(resolve("local-nvme", {"size": "1GiB"}), tmp_path, name="gone")
+    data = volume.start()
+    try:
+        volume.fault("detach")
+        with pytest.raises(StepFailed) as caught:
+            copy_tree(source, data / "copy")
+        assert caught.value.cause == "volume_gone"
+    finally:
+        volume.remove()
+    assert not volume.directory.exists()
