@@ -1,0 +1,154 @@
+"""Sampling beside a real server: its sources come and go with it, and never stop the machine's own."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from scratch_server import PASSWORD, ScratchServer, scratch_server
+
+from volbench.sample.catalogue import unit_of
+from volbench.sample.config import SamplingConfig
+from volbench.sample.controller import SamplingProcess
+from volbench.sample.raw import Tick, read_raw
+from volbench.sample.rows import series_rows, server_histogram_rows
+
+pytestmark = pytest.mark.mysqld
+
+INTERVAL_S = 0.1
+WAIT_S = 30.0
+SERVER_SOURCES = {"innodb", "performance_schema"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
+    with scratch_server(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture
+def process(server: ScratchServer, tmp_path: Path) -> Iterator[SamplingProcess]:
+    config = SamplingConfig(
+        raw_file=str(tmp_path / "raw" / "samples.jsonl"),
+        zero_monotonic_ns=time.monotonic_ns(),
+        interval_s=INTERVAL_S,
+        option_file=str(server.option_file),
+    )
+    process = SamplingProcess(config)
+    process.start()
+    yield process
+    process.stop()
+
+
+def ticks_of(process: SamplingProcess) -> list[Tick]:
+    return [record for record in read_raw(process.raw_file) if isinstance(record, Tick)]
+
+
+def wait_until(process: SamplingProcess, done: Callable[[list[Tick]], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not done(ticks_of(process)):
+        assert time.monotonic() < deadline, process.log_file.read_text()
+        assert process.alive(), process.log_file.read_text()
+        time.sleep(0.05)
+
+
+def answers(ticks: list[Tick]) -> int:
+    return sum(tick.read.keys() >= SERVER_SOURCES for tick in ticks)
+
+
+def test_a_servers_sources_become_catalogued_rows(process: SamplingProcess, server: ScratchServer) -> None:
+    wait_until(process, lambda ticks: answers(ticks) >= 2)
+    server.query("CREATE OR REPLACE TABLE mysql.sampled (a INT) ENGINE=InnoDB" if server.mariadb else "SELECT 1")
+    seen = answers(ticks_of(process))
+    wait_until(process, lambda ticks: answers(ticks) >= seen + 3)
+    qualities = {one.source: one for one in process.stop()}
+    rows = list(series_rows(process.raw_file))
+    assert {row.source for row in rows} >= SERVER_SOURCES
+    assert all(unit_of(row.source, row.metric) and row.value >= 0 for row in rows)
+    assert qualities["innodb"].present
+    histograms = list(server_histogram_rows(process.raw_file))
+    if server.mariadb:
+        assert histograms == []
+        assert "no statement histograms" in qualities["performance_schema"].reason
+    else:
+        assert histograms
+
+
+def test_our_own_statements_are_not_counted(process: SamplingProcess) -> None:
+    wait_until(process, lambda ticks: answers(ticks) >= 10)
+    process.stop()
+    counts = [
+        tick.read["performance_schema"].values["statements", ""]
+        for tick in ticks_of(process)
+        if "performance_schema" in tick.read
+    ]
+    assert counts[-1] - counts[2] == 0
+
+
+def test_a_restart_is_a_gap_without_absurd_rates(process: SamplingProcess, server: ScratchServer) -> None:
+    wait_until(process, lambda ticks: answers(ticks) >= 3)
+    server.stop()
+    wait_until(process, lambda ticks: "innodb" in ticks[-1].failed or any("innodb" in t.failed for t in ticks))
+    server.start()
+    before = answers(ticks_of(process))
+    wait_until(process, lambda ticks: answers(ticks) >= before + 4)
+    qualities = {one.source: one for one in process.stop()}
+    assert qualities["innodb"].present
+    assert "no reading at" in qualities["innodb"].reason
+    connections = {t.read["innodb"].values["connection", ""] for t in ticks_of(process) if "innodb" in t.read}
+    assert len(connections) == 2
+    questions = [row.value for row in series_rows(process.raw_file) if row.metric == "questions_per_s"]
+    assert 0 <= max(questions) < 1000
+
+
+def test_a_server_that_hangs_does_not_stop_the_machines_sources(
+    process: SamplingProcess, server: ScratchServer
+) -> None:
+    """A stalled volume can make the server hang; the device's counters are then what everybody wants to see."""
+    wait_until(process, lambda ticks: answers(ticks) >= 3)
+    server.signal(signal.SIGSTOP)
+    try:
+        stopped_at = max(tick.tick for tick in ticks_of(process))
+        wait_until(process, lambda ticks: any("cpu" in t.read and t.tick > stopped_at + 10 for t in ticks))
+        hung = [t for t in ticks_of(process) if t.tick > stopped_at + 2]
+        assert not any(t.read.keys() & SERVER_SOURCES for t in hung)
+    finally:
+        server.signal(signal.SIGCONT)
+    before = answers(ticks_of(process))
+    wait_until(process, lambda ticks: answers(ticks) >= before + 3)
+    reason = {one.source: one for one in process.stop()}["innodb"].reason
+    assert "to answer" in reason
+
+
+def test_the_password_is_in_no_file_of_the_results(process: SamplingProcess) -> None:
+    wait_until(process, lambda ticks: answers(ticks) >= 1)
+    process.stop()
+    files = [path for path in process.raw_file.parent.rglob("*") if path.is_file()]
+    assert len(files) == 3
+    assert not [path for path in files if PASSWORD in path.read_text()]
+
+
+def test_a_server_that_starts_later_is_found(server: ScratchServer, tmp_path: Path) -> None:
+    """Sampling may begin before the server is up."""
+    server.stop()
+    config = SamplingConfig(
+        raw_file=str(tmp_path / "samples.jsonl"),
+        zero_monotonic_ns=time.monotonic_ns(),
+        interval_s=INTERVAL_S,
+        sources=("innodb",),
+        option_file=str(server.option_file),
+    )
+    process = SamplingProcess(config)
+    process.start()
+    try:
+        wait_until(process, lambda ticks: any("no connection" in t.failed.get("innodb", "") for t in ticks))
+        server.start()
+        wait_until(process, lambda ticks: any("innodb" in t.read for t in ticks))
+    finally:
+        found = {one.source: one for one in process.stop()}
+        server.stop()
+        server.start()
+    assert found["innodb"].present
