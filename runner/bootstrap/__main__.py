@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from bootstrap import engine, environment, extras, images, local
 from bootstrap.console import Console, open_console
 from bootstrap.packages import install
 from bootstrap.places import Places, find_places
-from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, VolbenchError
+from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, Refused, VolbenchError
 from volbench.target.image_names import images_ready
 
 WORDS = {
@@ -80,15 +79,14 @@ def set_up(places: Places, console: Console, *, flavors: list[str], development:
         packages = pool.submit(environment.ensure_environment, places, console, development=development)
         try:
             answer = engine.ensure_engine(places, console)
-            packages.result()  # the tools image is filled by the environment's uv
-            names = images.ensure_images(places, console, flavors)
-            console.say(f"ready, by containers: {answer.evidence}, {', '.join(names)}")
-        except EnvironmentLacks as lack:
+            names = images.ensure_images(places, console, flavors, python_ready=packages.result)
             packages.result()
-            console.say(f"containers are impossible here:\n{lack}")
+            console.say(f"ready, by containers: {answer.evidence}, {', '.join(names)}")
+        except (EnvironmentLacks, Refused) as lack:
+            packages.result()
+            console.say(f"no containers here:\n{lack}")
             console.say(f"ready, by the local target: {local.ensure_local(places, console).evidence}")
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     sys.exit(main())

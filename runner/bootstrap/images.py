@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,9 +44,12 @@ SERVERS = {
 }
 
 
-def ensure_images(places: Places, console: Console, flavors: Sequence[str]) -> tuple[str, ...]:
+def ensure_images(
+    places: Places, console: Console, flavors: Sequence[str], *, python_ready: Callable[[], None] = lambda: None
+) -> tuple[str, ...]:
     """Names of the tools image and one server image per flavor, all in the engine when this returns.
 
+    `python_ready` is waited for before .venv is used, so that the images begin while it is still being made.
     Raises EnvironmentLacks with the log's end when one can be neither pulled nor built.
     """
     missing = [SERVERS[flavor] for flavor in flavors if not _is_here(SERVERS[flavor], places.root)]
@@ -57,7 +60,7 @@ def ensure_images(places: Places, console: Console, flavors: Sequence[str]) -> t
         with ThreadPoolExecutor(max_workers=2) as pool:  # apt in one build, unpacking in the other
             jobs = [pool.submit(_ensure_server, server, base, places, console) for server in missing]
             if tools_missing:
-                jobs.append(pool.submit(_build_tools, tools, base, places, console))
+                jobs.append(pool.submit(_build_tools, tools, base, places, console, python_ready))
             for job in jobs:
                 job.result()
     servers = [image_names.pick_server_image(image_names.local_images(), flavor) for flavor in flavors]
@@ -128,7 +131,7 @@ def parse_server_version(text: str) -> str | None:
     return found[1] if found else None
 
 
-def _build_tools(name: str, base: str, places: Places, console: Console) -> None:
+def _build_tools(name: str, base: str, places: Places, console: Console, python_ready: Callable[[], None]) -> None:
     """Build the tools image: Debian's part, the locked Python packages, then this code as the last layers."""
     log = places.log("image-tools")
     dockerfile = places.root / "docker" / "tools" / "Dockerfile"
@@ -136,6 +139,7 @@ def _build_tools(name: str, base: str, places: Places, console: Console) -> None
     if not means.docker_image(system).present:
         console.say("building the system part of the tools image (sysbench, clients, percona-toolkit, fio)")
         build(places.root, dockerfile, {"BASE": base}, system, "--target=system", log=log)
+    python_ready()
     site = _ensure_site(system, places, console)
     build(places.root, dockerfile, {"BASE": base, "SITE": site}, name, log=log)
     _tag(name, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
