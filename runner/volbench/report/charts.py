@@ -49,23 +49,21 @@ def charts(panels: list[Panel], volumes: int) -> Charts:
     """Figures of the panels for this many volumes."""
     x_range = Range1d(start=0, end=1, name="time")
     cursor = Span(dimension="height", line_width=1, line_color="gray", name="cursor")
-    figures: dict[str, Model] = {
-        panel.key: _figure(panel, volumes, x_range, cursor, last=panel is panels[-1]) for panel in panels
-    }
+    figures: dict[str, Model] = {panel.key: _figure(panel, volumes, x_range, cursor) for panel in panels}
     script, divs = components(figures, wrap_script=False) if figures else ("", {})
     library = "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw) if figures else ""
     found: Mapping[str, str] = divs
     return Charts(library=library, script=script, panels=tuple((panel, found[panel.key]) for panel in panels))
 
 
-def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span, *, last: bool) -> figure:
+def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span) -> figure:
     zoom = BoxZoomTool(dimensions="width")
     y_range = DataRange1d(range_padding=0.08, only_visible=True)
     if not panel.log:
         y_range.start = 0
     plot = figure(
         name=panel.key,
-        height=panel.height_px + (26 if last else 0),
+        height=panel.height_px,
         sizing_mode="stretch_width",
         x_range=x_range,
         y_range=y_range,
@@ -90,9 +88,8 @@ def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span, *, last:
     )
     plot.yaxis.axis_label = panel.unit
     plot.yaxis.ticker = LogTicker(desired_num_ticks=4) if panel.log else BasicTicker(desired_num_ticks=4)
-    plot.xaxis.axis_label = "seconds" if last else None
-    plot.xaxis.major_label_text_font_size = "11px" if last else "0px"
-    plot.xaxis.visible = last
+    plot.xaxis.axis_label = "seconds"
+    plot.xaxis.visible = False  # the page's script shows it in the lowest chart
     _strips(plot, panel)
     for volume in range(volumes):
         _lines(plot, panel, volume)

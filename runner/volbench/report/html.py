@@ -16,6 +16,7 @@ from volbench.report import wording
 from volbench.report.charts import charts, shown_panels
 from volbench.report.distribution import distributions
 from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
+from volbench.report.panels import Panel
 from volbench.report.timeline import CELLS_MAX, CellTimeline, as_json, timelines
 from volbench.store.run_directory import RunDirectory
 
@@ -88,9 +89,12 @@ def _asset(environment: Environment, name: str) -> str:
     return environment.loader.get_source(environment, name)[0]
 
 
-def _timeline_data(drawn: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Any]) -> dict[str, Any]:
+def _timeline_data(
+    drawn: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Panel]
+) -> dict[str, Any]:
     shown = [
-        {"key": p.key, "unit": p.unit, "lines": [[ln.key, ln.label, ln.dash] for ln in p.lines]} for p in panels
+        {"key": p.key, "height": p.height_px, "lines": [[line.key, line.label, line.dash] for line in p.lines]}
+        for p in panels
     ]
     return {**as_json(drawn, volumes), "panels": shown}
 

@@ -3,6 +3,7 @@
   const data = JSON.parse(document.getElementById("timeline-data").textContent);
   const GAP = 1.6; // as in timeline.py: further than this many ticks from a sample, nothing is known
   const WHOLE = "";
+  const AXIS_PX = 44;
   const byId = (id) => document.getElementById(id);
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const colour = (volume) => style(`--v${volume % 6}`);
@@ -65,17 +66,33 @@
   function fill() {
     curves = [];
     eachLine((panel, line, volume, name) => {
-      const made = curve(volume, `${panel.key}.${line}`);
+      if (shown.volumes.has(volume)) curves.push({ panel: panel.key, line, volume, name, ...curve(volume, `${panel.key}.${line}`) });
+    });
+    const filled = new Set(curves.filter((c) => c.y.some((v) => !Number.isNaN(v))).map((c) => c.panel));
+    // A chart without data is not shown; it keeps its old lines, since an axis cannot be made of none.
+    for (const panel of data.panels) byId(`panel-${panel.key}`).hidden = !filled.has(panel.key);
+    eachLine((panel, line, volume, name) => {
+      if (!filled.has(panel.key)) return;
+      const made = curves.find((c) => c.name === name);
+      model(`glyph:${name}`).visible = model(`bars:${name}`).visible = made !== undefined;
+      if (!made) return;
       model(`line:${name}`).data = { x: made.x, y: made.y };
       model(`range:${name}`).data = made.bars;
-      const visible = shown.volumes.has(volume);
-      model(`glyph:${name}`).visible = visible;
-      model(`bars:${name}`).visible = visible;
-      if (visible) curves.push({ panel: panel.key, line, volume, x: made.x, y: made.y });
     });
+    timeAxis(data.panels.filter((panel) => filled.has(panel.key)));
     strips();
     reach();
     readout(null);
+  }
+
+  /** Only the lowest chart has the time's labels: all share it. */
+  function timeAxis(visible) {
+    visible.forEach((panel, index) => {
+      const lowest = index === visible.length - 1;
+      const plot = model(panel.key);
+      plot.below[0].visible = lowest;
+      plot.height = panel.height + (lowest ? AXIS_PX : 0);
+    });
   }
 
   function strips() {

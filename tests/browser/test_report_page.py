@@ -1,0 +1,219 @@
+"""The report in a real browser: quiet, self-contained, linked, readable in the dark and on a phone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+READY = "html[data-charts=ready]"
+DESKTOP = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+PANELS = ("latency", "throughput", "iops", "throughput_mib", "await", "queue", "util", "cpu", "pressure")
+
+
+@contextmanager
+def opened(browser: Browser, file: Path, **options: Any) -> Iterator[tuple[Page, list[str], list[str]]]:
+    """The page with its charts drawn, what its console complained of, and what it asked the network for."""
+    with browser.new_context(**{"viewport": DESKTOP, **options}) as context:
+        page = context.new_page()
+        complaints: list[str] = []
+        requests: list[str] = []
+        page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(file.as_uri())
+        page.wait_for_selector(READY, state="attached", timeout=30_000)
+        yield page, complaints, requests
+
+
+def until(page: Page, condition: str, *, timeout_s: float = 10.0) -> None:
+    """Ask until it is true. The page's own policy forbids what Playwright's wait_for_function does."""
+    deadline = time.monotonic() + timeout_s
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {condition}"
+        page.wait_for_timeout(20)
+
+
+def readouts(page: Page) -> dict[str, str]:
+    """The values beside each chart's title."""
+    found: dict[str, str] = page.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('.readout')].map(e => [e.dataset.panel, e.textContent]))"
+    )
+    return found
+
+
+def point_at(page: Page, panel: str, share: float) -> None:
+    """Move the mouse over a chart to a share of its width."""
+    figure = page.locator(f"#panel-{panel}")
+    figure.scroll_into_view_if_needed()
+    box = figure.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] * 0.6)
+
+
+def time_range(page: Page) -> list[float]:
+    found: list[float] = page.evaluate(
+        "(() => { const r = Bokeh.documents[0].get_model_by_name('time'); return [r.start, r.end] })()"
+    )
+    return found
+
+
+def test_the_console_is_quiet_and_nothing_is_fetched(browser: Browser, page_file: Path) -> None:
+    """The only request is the file itself; also after every control was used."""
+    with opened(browser, page_file) as (page, complaints, requests):
+        page.select_option("#pick-repeat", "2")
+        page.select_option("#pick-step", "dump")
+        page.select_option("#pick-step", "")
+        page.uncheck("#pick-volumes input[value='0']")
+        page.click("#zoom-out")
+        page.wait_for_timeout(200)  # whatever a control starts would be fetched or fail by now
+        assert complaints == []
+        assert requests == [page_file.as_uri()]
+
+
+def test_every_chart_is_drawn(browser: Browser, page_file: Path) -> None:
+    """A canvas in each panel, with ink on it."""
+    with opened(browser, page_file) as (page, _, _):
+        assert page.locator(".panel").count() == len(PANELS)
+        for panel in PANELS:
+            box = page.locator(f"#panel-{panel}").bounding_box()
+            assert box is not None
+            assert box["height"] > 100
+            assert box["width"] > 1000
+        assert page.evaluate("Bokeh.documents[0].get_model_by_name('line:latency.p95.0').data.x.length") > 60
+
+
+def test_the_cursor_moves_in_all_charts_together(browser: Browser, page_file: Path) -> None:
+    """Over one chart, the values of all charts change, to those of the same second."""
+    with opened(browser, page_file) as (page, _, _):
+        at_rest = readouts(page)
+        point_at(page, "iops", 0.30)
+        until(page, "document.getElementById('cursor-time').textContent.startsWith('at ')")
+        first = readouts(page)
+        shown = page.text_content("#cursor-time")
+        point_at(page, "iops", 0.62)
+        until(page, f"document.getElementById('cursor-time').textContent !== '{shown}'")
+        second = readouts(page)
+        for panel in ("latency", "throughput", "iops", "throughput_mib", "util"):
+            assert len({at_rest[panel], first[panel], second[panel]}) == 3, panel
+
+
+def test_the_cursor_line_is_drawn_in_the_other_charts(browser: Browser, page_file: Path) -> None:
+    """Pixels of the chart above change while the mouse is over one below."""
+    with opened(browser, page_file) as (page, _, _):
+        page.locator("#panel-iops").scroll_into_view_if_needed()
+        canvas = page.locator("#panel-throughput .bk-Figure")
+        point_at(page, "iops", 0.30)
+        until(page, "document.getElementById('cursor-time').textContent.startsWith('at ')")
+        before = canvas.screenshot()
+        shown = page.text_content("#cursor-time")
+        point_at(page, "iops", 0.62)
+        until(page, f"document.getElementById('cursor-time').textContent !== '{shown}'")
+        assert canvas.screenshot() != before
+
+
+def test_zoom_is_linked_and_undone(browser: Browser, page_file: Path) -> None:
+    """Dragging over one chart zooms the time of all; the button shows everything again."""
+    with opened(browser, page_file) as (page, _, _):
+        whole = time_range(page)
+        point_at(page, "iops", 0.4)
+        page.mouse.down()
+        point_at(page, "iops", 0.6)
+        page.mouse.up()
+        until(page, f"Bokeh.documents[0].get_model_by_name('time').end < {whole[1]} - 1")
+        zoomed = time_range(page)
+        assert whole[0] < zoomed[0] < zoomed[1] < whole[1]
+        ranges = page.evaluate(
+            f"{list(PANELS)}.map(name => Bokeh.documents[0].get_model_by_name(name).x_range.start)"
+        )
+        assert ranges == [zoomed[0]] * len(PANELS)
+        page.click("#zoom-out")
+        assert time_range(page) == whole
+
+
+def test_the_stall_is_a_gap_in_latency(browser: Browser, page_file: Path) -> None:
+    """Volume a stalls 24 s into the measured time: no number, not zero; b goes on."""
+    with opened(browser, page_file) as (page, _, _):
+        line = "Bokeh.documents[0].get_model_by_name('line:latency.p95.0').data"
+        x = page.evaluate(f"[...{line}.x]")
+        y = page.evaluate(f"[...{line}.y].map(v => Number.isNaN(v) ? null : v)")
+        stalled = {round(t): value for t, value in zip(x, y, strict=True)}
+        assert stalled[26] is None
+        assert stalled[20] is not None
+        strips = page.evaluate("[...Bokeh.documents[0].get_model_by_name('stall:latency').data.x0]")
+        assert strips == [24]
+
+
+def test_an_invalid_repeat_is_named_and_not_shown_first(browser: Browser, page_file: Path) -> None:
+    """Repeat 1 of a is invalid, so the page opens with repeat 2."""
+    with opened(browser, page_file) as (page, _, _):
+        assert page.input_value("#pick-repeat") == "2"
+        assert "1 (invalid: a)" in page.locator("#pick-repeat option").all_text_contents()
+
+
+def test_dark_mode_has_other_colours(browser: Browser, page_file: Path) -> None:
+    """Ground, text and lines of charts; also when the reader changes it while the page is open."""
+    ink = "getComputedStyle(document.body).color"
+    ground = "getComputedStyle(document.body).backgroundColor"
+    line = "Bokeh.documents[0].get_model_by_name('glyph:latency.p95.0').glyph.line_color.value"
+    seen = {}
+    for scheme in ("light", "dark"):
+        with opened(browser, page_file, color_scheme=scheme) as (page, _, _):
+            seen[scheme] = [page.evaluate(what) for what in (ink, ground, line)]
+            other = "dark" if scheme == "light" else "light"
+            page.emulate_media(color_scheme=other)
+            until(page, f"{line} !== '{seen[scheme][2]}'")
+    assert all(light != dark for light, dark in zip(seen["light"], seen["dark"], strict=True))
+
+
+@pytest.mark.parametrize("file", ["page_file", "hostile_file"])
+def test_a_phone_has_no_sideways_scrolling(browser: Browser, file: str, request: pytest.FixtureRequest) -> None:
+    """390 px wide, names as long as they come; charts as wide as the screen."""
+    options = {"viewport": PHONE, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
+    with opened(browser, request.getfixturevalue(file), **options) as (page, complaints, _):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        box = page.locator("#panel-latency").bounding_box()
+        assert box is not None
+        assert 300 < box["width"] <= 390
+        assert complaints == []
+
+
+def test_paper_has_everything_but_the_controls(browser: Browser, page_file: Path) -> None:
+    """Black on white also for a reader in the dark; a PDF of several pages."""
+    with opened(browser, page_file, color_scheme="dark") as (page, _, _):
+        page.emulate_media(media="print")
+        assert not page.locator("#controls").is_visible()
+        assert page.locator("#comparisons table").first.is_visible()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert len(page.pdf()) > 20_000
+
+
+def test_names_are_inert(browser: Browser, hostile_file: Path) -> None:
+    """No script of a name runs, no image of a name is asked for, in text, attributes, data or controls."""
+    with opened(browser, hostile_file) as (page, complaints, requests):
+        page.select_option("#pick-step", "")
+        page.locator("summary").first.click()
+        assert "owned" not in page.title().split("·")[0]
+        assert page.evaluate("document.images.length") == 0
+        assert page.evaluate("document.querySelectorAll('[onerror]').length") == 0
+        assert page.evaluate("document.title") == page.evaluate("document.querySelector('title').textContent")
+        assert complaints == []
+        assert requests == [hostile_file.as_uri()]
+
+
+def test_without_scripts_the_tables_are_there(browser: Browser, page_file: Path) -> None:
+    """And the page says what is missing."""
+    with browser.new_context(java_script_enabled=False, viewport=DESKTOP) as context:
+        page = context.new_page()
+        page.goto(page_file.as_uri())
+        assert page.locator("noscript").count() == 1
+        assert page.locator("#comparisons tbody tr").first.is_visible()
+        assert page.locator(".dots").first.is_visible()
