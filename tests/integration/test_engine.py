@@ -22,7 +22,7 @@ from volbench.engine.attached import PASSWORD_VARIABLE, AttachedServer
 from volbench.engine.config import durability
 from volbench.engine.dataset import table_record
 from volbench.engine.server import ACCOUNT_FILE, Server
-from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
+from volbench.engine.supervisor import SUPERVISOR_PID_FILE, Supervisor, launch_supervisor, supervisor_script
 from volbench.engine.template import (
     COMPLETE_FILE,
     Template,
@@ -36,6 +36,7 @@ from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec, CellPlaces, DatasetSpec, ServerSpec
 from volbench.target.images import server_image
 from volbench.target.means import SEARCH_PATH
+from volbench.target.processes import KnownProcess
 from volbench.volume import ownership
 
 DATASET = DatasetSpec(tables=2, rows=2000)
@@ -269,6 +270,22 @@ class TestServer:
             assert second.query("SELECT 1") == [(1,)]
             second.stop()
             second.start()
+
+    def test_a_supervisor_that_is_gone_is_named(self, local: Engine, template: Template) -> None:
+        """Its last state says that the server runs, but nobody is there who would know."""
+        with local.seeded(template) as bench:
+            server = bench.server()
+            server.start()
+            supervisor = KnownProcess.from_file(server.control_dir / SUPERVISOR_PID_FILE)
+            assert supervisor is not None
+            supervisor.signal(signal.SIGKILL, group=True)
+            assert supervisor.wait(10.0)
+            assert not server.alive()
+            failure = server.failure()
+            assert failure is not None
+            assert failure.cause == "supervisor_gone"
+            launch_supervisor(server.control_dir)
+            assert server.start() > 0
 
     def test_a_wrong_option_is_a_usage_error_with_the_servers_words(
         self, engine: Engine, template: Template

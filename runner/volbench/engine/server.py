@@ -150,8 +150,11 @@ class Server:
         self.supervisor.kill()
 
     def alive(self) -> bool:
-        """Whether the server's process runs."""
-        return self.supervisor.state().running
+        """Whether the server's process runs; not known to, when its supervisor is gone."""
+        try:
+            return self.supervisor.state().running
+        except StepFailed:
+            return False
 
     @property
     def account(self) -> Account:
@@ -192,7 +195,10 @@ class Server:
 
     def failure(self, where: str = "server") -> Failure | None:
         """Why the server is down, or what is wrong with its volume while it runs; None when all is well."""
-        state = self.supervisor.state()
+        try:
+            state = self.supervisor.state()
+        except StepFailed as gone:
+            return Failure(cause=gone.cause, what=gone.what, where=where, evidence=gone.evidence)
         if state.running and not failures.volume_trouble(self.data_dir):
             return None
         if not state.running and state.exit_code is None:

@@ -69,13 +69,17 @@ class Supervisor:
         return self._wait(self._said_and_listening, timeout_s, "waiting for the server's supervisor to come up")
 
     def state(self) -> ServerState:
-        """What the supervisor said last. Raises StepFailed when it has said nothing."""
+        """What the supervisor said last. Raises StepFailed when it has said nothing, or is gone with a server."""
+        listening = self._listening()
         state = self._said()
+        if state is not None and state.running and not listening:
+            raise self._gone()
         if state is None:
             raise StepFailed(
                 "the server's supervisor is not there",
                 where="server control",
                 evidence=f"no state in {self.control_dir}; its log: {self.log_tail(5)}",
+                cause="supervisor_gone",
             )
         return state
 
@@ -219,6 +223,7 @@ class Supervisor:
             "the server's supervisor is gone, and the server with it or out of control",
             where="server control",
             evidence=f"nobody reads {self.control_dir}/command; last log lines:\n{self.log_tail(10)}",
+            cause="supervisor_gone",
         )
 
     def _wait(self, ask: Callable[[], _T | None], timeout_s: float, doing: str) -> _T:

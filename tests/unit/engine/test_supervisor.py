@@ -49,9 +49,8 @@ def process_of(supervisor: Supervisor) -> KnownProcess:
 def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
     launched = launch_supervisor(tmp_path)
     yield launched
-    pid = launched.state().pid
     process_of(launched).signal(signal.SIGKILL, group=True)
-    assert pid is None or eventually(lambda: KnownProcess.of(pid) is None)
+    assert process_of(launched).wait(10.0)
 
 
 @pytest.fixture(params=SHELLS)
@@ -213,6 +212,8 @@ class TestClient:
         process_of(supervisor).signal(signal.SIGKILL, group=True)
         assert state.pid is not None
         assert eventually(lambda: KnownProcess.of(state.pid or 0) is None)
+        with pytest.raises(StepFailed, match="supervisor is gone"):
+            supervisor.state()
         with pytest.raises(StepFailed, match="supervisor is gone"):
             supervisor.stop(5.0)
         with pytest.raises(StepFailed, match="supervisor is gone"):
