@@ -23,7 +23,8 @@ fn time_of(seconds: i64, nanos: u64) -> SystemTime {
     if seconds >= 0 {
         UNIX_EPOCH + Duration::from_secs(seconds as u64) + fraction
     } else {
-        UNIX_EPOCH - Duration::from_secs(seconds.unsigned_abs()) + fraction
+        // The FUSE library takes such times apart by their distance from 1970, whole seconds and rest.
+        UNIX_EPOCH - Duration::from_secs(seconds.unsigned_abs()) - fraction
     }
 }
 

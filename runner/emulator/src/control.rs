@@ -56,6 +56,7 @@ pub struct Facts {
     pub memory_locked: bool,
     pub io_flusher: bool,
     pub own_memory_cgroup: bool,
+    pub high_priority: bool,
 }
 
 pub struct Control {

@@ -6,10 +6,12 @@
 use std::fs;
 
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, Rlimit, configure_io_flusher_behavior, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, configure_io_flusher_behavior, getrlimit, setpriority_process, setrlimit};
 
 /// The root memory cgroup, in version 1 and in version 2.
 const ROOT_CGROUPS: [&str; 2] = ["/sys/fs/cgroup/memory/cgroup.procs", "/sys/fs/cgroup/cgroup.procs"];
+
+const HIGHEST_PRIORITY: i32 = -20;
 
 /// Which of the precautions took effect.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,7 @@ pub struct Isolation {
     pub memory_locked: bool,
     pub io_flusher: bool,
     pub own_memory_cgroup: bool,
+    pub high_priority: bool,
 }
 
 /// To be called before any thread is started: threads inherit what is set here.
@@ -29,6 +32,8 @@ pub fn isolate() -> Isolation {
         own_memory_cgroup: ROOT_CGROUPS.iter().any(|path| fs::write(path, std::process::id().to_string()).is_ok()),
         memory_locked: mlockall(all).is_ok(),
         io_flusher: configure_io_flusher_behavior(true).is_ok(),
+        // A real volume does not wait for this machine's processors.
+        high_priority: setpriority_process(None, HIGHEST_PRIORITY).is_ok(),
     }
 }
 

@@ -123,6 +123,7 @@ fn facts(config: &Config, isolation: Isolation, backing_direct: bool) -> Facts {
         memory_locked: isolation.memory_locked,
         io_flusher: isolation.io_flusher,
         own_memory_cgroup: isolation.own_memory_cgroup,
+        high_priority: isolation.high_priority,
     }
 }
 

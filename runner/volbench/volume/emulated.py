@@ -154,6 +154,7 @@ class EmulatedVolume:
                 next_step="use another name, or `volbench volume remove`",
             )
         take_down(self.directory, force=True)
+        self._reap()
 
     def _reap(self) -> None:
         """Take note of the daemon's end, if it was our child."""
@@ -212,16 +213,18 @@ class EmulatedVolume:
             ["losetup", "--direct-io=on", "--show", "--find", str(self.directory / "image" / "disk.img")]
         )
         device = Path(made.strip())
-        if self.resolved.durability == "write_through":
-            # Such a volume has no cache to flush, so the kernel must not send it flushes.
-            queue = Path("/sys/block") / device.name / "queue" / "write_cache"
-            queue.write_text("write through", encoding="ascii")
+        # A volume without a cache must not be sent flushes. A loop device remembers what its last user set.
+        cache = "write through" if self.resolved.durability == "write_through" else "write back"
+        (Path("/sys/block") / device.name / "queue" / "write_cache").write_text(cache, encoding="ascii")
         filesystem = self.resolved.filesystem or "xfs"
         formatted = self.directory / "backing" / "formatted"
         if not formatted.exists():
             self._run([*_MKFS[filesystem], str(device)], timeout_s=_MKFS_S_MAX)
             formatted.write_text(filesystem, encoding="ascii")
-        self._run(["mount", "-t", formatted.read_text(encoding="ascii"), str(device), str(self.data)])
+        made_as = formatted.read_text(encoding="ascii")
+        # xfs refuses a second file system of the same UUID, which a killed volume may have left somewhere.
+        options = ["-o", "nouuid"] if made_as == "xfs" else []
+        self._run(["mount", "-t", made_as, *options, str(device), str(self.data)])
 
     def _run(self, argv: list[str], *, timeout_s: float = 60.0) -> str:
         done = run(argv, timeout_s=timeout_s)

@@ -24,6 +24,7 @@ FUSE_CONNECTIONS = Path("/sys/fs/fuse/connections")
 DAEMON = "volbench-volume"
 STEP_S_MAX = 30.0
 ABORTED_STEP_S_MAX = 10.0
+LOOP_RELEASE_S_MAX = 15.0
 _POLL_S = 0.02
 _OUTPUT_BYTES_MAX = 4000
 
@@ -121,15 +122,16 @@ def take_down(directory: Path, *, force: bool) -> None:
     """
     if force:
         abort(directory)
-    hung = False
-    for mount in reversed(_mounts(directory)):
-        if not mount.filesystem.startswith("fuse"):
-            hung = _unmount(directory, mount, force=force or hung) or hung
+    used, below = _layers(directory)
+    for mount in used:
+        force = _unmount(directory, mount, force=force, patience_s=0.0) or force
     for loop in _loops(directory):
         run(["losetup", "-d", f"/dev/{loop}"], timeout_s=ABORTED_STEP_S_MAX)
-    wait_until(lambda: not _loops(directory), timeout_s=ABORTED_STEP_S_MAX)
-    for mount in reversed(_mounts(directory)):
-        _unmount(directory, mount, force=force or hung)
+    for mount in below:
+        # A loop device lets go of its file a moment after it is told to. Where the file system lives on in a copy
+        # of our mounts (a container that was starting meanwhile), never: it is synced, so it may be cut off.
+        patience_s = ABORTED_STEP_S_MAX if force else LOOP_RELEASE_S_MAX
+        _unmount(directory, mount, force=True, patience_s=patience_s)
     _end_daemons(directory)
     left = attachments(directory)
     if left:
@@ -141,17 +143,27 @@ def take_down(directory: Path, *, force: bool) -> None:
         )
 
 
-def _unmount(directory: Path, mount: Mount, *, force: bool) -> bool:
-    """Unmount; whether the file system had to be aborted. Raises StepFailed when it is in use and not forced."""
-    last = Done(code=None, output="")
+def _layers(directory: Path) -> tuple[list[Mount], list[Mount]]:
+    """The mounts that are used, innermost first; and those that carry a loop device's image."""
+    mounts = list(reversed(_mounts(directory)))
+    image = str(directory.resolve() / "image")
+    return [mount for mount in mounts if mount.mount_point != image], [
+        mount for mount in mounts if mount.mount_point == image
+    ]
 
-    def gone() -> bool:
+
+def _unmount(directory: Path, mount: Mount, *, force: bool, patience_s: float) -> bool:
+    """Unmount; whether it had to be forced. Raises StepFailed when it is in use and must not be forced."""
+    last = Done(code=None, output="")
+    if not force:
+        run(["sync", "-f", mount.mount_point])
+
+    def ended() -> bool:
         nonlocal last
         last = run(["umount", mount.mount_point], timeout_s=ABORTED_STEP_S_MAX if force else STEP_S_MAX)
         return last.code in (0, None) or not _is_mounted(mount)
 
-    # A loop device lets go of its file a moment after it is gone from sysfs.
-    if wait_until(gone, timeout_s=2.0) and last.code is not None:
+    if wait_until(ended, timeout_s=patience_s) and last.code is not None:
         return False
     if last.code is not None and not force:
         raise StepFailed(

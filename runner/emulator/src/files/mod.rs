@@ -2,7 +2,8 @@
 //!
 //! The client is the kernel's page cache: it believes attributes and names for a while, writes back when a file
 //! is closed or synced, and asks the server again when it is opened. Every request that reaches us is one round
-//! trip of the network file system. Locks are the kernel's own (local); extended attributes are not offered.
+//! trip of the network file system. Locks are the kernel's own (local). As in NFS up to 4.1 there are no extended
+//! attributes and no search for holes.
 
 mod tree;
 
@@ -18,12 +19,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{
     BsdFileFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT,
-    Uid, chmod, chownat, fstatvfs, linkat, mkdirat, mknodat, open, readlinkat, renameat_with, seek, symlinkat,
-    unlinkat, utimensat,
+    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod,
+    chownat, fstatvfs, linkat, mkdirat, mknodat, open, readlinkat, renameat_with, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -58,12 +58,11 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
         Some(TimeOrNow::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
         Some(TimeOrNow::SpecificTime(time)) => match time.duration_since(UNIX_EPOCH) {
             Ok(after) => Timespec { tv_sec: after.as_secs() as i64, tv_nsec: i64::from(after.subsec_nanos()) },
-            Err(before) => {
-                // Seconds round down: -0.3 s is second -1 and 0.7 s into it.
-                let before = before.duration().as_nanos() as i64;
-                let (seconds, nanos) = ((-before).div_euclid(1_000_000_000), (-before).rem_euclid(1_000_000_000));
-                Timespec { tv_sec: seconds, tv_nsec: nanos }
-            }
+            // Before 1970 the FUSE library counts the fraction backwards too: second -1 and 0.7 s into it is -1.7 s.
+            Err(before) => Timespec {
+                tv_sec: -(before.duration().as_secs() as i64),
+                tv_nsec: i64::from(before.duration().subsec_nanos()),
+            },
         },
     }
 }
@@ -457,16 +456,5 @@ impl Filesystem for FilesFs {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let work = || self.tree.allocate(self.engine.now(), self.file(handle)?.as_ref(), mode, offset, length);
         self.empty(&Asked::metadata(Op::Other), work, reply);
-    }
-
-    /// Only asked for holes and data: the kernel keeps plain offsets itself.
-    fn lseek(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
-        const SEEK_DATA: i32 = 3;
-        let to = if whence == SEEK_DATA { SeekFrom::Data(offset as u64) } else { SeekFrom::Hole(offset as u64) };
-        let work = || seek(&self.file(handle)?.file, to);
-        self.engine.perform(&Asked::metadata(Op::Other), work, move |result| match result {
-            Ok(found) => reply.offset(found as i64),
-            Err(error) => reply.error(reply_errno(error)),
-        });
     }
 }

@@ -1,0 +1,148 @@
+"""What can be said of emulated volumes without mounting one."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.volume import emulated
+from volbench.volume.emulated import EmulatedVolume, ask, clear_leftovers, list_volumes, volume_status
+from volbench.volume.ownership import claim, is_ours
+from volbench.volume.profiles import resolve
+from volbench.volume.teardown import attachments, run, started_at, take_down, wait_until
+
+DEAD_PID = 2**22 + 1  # above the kernel's largest
+
+
+def make_directory(root: Path, name: str, *, owner: dict[str, int] | None) -> Path:
+    directory = root / name
+    claim(directory, purpose="emulated volume")
+    content = {"schema": 1, "profile": "ebs-gp2", "parameters": {"size": 50 << 30}, "owner": owner}
+    (directory / "volume.json").write_text(json.dumps(content))
+    return directory
+
+
+def test_without_root_the_error_names_all_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(emulated, "find_daemon", lambda: None)
+    with pytest.raises(EnvironmentLacks) as caught:
+        EmulatedVolume(resolve("ebs-gp3"), tmp_path, name="x").start()
+    assert "lacks root" in str(caught.value)
+    assert "volbench-volume" in str(caught.value)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_foreign_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulated, "_check_environment", lambda _: Path("/bin/false"))
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "precious").write_text("data")
+    with pytest.raises(Refused):
+        EmulatedVolume(resolve("ebs-gp3"), tmp_path, name="x").start()
+    assert (tmp_path / "x" / "precious").read_text() == "data"
+
+
+def test_a_daemon_that_dies_is_reported_with_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "daemon"
+    script.write_text("#!/bin/sh\necho no such luck >&2\nexit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(emulated, "_check_environment", lambda _: script)
+    with pytest.raises(StepFailed, match="no such luck"):
+        EmulatedVolume(resolve("efs-elastic"), tmp_path, name="x").start()
+
+
+def test_an_image_is_never_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulated, "_check_environment", lambda _: Path("/bin/false"))
+    directory = tmp_path / "x"
+    claim(directory, purpose="emulated volume")
+    (directory / "backing").mkdir()
+    with (directory / "backing" / "disk.img").open("wb") as image:
+        image.truncate(4 << 30)
+    with pytest.raises(Refused, match="larger than asked for"):
+        EmulatedVolume(resolve("ebs-gp3", {"size": "2GiB"}), tmp_path, name="x").start()
+    assert (directory / "backing" / "disk.img").stat().st_size == 4 << 30
+
+
+def test_volumes_are_listed_by_marker_and_description(tmp_path: Path) -> None:
+    me = os.getpid()
+    started = started_at(me)
+    assert started is not None
+    make_directory(tmp_path, "ours", owner={"pid": me, "started": started})
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "volume.json").write_text("{}")
+    (volume,) = list_volumes(tmp_path)
+    assert (volume.name, volume.profile, volume.status, volume.owner_pid) == ("ours", "ebs-gp2", "stopped", me)
+    assert clear_leftovers(tmp_path) == ()
+    assert is_ours(tmp_path / "ours")
+
+
+def test_nothing_attached_is_nothing_to_take_down(tmp_path: Path) -> None:
+    directory = make_directory(tmp_path, "x", owner={"pid": DEAD_PID, "started": 1})
+    assert not attachments(directory)
+    assert volume_status(directory) == "stopped"
+    take_down(directory, force=True)
+
+
+def test_a_pid_that_was_reused_is_another_process() -> None:
+    assert started_at(DEAD_PID) is None
+    started = started_at(os.getpid())
+    assert started is not None
+    assert started != started_at(os.getppid())
+
+
+def test_a_command_that_takes_too_long_is_left_behind() -> None:
+    assert run(["sleep", "60"], timeout_s=0.1).code is None
+    done = run(["sh", "-c", "echo out; echo err >&2; exit 3"])
+    assert (done.code, done.output) == (3, "out\nerr")
+
+
+def test_waiting_ends_with_the_condition_or_the_time() -> None:
+    answers = iter([False, False, True])
+    assert wait_until(lambda: next(answers), timeout_s=10)
+    assert not wait_until(lambda: False, timeout_s=0.05)
+
+
+@pytest.fixture
+def deep_directory(tmp_path: Path) -> Path:
+    """A directory whose path is longer than a socket's may be."""
+    directory = tmp_path / ("d" * 100) / ("e" * 100)
+    directory.mkdir(parents=True)
+    return directory
+
+
+def answer_once(directory: Path, answer: bytes) -> threading.Thread:
+    place = os.open(directory, os.O_PATH)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(f"/proc/self/fd/{place}/control.sock")
+    listener.listen(1)
+    os.close(place)
+
+    def serve() -> None:
+        with listener, listener.accept()[0] as stream:
+            stream.recv(4096)
+            stream.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+def test_answers_come_through_however_deep_the_directory(deep_directory: Path) -> None:
+    thread = answer_once(deep_directory, b'{"ok": true, "state": {"phase": "ready"}}\n')
+    assert ask(deep_directory, {"do": "state"})["state"] == {"phase": "ready"}
+    thread.join(10)
+
+
+def test_a_refusal_and_a_silence_are_failures(deep_directory: Path) -> None:
+    thread = answer_once(deep_directory, b'{"ok": false, "error": "fault out of range"}\n')
+    with pytest.raises(StepFailed, match="fault out of range"):
+        ask(deep_directory, {"do": "fault"})
+    thread.join(10)
+    with pytest.raises(StepFailed, match="does not answer"):
+        ask(deep_directory, {"do": "state"})
