@@ -24,6 +24,7 @@ class SamplingConfig:
         cgroup_dir: directory with the server's I/O account (`cgroup_io.find_directory`).
         option_file, socket: how the server is reached; credentials are in the option file only.
         emulator_socket: control socket of the emulated volume.
+        parent_pid: sampling ends when this process is no longer the parent; 0: whoever is at the start.
     """
 
     raw_file: str
@@ -37,6 +38,7 @@ class SamplingConfig:
     option_file: str = ""
     socket: str = ""
     emulator_socket: str = ""
+    parent_pid: int = 0
 
     def __post_init__(self) -> None:
         """Raises ValueError for an interval outside its bounds."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from volbench.errors import StepFailed
@@ -46,7 +48,7 @@ class SamplingProcess:
     def start(self) -> None:
         """Start it and wait until the machine's own sources are open. Raises StepFailed with its log."""
         self.raw_file.parent.mkdir(parents=True, exist_ok=True)
-        self._config_file.write_text(self.config.to_json())
+        self._config_file.write_text(replace(self.config, parent_pid=os.getpid()).to_json())
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "volbench.sample.process", str(self._config_file)],

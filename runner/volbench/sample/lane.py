@@ -21,26 +21,31 @@ class LaneThread(threading.Thread):
         self._stopping = stop
         self._presences: dict[str, Presence] = {}
         self.probed = threading.Event()
-        self.failed = False
+        self._finished = False
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended by an error that was not foreseen; one that still waits for a server did not."""
+        return self.ident is not None and not self._finished and not self.is_alive()
 
     def run(self) -> None:
         """Probe, then read at each tick that is due. An error that was not foreseen goes to stderr."""
-        self.failed = True
-        self._sample()
-        self.failed = False
-
-    def _sample(self) -> None:
         for sampler in self._lane.samplers:
             self._probe(sampler)
         self.probed.set()
+        if self._lane.remote or any(found.present for found in self._presences.values()):
+            self._tick_until_stopped()
+        for sampler in self._lane.samplers:
+            sampler.close()
+        self._lane.close()
+        self._finished = True
+
+    def _tick_until_stopped(self) -> None:
         grid = self._grid
         tick = grid.next_tick(grid.now_ns())
         while not self._stopping.wait((grid.due_ns(tick) - grid.now_ns()) / 1e9):
             self._take(tick)
             tick = grid.next_tick(max(grid.now_ns(), grid.due_ns(tick)))
-        for sampler in self._lane.samplers:
-            sampler.close()
-        self._lane.close()
 
     def _take(self, tick: int) -> None:
         start_ns = self._grid.now_ns()

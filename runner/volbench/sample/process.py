@@ -34,7 +34,7 @@ def run(config: SamplingConfig) -> bool:
     Raises OSError when the raw file cannot be written.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # before any thread: only this one takes them
-    parent = os.getppid()
+    parent = config.parent_pid or os.getppid()
     _raise_priority()
     grid = Grid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
     raw = RawWriter(Path(config.raw_file))
@@ -55,7 +55,7 @@ def run(config: SamplingConfig) -> bool:
     for thread in threads:
         thread.join(_END_TIMEOUT_S)  # one that waits for a hung server is left behind
     raw.end(end_s)
-    return not any(thread.failed for thread in threads)
+    return not any(thread.died for thread in threads)
 
 
 def _raise_priority() -> None:

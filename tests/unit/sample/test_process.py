@@ -127,6 +127,23 @@ def test_it_does_not_outlive_who_started_it(tmp_path: Path) -> None:
     assert not is_running(pid)
 
 
+def test_a_parent_that_died_before_it_looked_is_noticed(tmp_path: Path) -> None:
+    """Killed while the sampling process was still starting: its parent then is somebody else."""
+    config = SamplingConfig(raw_file=str(tmp_path / "samples.jsonl"), zero_monotonic_ns=0, parent_pid=2**22 + 1)
+    config_file = tmp_path / "config.json"
+    config_file.write_text(config.to_json())
+    command = [sys.executable, "-m", "volbench.sample.process", str(config_file)]
+    done = subprocess.run(command, check=False, capture_output=True, timeout=WAIT_S)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_no_line_is_written_for_sources_that_are_not_there(process: SamplingProcess) -> None:
+    wait_for(process, 3)
+    process.stop()
+    ticks = [record for record in read_raw(process.raw_file) if isinstance(record, Tick)]
+    assert all(tick.read for tick in ticks)
+
+
 def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
