@@ -23,8 +23,7 @@ fn time_of(seconds: i64, nanos: u64) -> SystemTime {
     if seconds >= 0 {
         UNIX_EPOCH + Duration::from_secs(seconds as u64) + fraction
     } else {
-        // The FUSE library takes such times apart by their distance from 1970, whole seconds and rest.
-        UNIX_EPOCH - Duration::from_secs(seconds.unsigned_abs()) - fraction
+        UNIX_EPOCH - Duration::from_secs(seconds.unsigned_abs()) + fraction
     }
 }
 

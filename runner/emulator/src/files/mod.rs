@@ -58,7 +58,7 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
         Some(TimeOrNow::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
         Some(TimeOrNow::SpecificTime(time)) => match time.duration_since(UNIX_EPOCH) {
             Ok(after) => Timespec { tv_sec: after.as_secs() as i64, tv_nsec: i64::from(after.subsec_nanos()) },
-            // Before 1970 the FUSE library counts the fraction backwards too: second -1 and 0.7 s into it is -1.7 s.
+            // Of a request's time before 1970 the FUSE library takes the fraction off: -1 s and 0.7 s arrives as -1.7 s.
             Err(before) => Timespec {
                 tv_sec: -(before.duration().as_secs() as i64),
                 tv_nsec: i64::from(before.duration().subsec_nanos()),
