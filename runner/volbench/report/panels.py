@@ -62,7 +62,7 @@ PANELS = (
         lines=(
             Line(key="reads", label="reads", metrics=("reads_per_s",)),
             Line(key="writes", label="writes", metrics=("writes_per_s",), dash="dashed"),
-            Line(key="flushes", label="flushes", metrics=("flushes_per_s",), dash="dotted"),
+            Line(key="flushes", label="flushes", metrics=("flushes_per_s", "commits_per_s"), dash="dotted"),
         ),
     ),
     Panel(
@@ -75,18 +75,37 @@ PANELS = (
     Panel(
         key="await", title="Device latency (await)", unit="ms", sources=_DEVICE,
         lines=(
-            Line(key="r_await", label="read", metrics=("r_await_ms", "read_execute_ms", "read_rtt_ms")),
-            Line(key="w_await", label="write", metrics=("w_await_ms", "write_execute_ms"), dash="dashed"),
-            Line(key="f_await", label="flush", metrics=("f_await_ms",), dash="dotted"),
+            Line(key="r_await", label="read", metrics=("r_await_ms",)),
+            Line(key="w_await", label="write", metrics=("w_await_ms",), dash="dashed"),
+            Line(key="f_await", label="flush", metrics=("f_await_ms", "commit_await_ms"), dash="dotted"),
+            Line(key="metadata", label="metadata", metrics=("metadata_await_ms",), dash="dotdash"),
         ),
     ),
     Panel(
         key="queue", title="Device queue", unit="requests", sources=_DEVICE,
-        lines=(Line(key="aqu", label="in flight, mean", metrics=("aqu_sz",)),),
+        lines=(Line(key="aqu", label="in flight, mean", metrics=("aqu_sz", "queue_length")),),
     ),
     Panel(
         key="util", title="Device busy (any request in flight; not saturation)", unit="ratio", sources=_DEVICE,
         lines=(Line(key="util", label="busy", metrics=("util_ratio",)),),
+    ),
+    Panel(
+        key="exceeded", title="Limits exceeded (share of time)", unit="ratio", sources=("ebs_nvme", "emulator"),
+        lines=(
+            Line(key="volume_iops", label="volume IOPS", metrics=("volume_exceeded_iops_ratio",)),
+            Line(
+                key="volume_mib", label="volume MiB/s", metrics=("volume_exceeded_throughput_ratio",), dash="dashed"
+            ),
+            Line(key="host_iops", label="instance IOPS", metrics=("instance_exceeded_iops_ratio",), dash="dotted"),
+            Line(
+                key="host_mib", label="instance MiB/s", metrics=("instance_exceeded_throughput_ratio",),
+                dash="dotdash",
+            ),
+        ),
+    ),
+    Panel(
+        key="balance", title="Burst balance", unit="%", sources=("emulator",),
+        lines=(Line(key="balance", label="left", metrics=("balance_percent",)),),
     ),
     Panel(
         key="fsync", title="InnoDB syncs", unit="1/s", sources=("innodb",),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from volbench.analysis.settings import odd_settings
 from volbench.records.cell import CellResult, Failure, StepResult
 from volbench.records.report import CellRow, EngineRow, Timing, VolumeRow
 from volbench.records.run import JournalEvent, PlannedCell, RunRecord, VolumeSpec
@@ -15,12 +16,17 @@ from volbench.store.run_directory import RunDirectory
 
 def cell_rows(run: RunRecord, results: Iterable[CellResult]) -> tuple[CellRow, ...]:
     """One row for each step of each cell that has a result; those of a failed cell are shown as invalid."""
-    planned = {cell.cell_id: cell for cell in run.cells}
-    return tuple(_cell_row(planned[result.cell_id], result, step) for result in results for step in result.steps)
+    planned, found = {cell.cell_id: cell for cell in run.cells}, tuple(results)
+    odd = odd_settings(found)
+    return tuple(
+        _cell_row(planned[result.cell_id], result, step, odd=odd.get(result.cell_id, ()))
+        for result in found
+        for step in result.steps
+    )
 
 
-def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult) -> CellRow:
-    reasons = step.invalid_reasons or (() if step.valid else ("no reason was recorded",))
+def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, *, odd: tuple[str, ...]) -> CellRow:
+    reasons = (*(step.invalid_reasons or (() if step.valid else ("no reason was recorded",))), *odd)
     if result.status != "done":
         reasons = (*reasons, f"the cell is {result.status}, not done")
     return CellRow(
