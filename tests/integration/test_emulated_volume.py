@@ -350,6 +350,52 @@ def test_a_volume_that_hangs_is_taken_down_in_bounded_time(root: Path) -> None:
     assert not attachments(subject.directory)
 
 
+PRESSED = """
+import os, sys
+from pathlib import Path
+from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.profiles import resolve
+Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
+options = {"size": "1GiB"} if "ebs" in sys.argv[3] else {}
+subject = EmulatedVolume(resolve(sys.argv[3], options), Path(sys.argv[2]), name="v")
+with subject:
+    assert subject.state()["daemon"]["own_memory_cgroup"]
+    with (subject.data / "file").open("wb") as file:
+        for _ in range(400):
+            file.write(b"x" * (1 << 20))
+        os.fsync(file.fileno())
+    with (subject.data / "file").open("rb") as file:
+        while file.read(1 << 20):
+            pass
+print("done")
+"""
+
+
+@pytest.fixture
+def tight_cgroup() -> Iterator[Path]:
+    """A memory cgroup of 96 MiB, of version 1 or 2."""
+    first = Path("/sys/fs/cgroup/memory")
+    cgroup = (first if first.is_dir() else Path("/sys/fs/cgroup")) / f"volbench-test-{os.getpid()}"
+    try:
+        cgroup.mkdir()
+        limit = "memory.limit_in_bytes" if first.is_dir() else "memory.max"
+        (cgroup / limit).write_text(str(96 << 20))
+    except OSError as error:
+        pytest.skip(f"no memory cgroup can be made: {error}")
+    yield cgroup
+    cgroup.rmdir()
+
+
+@pytest.mark.parametrize("profile", ["ebs-gp3", "efs-elastic"])
+def test_a_writer_short_of_memory_does_not_hang(root: Path, tight_cgroup: Path, profile: str) -> None:
+    """A daemon in the writer's cgroup would wait for memory that only its own progress frees."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "runner")}
+    argv = [sys.executable, "-c", PRESSED, str(tight_cgroup), str(root), profile]
+    done = subprocess.run(argv, env=environment, timeout=100, capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stderr
+    assert list_volumes(root)[0].status == "stopped"
+
+
 def test_a_volume_that_outlives_its_maker_is_no_leftover(root: Path) -> None:
     argv = [
         sys.executable,
