@@ -88,6 +88,8 @@ class Emulator:
         yield from change.rows(ebs_rates(change, ""))
         yield from change.rows(_of_the_model(change))
         for operation in change.entities("op_count"):
+            if not change.gauge("op_count", operation):
+                continue  # never used: not of interest
             count = change.grown("op_count", operation)
             waited_ms = ratio(change.grown("op_time_us", operation), count, scale=1e-3)
             per_s = change.per_s("op_count", operation)

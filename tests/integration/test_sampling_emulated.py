@@ -1,0 +1,53 @@
+"""Sampling a real emulated volume: its own counters, under the names that an EBS volume's have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from volbench.sample.catalogue import unit_of
+from volbench.sample.emulator import Emulator
+from volbench.sample.interface import Reading, Unavailable
+from volbench.volume.emulated import EmulatedVolume, find_daemon
+from volbench.volume.profiles import resolve
+from volbench.volume.teardown import take_down
+
+pytestmark = [
+    pytest.mark.emulator,
+    pytest.mark.skipif(find_daemon() is None, reason="needs the daemon: pip install runner/emulator"),
+]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    found = Path(tempfile.mkdtemp(prefix="volbench-sample-test-", dir="/var/tmp"))
+    yield found
+    for directory in found.iterdir():
+        take_down(directory, force=True)
+    shutil.rmtree(found)
+
+
+def test_an_emulated_volumes_counters_become_rows(place: Path) -> None:
+    with EmulatedVolume(resolve("ebs-gp2", {"size": "1GiB", "filesystem": "ext4"}), place, name="v") as volume:
+        control = volume.directory / "control.sock"
+        sampler = Emulator(control)
+        assert sampler.probe().present
+        before = Reading(t_s=time.monotonic(), values=sampler.read())
+        with (volume.data / "file").open("wb") as file:
+            file.write(bytes(1 << 20))
+            os.fsync(file.fileno())
+        after = Reading(t_s=time.monotonic(), values=sampler.read())
+    with pytest.raises(Unavailable):
+        sampler.read()
+    found = {(row.metric, row.entity): row.value for row in Emulator.rates(before, after)}
+    assert found["writes_per_s", ""] > 0
+    assert found["write_mib_per_s", ""] * (after.t_s - before.t_s) >= 1.0
+    assert found["w_await_ms", ""] > 0
+    assert [entity for name, entity in found if name == "balance_percent"]
+    assert all(unit_of("emulator", name) and value >= 0 for (name, _), value in found.items())
