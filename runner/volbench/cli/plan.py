@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.table import Table
 
 from volbench.cli import console, options
-from volbench.cli.targets import choose_target
+from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
 from volbench.plan.cost import Cost, estimate
 from volbench.plan.new_run import plan_run
@@ -72,6 +72,7 @@ def make_plan(
     attach = parse_dsn(server, option_file=option_file) if chosen == "attach" else None
     specs = _volumes(volumes, suite_file.volumes, attached=attach is not None)
     suite = suite_file.resolved()
+    suite = suite.model_copy(update={"server": with_flavor(suite.server, chosen)})
     run = plan_run(
         run_id=new_run_id(suite.name),
         started_at=utc_now(),

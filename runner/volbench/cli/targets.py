@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from volbench.cli import console
 from volbench.errors import EnvironmentLacks, UsageError, VolbenchError
+from volbench.records.cell import ServerSpec
 from volbench.records.run import RunRecord, TargetName
+from volbench.target import means
 from volbench.target.docker import DockerTarget
 from volbench.target.interface import Target
 from volbench.target.local import LocalTarget
@@ -36,6 +38,15 @@ def choose_target(wanted: str, *, tools: str = "") -> TargetName:
     raise UsageError(
         f"no target is called {wanted!r}", where="--target", evidence=f"known: auto, {', '.join(NAMES)}"
     )
+
+
+def with_flavor(server: ServerSpec, target: TargetName) -> ServerSpec:
+    """The server with `any` decided: on the local target by what is installed, else MySQL."""
+    if server.flavor != "any":
+        return server
+    there = means.database_server() if target == "local" and not server.version else None
+    mariadb = there is not None and there.present and "mariadb" in there.evidence.lower()
+    return server.model_copy(update={"flavor": "mariadb" if mariadb else "mysql"})
 
 
 def make_target(run: RunRecord) -> Target:

@@ -119,14 +119,14 @@ def checked_options(options: Mapping[str, Scalar]) -> dict[str, Scalar]:
     for given, value in options.items():
         name = given.strip().lower().replace("-", "_")
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{given!r} is not the name of a server option", where="server.config")
+            raise UsageError(f"{given!r} is not the name of a server option", where="engine.config")
         _refuse_harness_option(name, given)
         if isinstance(value, str) and any(ord(character) < 32 or ord(character) == 127 for character in value):
-            raise UsageError(f"the value of {given} holds a control character", where="server.config")
+            raise UsageError(f"the value of {given} holds a control character", where="engine.config")
         if name == "log_bin" and isinstance(value, str) and "/" in value:
-            raise UsageError("log_bin must stay in the data directory", where="server.config", evidence=value)
+            raise UsageError("log_bin must stay in the data directory", where="engine.config", evidence=value)
         if checked.setdefault(name, value) != value:
-            raise UsageError(f"{name} is given twice, with different values", where="server.config")
+            raise UsageError(f"{name} is given twice, with different values", where="engine.config")
     return checked
 
 
@@ -138,7 +138,7 @@ def _refuse_harness_option(name: str, given: str) -> None:
     if hit is not None:
         raise UsageError(
             f"server option {given} is volbench's own to set",
-            where="server.config",
+            where="engine.config",
             evidence="" if hit == bare else f"the server would take it for {hit}",
             next_step="leave it out of the suite; volbench places directories, socket and logs of each cell",
         )

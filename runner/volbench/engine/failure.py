@@ -71,7 +71,7 @@ _SERVER_SIGNS = (
         r"unknown variable|unknown option|unknown suffix|error while setting value|ambiguous option"
         r"|option .{1,80} requires an argument|did you mean|incorrect argument",
         "the server does not accept its configuration",
-        "correct server.config in the suite",
+        "correct engine.config in the suite",
         EXIT_USAGE,
     ),
     _sign(
@@ -91,7 +91,7 @@ _SERVER_SIGNS = (
         "out_of_memory",
         r"cannot allocate memory|out of memory|errno:? 12\b",
         "the server did not get the memory it asked for",
-        "lower innodb_buffer_pool_size in server.config",
+        "lower innodb_buffer_pool_size in engine.config",
     ),
     _sign(
         "permission_denied",

@@ -236,7 +236,7 @@ class Server:
             f"the suite wants {self.spec.flavor} {version}".rstrip(),
             where="server",
             evidence=f"{found.binary} is {found.flavor} {found.version}",
-            next_step=f"install it, use --target docker, or take this one: --set server.flavor={found.flavor}",
+            next_step=f"install it, use --target docker, or take this one: --set engine.flavor={found.flavor}",
         )
 
     def _server_file(self, name: str) -> str:
@@ -314,7 +314,7 @@ class Server:
             f"the server answered no query within {self.spec.start_timeout_s:g} s of its start; it was killed",
             where="server start",
             evidence=f"{'; '.join(seen)}; last log lines:\n{log}",
-            next_step="raise server.start_timeout, when its log shows that it is still at work",
+            next_step="raise engine.start_timeout, when its log shows that it is still at work",
             cause="start_timeout" if trouble is None else trouble.cause,
         )
 

@@ -212,7 +212,8 @@ def seed(
     Raises StepFailed for a template that is missing or damaged, and what `copy_tree` raises.
     """
     template = verify_template(template_dir)
-    stats = copy_tree(template.data_dir, data_dir, workers=workers, progress=progress)
+    # No reflink: the first write to a shared extent is a copy on write, which the other volumes do not pay.
+    stats = copy_tree(template.data_dir, data_dir, workers=workers, progress=progress, reflink=False)
     data_dir.chmod(_DATA_DIR_MODE)
     if os.geteuid() == 0:
         _own(data_dir)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from volbench import __version__
 from volbench.errors import UsageError
 from volbench.plan.order import interleave
+from volbench.records.base import Scalar
 from volbench.records.facts import HostFacts
 from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
-from volbench.records.base import Scalar
 
 
 def plan_run(

@@ -18,7 +18,9 @@ RESULT_SCHEMA = 1
 class ServerSpec(Record):
     """The engine of a cell."""
 
-    flavor: Literal["mysql", "mariadb"] = "mysql"
+    flavor: Literal["any", "mysql", "mariadb"] = Field(
+        default="any", description="any: mysql in containers, on the local target the server that is installed."
+    )
     version: str = Field(default="", description="Wanted version prefix such as 8.4; empty: whatever is there.")
     image: str = Field(
         default="", description="Container image of the server; empty: chosen by flavor and version."

@@ -81,7 +81,8 @@ def copy_tree(
         workers: files copied at the same time.
         progress: called with bytes done and bytes in all, from any thread, one call at a time.
         reflink: share extents where the filesystem can. The first write to each shared extent is then a copy on
-            write, which a data directory on another volume does not have: False for equal conditions.
+            write, which a data directory on another volume does not have: False for equal conditions. Then
+            copy_file_range is not used either, since XFS and Btrfs share extents for it.
 
     Raises Refused for a destination that holds something; EnvironmentLacks (volume_full, volume_read_only) or
     StepFailed (volume_gone, volume_error, source_gone), each with its `cause`.
@@ -95,7 +96,7 @@ def copy_tree(
     try:
         directories, files = _make_directories(source, destination)
         total = sum(file.size for file in files)
-        copier = _Copier(total=total, progress=progress)
+        copier = _Copier(total=total, progress=progress, method="copy_file_range" if reflink else "sendfile")
         if not (reflink and copier.can_reflink(files)):
             require_space(destination, sum(_allocated(file.source) for file in files))
         _copy_all(copier, files, workers)
@@ -112,8 +113,8 @@ def copy_tree(
 class _Copier:
     """Copies one file at a time per thread; remembers what the two filesystems cannot do."""
 
-    def __init__(self, *, total: int, progress: Progress) -> None:
-        self.method: CopyMethod = "copy_file_range"
+    def __init__(self, *, total: int, progress: Progress, method: CopyMethod) -> None:
+        self.method = method
         self.failed = threading.Event()
         self._total = total
         self._done = 0

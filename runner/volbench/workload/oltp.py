@@ -280,5 +280,5 @@ def _check_prepared_statements(step: OltpStep, ctx: StepContext) -> None:
         raise EnvironmentLacks(
             f"{step.threads[0]} threads may prepare {needed} statements, the server allows {allowed}",
             where=f"step {step.name}",
-            next_step=f"set max_prepared_stmt_count: {needed} in server.config, or the option db-ps-mode: disable",
+            next_step=f"set max_prepared_stmt_count: {needed} in engine.config, or the option db-ps-mode: disable",
         )
