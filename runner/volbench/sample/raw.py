@@ -14,6 +14,7 @@ most one truncated line, the last.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -34,6 +35,7 @@ class RawWriter:
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._lock = threading.Lock()
+        self._broken = False  # nothing may follow half a line: the reader forgives only the last one
         self._keys: dict[tuple[str, tuple[Key, ...]], int] = {}
 
     def header(self, *, interval_s: float, zero_monotonic_ns: int) -> None:
@@ -81,7 +83,15 @@ class RawWriter:
     def _write(self, line: dict[str, Any]) -> None:
         data = (json.dumps(line, separators=(",", ":")) + "\n").encode()
         with self._lock:
-            os.write(self._fd, data)
+            if self._broken:
+                raise OSError(errno.EIO, "an earlier line could not be written whole")
+            self._broken = True
+            if os.write(self._fd, data) == len(data):
+                self._broken = False
+
+    def fileno(self) -> int:
+        """The open file."""
+        return self._fd
 
     def close(self) -> None:
         """Close the file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,28 @@ def test_a_foreign_file_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(RunUnreadable):
         list(read_raw(path))
+
+
+def test_nothing_follows_a_line_that_could_not_be_written(tmp_path: Path) -> None:
+    """A pipe that is nearly full takes half a line, as a disk does; then there is room again."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writer = RawWriter(pipe)
+    os.set_blocking(writer.fileno(), False)
+    writer.presence("cpu", Presence(present=False, reason="x" * (1 << 20)), remote=False, next_tick=1)
+    os.read(reading, 1 << 20)
+    with pytest.raises(OSError, match="could not be written whole"):
+        writer.end(1.0)
+    writer.close()
+    os.close(reading)
+
+
+def test_a_full_disk_is_an_error() -> None:
+    writer = RawWriter(Path("/dev/full"))
+    with pytest.raises(OSError, match="No space"):
+        writer.header(interval_s=1.0, zero_monotonic_ns=0)
+    writer.close()
 
 
 def test_an_absent_file_is_refused(tmp_path: Path) -> None:
