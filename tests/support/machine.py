@@ -7,12 +7,23 @@ from functools import cache
 
 from volbench.target import means
 from volbench.target.image_names import images_ready
+from volbench.volume.emulated import find_daemon
+
+
+def emulator() -> means.Means:
+    """What emulated volumes need of the machine, and their daemon."""
+    found = means.fuse_and_loop()
+    if found.present and find_daemon() is None:
+        mend = "make test, where cargo is or can be installed"
+        return means.Means(name="emulator", present=False, evidence="the emulator's daemon is not built", mend=mend)
+    return found
+
 
 #: Marker of a test -> the question to the machine. REQUIRE names the same words.
 QUESTIONS: Mapping[str, Callable[[], means.Means]] = {
     "docker": images_ready,
     "kubernetes": means.kubernetes,
-    "emulator": means.fuse_and_loop,
+    "emulator": emulator,
     "browser": means.chromium,
     "mysqld": means.local_server_tools,
     "nfs": means.nfs_client,

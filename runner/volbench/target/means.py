@@ -119,7 +119,7 @@ def local_server_tools() -> Means:
 
 
 def fuse_and_loop() -> Means:
-    """What emulated volumes need: FUSE, loop devices and root."""
+    """What emulated volumes need of the machine: FUSE, loop devices, XFS tools and root."""
     lacks = []
     if os.geteuid() != 0:
         lacks.append("not root")
@@ -127,12 +127,11 @@ def fuse_and_loop() -> Means:
         lacks.append("no /dev/fuse")
     if not Path("/dev/loop-control").exists():
         lacks.append("no /dev/loop-control")
-    if not find_program("losetup").present:
-        lacks.append("no losetup")
+    lacks += [f"no {name}" for name in ("losetup", "mkfs.xfs") if not find_program(name).present]
     if lacks:
-        mend = "run as root on a kernel with FUSE and loop devices (modprobe fuse loop)"
+        mend = "as root, on a kernel with FUSE and loop devices: apt-get install mount xfsprogs"
         return Means(name="emulator", present=False, evidence=", ".join(lacks), mend=mend)
-    return Means(name="emulator", present=True, evidence="root, /dev/fuse, /dev/loop-control, losetup")
+    return Means(name="emulator", present=True, evidence="root, /dev/fuse, /dev/loop-control, losetup, mkfs.xfs")
 
 
 def chromium() -> Means:
