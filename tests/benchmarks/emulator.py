@@ -1,0 +1,262 @@
+"""Figures of the emulator: caps, latency, overhead, CPU and memory, printed beside what is aimed at.
+
+    python tests/benchmarks/emulator.py [--dir /var/tmp] [--seconds 8] [--json FILE]
+
+Needs root, FUSE, loop devices, fio and the daemon. Takes about four minutes; every figure says how busy the machine
+was, since on a busy one completions are late and the fidelity says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.profiles import ResolvedVolume, resolve
+from volbench.volume.teardown import attachments, run, started_at
+
+SIZE_GIB = 1
+FILE_MIB = 900
+QUANTILE_99 = 2.3263
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One measured figure: `aim` says what it should be, `met` whether it is."""
+
+    name: str
+    measured: float
+    unit: str
+    aim: str
+    met: bool | None
+    load: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fio:
+    """What one run of fio saw."""
+
+    iops: float
+    bytes_per_s: float
+    p50_us: float
+    p99_us: float
+    ios: int
+
+
+def fio(file: str, *, seconds: float, depth: int, size: str = "4k", kind: str = "randread") -> Fio:
+    argv = [
+        "fio", "--name=figure", f"--filename={file}", "--direct=1", "--ioengine=libaio", f"--rw={kind}",
+        f"--bs={size}", f"--iodepth={depth}", f"--runtime={seconds:g}s", "--time_based", "--output-format=json",
+        "--norandommap", "--percentile_list=50:99",
+    ]  # fmt: skip
+    done = subprocess.run(argv, capture_output=True, check=True, timeout=seconds + 60)
+    job = json.loads(done.stdout)["jobs"][0]["write" if "write" in kind else "read"]
+    percentiles = job["clat_ns"]["percentile"]
+    return Fio(
+        iops=job["iops"],
+        bytes_per_s=job["bw_bytes"],
+        p50_us=percentiles["50.000000"] / 1e3,
+        p99_us=percentiles["99.000000"] / 1e3,
+        ios=job["total_ios"],
+    )
+
+
+def with_model(resolved: ResolvedVolume, **changes: object) -> ResolvedVolume:
+    return dataclasses.replace(resolved, model={**resolved.model, **changes})
+
+
+def limit(unit: str, rate: float) -> dict[str, Any]:
+    resource = "iops" if unit == "io" else "throughput"
+    burst = rate / 100
+    return {
+        "name": unit, "scope": "volume", "resource": resource, "unit": unit, "rate_per_s": rate, "burst": burst,
+    }  # fmt: skip
+
+
+def latency(median_us: float, p99_us: float) -> dict[str, Any]:
+    sigma = math.log(p99_us / median_us) / QUANTILE_99
+    return {"read": {"parts": [{"median_us": median_us, "sigma": sigma}]}}
+
+
+class Bench:
+    """Volumes on one directory, and the figures measured on them."""
+
+    def __init__(self, root: Path, seconds: float) -> None:
+        self.root = root
+        self.seconds = seconds
+        self.figures: list[Figure] = []
+        self.base = resolve("ebs-gp3", {"size": f"{SIZE_GIB}GiB"})
+
+    def note(self, name: str, measured: float, unit: str, aim: str, met: bool | None) -> None:
+        figure = Figure(name=name, measured=measured, unit=unit, aim=aim, met=met, load=os.getloadavg()[0])
+        self.figures.append(figure)
+        mark = {True: "met", False: "MISSED", None: ""}[met]
+        sys.stdout.write(f"{name:52} {measured:12.2f} {unit:8} {aim:28} {mark:7} load {figure.load:.1f}\n")
+        sys.stdout.flush()
+
+    @contextmanager
+    def volume(self, **changes: object) -> Iterator[tuple[EmulatedVolume, str]]:
+        """A volume whose image is written, not sparse, with the changed model; and its loop device."""
+        subject = EmulatedVolume(with_model(self.base, **changes), self.root, name="bench")
+        with subject:
+            yield subject, f"/dev/{attachments(subject.directory).loops[0]}"
+
+    def fill(self) -> None:
+        """Write most of the image, through a file of its file system, so that reads reach the disk."""
+        with self.volume(limits=[], latency={}) as (subject, _):
+            run(["dd", "if=/dev/urandom", f"of={subject.data}/file", "bs=1M", f"count={FILE_MIB}", "oflag=direct"],
+                timeout_s=120)  # fmt: skip
+
+    def overhead(self) -> None:
+        image = self.root / "bench" / "backing" / "disk.img"
+        done = run(["losetup", "--direct-io=on", "--show", "--find", str(image)])
+        try:
+            plain = [fio(done.output, seconds=self.seconds, depth=depth) for depth in (1, 32)]
+        finally:
+            run(["losetup", "-d", done.output])
+        with self.volume(limits=[], latency={}, overhead_us=0) as (_, device):
+            ours = [fio(device, seconds=self.seconds, depth=depth) for depth in (1, 32)]
+        self.note("plain loop, queue depth 1, p50", plain[0].p50_us, "us", "", None)
+        self.note("plain loop, queue depth 32", plain[1].iops, "IOPS", "", None)
+        self.note("zero delay, queue depth 1, p50", ours[0].p50_us, "us", "", None)
+        added = ours[0].p50_us - plain[0].p50_us
+        self.note("added by the emulator at queue depth 1", added, "us", "<= 30", added <= 30)
+        self.note("zero delay, queue depth 32", ours[1].iops, "IOPS", ">= 35000", ours[1].iops >= 35_000)
+
+    def caps(self) -> None:
+        for rate in (100, 1000, 3000, 16_000):
+            with self.volume(limits=[limit("io", rate)], latency={}) as (subject, device):
+                pid = attachments(subject.directory).daemons[0]
+                cpu, began = cpu_s(pid), time.monotonic()
+                seen = fio(device, seconds=self.seconds, depth=32)
+                share = (cpu_s(pid) - cpu) / (time.monotonic() - began)
+                late = subject.counters()["fidelity"]["late_share"]
+            error = (seen.iops / rate - 1) * 100
+            self.note(f"cap {rate} IOPS: error", error, "%", "within 1", abs(error) <= 1)
+            self.note(f"cap {rate} IOPS: operations completed late", late * 100, "%", "", None)
+            if rate >= 3000:
+                most = 0.2 if rate == 3000 else 0.6
+                self.note(f"cap {rate} IOPS: daemon's CPU", share, "cores", f"<= {most}", share <= most)
+        for mib in (50, 125, 250):
+            with self.volume(limits=[limit("byte", mib * 2**20)], latency={}) as (_, device):
+                seen = fio(device, seconds=self.seconds, depth=16, size="128k")
+            error = (seen.bytes_per_s / mib / 2**20 - 1) * 100
+            self.note(f"cap {mib} MiB/s: error", error, "%", "within 1", abs(error) <= 1)
+
+    def latencies(self) -> None:
+        for median_us, p99_us in ((500.0, 1000.0), (1000.0, 2000.0), (5000.0, 10_000.0)):
+            with self.volume(limits=[], latency=latency(median_us, p99_us)) as (subject, device):
+                seen = fio(device, seconds=self.seconds, depth=1)
+                fidelity = subject.counters()["fidelity"]
+            off = abs(seen.p50_us - median_us)
+            self.note(
+                f"latency {median_us:g} us: p50",
+                seen.p50_us,
+                "us",
+                "within 5 % + 60 us",
+                off <= median_us * 0.05 + 60,
+            )
+            ratio = (seen.p99_us / p99_us - 1) * 100
+            self.note(f"latency {median_us:g} us: p99 off the model's", ratio, "%", "within 15", abs(ratio) <= 15)
+            self.note(f"latency {median_us:g} us: late", fidelity["late_share"] * 100, "%", "", None)
+
+    def queueing(self) -> None:
+        with self.volume(limits=[limit("io", 3000)], latency=latency(700.0, 1500.0)) as (_, device):
+            seen = fio(device, seconds=self.seconds, depth=32)
+        off = (seen.p50_us / (32 / 3000 * 1e6) - 1) * 100
+        self.note("gp3 at queue depth 32: p50 against depth / IOPS", off, "%", "within 5", abs(off) <= 5)
+
+    def burst(self) -> None:
+        """The gp2 table through fio: the end of the burst follows from how many I/Os were let through."""
+        for gib, baseline in ((20, 100), (50, 150), (100, 300), (334, 1002)):
+            scale = 300
+            limits = resolve("ebs-gp2", {"size": f"{gib}GiB"}).model["limits"]
+            expected = 5.4e6 / (3000 - baseline)
+            seconds = expected / scale + 4
+            with self.volume(limits=limits, latency={}, time_scale=scale) as (subject, device):
+                seen = fio(device, seconds=seconds, depth=32)
+                left = subject.counters()["cloudwatch"]["BurstBalance"]
+            burst_s = (seen.ios - baseline * seconds) / (3000 - baseline) * scale
+            error = (burst_s / expected - 1) * 100
+            self.note(f"gp2 {gib} GiB: burst of {expected:.0f} s, error", error, "%", "within 2", abs(error) <= 2)
+            self.note(f"gp2 {gib} GiB: balance at the end", left, "%", "0", left < 1)
+
+    def counters(self) -> None:
+        with self.volume() as (subject, device):
+            stat = Path("/sys/block", Path(device).name, "stat")
+            before, counted = stat.read_text().split(), subject.counters()["nvme"]
+            fio(f"{subject.data}/file", seconds=self.seconds, depth=8, size="16k", kind="randwrite")
+            after, now = stat.read_text().split(), subject.counters()["nvme"]
+            memory = resident_mib(attachments(subject.directory).daemons[0])
+        device_bytes = (int(after[6]) - int(before[6])) * 512
+        off = ((now["total_write_bytes"] - counted["total_write_bytes"]) / device_bytes - 1) * 100
+        self.note("bytes written: counters against diskstats", off, "%", "within 1", abs(off) <= 1)
+        ios = int(after[4]) - int(before[4])
+        off = ((now["total_write_ops"] - counted["total_write_ops"]) / ios - 1) * 100
+        self.note("writes: counters against diskstats", off, "%", "", None)
+        self.note("daemon's resident memory", memory, "MiB", "<= 64", memory <= 64)
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def resident_mib(pid: int) -> float:
+    assert started_at(pid) is not None
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def machine() -> Mapping[str, object]:
+    model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return {
+        "kernel": platform.release(),
+        "cpu": model[0].partition(":")[2].strip() if model else platform.machine(),
+        "cores": os.cpu_count(),
+        "fio": run(["fio", "--version"]).output,
+    }
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description="Figures of the emulator.")
+    arguments.add_argument("--dir", type=Path, default=Path("/var/tmp"))
+    arguments.add_argument("--seconds", type=float, default=8.0, help="of each fio run")
+    arguments.add_argument("--json", type=Path, help="write the figures there, too")
+    given = arguments.parse_args()
+    facts = machine()
+    sys.stdout.write("".join(f"{name}: {value}\n" for name, value in facts.items()))
+    root = Path(tempfile.mkdtemp(prefix="volbench-bench-", dir=given.dir))
+    bench = Bench(root, given.seconds)
+    try:
+        bench.fill()
+        for part in (bench.overhead, bench.caps, bench.latencies, bench.queueing, bench.burst, bench.counters):
+            part()
+    finally:
+        EmulatedVolume(bench.base, root, name="bench").stop()
+        shutil.rmtree(root)
+    if given.json:
+        figures = [dataclasses.asdict(figure) for figure in bench.figures]
+        given.json.write_text(json.dumps({"machine": facts, "figures": figures}, indent=1) + "\n")
+    missed = [figure.name for figure in bench.figures if figure.met is False]
+    sys.stdout.write(f"missed: {', '.join(missed) or 'nothing'}\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
