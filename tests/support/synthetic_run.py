@@ -234,9 +234,7 @@ class _Cell:
         else:
             warm, length = 0.0, 20.0 / self.speed
         window = (t0_s + warm, t0_s + warm + length)
-        if warm:
-            phases.append(Phase(name=f"warmup:{step.name}", t0_s=t0_s, t1_s=window[0]))
-        phases.append(Phase(name=f"measure:{step.name}", t0_s=window[0], t1_s=window[1]))
+        phases.append(Phase(name=f"step:{step.name}", t0_s=t0_s, t1_s=window[1]))
         series.append(self._storage_rows(t0_s, window[1], 1.0 if isinstance(step, OltpStep) else 3.0))
         metrics: dict[str, MetricValue]
         if isinstance(step, OltpStep):

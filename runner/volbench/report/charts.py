@@ -18,6 +18,7 @@ from bokeh.models import (
     CrosshairTool,
     DataRange1d,
     LogTicker,
+    NumeralTickFormatter,
     Range1d,
     ResetTool,
     VStrip,
@@ -77,10 +78,10 @@ def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span) -> figur
         active_drag=zoom,
         active_scroll=None,
         toolbar_location=None,
-        min_border_left=64,
+        min_border_left=66,
         min_border_right=12,
         min_border_top=4,
-        min_border_bottom=4,
+        min_border_bottom=8,
         background_fill_color=None,
         border_fill_color=None,
         outline_line_color=None,
@@ -88,6 +89,8 @@ def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span) -> figur
     )
     plot.yaxis.axis_label = panel.unit
     plot.yaxis.ticker = LogTicker(desired_num_ticks=4) if panel.log else BasicTicker(desired_num_ticks=4)
+    if panel.log:  # 100, not 10 to the power of 2
+        plot.yaxis.formatter = NumeralTickFormatter(format="0.[0000]")
     plot.xaxis.axis_label = "seconds"
     plot.xaxis.visible = False  # the page's script shows it in the lowest chart
     _strips(plot, panel)

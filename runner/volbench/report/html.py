@@ -47,7 +47,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         name: getattr(wording, name)
         for name in ("change", "duration", "interval", "label", "number", "parameter_text", "quantity")
     }
-    environment.filters["tight"] = tight
+    environment.filters |= {"tight": tight, "fact": fact}
     curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
     return environment.get_template("report.html.j2").render(
         report=report,
@@ -62,6 +62,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         dots=_dot_charts(report, volumes),
         metric_table=_metric_table(report.cells, volumes),
         glossary=_glossary(report),
+        sources=_source_troubles(directory),
         invalid=[cell for cell in report.cells if not cell.valid],
         volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
         style=Markup(_asset(environment, "report.css")),  # noqa: S704 - our own file
@@ -72,6 +73,31 @@ def html(report: Report, directory: RunDirectory) -> str:
 def tight(text: str) -> str:
     """Numbers stay on one line with their unit and within their brackets."""
     return re.sub(r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", "\N{NO-BREAK SPACE}", text)
+
+
+def fact(value: Any, name: str) -> str:
+    """A fact as a reader says it: yes and no, GiB, lists with commas."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and name.endswith("_bytes") and value >= 1 << 20:
+        return f"{wording.number(value / 2**30)} GiB"
+    if isinstance(value, dict):
+        return wording.parameter_text(value)
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _source_troubles(directory: RunDirectory) -> list[tuple[str, str, list[str]]]:
+    """(source, what is missing of it, volumes): sources that were absent, and those that missed ticks."""
+    volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
+    found: dict[tuple[str, str], list[str]] = {}
+    for result in directory.results():
+        for source in result.sources:
+            missed = f"{source.ticks_missed} of {source.ticks_due} ticks missed in a cell"
+            trouble = (missed if source.ticks_missed else "") if source.present else source.reason or "absent"
+            volumes = found.setdefault((source.source, trouble), []) if trouble else []
+            if volume_of[result.cell_id] not in volumes:
+                volumes.append(volume_of[result.cell_id])
+    return [(source, trouble, volumes) for (source, trouble), volumes in sorted(found.items())]
 
 
 def _headline(report: Report, volumes: Sequence[str]) -> str:

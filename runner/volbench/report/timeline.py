@@ -113,10 +113,12 @@ def cell_timeline(place: Path, planned: PlannedCell, result: CellResult, *, poin
 
 
 def _windows(result: CellResult) -> Iterator[Window]:
-    warm = {phase.name.removeprefix("warmup:"): phase.t0_s for phase in result.phases if "warmup:" in phase.name}
+    started = {
+        phase.name.removeprefix("step:"): phase.t0_s for phase in result.phases if phase.name.startswith("step:")
+    }
     for step in result.steps:
         t0_s, t1_s = step.window_s
-        yield Window(step=step.step, from_s=min(t0_s, warm.get(step.step, t0_s)), t0_s=t0_s, t1_s=t1_s)
+        yield Window(step=step.step, from_s=min(t0_s, started.get(step.step, t0_s)), t0_s=t0_s, t1_s=t1_s)
 
 
 def _latency_lines(path: Path, source: str, intervals: Intervals, points: int) -> Iterator[tuple[str, TimeLine]]:

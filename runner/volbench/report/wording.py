@@ -10,6 +10,8 @@ from volbench.records.report import ComparisonRow
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
+FACTOR_FROM = 10
+"""From this ratio on a factor reads better than a percentage."""
 GLOSSARY: Mapping[str, tuple[str, str]] = {
     "tps": ("transactions/s", "sysbench transactions finished per second of the measured window"),
     "qps": ("queries/s", "statements of these transactions per second"),
@@ -74,10 +76,10 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def change(ratio: float | None) -> str:
-    """candidate / baseline as a reader says it: +38 %, -27 %, x 3.4 from three times on; a dash when absent."""
+    """candidate / baseline as a reader says it: +38 %, -27 %, from ten times on x 12.3; a dash when absent."""
     if ratio is None:
         return "\N{EN DASH}"
-    if ratio >= 3:
+    if ratio >= FACTOR_FROM:
         return f"{TIMES} {number(ratio)}"
     percent = 100 * (ratio - 1)
     text = f"{percent:+.1f}" if abs(percent) < 9.95 else f"{percent:+.0f}"
@@ -86,7 +88,10 @@ def change(ratio: float | None) -> str:
 
 def interval(ci: tuple[float, float] | None) -> str:
     """A confidence interval of a ratio as changes, in brackets; words when the runs do not bound it."""
-    return "[no bound]" if ci is None else f"[{change(ci[0])}, {change(ci[1])}]"
+    if ci is None:
+        return "[no bound]"
+    ends = (f"{TIMES} {number(end)}" if ci[1] >= FACTOR_FROM else change(end) for end in ci)
+    return f"[{', '.join(ends)}]"
 
 
 def parameter_text(parameters: Mapping[str, Scalar]) -> str:

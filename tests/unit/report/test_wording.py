@@ -23,7 +23,7 @@ def test_numbers_have_three_digits(value: float | None, text: str) -> None:
 @pytest.mark.parametrize(
     ("ratio", "text"),
     [(None, "–"), (1.0, "0 %"), (1.38, "+38 %"), (0.73, "−27 %"), (1.0212, "+2.1 %"), (0.9999, "0 %"),
-     (3.4, "× 3.40"), (0.02, "−98 %"), (1.0996, "+10 %")],
+     (3.4, "+240 %"), (12.3, "× 12.3"), (0.02, "−98 %"), (1.0996, "+10 %")],
 )  # fmt: skip
 def test_changes(ratio: float | None, text: str) -> None:
     """Percent with a sign up to threefold, then a factor; what rounds to nothing has no sign."""
@@ -34,6 +34,7 @@ def test_an_interval_without_bounds_says_so() -> None:
     """Too few runs to bound it."""
     assert interval(None) == "[no bound]"
     assert interval((0.9, 1.3)) == "[−10 %, +30 %]"
+    assert interval((1.9, 12.0)) == "[× 1.90, × 12.0]"
 
 
 def test_the_unit_one_is_not_written() -> None:

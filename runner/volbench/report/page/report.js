@@ -148,9 +148,11 @@
     return Math.abs(xs[low] - at) <= GAP * tick ? low : -1;
   }
 
-  /** Values under the cursor in every panel; without a cursor, medians of what is shown. */
+  /** Values under the cursor in every panel; without a cursor, medians of the measured time. */
   function readout(at) {
-    byId("cursor-time").textContent = at === null ? "median of what is shown" : `at ${number(Math.round(at * 10) / 10)} s`;
+    const rest = shown.step === WHOLE ? "medians of the whole cell" : "medians of the measured time";
+    const measured = (x) => shown.step === WHOLE || x > 0;
+    byId("cursor-time").textContent = at === null ? rest : `at ${number(Math.round(at * 10) / 10)} s`;
     for (const panel of data.panels) {
       const place = document.querySelector(`.readout[data-panel="${panel.key}"]`);
       const lines = panel.lines.map(([line, label, dash]) => {
@@ -158,7 +160,7 @@
           .filter((c) => c.panel === panel.key && c.line === line && c.x.length)
           .map((c) => {
             const index = at === null ? -1 : nearest(c.x, at);
-            const value = at === null ? median(c.y) : index < 0 ? NaN : c.y[index];
+            const value = at === null ? median(c.y.filter((_, i) => measured(c.x[i]))) : index < 0 ? NaN : c.y[index];
             const name = element("small", { textContent: data.volumes[c.volume] });
             return element("b", { className: `v${c.volume % 6}` }, name, number(value));
           });
