@@ -32,8 +32,19 @@ pub fn isolate() -> Isolation {
         own_memory_cgroup: ROOT_CGROUPS.iter().any(|path| fs::write(path, std::process::id().to_string()).is_ok()),
         memory_locked: mlockall(all).is_ok(),
         io_flusher: configure_io_flusher_behavior(true).is_ok(),
-        // A real volume does not wait for this machine's processors.
-        high_priority: setpriority_process(None, HIGHEST_PRIORITY).is_ok(),
+        high_priority: real_time() || setpriority_process(None, HIGHEST_PRIORITY).is_ok(),
+    }
+}
+
+/// A real volume does not wait for this machine's processors, so neither do we, where that is allowed.
+///
+/// The kernel keeps 5 % of each processor from real-time threads: a fault of ours cannot stop the machine.
+fn real_time() -> bool {
+    // SAFETY: zeros are a valid parameter, and the call only reads it.
+    unsafe {
+        let mut parameter: libc::sched_param = std::mem::zeroed();
+        parameter.sched_priority = 1;
+        libc::sched_setscheduler(0, libc::SCHED_RR, &parameter) == 0
     }
 }
 
