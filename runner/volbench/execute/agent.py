@@ -37,8 +37,7 @@ def run_cell(cell: CellSpec, out: Path) -> CellResult:
         cell: with `places` (a server of our own) or `attach` (one that runs already).
         out: the cell's directory; gets result.json, series.parquet, histograms.parquet and raw/.
     """
-    facts = discover(Path(cell.places.volume_dir)) if cell.places else VolumeFacts(path="")
-    diary = Diary(cell, volume_facts=facts, host=host_facts())
+    diary = Diary(cell, volume_facts=_volume_facts(cell), host=host_facts())
     progress = ProgressFile(out)
     with recording(out) as record, diary.keeping_failure():
         _run(cell, out, diary, record, progress)
@@ -47,6 +46,17 @@ def run_cell(cell: CellSpec, out: Path) -> CellResult:
     result = diary.result()
     write_record(out / RESULT_FILE, result)
     return result
+
+
+def _volume_facts(cell: CellSpec) -> VolumeFacts:
+    """What is behind the data directory; that it is emulated cannot be seen from here, so the cell says so."""
+    if cell.places is None:
+        return VolumeFacts(path="")
+    facts = discover(Path(cell.places.volume_dir))
+    if cell.emulated is None:
+        return facts
+    emulated = {"emulated_profile": cell.emulated.profile, "emulated_parameters": cell.emulated.parameters}
+    return facts.model_copy(update=emulated)
 
 
 def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress: ProgressFile) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from volbench.engine.supervisor import supervisor_script
 from volbench.errors import EXIT_STEP_FAILED, StepFailed, VolbenchError
 from volbench.execute.progress import Progress, read_progress
-from volbench.records.cell import AttachSpec, CellResult, CellSpec, PreparedTemplate
+from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.files import read_record
 from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
@@ -240,6 +240,7 @@ class Orchestrator:
             template_key=template_key,
             places=None if self._attach else self._target.places(planned.cell_id, volume),
             attach=self._attach,
+            emulated=_emulated(volume),
         )
         self._directory.write_cell(cell)
         return self._job(cell, volume, kind)
@@ -258,6 +259,13 @@ class Orchestrator:
             done=tuple(result.cell_id for result in results if result.status == "done"),
             failed=tuple(result for result in results if result.status != "done"),
         )
+
+
+def _emulated(volume: OpenVolume | None) -> EmulatedSpec | None:
+    facts = volume.facts if volume else None
+    if facts is None or facts.emulated_profile is None:
+        return None
+    return EmulatedSpec(profile=facts.emulated_profile, parameters=facts.emulated_parameters)
 
 
 @contextmanager

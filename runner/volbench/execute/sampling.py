@@ -61,6 +61,7 @@ def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) ->
         mount_point=facts.mount_point or "" if facts.nfs_server else "",
         cgroup_dir=_cgroup_dir(cell),
         option_file=str(server.option_file),
+        emulator_socket=cell.places.emulator_socket if cell.places else "",
     )
 
 

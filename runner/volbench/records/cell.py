@@ -79,8 +79,16 @@ class CellPlaces(Record):
         default="launch",
         description="Launched by the agent; waiting in the cell's own container; or shared by several cells.",
     )
+    emulator_socket: str = Field(default="", description="Control socket of an emulated volume, for its counters.")
     server_data_dir: str = Field(default="", description="data_dir as the server sees it, when it differs.")
     server_control_dir: str = Field(default="", description="control_dir as the server sees it, when it differs.")
+
+
+class EmulatedSpec(Record):
+    """That the cell's volume is emulated, and as what; results say so everywhere."""
+
+    profile: str
+    parameters: dict[str, Scalar] = Field(default_factory=dict)
 
 
 class AttachSpec(Record):
@@ -115,6 +123,7 @@ class CellSpec(Record):
     template_key: str = Field(default="", description="Name of the dataset's template below places.template_dir.")
     places: CellPlaces | None = None
     attach: AttachSpec | None = None
+    emulated: EmulatedSpec | None = None
     deadline_s: float = Field(default=24 * 3600.0, gt=0, description="The agent gives up after this long.")
 
 

@@ -46,6 +46,7 @@ INSIDE = CellPlaces(
 INSIDE_OUT = "/volbench/out"
 INSIDE_NAMED_VOLUME = "/volbench/named"
 INSIDE_CGROUP = "/volbench/cgroup"
+INSIDE_EMULATOR = "/volbench/emulator.sock"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,8 @@ class DockerTarget:
     def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
         """Paths inside the containers, the same for every cell."""
         if volume is None or volume.host_path is not None:
-            return INSIDE
+            emulator = INSIDE_EMULATOR if volume is not None and volume.emulator_socket else ""
+            return INSIDE.model_copy(update={"emulator_socket": emulator})
         directory = f"{INSIDE_NAMED_VOLUME}/{self._workspace.volume_folder}"
         return INSIDE.model_copy(update={"volume_dir": directory, "data_dir": f"{directory}/data"})
 
@@ -191,6 +193,8 @@ class DockerTarget:
             self._run_once(make, self._named_mount(job.volume))
         for directory in ours:
             self._hand_over(directory)
+        if job.volume is not None and job.volume.emulator_socket is not None and os.getuid() == 0:
+            os.chown(job.volume.emulator_socket, self._uid, self._uid)
         return control
 
     def _hand_over(self, directory: Path) -> None:
@@ -218,6 +222,8 @@ class DockerTarget:
             _bind(job.out, INSIDE_OUT),
             _bind(Path("/sys/fs/cgroup"), INSIDE_CGROUP, read_only=True),
         ]
+        if job.volume is not None and job.volume.emulator_socket is not None:
+            agent.append(_bind(job.volume.emulator_socket, INSIDE_EMULATOR))
         return ([*shared, templates] if preparing else shared), agent
 
     def _named_mount(self, volume: OpenVolume) -> docker.types.Mount:

@@ -96,6 +96,7 @@ class LocalTarget:
             data_dir=str(volume_dir / "data"),
             control_dir=shared or str(workspace.control_dir(cell_id)),
             supervisor="shared" if shared else "launch",
+            emulator_socket=str(volume.emulator_socket or "") if volume else "",
             template_dir=str(workspace.templates),
             scratch_dir=str(workspace.scratch_dir(cell_id)),
         )

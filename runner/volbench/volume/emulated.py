@@ -29,6 +29,7 @@ from volbench.volume.ownership import claim, is_ours, remove
 from volbench.volume.profiles import ResolvedVolume
 from volbench.volume.teardown import DAEMON, attachments, run, started_at, take_down, wait_until
 
+CONTROL_SOCKET = "control.sock"
 VOLUME_SCHEMA = 1
 READY_S_MAX = 15.0
 ANSWER_S_MAX = 10.0
@@ -368,7 +369,7 @@ def _exchange(directory: Path, line: bytes) -> bytes:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
             stream.settimeout(ANSWER_S_MAX)
-            stream.connect(f"/proc/self/fd/{place}/control.sock")
+            stream.connect(f"/proc/self/fd/{place}/{CONTROL_SOCKET}")
             stream.sendall(line)
             with stream.makefile("rb") as reader:
                 return reader.readline(_ANSWER_BYTES_MAX)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.records.run import VolumeSpec
-from volbench.volume.emulated import EmulatedVolume, volume_status
+from volbench.volume.emulated import CONTROL_SOCKET, EmulatedVolume, volume_status
 from volbench.volume.facts import discover
 from volbench.volume.interface import OpenVolume, VolumeBase
 from volbench.volume.ownership import is_ours
@@ -59,7 +59,13 @@ class EmulatedPlace(VolumeBase):
             "emulated_parameters": dict(self._resolved.parameters),
         }
         facts = discover(data).model_copy(update=emulated)
-        return OpenVolume(name=self.spec.name, spec=self.spec, host_path=data, facts=facts)
+        return OpenVolume(
+            name=self.spec.name,
+            spec=self.spec,
+            host_path=data,
+            facts=facts,
+            emulator_socket=volume.directory / CONTROL_SOCKET,
+        )
 
     def close(self) -> None:
         """Take it down and erase its bytes. Raises StepFailed when somebody still uses it."""

@@ -22,6 +22,7 @@ class OpenVolume:
         docker_volume: its name for the Docker engine, when containers reach it by name.
         docker_driver, docker_driver_options: how that volume is mounted, as the engine says.
         facts: what is behind it; None when that cannot be seen from here.
+        emulator_socket: control socket of an emulated volume: its counters are a source of samples.
     """
 
     name: str
@@ -31,6 +32,7 @@ class OpenVolume:
     docker_driver: str | None = None
     docker_driver_options: Mapping[str, str] = field(default_factory=dict)
     facts: VolumeFacts | None = None
+    emulator_socket: Path | None = None
 
 
 class Volume(Protocol):
