@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volbench.errors import RunUnreadable
 from volbench.records.report import CellRow
 from volbench.report.timeline import quantile_table
 from volbench.store.histograms import HistogramKey, MergedHistograms, merge_histograms
@@ -37,21 +39,29 @@ class Distribution:
 
 
 def distributions(directory: RunDirectory, cells: Sequence[CellRow], volumes: Sequence[str]) -> list[Distribution]:
-    """One distribution for each step that has client histograms, in order of steps. Raises RunUnreadable."""
+    """One distribution for each step that has client histograms, in order of steps.
+
+    A cell whose table is damaged is left out; `timelines` names it.
+    """
     volume_of = {cell.cell_id: cell.volume for cell in cells}
     valid = {(cell.cell_id, cell.step) for cell in cells if cell.valid}
     by_step: dict[str, dict[str, MergedHistograms]] = {step: {} for step in dict.fromkeys(c.step for c in cells)}
     for cell_id in volume_of:
-        path = directory.cell_dir(cell_id) / HISTOGRAMS_FILE
-        if path.exists():
-            for key, merged in merge_histograms(path, measured=True).items():
-                if key.source == "client" and (cell_id, key.step) in valid:
-                    by_step[key.step][cell_id] = merged
+        for key, merged in _measured(directory.cell_dir(cell_id) / HISTOGRAMS_FILE).items():
+            if key.source == "client" and (cell_id, key.step) in valid:
+                by_step[key.step][cell_id] = merged
     return [
         Distribution(step=step, curves=tuple(_curves(found, volume_of, volumes)))
         for step, found in by_step.items()
         if found
     ]
+
+
+def _measured(path: Path) -> dict[HistogramKey, MergedHistograms]:
+    try:
+        return merge_histograms(path, measured=True) if path.exists() else {}
+    except RunUnreadable:
+        return {}
 
 
 def _curves(

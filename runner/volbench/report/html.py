@@ -32,10 +32,10 @@ _HEADLINES = {
 
 
 def html(report: Report, directory: RunDirectory) -> str:
-    """The whole page. Raises RunUnreadable for a damaged table of a cell."""
+    """The whole page. Tables of a cell that are damaged are named in it and leave gaps."""
     volumes = [volume.name for volume in report.volumes]
     drawn = timelines(directory)
-    panels = shown_panels(line for cell in drawn for line in cell.lines)
+    panels = shown_panels(line for cell in drawn.cells for line in cell.lines)
     environment = Environment(
         loader=PackageLoader("volbench.report", "page"),
         autoescape=True,
@@ -56,13 +56,14 @@ def html(report: Report, directory: RunDirectory) -> str:
         primary=[row for row in report.comparisons if row.primary],
         secondary=[row for row in report.comparisons if not row.primary],
         charts=charts(panels, len(volumes)),
-        timeline_json=_script_json(_timeline_data(drawn, volumes, panels)),
+        timeline_json=_script_json(_timeline_data(drawn.cells, volumes, panels)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
         distributions=[chart for chart in curves if chart is not None],
         dots=_dot_charts(report, volumes),
         metric_table=_metric_table(report.cells, volumes),
         glossary=_glossary(report),
         sources=_source_troubles(directory),
+        unreadable=drawn.unreadable,
         invalid=[cell for cell in report.cells if not cell.valid],
         volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
         style=Markup(_asset(environment, "report.css")),  # noqa: S704 - our own file

@@ -18,7 +18,8 @@ _SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equi
 
 def markdown(report: Report) -> str:
     """The whole text. Names from outside are escaped; nothing in them becomes markup."""
-    return "\n".join([*_head(report), *_table(report), *_validity(report), *_reproduce(report)]) + "\n"
+    lines = [*_head(report), *_table(report), *_validity(report), *_reproduce(report)]
+    return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
 def _head(report: Report) -> Iterator[str]:

@@ -21,7 +21,7 @@ WRITTEN: tuple[Format, ...] = ("json", "md", "html")
 
 
 def render(report: Report, directory: RunDirectory, wanted: Format) -> str:
-    """The report as text in the format `wanted`. Raises RunUnreadable when HTML meets a damaged table."""
+    """The report as text in the format `wanted`; only HTML reads more than the report, the cells' tables."""
     match wanted:
         case "json":
             return report.model_dump_json(indent=1, by_alias=True) + "\n"

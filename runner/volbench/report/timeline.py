@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.analysis.histogram import LogBins, from_dense
+from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult
 from volbench.records.run import PlannedCell
 from volbench.report.panels import LATENCY_LEVELS, LATENCY_PANELS, chosen_series
@@ -68,19 +69,33 @@ class CellTimeline:
     sources: dict[str, str] = field(default_factory=dict)
 
 
-def timelines(directory: RunDirectory, *, values_max: int = VALUES_MAX) -> list[CellTimeline]:
+@dataclass(frozen=True, kw_only=True)
+class Timelines:
+    """What can be drawn, and the files that cannot be read, each with what is wrong with it."""
+
+    cells: tuple[CellTimeline, ...]
+    unreadable: tuple[str, ...]
+
+
+def timelines(directory: RunDirectory, *, values_max: int = VALUES_MAX) -> Timelines:
     """The timelines of at most CELLS_MAX cells that have a result, in planned order.
 
-    Raises RunUnreadable for a damaged table; a cell without tables has no lines.
+    A cell without tables has no lines; one with a damaged table is left out and named, for its metrics are in
+    result.json and do not depend on it.
     """
     results = {result.cell_id: result for result in directory.results()}
     cells = [cell for cell in directory.run.cells if cell.cell_id in results][:CELLS_MAX]
     points = values_max // (LINES_OF_A_CELL * max(1, len(cells)))
     points = min(POINTS_MAX, max(POINTS_MIN, points))
-    return [
-        cell_timeline(directory.cell_dir(cell.cell_id), cell, results[cell.cell_id], points=points)
-        for cell in cells
-    ]
+    drawn, unreadable = [], []
+    for cell in cells:
+        try:
+            drawn.append(
+                cell_timeline(directory.cell_dir(cell.cell_id), cell, results[cell.cell_id], points=points)
+            )
+        except RunUnreadable as error:
+            unreadable.append(f"{error.where}: {error.what}")
+    return Timelines(cells=tuple(drawn), unreadable=tuple(unreadable))
 
 
 def cell_timeline(place: Path, planned: PlannedCell, result: CellResult, *, points: int) -> CellTimeline:

@@ -133,6 +133,18 @@ def test_a_page_without_tables_has_no_charts(tmp_path: Path) -> None:
     assert "Timelines" not in text
 
 
+@pytest.mark.parametrize("name", [SERIES_FILE, HISTOGRAMS_FILE])
+def test_a_damaged_table_is_named_and_costs_one_cell(tmp_path: Path, name: str) -> None:
+    """Verdict and numbers are in result.json: the page is there, and says what it could not draw."""
+    directory = build_run(tmp_path, two_volumes(repeats=1))
+    path = next(directory.path.glob(f"cells/*/{name}"))
+    path.write_bytes(path.read_bytes()[:200])
+    text = html(build_report(directory), directory)
+    assert "Not drawn: " in text
+    assert f"{path.parent.name}/{name}" in text
+    assert len(json.loads(re.findall(r'id="timeline-data">(.*?)</script>', text)[0])["cells"]) == 1
+
+
 def test_a_run_without_results_has_a_page(tmp_path: Path) -> None:
     """It says so."""
     directory = build_run(tmp_path, two_volumes(repeats=1, not_run=frozenset({("a", 1), ("b", 1)})))

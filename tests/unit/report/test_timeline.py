@@ -126,7 +126,7 @@ def test_a_cell_without_tables_has_no_lines(stalling: RunDirectory) -> None:
 def test_the_whole_is_bounded(pair: RunDirectory) -> None:
     """Fewer points when less may be shown; valid JSON without NaN."""
     for values_max, most in ((110_000, POINTS_MAX), (1, POINTS_MIN)):
-        found = timelines(pair, values_max=values_max)
+        found = timelines(pair, values_max=values_max).cells
         assert len(found) == 10 <= CELLS_MAX
         known = [sum(v is not None for v in line.value) for cell in found for line in cell.lines.values()]
         assert max(known) <= most

@@ -1,0 +1,50 @@
+"""A run that was written once is read for ever, and its report stays what it was.
+
+`run-schema-1` holds the JSON files of ten cells (without Parquet tables) as schema 1 writes them. When a record
+gains a field, these files stay as they are. The expected reports change only with the analysis: look at what
+differs, then write them anew with `volbench report tests/golden/run-schema-1 --format json`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volbench.report.build import build_report
+from volbench.report.render import render
+from volbench.store.run_directory import RunDirectory
+
+HERE = Path(__file__).parent
+
+
+def same(found: Any, expected: Any, place: str = "report") -> None:
+    """Every key and value that was expected; further keys may have come since. Floats to the last few bits."""
+    if isinstance(expected, dict):
+        assert isinstance(found, dict), place
+        for key, value in expected.items():
+            assert key in found, f"{place}.{key}"
+            same(found[key], value, f"{place}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), place
+        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+            same(one, other, f"{place}[{number}]")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-9), place
+    else:
+        assert found == expected, place
+
+
+def test_report_json_of_schema_1() -> None:
+    """The contract with programs."""
+    directory = RunDirectory.open(HERE / "run-schema-1")
+    found = json.loads(render(build_report(directory), directory, "json"))
+    same(found, json.loads((HERE / "report-schema-1.json").read_text()))
+
+
+def test_markdown_of_schema_1() -> None:
+    """What people see in a pull request."""
+    directory = RunDirectory.open(HERE / "run-schema-1")
+    assert render(build_report(directory), directory, "md") == (HERE / "report-schema-1.md").read_text()
