@@ -22,8 +22,6 @@ from volbench.store.run_directory import RunDirectory
 
 VOLUME_COLOURS = 6
 _HEADLINES = {
-    "candidate_better": "Better",
-    "candidate_worse": "Worse",
     "equivalent": "Equivalent",
     "mixed": "Mixed",
     "inconclusive": "No verdict yet",
@@ -51,7 +49,7 @@ def html(report: Report, directory: RunDirectory) -> str:
     curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
     return environment.get_template("report.html.j2").render(
         report=report,
-        headline=_headline(report, volumes),
+        headline=headline(report.summary.verdict, volumes),
         axis=ratio_axis([row for row in report.comparisons if row.primary] or report.comparisons),
         primary=[row for row in report.comparisons if row.primary],
         secondary=[row for row in report.comparisons if not row.primary],
@@ -82,6 +80,8 @@ def fact(value: Any, name: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, int) and name.endswith("_bytes") and value >= 1 << 20:
         return f"{wording.number(value / 2**30)} GiB"
+    if isinstance(value, float):
+        return f"{value:g}"
     if isinstance(value, dict):
         return wording.parameter_text(value)
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
@@ -101,12 +101,12 @@ def _source_troubles(directory: RunDirectory) -> list[tuple[str, str, list[str]]
     return [(source, trouble, volumes) for (source, trouble), volumes in sorted(found.items())]
 
 
-def _headline(report: Report, volumes: Sequence[str]) -> str:
-    verdict = report.summary.verdict
-    if verdict == "candidate_better" and len(volumes) == 2:
-        return f"{volumes[1]} is better"
-    if verdict == "candidate_worse" and len(volumes) == 2:
-        return f"{volumes[0]} is better"
+def headline(verdict: str, volumes: Sequence[str]) -> str:
+    """The verdict in a few words. `volumes`: names, the baseline first."""
+    if verdict == "candidate_better":
+        return f"{volumes[1]} is better" if len(volumes) == 2 else f"Every other volume is better than {volumes[0]}"
+    if verdict == "candidate_worse":
+        return f"{volumes[0]} is better" if len(volumes) == 2 else f"{volumes[0]} is better than every other volume"
     return _HEADLINES[verdict]
 
 

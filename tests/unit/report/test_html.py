@@ -12,7 +12,7 @@ from synthetic_run import HOSTILE, build_run, two_volumes
 
 from volbench.records.report import Report
 from volbench.report.build import build_report
-from volbench.report.html import html, tight
+from volbench.report.html import headline, html, tight
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "line", "polyline"}
@@ -149,6 +149,24 @@ def test_a_run_without_results_has_a_page(tmp_path: Path) -> None:
     """It says so."""
     directory = build_run(tmp_path, two_volumes(repeats=1, not_run=frozenset({("a", 1), ("b", 1)})))
     assert "No verdict yet" in Page(html(build_report(directory), directory)).text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "volumes", "said"),
+    [
+        ("candidate_better", ["a", "b"], "b is better"),
+        ("candidate_worse", ["a", "b"], "a is better"),
+        ("candidate_better", ["a", "b", "c"], "Every other volume is better than a"),
+        ("candidate_worse", ["a", "b", "c"], "a is better than every other volume"),
+        ("mixed", ["a", "b"], "Mixed"),
+        ("equivalent", ["a", "b"], "Equivalent"),
+        ("inconclusive", ["a", "b"], "No verdict yet"),
+        ("single_volume", ["a"], "One volume"),
+    ],
+)
+def test_the_headline_names_the_winner(verdict: str, volumes: list[str], said: str) -> None:
+    """It never says better without saying of what."""
+    assert headline(verdict, volumes) == said
 
 
 def test_numbers_stay_with_their_unit() -> None:
