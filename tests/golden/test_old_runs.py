@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from volbench.report.build import build_report
@@ -42,6 +43,22 @@ def test_report_json_of_schema_1() -> None:
     directory = RunDirectory.open(HERE / "run-schema-1")
     found = json.loads(render(build_report(directory), directory, "json"))
     same(found, json.loads((HERE / "report-schema-1.json").read_text()))
+
+
+def test_files_of_schema_1_still_fit_the_shipped_schemas() -> None:
+    """Older files lack newer keys, and are good all the same."""
+    run = HERE / "run-schema-1"
+    files = {
+        "report": [HERE / "report-schema-1.json"],
+        "run": [run / "run.json"],
+        "cell": sorted(run.glob("cells/*/cell.json")),
+        "result": sorted(run.glob("cells/*/result.json")),
+    }
+    for name, paths in files.items():
+        schema = json.loads((HERE.parents[1] / f"results/schema/{name}.schema.json").read_text())
+        assert paths
+        for path in paths:
+            jsonschema.validate(json.loads(path.read_text()), schema)
 
 
 def test_markdown_of_schema_1() -> None:

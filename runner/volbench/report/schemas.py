@@ -25,8 +25,8 @@ MODELS: dict[str, type[Record]] = {
 
 def schema_text(name: str) -> str:
     """One schema as it is shipped; what is read back from a file, so aliases such as `schema` are its keys."""
-    # Lines of the journal leave defaults out; every other file is written with all its keys.
-    schema = MODELS[name].model_json_schema(mode="validation" if name == "journal" else "serialization")
+    # What a file must have to be read: keys with a default may be absent, since older files lack newer keys.
+    schema = MODELS[name].model_json_schema(mode="validation")
     if name == "report":
         _allow_more_keys(schema)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
