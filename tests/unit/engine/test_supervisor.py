@@ -145,6 +145,14 @@ def _is_supervisor_of(process: Path, supervisor: Supervisor) -> bool:
     return str(supervisor.control_dir / "supervisor.sh").encode() in mine and above != mine
 
 
+def is_gone(supervisor: Supervisor) -> bool:
+    try:
+        supervisor.state()
+    except StepFailed:
+        return True
+    return False
+
+
 class TestClient:
     def test_a_second_start_is_refused(self, supervisor: Supervisor) -> None:
         supervisor.start(SLEEP)
@@ -212,6 +220,7 @@ class TestClient:
         process_of(supervisor).signal(signal.SIGKILL, group=True)
         assert state.pid is not None
         assert eventually(lambda: KnownProcess.of(state.pid or 0) is None)
+        assert eventually(lambda: is_gone(supervisor))  # its subshell, too, has to let go of the FIFO
         with pytest.raises(StepFailed, match="supervisor is gone"):
             supervisor.state()
         with pytest.raises(StepFailed, match="supervisor is gone"):

@@ -50,10 +50,10 @@ def test_a_second_orchestrator_is_refused(directory: RunDirectory) -> None:
     ("damage", "message"),
     [
         (lambda text: text[: len(text) // 2], "truncated"),
-        (lambda text: "{}", "schema None"),
+        (lambda _: "{}", "schema None"),
         (lambda text: text.replace('"schema": 1', '"schema": 99', 1), "schema 99"),
-        (lambda text: '{"schema": 1, "hello": 2}', "not one that volbench wrote"),
-        (lambda text: "\x00\xff", "truncated"),
+        (lambda _: '{"schema": 1, "hello": 2}', "not one that volbench wrote"),
+        (lambda _: "\x00\xff", "truncated"),
     ],
 )
 def test_a_damaged_result_is_named(directory: RunDirectory, damage, message: str) -> None:  # type: ignore[no-untyped-def]
