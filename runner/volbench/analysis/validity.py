@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from volbench.records.cell import StepResult, ValidityLimits
 from volbench.store.series import Series, SeriesKey, read_series
@@ -26,6 +29,7 @@ class Observation:
     clock_step_s: float | None = None
     server_read_mib: float | None = None
     device_read_mib: float | None = None
+    emulator_late_ratio: float | None = None
 
 
 def observe(
@@ -44,7 +48,9 @@ def observe(
         interval_s: of the sampling grid.
         clock_step_s: wall clock against monotonic clock over the cell.
     """
-    samples = read_series(series_path, sources=["cpu", "vm", "diskstats", "innodb"], window_s=step.window_s)
+    samples = read_series(
+        series_path, sources=["cpu", "vm", "diskstats", "innodb", "emulator"], window_s=step.window_s
+    )
     at_rest = read_series(series_path, sources=["diskstats"], window_s=quiet_s) if quiet_s else {}
     return Observation(
         client_cpu_ratio=step.details.get("client_cpu_ratio"),
@@ -56,6 +62,7 @@ def observe(
         clock_step_s=clock_step_s,
         server_read_mib=_integral(samples, "innodb", ("data_read_mib_per_s",)),
         device_read_mib=_integral(samples, "diskstats", ("read_mib_per_s",)),
+        emulator_late_ratio=_late_ratio(samples),
     )
 
 
@@ -85,6 +92,11 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
         )
     if seen.clock_step_s is not None and abs(seen.clock_step_s) > limits.clock_step_s:
         reasons.append(f"the wall clock was set by {seen.clock_step_s:+.2f} s (limit {limits.clock_step_s:g} s)")
+    if seen.emulator_late_ratio is not None and seen.emulator_late_ratio > limits.emulator_late:
+        reasons.append(
+            f"the emulated volume fell behind its model: {seen.emulator_late_ratio:.1%} of its operations came late"
+            f" (limit {limits.emulator_late:.0%})"
+        )
     reasons += _cache_reasons(seen, limits)
     return tuple(reasons)
 
@@ -110,6 +122,20 @@ def _missed_ratio(
     seen = [len(series.t_s) for key, series in samples.items() if key.source == "cpu"]
     due = math.floor((window_s[1] - window_s[0]) / interval_s)
     return max(0.0, 1 - max(seen) / due) if seen and due else None
+
+
+def _late_ratio(samples: dict[SeriesKey, Series]) -> float | None:
+    """Share of an emulated volume's operations that came late: each interval weighs as many as it completed."""
+    shares = samples.get(SeriesKey(source="emulator", metric="late_ratio"))
+    if shares is None:
+        return None
+    rates: defaultdict[float, float] = defaultdict(float)
+    for key, series in samples.items():
+        if key.source == "emulator" and key.metric == "operations_per_s":
+            for t_s, per_s in zip(series.t_s.tolist(), series.value.tolist(), strict=True):
+                rates[t_s] += per_s
+    weights = [rates[t_s] for t_s in shares.t_s.tolist()]
+    return float(np.average(shares.value, weights=weights)) if sum(weights) else None
 
 
 def _mean(samples: dict[SeriesKey, Series], source: str, metric: str) -> float | None:

@@ -63,6 +63,10 @@ class ValidityLimits(Record):
         default=0.05, description="Events behind the offered rate, load generator's fault."
     )
     clock_step_s: Seconds = Field(default=0.5)
+    emulator_late: Fraction = Field(
+        default=0.05,
+        description="Operations of an emulated volume that completed later than due, beyond its tolerance.",
+    )
 
 
 class CellPlaces(Record):
