@@ -392,15 +392,30 @@ class TestOltp:
         assert "latency_ms_p95" in parts["alone"].metrics
 
 
-def children() -> set[str]:
-    """Names of this process's children, the server left out."""
-    names = set()
+def child_processes() -> dict[str, str]:
+    """Process id -> name of this process's children, the server left out."""
+    found = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             name, _, rest = entry.read_text().partition("(")[2].rpartition(")")
-            if int(rest.split()[1]) == os.getpid():
-                names.add(name)
-    return names - {"mariadbd", "mysqld"}
+            if int(rest.split()[1]) == os.getpid() and name not in {"mariadbd", "mysqld"}:
+                found[entry.parent.name] = name
+    return found
+
+
+_BEFORE: set[str] = set()
+
+
+@pytest.fixture(autouse=True)
+def _remember_children() -> None:
+    """Children of tests that ran before this one are not its own."""
+    _BEFORE.clear()
+    _BEFORE.update(child_processes())
+
+
+def children() -> set[str]:
+    """Names of the children that this test has left."""
+    return {name for pid, name in child_processes().items() if pid not in _BEFORE}
 
 
 def freeze_(server: PlainServer) -> None:
