@@ -8,10 +8,11 @@ BIN := .venv/bin
 DEMO_DISK ?= $(HOME)/.cache/volbench/demo
 DEMO_MEMORY ?= /dev/shm/volbench-demo
 DEMO_RUN = suites/quick.yaml --volume disk=path:$(DEMO_DISK) --volume memory=path:$(DEMO_MEMORY) --yes
+BENCHMARKS ?= sampling sampling_effect template_copy long_run verdict_rates compare_time
 PYTEST ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint lock engine images local bench clean
+.PHONY: help setup demo test lint lock engine images local bench bench-emulator clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -47,9 +48,13 @@ images: ## the tools image of this code, MySQL and MariaDB
 local: ## server and tools for the local target, without containers
 	@$(BOOTSTRAP) local
 
-bench: ## volbench's own speed and memory
+bench: ## volbench's own speed and memory: each benchmark prints its figures and its limit
 	@$(BOOTSTRAP) test
-	@$(BIN)/python -m pytest -m slow tests/benchmarks $(PYTEST)
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python tests/benchmarks/$$name.py || failed=1; done; exit $${failed:-0}
+
+bench-emulator: ## the emulator's figures: limits, latencies, overhead, CPU, memory
+	@$(BOOTSTRAP) test
+	@$(BIN)/python tests/benchmarks/emulator.py
 
 clean: ## caches and the Python environment; results and images stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
