@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
-from volbench.report.charts import charts, shown_panels
 from volbench.report.distribution import distributions
 from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.report.panels import Panel
@@ -31,6 +30,9 @@ _HEADLINES = {
 
 def html(report: Report, directory: RunDirectory) -> str:
     """The whole page. Tables of a cell that are damaged are named in it and leave gaps."""
+    # Bokeh takes half a second to import, which commands that draw nothing shall not wait for.
+    from volbench.report.charts import charts, shown_panels  # noqa: PLC0415
+
     volumes = [volume.name for volume in report.volumes]
     drawn = timelines(directory)
     panels = shown_panels(line for cell in drawn.cells for line in cell.lines)
