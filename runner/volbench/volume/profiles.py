@@ -5,6 +5,7 @@ what a SPEC may set; its *formulas* give names to arithmetic on both (volume/for
 hold formulas. The resolver takes, in this order: units (KiB .. TiB), figures, parameters, the row of the instance
 table, formulas from top to bottom; then it keeps the limits whose `when` is true and evaluates what is in them.
 `common.yaml` stands below every profile, and a profile below its `base`; the upper one wins, name by name.
+A profile of one's own is named by its path, which ends in .yaml; what it stands on is still in suites/volumes.
 """
 
 from __future__ import annotations
@@ -209,11 +210,18 @@ def profile_names(directory: Path | None = None) -> tuple[str, ...]:
 
 
 def load_profile(name: str, directory: Path | None = None) -> Profile:
-    """One file of suites/volumes, checked.
+    """One file of suites/volumes, or the one at a path, checked.
 
     Raises UsageError with file and line, and for an unknown name with the nearest.
     """
+    if is_profile_path(name):
+        return _load(Path(name).resolve().parent, Path(name).stem)
     return _load((directory or profiles_directory()).resolve(), name)
+
+
+def is_profile_path(name: str) -> bool:
+    """Whether a profile is named by the path of its file, such as ./mine.yaml, and not by a name."""
+    return name.endswith(".yaml")
 
 
 @cache
@@ -245,7 +253,7 @@ def resolve(name: str, options: Mapping[str, str] | None = None, directory: Path
     """A profile with its parameters set by a SPEC's options.
 
     Args:
-        name: a profile such as ebs-gp2.
+        name: a profile such as ebs-gp2, or the path of one, such as ./mine.yaml.
         options: parameter to text, for instance {"size": "50GiB", "credits": "10%"}.
         directory: where the profiles are; default suites/volumes.
 
@@ -256,10 +264,9 @@ def resolve(name: str, options: Mapping[str, str] | None = None, directory: Path
     try:
         return _resolve(name, dict(options or {}), directory)
     except ValueError as error:
+        file = name if is_profile_path(name) else directory / f"{name}.yaml"
         raise UsageError(
-            str(error),
-            where=f"emulated:{name}",
-            next_step=f"parameters are described in {directory / f'{name}.yaml'}",
+            str(error), where=f"emulated:{name}", next_step=f"parameters are described in {file}"
         ) from error
 
 
@@ -289,7 +296,7 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
         raise ValueError(f"{name} is no volume of its own: it has no mode, durability and size_bytes")
     size_bytes = int(_number(profile.size_bytes, names))
     return ResolvedVolume(
-        profile=name,
+        profile=profile.name,
         title=profile.title,
         mode=profile.mode,
         durability=_durability(profile.durability, names),

@@ -16,7 +16,7 @@ from volbench.records.run import VolumeSpec
 
 _DOCKER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*|.+\.yaml")
 
 
 def _anything(value: str) -> None:
@@ -79,7 +79,7 @@ KINDS: dict[str, _Kind] = {
     ),
     "emulated": _Kind(
         example="emulated:ebs-gp2?size=50GiB&dir=/var/tmp/x",
-        check_place=_matching(_PROFILE_NAME, "a profile's name"),
+        check_place=_matching(_PROFILE_NAME, "a profile's name, or the path of a profile's .yaml file"),
         options=None,
     ),
     "pvc": _Kind(example="pvc:NAME", check_place=_matching(_KUBERNETES_NAME, "a claim's name"), options={}),
@@ -133,6 +133,8 @@ def _split(text: str, spec: str) -> tuple[str, str, str]:
         raise _fault(text, f"a {kind} volume needs a place", f"for instance {KINDS[kind].example}")
     if kind == "path":
         place = str(Path(place).absolute())
+    if kind == "emulated" and place.endswith(".yaml"):
+        place = str(Path(place).absolute())  # a profile of one's own; a run may be resumed from elsewhere
     return kind, place, query
 
 
