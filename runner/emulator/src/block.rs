@@ -150,8 +150,8 @@ impl Storage for Disk {
         lost
     }
 
-    fn unsynced(&self) -> Lost {
-        let (writes, bytes) = self.journal().pending();
+    fn unsynced(&self, now: Nanos) -> Lost {
+        let (writes, bytes) = self.journal().pending(now);
         Lost { writes, bytes }
     }
 }

@@ -165,7 +165,7 @@ impl Control {
             "seed": seed,
             "faults": troubles,
             "touched_share": touched,
-            "unsynced": self.storage.unsynced(),
+            "unsynced": self.storage.unsynced(self.engine.now()),
             "daemon": self.facts,
         })
     }

@@ -132,7 +132,11 @@ impl<P: Clone + PartialEq> Journal<P> {
         self.entries.drain(..).rev().collect()
     }
 
-    pub fn pending(&self) -> (u64, u64) {
+    /// Writes and bytes that a power cut would take back now.
+    pub fn pending(&mut self, now: Nanos) -> (u64, u64) {
+        if self.durability == Durability::Async {
+            self.expire(now);
+        }
         (self.entries.len() as u64, self.entries.iter().map(|entry| entry.bytes).sum())
     }
 }
@@ -177,7 +181,7 @@ mod tests {
         journal.bytes_max = 2;
         let mut disk = [0u8; 3];
         (0..3).for_each(|offset| put(&mut journal, 0, 0, &mut disk, offset, 1));
-        assert_eq!(journal.pending(), (2, 2));
+        assert_eq!(journal.pending(0), (2, 2));
     }
 
     proptest! {

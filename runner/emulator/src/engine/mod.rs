@@ -39,7 +39,7 @@ pub trait Storage: Send + Sync {
     fn power_cut(&self, now: Nanos, keep_share: f64) -> Lost;
 
     /// What a power cut would take away now.
-    fn unsynced(&self) -> Lost;
+    fn unsynced(&self, now: Nanos) -> Lost;
 }
 
 pub struct Engine {
@@ -181,7 +181,7 @@ mod tests {
             Lost { writes: 3, bytes: 12288 }
         }
 
-        fn unsynced(&self) -> Lost {
+        fn unsynced(&self, _: Nanos) -> Lost {
             Lost::default()
         }
     }

@@ -329,8 +329,8 @@ impl Storage for Tree {
         lost
     }
 
-    fn unsynced(&self) -> Lost {
-        let (writes, bytes) = self.journal().pending();
+    fn unsynced(&self, now: Nanos) -> Lost {
+        let (writes, bytes) = self.journal().pending(now);
         Lost { writes, bytes }
     }
 }
