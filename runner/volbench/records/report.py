@@ -21,6 +21,14 @@ class EngineRow(Record):
     variables: dict[str, str] = Field(default_factory=dict)
 
 
+class DataRow(Record):
+    """The data that every cell started from, against the memory that may hold it."""
+
+    bytes: int
+    buffer_pool_bytes: int | None = None
+    data_to_pool_ratio: float | None = Field(default=None, description="Well above 1: reads come from the volume.")
+
+
 class VolumeRow(Record):
     """One volume of the run."""
 
@@ -131,6 +139,7 @@ class Report(Record):
     volbench_version: str
     summary: Summary
     engine: EngineRow | None
+    data: DataRow | None = None
     host: dict[str, Any]
     timing: Timing
     volumes: tuple[VolumeRow, ...]

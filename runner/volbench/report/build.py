@@ -9,7 +9,7 @@ from volbench.records.report import Report
 from volbench.report.caveats import caveats
 from volbench.report.compared import compared_cells, comparison_rows
 from volbench.report.differences import differing_settings
-from volbench.report.rows import cell_rows, engine_row, failure_rows, finished_at, timing, volume_rows
+from volbench.report.rows import cell_rows, data_row, engine_row, failure_rows, finished_at, timing, volume_rows
 from volbench.report.summary import summarise_run
 from volbench.store.run_directory import RunDirectory
 
@@ -32,6 +32,7 @@ def build_report(directory: RunDirectory) -> Report:
         volbench_version=run.volbench_version,
         summary=summarise_run(pairs, cells, names, warnings),
         engine=engine,
+        data=data_row(events, engine),
         host=run.host.model_dump(mode="json", exclude_none=True),
         timing=timing(run, events, cells),
         volumes=volumes,

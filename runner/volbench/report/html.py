@@ -45,7 +45,7 @@ def html(report: Report, directory: RunDirectory) -> str:
     )
     environment.filters |= {
         name: getattr(wording, name)
-        for name in ("change", "duration", "interval", "label", "number", "parameter_text", "quantity")
+        for name in ("change", "data_text", "duration", "interval", "label", "number", "parameter_text", "quantity")
     }
     environment.filters |= {"tight": tight, "fact": fact}
     curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))

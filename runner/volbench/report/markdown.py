@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from volbench.records.report import ComparisonRow, Report
-from volbench.report.wording import change, duration, interval, label, parameter_text, quantity
+from volbench.report.wording import change, data_text, duration, interval, label, parameter_text, quantity
 
 ROWS_MAX = 24
 CAVEATS_MAX = 6
@@ -92,7 +92,8 @@ def _validity(report: Report) -> Iterator[str]:
 def _reproduce(report: Report) -> Iterator[str]:
     engine = report.engine
     server = f"{engine.flavor} {engine.version}" if engine else "no server"
-    yield f"{_escaped(server)}; {'; '.join(_volumes(report))}. Run {_code(report.run_id)}."
+    data = f"; {data_text(report.data)}" if report.data else ""
+    yield f"{_escaped(server)}{data}; {'; '.join(_volumes(report))}. Run {_code(report.run_id)}."
     yield ""
     yield from _fenced(report.reproduce)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from volbench.analysis.settings import odd_settings
 from volbench.records.cell import CellResult, Failure, StepResult
-from volbench.records.report import CellRow, EngineRow, Timing, VolumeRow
+from volbench.records.report import CellRow, DataRow, EngineRow, Timing, VolumeRow
 from volbench.records.run import JournalEvent, PlannedCell, RunRecord, VolumeSpec
 from volbench.store.run_directory import RunDirectory
 
@@ -81,6 +81,16 @@ def engine_row(results: Iterable[CellResult]) -> EngineRow | None:
     return None
 
 
+def data_row(events: Iterable[JournalEvent], engine: EngineRow | None) -> DataRow | None:
+    """Size of the dataset as its template was made, and its ratio to the buffer pool."""
+    size = next((event.details.get("bytes") for event in events if event.event == "template_ready"), None)
+    if not isinstance(size, int):
+        return None
+    said = engine.variables.get("innodb_buffer_pool_size", "") if engine else ""
+    pool = int(said) if said.isdigit() and int(said) > 0 else None
+    return DataRow(bytes=size, buffer_pool_bytes=pool, data_to_pool_ratio=size / pool if pool else None)
+
+
 def failure_rows(
     directory: RunDirectory, run: RunRecord, results: Iterable[CellResult]
 ) -> tuple[dict[str, Any], ...]:
@@ -130,8 +140,11 @@ def finished_at(events: Sequence[JournalEvent]) -> str | None:
 
 
 def timing(run: RunRecord, events: Sequence[JournalEvent], cells: Iterable[CellRow]) -> Timing:
-    """Measured seconds of all steps against the wall time, time between an interruption and its resume left out."""
-    measured_s = sum(cell.window_s[1] - cell.window_s[0] for cell in cells if cell.window_s is not None)
+    """Measured seconds of all steps against the wall time, time between an interruption and its resume left out.
+
+    Steps that ran at the same time are counted once.
+    """
+    measured_s = _covered_s(cells)
     wall_s = 0.0
     before = _moment(run.started_at)
     for event in events:
@@ -140,6 +153,18 @@ def timing(run: RunRecord, events: Sequence[JournalEvent], cells: Iterable[CellR
             wall_s += max(0.0, (now - before).total_seconds())
         before = now
     return Timing(wall_s=wall_s, measured_s=measured_s, measured_share=measured_s / wall_s if wall_s > 0 else None)
+
+
+def _covered_s(cells: Iterable[CellRow]) -> float:
+    """Seconds that lie in the window of at least one step, over all cells."""
+    windows = sorted((cell.cell_id, *cell.window_s) for cell in cells if cell.window_s is not None)
+    covered_s, cell_id, until_s = 0.0, "", 0.0
+    for name, t0_s, t1_s in windows:
+        start_s = max(t0_s, until_s) if name == cell_id else t0_s
+        covered_s += max(0.0, t1_s - start_s)
+        until_s = max(until_s, t1_s) if name == cell_id else t1_s
+        cell_id = name
+    return covered_s
 
 
 def _moment(text: str) -> datetime:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from volbench.records.base import Scalar
-from volbench.records.report import ComparisonRow
+from volbench.records.report import ComparisonRow, DataRow
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -113,3 +113,11 @@ def duration(seconds: float | None) -> str:
         return f"{number(seconds)} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def data_text(data: DataRow) -> str:
+    """`229 MiB of data, buffer pool 32 MiB (7.2 times)`."""
+    text = f"{data.bytes / 2**20:.0f} MiB of data"
+    if data.buffer_pool_bytes is None or data.data_to_pool_ratio is None:
+        return text
+    return f"{text}, buffer pool {data.buffer_pool_bytes / 2**20:.0f} MiB ({data.data_to_pool_ratio:.2g} times)"
