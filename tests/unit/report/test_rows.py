@@ -16,8 +16,16 @@ READY = JournalEvent(at="2026-03-02T09:30:00Z", event="template_ready", details=
 
 def row(cell_id: str, window_s: tuple[float, float]) -> CellRow:
     return CellRow(
-        cell_id=cell_id, volume="a", step="s", kind="oltp", parameters={}, block=0, repeat=1, valid=True, window_s=window_s
-    )  # fmt: skip
+        cell_id=cell_id,
+        volume="a",
+        step="s",
+        kind="oltp",
+        parameters={},
+        block=0,
+        repeat=1,
+        valid=True,
+        window_s=window_s,
+    )
 
 
 def test_data_is_set_against_the_buffer_pool() -> None:
