@@ -8,13 +8,12 @@ from pathlib import Path
 
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.records.run import VolumeSpec
-from volbench.volume.emulated import CONTROL_SOCKET, EmulatedVolume, volume_status
+from volbench.volume.emulated import CONTROL_SOCKET, EmulatedVolume, clear_leftovers, volume_status
+from volbench.volume.emulated_found import DEFAULT_DIRECTORY
 from volbench.volume.facts import discover
 from volbench.volume.interface import OpenVolume, VolumeBase
 from volbench.volume.ownership import is_ours
 from volbench.volume.profiles import resolve
-
-DEFAULT_DIRECTORY = Path("/var/tmp/volbench")  # noqa: S108 - a disk, not memory; what is in it carries our marker
 
 
 class EmulatedPlace(VolumeBase):
@@ -32,7 +31,10 @@ class EmulatedPlace(VolumeBase):
         self._made_root = False
 
     def open(self) -> OpenVolume:
-        """Bring it up. Raises EnvironmentLacks, Refused (in use), StepFailed as EmulatedVolume does."""
+        """Clear what killed runs have left attached, and bring it up.
+
+        Raises EnvironmentLacks, Refused (in use), StepFailed as EmulatedVolume does.
+        """
         try:
             if not self._root.is_dir():
                 self._root.mkdir()
@@ -44,6 +46,7 @@ class EmulatedPlace(VolumeBase):
                 evidence=f"{type(error).__name__}: {error}",
                 next_step="name another with dir=, on a disk with free space",
             ) from error
+        clear_leftovers(self._root)
         volume = EmulatedVolume(self._resolved, self._root, name=f"run-{self.spec.name}")
         _remove_unless_running(volume)  # what a killed run has left; one that runs is refused by start
         try:

@@ -249,6 +249,14 @@ def _load(directory: Path, name: str) -> Profile:
     return profile
 
 
+def whole_profile(name: str, directory: Path | None = None) -> Profile:
+    """A profile with everything it stands on, as `resolve` sees it. Raises UsageError."""
+    try:
+        return _merged(name, {}, (directory or profiles_directory()).resolve())
+    except ValueError as error:
+        raise UsageError(str(error), where=f"profile {name}") from error
+
+
 def resolve(name: str, options: Mapping[str, str] | None = None, directory: Path | None = None) -> ResolvedVolume:
     """A profile with its parameters set by a SPEC's options.
 
