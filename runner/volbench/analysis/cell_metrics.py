@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from volbench.records.metrics import MetricValue, metric
 from volbench.store.series import Series, SeriesKey, read_series
 
@@ -24,16 +26,28 @@ def storage_metrics(series_path: Path, window_s: tuple[float, float]) -> dict[st
     Waiting times are weighted by the number of operations in each interval, as one long interval would be.
     """
     found = read_series(series_path, sources=["diskstats"], window_s=window_s)
-    metrics = {}
+    metrics: dict[str, MetricValue] = {}
     for key, series in found.items():
         name = _FROM_DISKSTATS.get(key.metric)
         if name is not None and len(series.value):
-            metrics[name] = metric(name, float(series.value.mean()))
+            metrics[name] = metric(name, _mean(series))
     for wait, (rate, name) in _AWAITS.items():
         value = _weighted(found, wait, rate)
         if value is not None:
             metrics[name] = metric(name, value)
     return metrics
+
+
+def _lengths_s(series: Series) -> list[float]:
+    """What each sample is about, s: the time since the one before it, longer after missed ticks."""
+    lengths_s = np.diff(series.t_s)
+    typical_s = float(np.median(lengths_s)) if len(lengths_s) else 1.0
+    return [typical_s, *lengths_s.tolist()]
+
+
+def _mean(series: Series) -> float:
+    """Mean over time."""
+    return float(np.average(series.value, weights=_lengths_s(series)))
 
 
 def _weighted(found: dict[SeriesKey, Series], wait: str, rate: str) -> float | None:
@@ -43,7 +57,8 @@ def _weighted(found: dict[SeriesKey, Series], wait: str, rate: str) -> float | N
         rates = found.get(SeriesKey(source=key.source, metric=rate, entity=key.entity))
         if key.metric != wait or rates is None:
             continue
-        by_time = dict(zip(rates.t_s.tolist(), rates.value.tolist(), strict=True))
+        counts = rates.value * _lengths_s(rates)
+        by_time = dict(zip(rates.t_s.tolist(), counts.tolist(), strict=True))
         for t_s, value in zip(waits.t_s.tolist(), waits.value.tolist(), strict=True):
             operations = by_time.get(t_s, 0.0)
             total += value * operations

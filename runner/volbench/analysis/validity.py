@@ -8,12 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volbench.records.cell import StepResult, ValidityLimits
 from volbench.store.series import Series, SeriesKey, read_series
 
 SMALL_READ_MIB = 16.0
 """Below this much server reading, device against server is not judged: one prefetch decides the ratio."""
+CHANCE_SIGMAS = 3.0
+"""Arrivals are Poisson: a rate that falls short by no more than so many standard deviations is chance."""
+SLACK_S = 0.05
+"""A tick is read a little late."""
+_OF_THE_MACHINE = ("cpu", "vm", "diskstats")
+"""Sources that one thread reads at every tick, whatever the server does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +29,12 @@ class Observation:
 
     client_cpu_ratio: float | None = None
     offered_ratio: float | None = None
+    offered_due: float | None = None
     missed_ratio: float | None = None
     steal_ratio: float | None = None
     swapped_pages: float | None = None
     foreign_iops: float | None = None
+    device_iops: float | None = None
     clock_step_s: float | None = None
     server_read_mib: float | None = None
     device_read_mib: float | None = None
@@ -48,21 +57,27 @@ def observe(
         interval_s: of the sampling grid.
         clock_step_s: wall clock against monotonic clock over the cell.
     """
-    samples = read_series(
-        series_path, sources=["cpu", "vm", "diskstats", "innodb", "emulator"], window_s=step.window_s
-    )
-    at_rest = read_series(series_path, sources=["diskstats"], window_s=quiet_s) if quiet_s else {}
+    t0_s, t1_s = step.window_s
+    around_s = (t0_s - 2 * interval_s, t1_s + 2 * interval_s)
+    wide = read_series(series_path, sources=[*_OF_THE_MACHINE, "innodb", "emulator"], window_s=around_s)
+    device = _integral(wide, "diskstats", ("reads_per_s", "writes_per_s"), step.window_s, interval_s)
     return Observation(
         client_cpu_ratio=step.details.get("client_cpu_ratio"),
         offered_ratio=step.details.get("offered_ratio"),
-        missed_ratio=_missed_ratio(samples, step.window_s, interval_s),
-        steal_ratio=_mean(samples, "cpu", "steal_ratio"),
-        swapped_pages=_integral(samples, "vm", ("swap_in_pages_per_s", "swap_out_pages_per_s")),
-        foreign_iops=_sum_of_means(at_rest, ("reads_per_s", "writes_per_s")),
+        offered_due=step.details.get("offered_due"),
+        missed_ratio=_missed_ratio(series_path, wide, step.window_s, interval_s),
+        steal_ratio=_mean(wide, SeriesKey(source="cpu", metric="steal_ratio"), step.window_s, interval_s),
+        swapped_pages=_integral(
+            wide, "vm", ("swap_in_pages_per_s", "swap_out_pages_per_s"), step.window_s, interval_s
+        ),
+        foreign_iops=_at_rest_iops(series_path, quiet_s, interval_s),
+        device_iops=device / (t1_s - t0_s) if device is not None and t1_s > t0_s else None,
         clock_step_s=clock_step_s,
-        server_read_mib=_integral(samples, "innodb", ("data_read_mib_per_s",)),
-        device_read_mib=_integral(samples, "diskstats", ("read_mib_per_s",)),
-        emulator_late_ratio=_late_ratio(samples),
+        server_read_mib=_integral(
+            wide, "innodb", ("data_read_mib_per_s",), step.window_s, interval_s, bridge_gaps=False
+        ),
+        device_read_mib=_integral(wide, "diskstats", ("read_mib_per_s",), step.window_s, interval_s),
+        emulator_late_ratio=_late_ratio(wide, step.window_s),
     )
 
 
@@ -74,7 +89,9 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
             f"the client was CPU-bound: sysbench used {seen.client_cpu_ratio:.0%} of the CPU it can use"
             f" (limit {limits.client_cpu:.0%})"
         )
-    if seen.offered_ratio is not None and seen.offered_ratio < 1 - limits.rate_shortfall:
+    if seen.offered_ratio is not None and seen.offered_ratio < 1 - limits.rate_shortfall - _chance(
+        seen.offered_due
+    ):
         reasons.append(
             f"the load generator fell behind: it offered {seen.offered_ratio:.1%} of the rate"
             f" (limit {1 - limits.rate_shortfall:.0%})"
@@ -85,11 +102,7 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
         reasons.append(f"the hypervisor took {seen.steal_ratio:.1%} of the CPU (limit {limits.cpu_steal:.0%})")
     if seen.swapped_pages is not None and seen.swapped_pages > limits.swap_pages:
         reasons.append(f"the host swapped {seen.swapped_pages:.0f} pages (limit {limits.swap_pages})")
-    if seen.foreign_iops is not None and seen.foreign_iops > limits.foreign_iops:
-        reasons.append(
-            f"the device was not at rest before the cell: {seen.foreign_iops:.0f} I/O per second"
-            f" (limit {limits.foreign_iops:.0f})"
-        )
+    reasons += _foreign_reasons(seen, limits)
     if seen.clock_step_s is not None and abs(seen.clock_step_s) > limits.clock_step_s:
         reasons.append(f"the wall clock was set by {seen.clock_step_s:+.2f} s (limit {limits.clock_step_s:g} s)")
     if seen.emulator_late_ratio is not None and seen.emulator_late_ratio > limits.emulator_late:
@@ -99,6 +112,32 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
         )
     reasons += _cache_reasons(seen, limits)
     return tuple(reasons)
+
+
+def notes_of(seen: Observation) -> tuple[str, ...]:
+    """What could not be judged although the device is sampled, for the step's notes."""
+    if seen.device_iops is not None and seen.foreign_iops is None:
+        return ("whether the device was at rest before the cell is not known: no sample lies in that time",)
+    return ()
+
+
+def _chance(due: float | None) -> float:
+    """By how much a Poisson rate may fall short by chance, as a share of the arrivals that were due."""
+    return CHANCE_SIGMAS / math.sqrt(due) if due else 0.0
+
+
+def _foreign_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
+    """I/O of others counts when it is more than the limit and no small part of what the device did in the step."""
+    foreign, own = seen.foreign_iops, seen.device_iops
+    if foreign is None or foreign <= limits.foreign_iops:
+        return []
+    if own is not None and foreign <= limits.foreign_share * own:
+        return []
+    in_step = "" if own is None else f"; {limits.foreign_share:.0%} of the {own:.0f} in the step"
+    return [
+        f"the device was not at rest before the cell: {foreign:.0f} I/O per second"
+        f" (limit {limits.foreign_iops:.0f}{in_step})"
+    ]
 
 
 def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
@@ -116,15 +155,33 @@ def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
 
 
 def _missed_ratio(
-    samples: dict[SeriesKey, Series], window_s: tuple[float, float], interval_s: float
+    series_path: Path, samples: dict[SeriesKey, Series], window_s: tuple[float, float], interval_s: float
 ) -> float | None:
-    """Share of the window's ticks at which the machine itself was not sampled; the server's sources may pause."""
-    seen = [len(series.t_s) for key, series in samples.items() if key.source == "cpu"]
-    due = math.floor((window_s[1] - window_s[0]) / interval_s)
-    return max(0.0, 1 - max(seen) / due) if seen and due else None
+    """Share of the window's ticks at which the machine itself was not sampled; the server's sources may pause.
+
+    None where the machine was never sampled; a sampler that died before the window missed all of it.
+    """
+    due = math.floor((window_s[1] - window_s[0]) / interval_s + SLACK_S)
+    counts = [
+        int(_inside(series, window_s).sum()) for key, series in samples.items() if key.source in _OF_THE_MACHINE
+    ]
+    if not due or not (counts or read_series(series_path, sources=_OF_THE_MACHINE)):
+        return None
+    return max(0.0, 1 - max(counts, default=0) / due)
 
 
-def _late_ratio(samples: dict[SeriesKey, Series]) -> float | None:
+def _at_rest_iops(series_path: Path, quiet_s: tuple[float, float] | None, interval_s: float) -> float | None:
+    """Operations a second of whole intervals inside the time at rest; None when there is none."""
+    if quiet_s is None:
+        return None
+    whole_s = (quiet_s[0] + interval_s - SLACK_S, quiet_s[1])
+    found = read_series(
+        series_path, sources=["diskstats"], metrics=["reads_per_s", "writes_per_s"], window_s=whole_s
+    )
+    return sum(float(series.value.mean()) for series in found.values()) if found else None
+
+
+def _late_ratio(samples: dict[SeriesKey, Series], window_s: tuple[float, float]) -> float | None:
     """Share of an emulated volume's operations that came late: each interval weighs as many as it completed."""
     shares = samples.get(SeriesKey(source="emulator", metric="late_ratio"))
     if shares is None:
@@ -134,28 +191,56 @@ def _late_ratio(samples: dict[SeriesKey, Series]) -> float | None:
         if key.source == "emulator" and key.metric == "operations_per_s":
             for t_s, per_s in zip(series.t_s.tolist(), series.value.tolist(), strict=True):
                 rates[t_s] += per_s
-    weights = [rates[t_s] for t_s in shares.t_s.tolist()]
-    return float(np.average(shares.value, weights=weights)) if sum(weights) else None
+    inside = _inside(shares, window_s)
+    weights = [rates[t_s] for t_s in shares.t_s[inside].tolist()]
+    return float(np.average(shares.value[inside], weights=weights)) if sum(weights) else None
 
 
-def _mean(samples: dict[SeriesKey, Series], source: str, metric: str) -> float | None:
-    series = samples.get(SeriesKey(source=source, metric=metric))
-    return float(series.value.mean()) if series is not None and len(series.value) else None
+def _mean(
+    samples: dict[SeriesKey, Series], key: SeriesKey, window_s: tuple[float, float], interval_s: float
+) -> float | None:
+    """Mean over the time of the window that samples cover."""
+    series = samples.get(key)
+    if series is None:
+        return None
+    lengths_s = _lengths_s(series, window_s, interval_s, bridge_gaps=True)
+    return float(np.average(series.value, weights=lengths_s)) if lengths_s.sum() else None
 
 
-def _sum_of_means(samples: dict[SeriesKey, Series], metrics: tuple[str, ...]) -> float | None:
-    found = [series for key, series in samples.items() if key.metric in metrics and len(series.value)]
-    return sum(float(series.value.mean()) for series in found) if found else None
+def _integral(
+    samples: dict[SeriesKey, Series],
+    source: str,
+    metrics: tuple[str, ...],
+    window_s: tuple[float, float],
+    interval_s: float,
+    *,
+    bridge_gaps: bool = True,
+) -> float | None:
+    """Rate times time within the window, over all of the metrics; None when no sample reaches into it."""
+    parts = [
+        (series.value, _lengths_s(series, window_s, interval_s, bridge_gaps=bridge_gaps))
+        for key, series in samples.items()
+        if key.source == source and key.metric in metrics
+    ]
+    known = [(values, lengths_s) for values, lengths_s in parts if lengths_s.sum()]
+    return sum(float(values @ lengths_s) for values, lengths_s in known) if known else None
 
 
-def _integral(samples: dict[SeriesKey, Series], source: str, metrics: tuple[str, ...]) -> float | None:
-    """Rate times time, over all of the metrics; an interval's length is the distance of its tick to the last."""
-    total, known = 0.0, False
-    for key, series in samples.items():
-        if key.source != source or key.metric not in metrics or not len(series.value):
-            continue
-        known = True
-        steps_s = [b - a for a, b in zip(series.t_s[:-1].tolist(), series.t_s[1:].tolist(), strict=True)]
-        typical_s = sorted(steps_s)[len(steps_s) // 2] if steps_s else 1.0
-        total += float(series.value.sum()) * typical_s
-    return total if known else None
+def _lengths_s(
+    series: Series, window_s: tuple[float, float], interval_s: float, *, bridge_gaps: bool
+) -> NDArray[np.float64]:
+    """How much of the window each sample is about, s, shape (samples,).
+
+    A sample is about the time since the reading before it. After missed ticks that is longer than the interval
+    (`bridge_gaps`); the server's counters begin anew with a connection, so that after a gap theirs may be about one
+    interval only, and no more is counted.
+    """
+    begins = np.concatenate([series.t_s[:1] - interval_s, series.t_s[:-1]])
+    if not bridge_gaps:
+        begins = np.maximum(begins, series.t_s - 1.5 * interval_s)
+    overlaps = np.minimum(series.t_s, window_s[1]) - np.maximum(begins, window_s[0])
+    return np.asarray(np.maximum(overlaps, 0.0), dtype=np.float64)
+
+
+def _inside(series: Series, window_s: tuple[float, float]) -> NDArray[np.bool_]:
+    return np.asarray((series.t_s > window_s[0]) & (series.t_s <= window_s[1]))

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from volbench.analysis.cell_metrics import storage_metrics
-from volbench.analysis.validity import Observation, invalid_reasons, observe
+from volbench.analysis.validity import Observation, invalid_reasons, notes_of, observe
 from volbench.engine.template import seed
 from volbench.execute.cell_server import CellServer, server_of
 from volbench.execute.diary import Diary
@@ -28,6 +28,8 @@ from volbench.workload.registry import workload_for
 
 QUIET_S = 1.0
 """How long the device is watched before the cell touches it, for I/O that is not ours."""
+QUIET_S_MAX = 5.0
+"""A grid so coarse that no whole interval lies in this time says nothing of the device at rest."""
 
 
 def run_cell(cell: CellSpec, out: Path) -> CellResult:
@@ -84,13 +86,19 @@ def _start_on_copy(
     """Watch the quiet device, copy the template onto the volume, start the server."""
     with diary.phase("quiet"):
         progress.report("watching the device at rest")
-        time.sleep(QUIET_S)  # this is a measurement: the samplers run
+        time.sleep(_quiet_s(cell.sampling.interval_s))  # this is a measurement: the samplers run
     with diary.phase("seed"):
         progress.report("copying the dataset")
         seed(Path(places.template_dir) / cell.template_key, Path(places.data_dir))
     with diary.phase("start"):
         progress.report("starting the server")
         server.start()
+
+
+def _quiet_s(interval_s: float) -> float:
+    """Long enough that one whole interval of the grid lies in it, wherever it begins."""
+    whole_s = 2.1 * interval_s
+    return max(QUIET_S, whole_s) if whole_s <= QUIET_S_MAX else QUIET_S
 
 
 def _context(
@@ -153,6 +161,7 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
                 "metrics": {**storage_metrics(series, step.window_s), **step.metrics},
                 "valid": not reasons,
                 "invalid_reasons": reasons,
+                "notes": (*step.notes, *notes_of(observation)),
             }
         )
 

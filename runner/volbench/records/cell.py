@@ -56,6 +56,9 @@ class ValidityLimits(Record):
     foreign_iops: float = Field(
         default=50.0, ge=0, description="Other I/O per second on the device before the start."
     )
+    foreign_share: Fraction = Field(
+        default=0.1, description="Other I/O up to this share of the step's own on the device does not matter."
+    )
     device_against_client: Fraction = Field(
         default=0.5, description="Bytes the server read that no device delivered."
     )

@@ -117,4 +117,9 @@ def offered_load(before: Interval | None, intervals: Sequence[Interval], *, rate
     growth = intervals[-1].queue_length + intervals[-1].concurrency - waiting_before
     length_s = sum(one.interval_s for one in intervals)
     offered = (sum(one.events for one in intervals) + growth) / length_s
-    return {"offered_per_s": offered, "offered_ratio": offered / rate, "queue_growth": growth}
+    return {
+        "offered_per_s": offered,
+        "offered_ratio": offered / rate,
+        "offered_due": rate * length_s,
+        "queue_growth": growth,
+    }

@@ -252,7 +252,11 @@ def _phases(
                 metrics=load_metrics(chosen, rate=run.step.rate),
                 details={
                     "seconds": sum(one.interval_s for one in chosen),
-                    **{name: whole[name] for name in ("client_cpu_ratio", "offered_ratio") if name in whole},
+                    **{
+                        name: whole[name]
+                        for name in ("client_cpu_ratio", "offered_ratio", "offered_due")
+                        if name in whole
+                    },
                 },
                 invalid_reasons=run.invalid_reasons(),
             ),
