@@ -10,7 +10,7 @@ from volbench.cli import console, options
 from volbench.cli.plan import Planned, command_line, make_plan, show_plan
 from volbench.cli.targets import make_target, make_volumes
 from volbench.cli.watch import watching
-from volbench.errors import EXIT_NO_GO, EXIT_STEP_FAILED, VolbenchError
+from volbench.errors import EXIT_NO_GO, VolbenchError
 from volbench.execute.run import Orchestrator, Outcome
 from volbench.records.cell import AttachSpec
 from volbench.report.render import write_reports
@@ -75,8 +75,9 @@ def _execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool) 
     if failure is not None:
         console.say(f"go on, when that is mended, with: volbench resume {directory.path}")
         raise failure
-    if outcome is not None and outcome.failed:
-        raise typer.Exit(outcome.exit_code or EXIT_STEP_FAILED)
+    if outcome is not None and outcome.failures:
+        console.say(f"try the failed cells again with: {command_line(['volbench', 'resume', str(directory.path)])}")
+        raise outcome.failures[0]
 
 
 def _leave_report(directory: RunDirectory, *, json: bool) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from volbench.analysis.cell_metrics import storage_metrics
 from volbench.analysis.validity import Observation, invalid_reasons, notes_of, observe
 from volbench.engine.template import seed
+from volbench.errors import VolbenchError
 from volbench.execute.cell_server import CellServer, server_of
 from volbench.execute.diary import Diary
 from volbench.execute.progress import ProgressFile
 from volbench.execute.recorder import CellRecorder, recording
 from volbench.execute.sampling import sampling
+from volbench.execute.volume_watch import CAUSES, VolumeWatch, trouble_error
 from volbench.records.cell import CellPlaces, CellResult, CellSpec, StepResult
 from volbench.records.facts import VolumeFacts
 from volbench.records.steps import Step, parameters_of
@@ -63,7 +67,7 @@ def _volume_facts(cell: CellSpec) -> VolumeFacts:
 
 def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress: ProgressFile) -> None:
     with (
-        _emptied_afterwards(cell.places),
+        _on_volume(cell.places),
         server_of(cell) as server,
         sampling(cell, out, diary, server, record),
     ):
@@ -166,17 +170,36 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
         )
 
 
-class _emptied_afterwards:  # noqa: N801 - used as a context manager, named as one
-    """Leaves nothing on the volume, whatever comes; the directory itself is the orchestrator's."""
+@contextmanager
+def _on_volume(places: CellPlaces | None) -> Iterator[None]:
+    """Leaves nothing on the volume, whatever comes; the directory itself is the orchestrator's.
 
-    def __init__(self, places: CellPlaces | None) -> None:
-        self._directory = None if places is None else Path(places.volume_dir)
+    A failure behind which the volume's own trouble is, is told as that.
+    """
+    if places is None:
+        yield
+        return
+    directory = Path(places.volume_dir)
+    ownership.claim(directory, purpose="cell")
+    ownership.erase_contents(directory)
+    watch = VolumeWatch(directory)
+    try:
+        yield
+        watch.check(where=f"volume at {directory}")  # a server goes on writing to a volume that was unmounted
+    except (VolbenchError, OSError) as error:
+        trouble = watch.trouble()
+        with suppress(VolbenchError):  # the cell's own failure is worth more than that of cleaning up
+            ownership.erase_contents(directory)
+        if trouble is None or getattr(error, "cause", "") in CAUSES:
+            raise
+        raise trouble_error(trouble, where=getattr(error, "where", ""), also=_seen(error)) from error
+    except BaseException:
+        ownership.erase_contents(directory)
+        raise
+    ownership.erase_contents(directory)
 
-    def __enter__(self) -> None:
-        if self._directory is not None:
-            ownership.claim(self._directory, purpose="cell")
-            ownership.erase_contents(self._directory)
 
-    def __exit__(self, *exception: object) -> None:
-        if self._directory is not None:
-            ownership.erase_contents(self._directory)
+def _seen(error: Exception) -> str:
+    if isinstance(error, VolbenchError):
+        return "; ".join(part for part in (error.what, error.evidence) if part)
+    return str(error)

@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from volbench.engine.supervisor import supervisor_script
-from volbench.errors import EXIT_STEP_FAILED, StepFailed, VolbenchError
-from volbench.execute.progress import Progress, read_progress
-from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec, PreparedTemplate
+from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError
+from volbench.execute.attempts import TEMPLATE_CELL, Attempts, CellState
+from volbench.execute.closing import at_end
+from volbench.execute.interruptions import Interruptions
+from volbench.execute.volume_watch import CAUSES, VolumeWatch
+from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.files import read_record
 from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
-from volbench.target.interface import Job, JobKind, Placement, Target
+from volbench.target.interface import Target
 from volbench.volume.interface import OpenVolume, Volume
 
-POLL_S = 0.2
-INTERRUPT_GRACE_S = 120.0
+__all__ = ["CellState", "Orchestrator", "Outcome", "watch_nothing"]
+
 TRIES = 2
 """How often a cell is tried in one invocation; every attempt is kept apart."""
 FAILED_CELLS_MAX = 2
 """A run with so many cells that failed for good is stopped: the fault is not chance."""
-TEMPLATE_CELL = PlannedCell(cell_id="template", volume="-", block=0, repeat=1, seed=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellState:
-    """A moment of a run, for whoever watches it. `number` 0 is the preparation of the dataset."""
-
-    number: int
-    of: int
-    cell_id: str
-    volume: str
-    elapsed_s: float
-    progress: Progress | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How a run ended: which cells have a result, and which failed for good."""
+    """How a run ended: which cells are done, and why the others are not."""
 
     done: tuple[str, ...]
-    failed: tuple[CellResult, ...]
+    failures: tuple[VolbenchError, ...] = ()
 
     @property
     def exit_code(self) -> int:
         """0, or that of the first failure."""
-        if not self.failed:
-            return 0
-        failure = self.failed[0].failure
-        return failure.exit_code if failure else EXIT_STEP_FAILED
+        return self.failures[0].exit_code if self.failures else 0
 
 
 def watch_nothing(state: CellState) -> None:
@@ -75,209 +60,154 @@ class Orchestrator:
         self._target = target
         self._volumes = volumes
         self._attach = attach
-        self._watch = watch
+        self._interruptions = Interruptions()
+        self._attempts = Attempts(directory, target, self._interruptions, watch, attach=attach)
+        self._watches: dict[str, VolumeWatch] = {}
 
     def run(self) -> Outcome:
         """Prepare the dataset's template, run every cell that is not done, clean up.
 
-        Raises EnvironmentLacks, Refused, StepFailed. KeyboardInterrupt is passed on after cleaning up; what is
-        done is kept.
+        Raises EnvironmentLacks, Refused, StepFailed. KeyboardInterrupt (also for SIGTERM and SIGHUP) is passed on
+        after cleaning up; what is done is kept.
         """
         journal = self._directory.journal
-        with self._directory.lock(), ExitStack() as stack:
-            journal.append("run_resumed" if self._directory.events() else "run_started")
-            self._target.check()
-            stack.callback(self._target.clean_up)
-            opened = {}
-            for name, volume in self._volumes.items():
-                opened[name] = stack.enter_context(volume)
-                stack.callback(self._target.close_volume, opened[name])
+        with self._interruptions.handled(), self._directory.lock():
+            if self._finished():
+                return self._outcome([])
+            again = bool(self._directory.events())
             try:
-                self._run_cells(opened)
+                failures = self._open_and_run(again=again)
             except KeyboardInterrupt:
                 journal.append("run_interrupted")
                 raise
-        outcome = self._outcome()
-        journal.append("run_finished", failed=[result.cell_id for result in outcome.failed])
+            outcome = self._outcome(failures)
+            undone = [cell.cell_id for cell in self._run.cells if cell.cell_id not in outcome.done]
+            journal.append("run_finished", failed=undone)
         return outcome
 
-    def _run_cells(self, volumes: Mapping[str, OpenVolume]) -> None:
+    def _finished(self) -> bool:
+        """Whether all is done and cleaned up."""
+        events = self._directory.events()
+        return bool(events) and events[-1].event == "run_finished" and all(map(self._done, self._run.cells))
+
+    def _open_and_run(self, *, again: bool) -> list[VolbenchError]:
+        with ExitStack() as stack:
+            self._target.check()
+            self._at_end(stack, self._target.clean_up)
+            opened = {name: self._open(stack, name) for name in self._volumes}
+            self._check_mounts(opened)
+            mounts = {name: _mount(volume) for name, volume in opened.items()}
+            self._directory.journal.append("run_resumed" if again else "run_started", mounts=mounts)
+            if again:
+                self._settle(opened)
+            return self._run_cells(opened)
+
+    def _open(self, stack: ExitStack, name: str) -> OpenVolume:
+        volume = self._volumes[name]
+        opened = volume.__enter__()
+        self._at_end(stack, lambda: volume.__exit__(None, None, None))
+        self._at_end(stack, lambda: self._target.close_volume(opened))
+        if opened.host_path is not None:
+            self._watches[name] = VolumeWatch(opened.host_path)
+        return opened
+
+    def _at_end(self, stack: ExitStack, action: Callable[[], object]) -> None:
+        def undisturbed() -> None:
+            with self._interruptions.held():
+                action()
+
+        at_end(stack, undisturbed)
+
+    def _check_mounts(self, volumes: Mapping[str, OpenVolume]) -> None:
+        """What was mounted when the run began is mounted now: a bare mount point is another volume."""
+        first = next((event.details for event in self._directory.events() if "mounts" in event.details), {})
+        before = first.get("mounts", {})
+        for name, volume in volumes.items():
+            now, then = _mount(volume), before.get(name, "")
+            if then and now and then != now:
+                raise EnvironmentLacks(
+                    f"volume {name} is not the one that the run began with",
+                    where=f"volume {volume.spec.text}",
+                    evidence=f"it was on {then}, it is on {now}",
+                    next_step="mount it as it was, then `volbench resume`; or begin a new run",
+                    cause="volume_gone",
+                )
+
+    def _settle(self, volumes: Mapping[str, OpenVolume]) -> None:
+        """See to what an earlier orchestrator left: first the agents that still run, then what others left."""
+        cells = [(cell, volumes.get(cell.volume)) for cell in self._run.cells]
+        cells.append((TEMPLATE_CELL, next(iter(volumes.values()), None)))
+        for cell, volume in cells:
+            self._attempts.take_over(cell, volume)
+        for cell, volume in cells:
+            self._attempts.put_down(cell, volume)
+
+    def _run_cells(self, volumes: Mapping[str, OpenVolume]) -> list[VolbenchError]:
+        """Run what is not done; returns the failures of single cells, raises one that stops the run."""
         waiting = [cell for cell in self._run.cells if not self._done(cell)]
         template_key = self._prepare_template(volumes) if waiting and self._attach is None else ""
         failures: list[VolbenchError] = []
         for cell in waiting:
-            try:
-                number = 1 + self._run.cells.index(cell)
-                self._run_cell(cell, number, volumes.get(cell.volume), template_key)
-            except VolbenchError as error:
-                failures.append(error)
-                if error.exit_code != EXIT_STEP_FAILED or len(failures) >= FAILED_CELLS_MAX:
-                    raise
+            failure = self._run_cell(cell, volumes.get(cell.volume), template_key)
+            if failure is None:
+                continue
+            failures.append(failure)
+            if not _chance(failure) or len(failures) >= FAILED_CELLS_MAX:
+                raise failure
+        return failures
 
     def _prepare_template(self, volumes: Mapping[str, OpenVolume]) -> str:
         """The template's key; the agent answers at once when the template is in the cache.
 
         The server beside the first volume makes it; the volume itself is not used.
         """
-        job, placement = self._placed(TEMPLATE_CELL, next(iter(volumes.values())), "prepare", "")
-        result = self._attempt(job, placement, 0, "dataset")
+        result = self._attempts.new(TEMPLATE_CELL, next(iter(volumes.values())), "prepare")
         if result.status != "done":
             raise _failure(result)
-        template = read_record(job.out / TEMPLATE_FILE, PreparedTemplate)
+        template = read_record(self._directory.cell_dir(TEMPLATE_CELL.cell_id) / TEMPLATE_FILE, PreparedTemplate)
         self._directory.journal.append("template_ready", **template.model_dump())
         return template.key
 
-    def _run_cell(self, planned: PlannedCell, number: int, volume: OpenVolume | None, template_key: str) -> None:
-        """Run the cell until it is done; raises its failure after TRIES attempts that failed."""
-        failed: VolbenchError | None = None
+    def _run_cell(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
+        """Try the cell until it is done; returns its failure after TRIES attempts, or one that is not chance."""
+        failure: VolbenchError | None = None
         for _ in range(TRIES):
-            job, placement = self._placed(planned, volume, "run", template_key)
-            try:
-                result = self._attempt(job, placement, number, planned.volume)
-            except StepFailed as error:
-                failed = error
-                continue
-            if result.status == "done":
-                return
-            failed = _failure(result)
-            if failed.exit_code != EXIT_STEP_FAILED:
+            failure = self._attempt(planned, volume, template_key)
+            if failure is None or not _chance(failure):
                 break
-        if failed is not None:
-            raise failed
+        return failure
 
-    def _placed(
-        self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, template_key: str
-    ) -> tuple[Job, Placement]:
-        """An agent for the cell: one that an earlier orchestrator left running or done, else a new one."""
-        earlier = self._directory.cell(planned.cell_id)
-        if earlier is not None:
-            job = self._job(earlier, volume, kind)
-            placement = self._target.find(job)
-            if placement.running():
-                return job, placement
-            if self._directory.result(planned.cell_id) is None:
-                self._abandoned(job, placement)
-            placement.remove()
-        job = self._new_job(planned, volume, kind, template_key)
-        if kind == "run":
-            self._directory.journal.append("cell_started", cell_id=planned.cell_id, attempt=job.cell.attempt)
-        return job, self._target.place(job)
-
-    def _attempt(self, job: Job, placement: Placement, number: int, volume: str) -> CellResult:
-        """Wait for an agent, journal how it ended, and remove what it left. Raises StepFailed without a result."""
-        cell = job.cell
-        with _removing(placement):
-            self._wait(job, placement, number, volume)
-            result = self._directory.result(cell.cell_id)
-            if result is None:
-                raise self._abandoned(job, placement)
-        if job.kind == "run":
-            event = "cell_finished" if result.status == "done" else "cell_failed"
-            cause = {"cause": result.failure.cause} if result.failure else {}
-            self._directory.journal.append(event, cell_id=cell.cell_id, attempt=cell.attempt, **cause)
-        return result
-
-    def _wait(self, job: Job, placement: Placement, number: int, volume: str) -> None:
-        started_s = time.monotonic()
+    def _attempt(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
+        """One attempt; its failure, told with the volume's when that is behind it."""
+        watch = self._watches.get(planned.volume)
         try:
-            while placement.running():
-                self._watch(
-                    CellState(
-                        number=number,
-                        of=len(self._run.cells),
-                        cell_id=job.cell.cell_id,
-                        volume=volume,
-                        elapsed_s=time.monotonic() - started_s,
-                        progress=read_progress(job.out),
-                    )
-                )
-                if time.monotonic() - started_s > job.cell.deadline_s:
-                    raise StepFailed(
-                        f"cell {job.cell.cell_id} is not done after {job.cell.deadline_s:.0f} s",
-                        where=f"cell {job.cell.cell_id}",
-                        evidence=placement.evidence(),
-                    )
-                time.sleep(POLL_S)
-        except KeyboardInterrupt:
-            placement.interrupt()
-            until = time.monotonic() + INTERRUPT_GRACE_S
-            while placement.running() and time.monotonic() < until:
-                time.sleep(POLL_S)
-            raise
-
-    def _abandoned(self, job: Job, placement: Placement) -> StepFailed:
-        """The failure of an agent that ended without a result; journalled."""
-        evidence = placement.evidence()
-        self._directory.journal.append(
-            "cell_abandoned", cell_id=job.cell.cell_id, attempt=job.cell.attempt, evidence=evidence
-        )
-        return StepFailed(
-            "the agent ended without a result",
-            where=f"cell {job.cell.cell_id}, attempt {job.cell.attempt}",
-            evidence=evidence or "it left no log",
-            next_step="its files are kept beside the cell's; `volbench resume` tries again",
-        )
-
-    def _new_job(self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, template_key: str) -> Job:
-        """A new attempt, the cell's earlier one set apart, with its cell.json written."""
-        self._directory.set_attempt_apart(planned.cell_id)
-        suite = self._run.suite
-        cell = CellSpec(
-            run_id=self._run.run_id,
-            cell_id=planned.cell_id,
-            attempt=self._directory.attempts(planned.cell_id) + 1,
-            suite=suite.name,
-            volume=planned.volume,
-            block=planned.block,
-            repeat=planned.repeat,
-            parameters=planned.parameters,
-            seed=planned.seed,
-            server=suite.server,
-            dataset=suite.dataset,
-            steps=suite.steps,
-            sampling=suite.sampling,
-            limits=suite.limits,
-            template_key=template_key,
-            places=None if self._attach else self._target.places(planned.cell_id, volume),
-            attach=self._attach,
-            emulated=_emulated(volume),
-        )
-        self._directory.write_cell(cell)
-        return self._job(cell, volume, kind)
-
-    def _job(self, cell: CellSpec, volume: OpenVolume | None, kind: JobKind) -> Job:
-        out = self._directory.cell_dir(cell.cell_id)
-        return Job(kind=kind, cell=cell, out=out, supervisor_script=supervisor_script(), volume=volume)
+            if watch is not None:
+                watch.check(where=f"volume {planned.volume}")
+            result = self._attempts.new(planned, volume, "run", template_key=template_key)
+        except StepFailed as error:
+            return error
+        return None if result.status == "done" else _failure(result)
 
     def _done(self, planned: PlannedCell) -> bool:
         result = self._directory.result(planned.cell_id)
         return result is not None and result.status == "done"
 
-    def _outcome(self) -> Outcome:
-        results = self._directory.results()
-        return Outcome(
-            done=tuple(result.cell_id for result in results if result.status == "done"),
-            failed=tuple(result for result in results if result.status != "done"),
-        )
+    def _outcome(self, failures: list[VolbenchError]) -> Outcome:
+        done = tuple(cell.cell_id for cell in self._run.cells if self._done(cell))
+        return Outcome(done=done, failures=tuple(failures))
 
 
-def _emulated(volume: OpenVolume | None) -> EmulatedSpec | None:
-    facts = volume.facts if volume else None
-    if facts is None or facts.emulated_profile is None:
-        return None
-    return EmulatedSpec(profile=facts.emulated_profile, parameters=facts.emulated_parameters)
+def _mount(volume: OpenVolume) -> str:
+    """Mount point and filesystem of a directory that the user has mounted; empty for other kinds of volumes."""
+    facts = volume.facts
+    if volume.spec.kind != "path" or facts is None or facts.mount_point is None:
+        return ""  # other kinds are mounted anew by their `open`
+    return f"{facts.mount_point} ({facts.filesystem})"
 
 
-@contextmanager
-def _removing(placement: Placement) -> Iterator[None]:
-    """Remove the placement at the end; a fault while doing so does not hide the block's own."""
-    try:
-        yield
-    except BaseException:
-        with suppress(VolbenchError):
-            placement.remove()
-        raise
-    placement.remove()
+def _chance(failure: VolbenchError) -> bool:
+    """Whether another attempt, or another cell, may fare better."""
+    return failure.exit_code == EXIT_STEP_FAILED and failure.cause not in CAUSES
 
 
 def _failure(result: CellResult) -> VolbenchError:
@@ -290,6 +220,7 @@ def _failure(result: CellResult) -> VolbenchError:
         where=f"cell {result.cell_id}: {failure.where}" if failure.where else f"cell {result.cell_id}",
         evidence=failure.evidence,
         next_step=failure.next_step,
+        cause=failure.cause,
     )
     error.exit_code = failure.exit_code
     return error

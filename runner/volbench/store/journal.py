@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,9 @@ from volbench.records.run import JournalEvent
 def utc_now() -> str:
     """The wall clock as ISO 8601 with milliseconds, UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_BEGINNING = b'{"at":"'
 
 
 class Journal:
@@ -54,7 +58,7 @@ class Journal:
             try:
                 events.append(JournalEvent.model_validate_json(line))
             except ValidationError as error:
-                if not line.rstrip().endswith(b"}"):
+                if _is_torn(line):
                     continue
                 raise RunUnreadable(
                     "the journal holds a line that volbench did not write",
@@ -71,3 +75,14 @@ class Journal:
             file.seek(size - 1)
             if file.read(1) != b"\n":
                 os.write(descriptor, b"\n")
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether it is the beginning of a line of ours, and no more."""
+    if not (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
+        return False
+    try:
+        json.loads(line)
+    except ValueError:
+        return True
+    return False

@@ -17,7 +17,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
 from volbench.records.cell import CellPlaces
 from volbench.target.images import server_image, tools_image
 from volbench.target.interface import Job, Placement
@@ -59,9 +59,9 @@ class DockerPlacement:
     remove_files: Callable[[], None]
 
     def running(self) -> bool:
-        """Whether the agent's container runs."""
+        """Whether the agent's container runs; one that was made and never started does not."""
         agent = self._container("agent")
-        return agent is not None and agent.status in {"created", "running", "restarting", "paused"}
+        return agent is not None and agent.status in {"running", "restarting", "paused"}
 
     def interrupt(self) -> None:
         """SIGTERM to the agent."""
@@ -74,18 +74,10 @@ class DockerPlacement:
 
     def evidence(self) -> str:
         """The containers' states and the agent's last log lines."""
-        parts = []
-        for role in ("agent", "server"):
-            container = self._container(role)
-            if container is None:
-                parts.append(f"{role} container: gone")
-                continue
-            state = container.attrs["State"]
-            oom = ", killed for want of memory" if state.get("OOMKilled") else ""
-            parts.append(f"{role} container: {state['Status']}, exit code {state.get('ExitCode')}{oom}")
-            if role == "agent":
-                parts.append(container.logs(tail=12).decode(errors="replace").strip())
-        return "\n".join(part for part in parts if part)
+        try:
+            return "\n".join(part for role in ("agent", "server") for part in self._seen(role) if part)
+        except VolbenchError as error:
+            return f"{error.what} ({error.evidence})"
 
     def remove(self) -> None:
         """Remove both containers, then the cell's files."""
@@ -94,6 +86,18 @@ class DockerPlacement:
             if container is not None:
                 _remove_container(container)
         self.remove_files()
+
+    def _seen(self, role: str) -> Iterator[str]:
+        container = self._container(role)
+        if container is None:
+            yield f"{role} container: gone"
+            return
+        state = container.attrs["State"]
+        oom = ", killed for want of memory" if state.get("OOMKilled") else ""
+        yield f"{role} container: {state['Status']}, exit code {state.get('ExitCode')}{oom}"
+        if role == "agent":
+            with engine_errors("reading the agent's log"):
+                yield container.logs(tail=12).decode(errors="replace").strip()
 
     def _container(self, role: str) -> Any | None:
         with engine_errors(f"looking for the {role} container of cell {self.cell_id}"):
@@ -159,8 +163,10 @@ class DockerTarget:
         )
 
     def close_volume(self, volume: OpenVolume) -> None:
-        """Remove the run's directory from a volume."""
+        """Remove the run's directory from a volume; not while an engine that is away may still run the server."""
         if volume.host_path is not None:
+            with engine_errors("asking the Docker engine"):
+                self._client.ping()
             directory = volume.host_path / self._workspace.volume_folder
             if directory.exists():
                 ownership.remove(directory)

@@ -10,20 +10,23 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.errors import EnvironmentLacks
+from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.cell import CellPlaces
 from volbench.target.interface import Job, Placement
-from volbench.target.processes import KnownProcess
+from volbench.target.processes import LABEL_VARIABLE, KnownProcess, kill_labelled
 from volbench.target.workspace import Workspace
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
 
 AGENT_PID_FILE = "agent.pid"
 AGENT_LOG = "agent.log"
-SUPERVISOR_PID_FILE = "supervisor.pid"
+_GATE = 'read -r _ && exec "$@" </dev/null'
+"""The agent begins when its pid file is there; when the orchestrator dies before that, it never does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,8 @@ class LocalPlacement:
 
     out: Path
     places: CellPlaces | None
+    label: str
+    control_dir: Path
 
     def running(self) -> bool:
         """Whether the agent process is there."""
@@ -45,17 +50,19 @@ class LocalPlacement:
             agent.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to agent, supervisor and what they started; a shared supervisor only kills its server."""
-        pid_files = [self.out / AGENT_PID_FILE]
+        """SIGKILL to the agent and all that it started; a shared supervisor only kills its server."""
         if self.places is not None and self.places.supervisor == "shared":
             _tell_supervisor(Path(self.places.control_dir), "kill")
-        elif self.places is not None:
-            pid_files.append(Path(self.places.control_dir) / SUPERVISOR_PID_FILE)
-        for path in pid_files:
-            process = KnownProcess.from_file(path)
-            if process is not None:
-                process.signal(signal.SIGKILL, group=True)
-                process.wait(10.0)
+        agent = KnownProcess.from_file(self.out / AGENT_PID_FILE)
+        if agent is not None:
+            agent.signal(signal.SIGKILL)
+        if not kill_labelled(self.label):
+            raise StepFailed(
+                "processes of the cell do not end although they were killed",
+                where=f"cell {self.label}",
+                evidence="a process that waits for a volume that does not answer cannot be killed",
+                next_step="see `ps -eo pid,stat,args` for state D, and mend or unmount (-f) the volume",
+            )
 
     def evidence(self) -> str:
         """The agent's last log lines."""
@@ -64,11 +71,9 @@ class LocalPlacement:
     def remove(self) -> None:
         """End what still runs, then remove the cell's directories on the volume and on this machine."""
         self.kill()
-        if self.places is None:
-            return
-        if ownership.is_ours(Path(self.places.volume_dir)):
+        if self.places is not None and ownership.is_ours(Path(self.places.volume_dir)):
             ownership.erase_contents(Path(self.places.volume_dir))
-        for directory in _own_directories(self.places):
+        for directory in _own_directories(self.places, self.control_dir):
             if directory.exists():
                 ownership.remove(directory)
 
@@ -80,6 +85,7 @@ class LocalTarget:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
+        self._agents: list[subprocess.Popen[bytes]] = []
 
     def check(self) -> None:
         """Nothing to ask here: the agent's own checks name what the server or a step lacks."""
@@ -104,16 +110,21 @@ class LocalTarget:
     def place(self, job: Job) -> Placement:
         """Start the agent as a child process in its own session."""
         places = job.places
+        control_dir = self._workspace.control_dir(job.cell.cell_id)
+        for directory in _own_directories(places, control_dir):
+            self._workspace.claim(directory)
         if places is not None:
-            for directory in (Path(places.volume_dir), *_own_directories(places)):
-                self._workspace.claim(directory)
+            self._workspace.claim(Path(places.volume_dir))
             Path(places.template_dir).mkdir(parents=True, exist_ok=True)
-        start_agent(job)
+        private = {} if places is not None else {"TMPDIR": str(control_dir)}  # for option files
+        self._agents = [one for one in self._agents if one.poll() is None]
+        self._agents.append(start_agent(job, {LABEL_VARIABLE: _label(job), **private}))
         return self.find(job)
 
     def find(self, job: Job) -> Placement:
         """The placement that the pid files in the cell's directories name."""
-        return LocalPlacement(out=job.out, places=job.places)
+        control_dir = self._workspace.control_dir(job.cell.cell_id)
+        return LocalPlacement(out=job.out, places=job.places, label=_label(job), control_dir=control_dir)
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Remove the run's directory from a volume; a shared supervisor has done its work."""
@@ -124,13 +135,20 @@ class LocalTarget:
             ownership.remove(directory)
 
     def clean_up(self) -> None:
-        """Remove control and scratch directories."""
+        """End what still runs of the run, remove control and scratch directories."""
+        kill_labelled(f"{self._workspace.run_id}/")
         for directory in self._workspace.leftovers():
             ownership.remove(directory)
 
 
-def _own_directories(places: CellPlaces) -> list[Path]:
+def _label(job: Job) -> str:
+    return f"{job.cell.run_id}/{job.cell.cell_id}"
+
+
+def _own_directories(places: CellPlaces | None, control_dir: Path) -> list[Path]:
     """Control and scratch directory, save a control directory that others keep."""
+    if places is None:
+        return [control_dir]
     names = [places.scratch_dir] if places.supervisor == "shared" else [places.control_dir, places.scratch_dir]
     return [Path(name) for name in names]
 
@@ -158,31 +176,27 @@ def host_directory(volume: OpenVolume) -> Path:
     return volume.host_path
 
 
-def start_agent(job: Job) -> None:
+def start_agent(job: Job, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start `volbench cell run|prepare` for the job, detached; pid file and log are in its directory."""
-    command = [
-        sys.executable,
-        "-m",
-        "volbench",
-        "cell",
-        job.kind,
-        str(job.out / "cell.json"),
-        "--out",
-        str(job.out),
-    ]
+    cell_file = str(job.out / "cell.json")
+    command = [sys.executable, "-m", "volbench", "cell", job.kind, cell_file, "--out", str(job.out)]
     with (job.out / AGENT_LOG).open("ab") as log:
         process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
+            ["sh", "-c", _GATE, "sh", *command],
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             start_new_session=True,
             cwd="/",
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
         )
     known = KnownProcess.of(process.pid)
     if known is not None:
         known.write(job.out / AGENT_PID_FILE)
+    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+    with suppress(BrokenPipeError), process.stdin as gate:  # it was killed already: `running` will tell
+        gate.write(b"go\n")
+    return process
 
 
 def log_tail(path: Path, *, lines: int = 12) -> str:

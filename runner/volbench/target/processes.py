@@ -1,13 +1,23 @@
-"""Processes that outlive the one that started them: known by process id and start time, never by name."""
+"""Processes that outlive the one that started them: known by process id and start time, never by name.
+
+What an agent starts inherits a label in its environment, so that it is found even when the agent, or the supervisor
+between them, was killed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+LABEL_VARIABLE = "VOLBENCH_PLACED"
+"""In the environment of an agent and of all that it starts: `RUN_ID/CELL_ID`."""
+_KILL_ROUNDS = 100
+_KILL_POLL_S = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,3 +89,42 @@ def _start_ticks(pid: int) -> int | None:
         return None
     fields = text.rsplit(")", 1)[1].split()
     return None if fields[0] in {"Z", "X"} else int(fields[19])
+
+
+def kill_labelled(label: str) -> bool:
+    """SIGKILL to every process with that label, until there is none; False when some do not go.
+
+    Args:
+        label: `RUN_ID/CELL_ID`, or `RUN_ID/` for all of a run.
+    """
+    for _ in range(_KILL_ROUNDS):  # one that is just being started may be missed at first
+        killed = [pid for pid in _process_ids() if _kill_if_labelled(pid, label)]
+        if not killed:
+            return True
+        time.sleep(_KILL_POLL_S)
+    return False
+
+
+def _process_ids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - names are all
+
+
+def _kill_if_labelled(pid: int, label: str) -> bool:
+    """Whether the process has the label and still runs; it was sent SIGKILL then."""
+    if pid == os.getpid():
+        return False
+    with contextlib.suppress(OSError):  # it is gone, or another user's
+        handle = os.pidfd_open(pid)  # opened first: the process looked at is the one that is killed
+        try:
+            if _has_label(pid, label) and _start_ticks(pid) is not None:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                return True
+        finally:
+            os.close(handle)
+    return False
+
+
+def _has_label(pid: int, label: str) -> bool:
+    wanted = f"{LABEL_VARIABLE}={label}".encode()
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return any(one.startswith(wanted) if label.endswith("/") else one == wanted for one in variables)

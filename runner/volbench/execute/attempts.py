@@ -1,0 +1,227 @@
+"""Attempts at cells: place an agent, or find one that was placed; wait for it; put down how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from volbench.engine.supervisor import supervisor_script
+from volbench.errors import StepFailed, VolbenchError
+from volbench.execute.interruptions import Interruptions
+from volbench.execute.progress import Progress, read_progress
+from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec
+from volbench.records.run import PlannedCell, RunRecord
+from volbench.store.run_directory import RunDirectory
+from volbench.target.interface import Job, JobKind, Placement, Target
+from volbench.volume.interface import OpenVolume
+
+POLL_S = 0.2
+INTERRUPT_GRACE_S = 60.0
+"""How long an agent may take to end in good order; after a second Ctrl-C it is killed at once."""
+TEMPLATE_CELL = PlannedCell(cell_id="template", volume="-", block=0, repeat=1, seed=1)
+ENDS = frozenset({"cell_finished", "cell_failed", "cell_abandoned"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellState:
+    """A moment of a run, for whoever watches it. `number` 0 is the preparation of the dataset."""
+
+    number: int
+    of: int
+    cell_id: str
+    volume: str
+    elapsed_s: float
+    progress: Progress | None
+
+
+class Attempts:
+    """The agents of one run on one target."""
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        target: Target,
+        interruptions: Interruptions,
+        watch: Callable[[CellState], None],
+        *,
+        attach: AttachSpec | None,
+    ) -> None:
+        self._directory = directory
+        self._run: RunRecord = directory.run
+        self._target = target
+        self._interruptions = interruptions
+        self._watch = watch
+        self._attach = attach
+
+    def new(
+        self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, *, template_key: str = ""
+    ) -> CellResult:
+        """Place an agent and wait for its result; an earlier attempt is set apart.
+
+        Raises StepFailed when the agent ended without a result or took too long.
+        """
+        job = self._new_job(planned, volume, kind, template_key)
+        placement = self._target.find(job)  # known before it is placed: an interruption in between leaves nothing
+        if kind == "run":
+            self._directory.journal.append("cell_started", cell_id=planned.cell_id, attempt=job.cell.attempt)
+        return self._see_through(job, placement, place=True)
+
+    def take_over(self, planned: PlannedCell, volume: OpenVolume | None) -> None:
+        """Wait for the cell's agent, if an earlier orchestrator left it running; the journal tells how it ends."""
+        left = self._left(planned, volume)
+        if left is not None and left[1].running():
+            with suppress(StepFailed):
+                self._see_through(*left, place=False)
+
+    def put_down(self, planned: PlannedCell, volume: OpenVolume | None) -> None:
+        """Remove what the cell's agent, which runs no more, has left, and put down how it ended if nobody did."""
+        left = self._left(planned, volume)
+        if left is None:
+            return
+        job, placement = left
+        told = {(event.cell_id, event.attempt) for event in self._directory.events() if event.event in ENDS}
+        if job.kind == "prepare" or (job.cell.cell_id, job.cell.attempt) not in told:
+            if job.kind == "run":
+                self._end(job, placement)
+            placement.remove()
+
+    def _left(self, planned: PlannedCell, volume: OpenVolume | None) -> tuple[Job, Placement] | None:
+        cell = self._directory.cell(planned.cell_id)
+        if cell is None:
+            return None
+        job = self._job(cell, volume, "prepare" if planned is TEMPLATE_CELL else "run")
+        return job, self._target.find(job)
+
+    def _see_through(self, job: Job, placement: Placement, *, place: bool) -> CellResult:
+        """Wait for an agent, journal how it ended, remove what it left. Raises StepFailed without a result."""
+        try:
+            if place:
+                self._target.place(job)
+            self._wait(job, placement)
+            result = self._end(job, placement)
+            if result is None:
+                raise _without_result(job, placement.evidence())
+        except BaseException:
+            with self._interruptions.held(), suppress(VolbenchError):
+                placement.remove()
+            raise
+        with self._interruptions.held():
+            try:
+                placement.remove()
+            except VolbenchError:
+                if result.status == "done":
+                    raise
+        return result
+
+    def _end(self, job: Job, placement: Placement) -> CellResult | None:
+        """The cell's result, None when there is none; put down in the journal."""
+        cell, journal = job.cell, self._directory.journal
+        result = self._directory.result(cell.cell_id)
+        if job.kind == "prepare":
+            return result
+        if result is None:
+            failure = _without_result(job, placement.evidence())
+            journal.append("cell_abandoned", cell_id=cell.cell_id, attempt=cell.attempt, **_details(failure))
+        elif result.status == "done":
+            journal.append("cell_finished", cell_id=cell.cell_id, attempt=cell.attempt)
+        elif result.failure is not None:
+            journal.append("cell_failed", cell_id=cell.cell_id, attempt=cell.attempt, cause=result.failure.cause)
+        return result
+
+    def _wait(self, job: Job, placement: Placement) -> None:
+        started_s = time.monotonic()
+        try:
+            while placement.running():
+                elapsed_s = time.monotonic() - started_s
+                self._watch(self._state(job, elapsed_s))
+                if elapsed_s > job.cell.deadline_s:
+                    raise self._too_long(job, placement)
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            with suppress(VolbenchError):
+                placement.interrupt()
+                until_s = time.monotonic() + INTERRUPT_GRACE_S
+                while placement.running() and time.monotonic() < until_s:
+                    if self._interruptions.hurry.wait(POLL_S):
+                        break
+            raise
+
+    def _state(self, job: Job, elapsed_s: float) -> CellState:
+        cell_ids = [cell.cell_id for cell in self._run.cells]
+        preparing = job.kind == "prepare"
+        return CellState(
+            number=0 if preparing else 1 + cell_ids.index(job.cell.cell_id),
+            of=len(cell_ids),
+            cell_id=job.cell.cell_id,
+            volume="dataset" if preparing else job.cell.volume,
+            elapsed_s=elapsed_s,
+            progress=read_progress(job.out),
+        )
+
+    def _too_long(self, job: Job, placement: Placement) -> StepFailed:
+        cell = job.cell
+        failure = StepFailed(
+            f"cell {cell.cell_id} is not done after {cell.deadline_s:.0f} s; it was killed",
+            where=f"cell {cell.cell_id}, attempt {cell.attempt}",
+            evidence=placement.evidence(),
+            cause="deadline",
+        )
+        placement.kill()
+        self._directory.journal.append(
+            "cell_abandoned", cell_id=cell.cell_id, attempt=cell.attempt, **_details(failure)
+        )
+        return failure
+
+    def _new_job(self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, template_key: str) -> Job:
+        """A new attempt, the cell's earlier one set apart, with its cell.json written."""
+        self._directory.set_attempt_apart(planned.cell_id)
+        suite = self._run.suite
+        cell = CellSpec(
+            run_id=self._run.run_id,
+            cell_id=planned.cell_id,
+            attempt=self._directory.attempts(planned.cell_id) + 1,
+            suite=suite.name,
+            volume=planned.volume,
+            block=planned.block,
+            repeat=planned.repeat,
+            parameters=planned.parameters,
+            seed=planned.seed,
+            server=suite.server,
+            dataset=suite.dataset,
+            steps=suite.steps,
+            sampling=suite.sampling,
+            limits=suite.limits,
+            template_key=template_key,
+            places=None if self._attach else self._target.places(planned.cell_id, volume),
+            attach=self._attach,
+            emulated=_emulated(volume),
+        )
+        self._directory.write_cell(cell)
+        return self._job(cell, volume, kind)
+
+    def _job(self, cell: CellSpec, volume: OpenVolume | None, kind: JobKind) -> Job:
+        out = self._directory.cell_dir(cell.cell_id)
+        return Job(kind=kind, cell=cell, out=out, supervisor_script=supervisor_script(), volume=volume)
+
+
+def _without_result(job: Job, evidence: str) -> StepFailed:
+    return StepFailed(
+        "the agent ended without a result",
+        where=f"cell {job.cell.cell_id}, attempt {job.cell.attempt}",
+        evidence=evidence or "it left no log",
+        next_step="its files are kept beside the cell's; `volbench resume` tries again",
+        cause="agent_gone",
+    )
+
+
+def _details(failure: StepFailed) -> dict[str, str]:
+    return {"cause": failure.cause, "what": failure.what, "evidence": failure.evidence}
+
+
+def _emulated(volume: OpenVolume | None) -> EmulatedSpec | None:
+    facts = volume.facts if volume else None
+    if facts is None or facts.emulated_profile is None:
+        return None
+    return EmulatedSpec(profile=facts.emulated_profile, parameters=facts.emulated_parameters)
