@@ -1,17 +1,19 @@
-"""`volbench suite`: check suite files, print their JSON Schema."""
+"""`volbench suite`: check suite files, print their JSON Schema and their documentation."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from volbench.cli import console, options
+from volbench.suite.docs import suite_docs
 from volbench.suite.load import load_suite
 from volbench.suite.schema import suite_schema
 
-app = typer.Typer(help="Check suite files, print their schema.", no_args_is_help=True)
+app = typer.Typer(help="Check suite files, print their schema and documentation.", no_args_is_help=True)
 
 
 @app.command("check")
@@ -29,3 +31,9 @@ def check(
 def schema() -> None:
     """Print the JSON Schema of suite files, for editors."""
     console.show_json(suite_schema())
+
+
+@app.command("docs")
+def docs() -> None:
+    """Print the documentation of every key of suite files, as Markdown."""
+    sys.stdout.write(suite_docs())

@@ -1,0 +1,240 @@
+"""suites/README.md: every key of a suite file, generated from the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from volbench.records.base import Record
+from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.records.metrics import PRIMARY_METRICS
+from volbench.records.run import ComparisonSpec
+from volbench.records.steps import ColdReadStep, DumpStep, IdleStep, OltpStep, RestoreStep, SysbenchTest
+from volbench.suite.model import PINNED_DURABILITY, SuiteFile
+
+_PARTS: tuple[tuple[str, type[Record]], ...] = (
+    ("engine", ServerSpec),
+    ("dataset", DatasetSpec),
+    ("sampling", SamplingSpec),
+    ("limits", ValidityLimits),
+    ("comparison", ComparisonSpec),
+)
+_STEPS: tuple[type[Record], ...] = (OltpStep, DumpStep, RestoreStep, ColdReadStep, IdleStep)
+_TESTS = {
+    "oltp_read_write": "point and range reads, updates, a delete and an insert in one transaction",
+    "oltp_read_only": "the reads of it",
+    "oltp_write_only": "the writes of it",
+    "oltp_point_select": "one row by its key, no transaction",
+    "oltp_insert": "one row",
+    "oltp_delete": "one row by its key",
+    "oltp_update_index": "an indexed column of one row",
+    "oltp_update_non_index": "another column of one row",
+    "select_random_points": "some rows by keys at random",
+    "select_random_ranges": "some ranges of rows at random",
+}
+_HEAD = """# Suites
+
+A suite says what is run on each volume: server, data, steps, how often, and how volumes are compared. This page
+is
+generated from the program's own models (`volbench suite docs`); `suite.schema.json` beside it is for editors.
+
+```yaml
+# yaml-language-server: $schema=suite.schema.json
+schema: 1
+name: mine
+engine:
+  config: {innodb_buffer_pool_size: 1G}
+dataset: {tables: 8, rows: 1000000}
+steps:
+  - {kind: oltp, name: read-write, threads: [1, 8, 32], warmup: 30s, duration: 2m}
+  - {kind: cold_read}
+repeats: 5
+volumes:
+  gp3: path:/mnt/gp3
+  io2: path:/mnt/io2
+```
+
+`volbench suite check FILE` checks a file without running anything, `volbench plan FILE` says what would run,
+how long
+it takes and how much space it needs. An unknown key is an error, with file, line and the nearest match.
+
+## Values
+- A duration is a number of seconds, or has a unit: `250ms`, `30s`, `5m`, `2h`, `1d`.
+- A size is a number of bytes, or has a unit: `64KiB`, `16MiB`, `50GiB` (`K`, `M`, `G`, `T` are binary, as in
+  my.cnf; `kB`, `MB`, `GB`, `TB` are decimal).
+- A share is a number from 0 to 1, or a percentage: `0.05`, `5%`.
+
+## Single values from the command line: `--set KEY=VALUE`
+KEY is the path to the value, with dots. A step is named by its `name`, its number from 0, or its `kind`. VALUE
+is YAML. It can be given several times.
+```
+--set repeats=8
+--set dataset.rows=5000000
+--set engine.config.innodb_buffer_pool_size=4G
+--set steps.read-write.threads=[1,16,64]
+--set steps.0.duration=5m
+--set comparison.margin=10%
+```
+
+## How steps combine
+- A cell copies the data onto the volume, starts the server and runs the steps in their order, on this one copy.
+  What a step changes, the next one finds: put reads before writes where that matters.
+- A list in `threads` makes one step of each count; they are reported one by one.
+- `rate` makes the load open-loop: transactions arrive at that rate whether or not the volume keeps up, and
+  latency includes the time in the queue. Without it, clients wait for each answer, and a stall hides the
+  transactions that would have come.
+- Steps in `beside` start together with the measured time of the load (or `start_after` later); seconds with and
+  without them are reported apart as `NAME/during` and `NAME/alone`.
+- `restore` loads the dump that the last `dump` step left, so a `dump` comes before it.
+- Two steps of one name get a number at the end: `idle`, `idle-2`.
+"""
+
+
+def suite_docs() -> str:
+    """The whole page, as Markdown."""
+    return "\n".join([_HEAD, *_sections()]) + "\n"
+
+
+def _sections() -> Iterator[str]:
+    yield "## A suite file\n"
+    yield _table(SuiteFile)
+    for name, model in _PARTS:
+        yield f"\n## `{name}`\n"
+        yield f"{_summary(model)}\n"
+        yield _table(model)
+        if name == "engine":
+            pinned = ", ".join(f"`{option}={value}`" for option, value in PINNED_DURABILITY.items())
+            yield f"\n`config` always begins with {pinned}; what a suite says itself comes after that and wins."
+    yield "\n## `steps`\n"
+    for model in _STEPS:
+        kind = model.model_fields["kind"].default
+        yield f"### `kind: {kind}`\n"
+        yield f"{_summary(model)}\n"
+        yield _table(model)
+        if kind == "oltp":
+            yield "\n| test | a transaction is |\n|---|---|"
+            yield "\n".join(f"| `{test}` | {_TESTS[test]} |" for test in get_args(SysbenchTest))
+        primary = PRIMARY_METRICS[kind]
+        yield "\n" + (
+            f"The verdict rests on {', '.join(f'`{name}`' for name in primary)}.\n"
+            if primary
+            else "It makes no verdict of its own.\n"
+        )
+
+
+def _summary(model: type[BaseModel]) -> str:
+    return (model.__doc__ or "").strip().split("\n\n")[0]
+
+
+def _table(model: type[BaseModel]) -> str:
+    """One line for each key: type, unit and bounds from the JSON Schema, default and description from the model."""
+    schema = model.model_json_schema()
+    shown = schema if "properties" in schema else schema["$defs"][model.__name__]
+    lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        value = _value(shown["properties"][key])
+        description = field.description or _MEANINGS.get(key, "")
+        lines.append(
+            "| " + " | ".join(map(_cell, (f"`{key}`", value, _default(key, value, field), description))) + " |"
+        )
+    return "\n".join(lines)
+
+
+_MEANINGS = {
+    "kind": "What the entry is.",
+    "flavor": "Which server.",
+    "tables": "How many.",
+    "timeout": "Longer than this, and the step has failed.",
+    "start_timeout": "Longer than this until the server answers, and the cell has failed.",
+    "stop_timeout": "Longer than this until the server is down, and the cell has failed.",
+    "tool": "The program.",
+    "duration": "How long.",
+    "schema": "Schema that the tables are made in.",
+    "interval": "Time from sample to sample.",
+    "missed_samples": "Samples of the machine that were missed in a step.",
+    "clock_step_s": "By how much the wall clock may be set during a cell.",
+    "confidence": "Of the intervals; 1 less this is the level of the test.",
+    "block_size": "Size of one read.",
+}
+"""Where a model's field says nothing more than its name."""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _default(key: str, value: str, field: FieldInfo) -> str:  # noqa: PLR0911 - one for each kind
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True)
+    if key in {name for name, _ in _PARTS}:
+        return "see below"
+    if default is None or default in ("", (), {}):
+        return "none"
+    if isinstance(default, tuple):
+        default = default[0] if len(default) == 1 else list(default)
+    if isinstance(default, bool):
+        return "`true`" if default else "`false`"
+    if value.startswith("duration"):
+        return f"`{default:g}s`"
+    if value.startswith("size"):
+        return f"`{default / 2**20:g}MiB`"
+    if value.startswith("share"):
+        return f"`{default:.0%}`"
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+
+
+def _value(node: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind
+    """What may stand there, in words."""
+    if "$ref" in node or "allOf" in node:
+        return "a mapping"
+    if "const" in node:
+        return f"`{node['const']}`"
+    if "enum" in node:
+        return ", ".join(f"`{choice}`" for choice in node["enum"])
+    if "anyOf" in node:
+        return _one_of(node["anyOf"])
+    match node.get("type"):
+        case "array":
+            return f"list of {_plural(node.get('items', {}))}"
+        case "object":
+            return "names and values"
+        case "boolean":
+            return "`true` or `false`"
+        case "string":
+            return "text"
+        case "integer":
+            return f"whole number{_bounds(node)}"
+        case _:
+            return f"number{_bounds(node)}"
+
+
+def _one_of(choices: list[dict[str, Any]]) -> str:
+    texts = [choice for choice in choices if choice.get("type") == "string" and "pattern" in choice]
+    if texts:  # a number with a unit: records.base.Seconds, Bytes, Fraction
+        example = texts[0]["examples"][0]
+        what = {"30s": "duration", "64MiB": "size", "5%": "share"}[example]
+        return f"{what}, such as `{example}`"
+    shown = [_value(choice) for choice in choices if choice.get("type") != "null"]
+    return " or ".join(shown)
+
+
+def _plural(items: dict[str, Any]) -> str:
+    kind = items.get("type")
+    if kind == "integer":
+        return f"whole numbers{_bounds(items)}"
+    return "names" if kind == "string" else "steps"
+
+
+def _bounds(node: dict[str, Any]) -> str:
+    low, high = node.get("minimum"), node.get("maximum")
+    above = node.get("exclusiveMinimum")
+    if low is not None and high is not None:
+        return f", {low} to {high}"
+    if low is not None:
+        return f", {low} or more"
+    return f" above {above:g}" if above is not None else ""
