@@ -296,12 +296,13 @@ def list_volumes(root: Path) -> tuple[VolumeStatus, ...]:
 def clear_leftovers(root: Path) -> tuple[Path, ...]:
     """Take down what killed processes have left attached below a directory; bytes stay. Returns what was cleared.
 
-    Only directories with our marker are looked at, and of these only volumes whose owner or daemon is dead.
-    Raises StepFailed when something cannot be taken down.
+    Only directories with our marker are looked at, and of these only volumes whose owner is dead, or that have none
+    and whose daemon is dead: an owner that lives takes down its own. Raises StepFailed when something cannot be
+    taken down.
     """
     cleared = []
     for volume in list_volumes(root):
-        if volume.status == "leftover":
+        if volume.status == "leftover" and not _has_living_owner(volume.directory):
             take_down(volume.directory, force=True)
             cleared.append(volume.directory)
     return tuple(cleared)
@@ -312,9 +313,21 @@ def volume_status(directory: Path) -> Status:
     found = attachments(directory)
     if not found:
         return "stopped"
-    owner = (_read_json(directory / "volume.json") or {}).get("owner")
-    owner_lives = owner is None or started_at(owner["pid"]) == owner["started"]
-    return "running" if owner_lives and found.daemons else "leftover"
+    if not found.daemons:
+        found = attachments(directory)  # one that was going down meanwhile has nothing left by now
+    if not found:
+        return "stopped"
+    owner_is_gone = _owner(directory) is not None and not _has_living_owner(directory)
+    return "running" if found.daemons and not owner_is_gone else "leftover"
+
+
+def _owner(directory: Path) -> dict[str, int] | None:
+    return (_read_json(directory / "volume.json") or {}).get("owner")
+
+
+def _has_living_owner(directory: Path) -> bool:
+    owner = _owner(directory)
+    return owner is not None and started_at(owner["pid"]) == owner["started"]
 
 
 def _check_environment(resolved: ResolvedVolume) -> Path:

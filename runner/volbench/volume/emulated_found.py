@@ -10,7 +10,7 @@ from pathlib import Path
 
 from volbench.errors import Refused, UsageError, VolbenchError
 from volbench.volume import ownership
-from volbench.volume.emulated import VolumeStatus, list_volumes
+from volbench.volume.emulated import VolumeStatus, clear_leftovers, list_volumes
 from volbench.volume.mountinfo import read_mounts
 from volbench.volume.teardown import DAEMON, take_down
 
@@ -26,7 +26,7 @@ def find_volumes(places: Iterable[Path] = ()) -> tuple[VolumeStatus, ...]:
 
     Nothing that is mounted is looked into, so a volume that hangs does not make this hang.
     """
-    roots = {DEFAULT_DIRECTORY, *(place.absolute() for place in places), *_attached_roots()}
+    roots = {place.absolute() for place in places} | _roots()
     return tuple(volume for root in sorted(roots) for volume in list_volumes(root))
 
 
@@ -76,23 +76,22 @@ def remove_volume(volume: VolumeStatus) -> None:
 
 
 def clear_machine() -> tuple[tuple[Path, ...], tuple[VolbenchError, ...]]:
-    """Take down what killed processes of ours have left attached; bytes stay.
+    """Take down what killed processes of ours have left attached, as clear_leftovers does; bytes stay.
 
     Returns the volumes' directories that were cleared, and why others could not be.
     """
-    cleared, failures = [], []
-    for volume in find_volumes():
-        if volume.status == "leftover":
-            try:
-                take_down(volume.directory, force=True)
-                cleared.append(volume.directory)
-            except VolbenchError as error:
-                failures.append(error)
+    cleared: list[Path] = []
+    failures: list[VolbenchError] = []
+    for root in sorted(_roots()):
+        try:
+            cleared += clear_leftovers(root)
+        except VolbenchError as error:
+            failures.append(error)
     return tuple(cleared), tuple(failures)
 
 
-def _attached_roots() -> set[Path]:
-    """Directories that hold volumes with a mount, a loop device or a daemon."""
+def _roots() -> set[Path]:
+    """The usual directory, and those that hold volumes with a mount, a loop device or a daemon."""
     mounts = (Path(mount.mount_point) for mount in read_mounts())
     volumes = {place.parent for place in mounts if place.name in _MOUNT_NAMES}
     for file in Path("/sys/block").glob("loop*/loop/backing_file"):
@@ -103,4 +102,4 @@ def _attached_roots() -> set[Path]:
         with contextlib.suppress(OSError):  # ended meanwhile, or somebody else's
             if entry.name.isdigit() and (entry / "comm").read_text().strip() == DAEMON:
                 volumes.add((entry / "cwd").readlink())
-    return {volume.parent for volume in volumes if os.path.lexists(volume / "volume.json")}
+    return {DEFAULT_DIRECTORY} | {volume.parent for volume in volumes if os.path.lexists(volume / "volume.json")}

@@ -1,0 +1,238 @@
+"""How `volbench volume` shows profiles, emulated volumes, their counters, and a probe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from volbench.cli.plan import mib
+from volbench.volume.emulated import EmulatedVolume, VolumeStatus
+from volbench.volume.probe import Probe
+from volbench.volume.probe_figures import FIGURES, SMALL_BYTES, credit_limits, expected_figures, rate_per_s
+from volbench.volume.probe_nearest import Nearest, unseen
+from volbench.volume.profiles import COMMON, Profile, ResolvedVolume, load_profile
+
+_OVERHEAD_MS = 0.08
+"""No emulated volume answers faster: FUSE and the loop device take that long."""
+
+
+def profile_lines(resolved: ResolvedVolume) -> Iterator[str]:
+    """A profile in three lines: what it is, its main figures, what of it is assumed."""
+    yield f"  {resolved.profile}: {resolved.title} ({resolved.mode})"
+    figures = expected_figures(resolved)
+    yield f"    {', '.join(_rates(figures))}{''.join(_credits(resolved))}"
+    yield f"    assumed: {', '.join(own_assumed(resolved)) or 'nothing'}"
+
+
+def own_assumed(resolved: ResolvedVolume) -> tuple[str, ...]:
+    """The assumed figures that are the profile's own, not those that every emulated volume has."""
+    common = load_profile(COMMON).figures
+    return tuple(name for name in resolved.assumed if name not in common)
+
+
+def profile_data(resolved: ResolvedVolume) -> dict[str, Any]:
+    """The same as JSON data."""
+    return {
+        "name": resolved.profile,
+        "title": resolved.title,
+        "mode": resolved.mode,
+        "durability": resolved.durability,
+        "parameters": dict(resolved.parameters),
+        "figures": expected_figures(resolved),
+        "assumed": list(own_assumed(resolved)),
+    }
+
+
+def profile_tables(profile: Profile) -> Iterator[RenderableType]:
+    """All of a profile: its parameters, then its figures with their sources."""
+    yield Text(f"{profile.name}: {profile.title}")
+    yield Text(profile.text)
+    if profile.parameters:
+        table = Table("parameter", "default", "meaning", box=None, pad_edge=False)
+        for name, parameter in profile.parameters.items():
+            choices = f" ({', '.join(parameter.choices)})" if parameter.choices else ""
+            table.add_row(name, _plain(parameter.default), Text(parameter.text + choices))
+        yield Text()
+        yield table
+    table = Table("figure", "value", "unit", "assumed", "source", box=None, pad_edge=False)
+    rows = {**profile.figures}
+    rows |= {f"{row}.{name}": figure for row, figures in profile.table.items() for name, figure in figures.items()}
+    for name, figure in rows.items():
+        table.add_row(
+            name, _plain(figure.value), figure.unit, "assumed" if figure.assumed else "no", Text(figure.source)
+        )
+    yield Text()
+    yield table
+
+
+def volumes_table(volumes: Sequence[VolumeStatus]) -> Table:
+    """Emulated volumes with their status."""
+    table = Table("emulated volume", "profile", "status", "used at", "whose", box=None, pad_edge=False)
+    for volume in volumes:
+        whose = "stays" if volume.owner_pid is None else f"a run's, process {volume.owner_pid}"
+        scale = volume.parameters.get("time_scale", 1)
+        profile = volume.profile if scale == 1 else f"{volume.profile} (time_scale {scale:g})"
+        place = str(volume.data if volume.status == "running" else volume.directory)
+        table.add_row(volume.name, profile, volume.status, Text(place), whose)
+    return table
+
+
+def emulated_lines(volume: EmulatedVolume, data: Path) -> Iterator[str]:
+    """Where a volume is that was just brought up, how it is used and removed."""
+    resolved = volume.resolved
+    scale = resolved.parameters.get("time_scale", 1)
+    yield f"{volume.name} emulates {resolved.title}: {', '.join(_rates(expected_figures(resolved)))}"
+    if scale != 1:
+        yield f"  its credit buckets are {scale} times smaller than the real ones (time_scale)"
+    yield f"  mounted at: {data}"
+    yield f"  use it:     volbench run suites/quick.yaml --volume {volume.name}=path:{data}"
+    yield f"  watch it:   volbench volume counters {volume.name}"
+    yield f"  remove it:  volbench volume remove {volume.name}"
+
+
+def counters_tables(counted: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """What an emulated volume has counted."""
+    scale = f", time_scale {counted['time_scale']:g}" if counted["time_scale"] != 1 else ""
+    yield Text(f"emulated {counted['profile']}, up for {counted['uptime_s']:.0f} s{scale}")
+    table = Table("operation", "count", "errors", "MiB", "mean ms", "p50 ms", "p99 ms", box=None, pad_edge=False)
+    for name, operation in counted["operations"].items():
+        mean_ms = operation["time_us"] / operation["count"] / 1e3
+        quantiles = [f"{_quantile_ms(operation['histogram'], share):.2f}" for share in (0.5, 0.99)]
+        moved = f"{operation['bytes'] / 2**20:.1f}" if operation["bytes"] else ""
+        table.add_row(
+            name, f"{operation['count']:,}", f"{operation['errors']:,}", moved, f"{mean_ms:.2f}", *quantiles
+        )
+    yield table
+    for balance in counted["balances"]:
+        vendor = f" ({balance['metric']})" if balance["metric"] else ""
+        yield Text(f"{balance['limit']}{vendor}: {balance['percent']:.2f} % of its credits are left")
+    for name, value_us in counted["exceeded"].items():
+        if value_us:
+            yield Text(f"{name.removesuffix('_us')} exceeded for {value_us / 1e6:.2f} s")
+    fidelity = counted["fidelity"]
+    yield Text(
+        f"fidelity: {fidelity['late_share']:.2%} of {fidelity['operations']:,} operations came late, "
+        f"by {fidelity['lateness_us_mean']:.0f} us on average over all"
+    )
+
+
+def probe_parts(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[RenderableType]:
+    """What was measured beside the nearest profiles, and what it does not say."""
+    facts = probe.facts
+    yield Text(f"{probe.spec}: {facts.filesystem or 'unknown file system'} on {facts.device or 'no known device'}")
+    table = Table(
+        "figure", "unit", "measured", *(near.profile.profile for near in nearest), box=None, pad_edge=False
+    )
+    for name, kind in FIGURES.items():
+        if name in probe.figures:
+            beside = [figure_text(near.figures[name]) if name in near.figures else "" for near in nearest]
+            table.add_row(kind.title, kind.unit, figure_text(probe.figures[name]), *beside)
+    table.add_row("distance", "about", "", *(f"{math.expm1(near.distance):.0%}" for near in nearest))
+    yield table
+    if nearest:
+        yield Text(f"nearest profile: {nearest[0].profile.profile}, with its default parameters")
+    for note in probe_notes(probe, nearest):
+        yield Text(f"- {note}")
+
+
+def probe_data(probe: Probe, nearest: Sequence[Nearest]) -> dict[str, Any]:
+    """The same as JSON data."""
+    return {
+        "schema": 1,
+        "spec": probe.spec,
+        "facts": probe.facts.model_dump(mode="json"),
+        "figures": {name: {"value": value, "unit": FIGURES[name].unit} for name, value in probe.figures.items()},
+        "fall": probe.fall.__dict__ if probe.fall else None,
+        "direct": probe.direct,
+        "file_bytes": probe.file_bytes,
+        "operations": probe.operations,
+        "moved_bytes": probe.moved_bytes,
+        "emulated_late_share": probe.late_share,
+        "nearest": [
+            {"profile": near.profile.profile, "distance": near.distance, "figures": dict(near.figures)}
+            for near in nearest
+        ],
+        "notes": list(probe_notes(probe, nearest)),
+    }
+
+
+def probe_notes(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[str]:
+    """What a reader must know of these figures."""
+    facts, fall = probe.facts, probe.fall
+    if facts.memory_backed:
+        yield f"This is memory ({facts.filesystem}), not durable storage."
+    if facts.overlay:
+        yield "This is a container's layer (overlay), not a volume."
+    if facts.emulated_profile is not None:
+        scale = facts.emulated_parameters.get("time_scale", 1)
+        scaled = f", time_scale {scale:g}" if isinstance(scale, int | float) and scale != 1 else ""
+        yield f"This volume is emulated ({facts.emulated_profile}{scaled}): that storage itself was not measured."
+    if probe.late_share is not None:
+        yield f"{probe.late_share:.2%} of the emulated volume's operations came later than its model wanted."
+    if not probe.direct:
+        yield "The file system takes no O_DIRECT: these figures went through the page cache."
+    if fall is not None:
+        yield (
+            f"A burst ended: {FIGURES[fall.figure].title} fell from {fall.first:,.0f} to {fall.last:,.0f} IOPS "
+            f"after {fall.after_s:.0f} s; the table shows what it was before, later figures lack credits."
+        )
+    for name in probe.unsaturated:
+        yield f"{FIGURES[name].title}: the queue was the limit, not the volume; it can do more."
+    if min(probe.figures["read_4k_ms"], probe.figures["write_4k_ms"]) < _OVERHEAD_MS:
+        yield f"An emulated volume cannot be as fast: its operations take {_OVERHEAD_MS} ms and more."
+    yield (
+        f"{probe.operations:,} I/Os and {mib(probe.moved_bytes)} in {probe.seconds:.0f} s: a probe cannot see what "
+        "comes later, such as credits that were still full, maintenance, or other users."
+    )
+    if fall is None and nearest:
+        yield from unseen(nearest[0])
+
+
+def figure_text(value: float) -> str:
+    """Three significant digits, whole from a hundred on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _rates(figures: Mapping[str, float]) -> Iterator[str]:
+    """The main figures; one for reads and writes where they are the same."""
+    for read, write, what in (
+        ("read_iops", "write_iops", "IOPS"),
+        ("read_mib_per_s", "write_mib_per_s", "MiB/s"),
+        ("read_4k_ms", "write_4k_ms", "ms"),
+    ):
+        both = [figure_text(figures[name]) for name in (read, write) if name in figures]
+        if both:
+            yield f"{both[0]} {what}" if len(set(both)) == 1 else f"{both[0]} read and {both[1]} write {what}"
+    if "open_ms" in figures:
+        yield f"open {figure_text(figures['open_ms'])} ms"
+
+
+def _credits(resolved: ResolvedVolume) -> Iterator[str]:
+    for limit in credit_limits(resolved):
+        if limit["unit"] == "io":
+            base = rate_per_s(resolved, "read", SMALL_BYTES, depth=1 << 20, credit=False)
+            yield f"; {base:,.0f} IOPS when {limit['burst']:,.0f} credits are gone"
+        else:
+            base_mib, tebibytes = limit["rate_per_s"] / 2**20, limit["burst"] / 2**40
+            yield f"; {base_mib:,.0f} MiB/s when {tebibytes:,.2f} TiB of credits are gone"
+
+
+def _plain(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,.10g}"
+
+
+def _quantile_ms(bins: Sequence[Mapping[str, Any]], share: float) -> float:
+    """The lower edge of the bin in which a quantile lies, half way up to its upper edge where it has one."""
+    wanted, seen = share * sum(one["count"] for one in bins), 0
+    for one in bins:
+        seen += one["count"]
+        if seen >= wanted:
+            upper = one["upper_us"] or one["lower_us"]
+            return float(one["lower_us"] + upper) / 2e3
+    return math.nan

@@ -1,0 +1,184 @@
+"""From a measurement to a profile, so that a volume can be emulated elsewhere."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from volbench.errors import Refused, UsageError
+from volbench.volume.facts import REMOTE_FILESYSTEMS
+from volbench.volume.probe import Probe
+from volbench.volume.probe_figures import PAGE_BYTES, SMALL_BYTES, STREAM_DEPTH
+from volbench.volume.profiles import PROFILE_SCHEMA
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_MIB = 1 << 20
+_GIB = 1 << 30
+_ALIKE = 0.1
+_TAIL = 3.0
+_NO_FLUSH = 0.1
+"""An fdatasync that takes less than this of a write waits for nothing: what is written is durable."""
+
+
+def check_destination(path: Path) -> None:
+    """Raise UsageError for a file that is no profile's name or place, Refused for one that is there already."""
+    if path.suffix != ".yaml" or _NAME.fullmatch(path.stem) is None:
+        raise UsageError(
+            f"{path} is no name for a profile", where="--fit", next_step="for instance --fit mine.yaml"
+        )
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path.absolute().parent} is not a directory", where="--fit")
+    if path.exists():
+        raise Refused("the file is there already", where=f"--fit {path}", next_step="remove it, or name another")
+
+
+def fitted_profile(probe: Probe, name: str, *, on: datetime.date) -> str:
+    """The YAML of a profile that emulates the measured volume.
+
+    Args:
+        name: the stem of the file it is for.
+        on: the day of the measurement.
+    """
+    fit = _Fit(probe, source=f"measured by volbench volume probe on {on.isoformat()}")
+    profile = {
+        "schema": PROFILE_SCHEMA,
+        "name": name,
+        "title": f"Fitted to {probe.facts.filesystem or 'a volume'} at {probe.facts.path}",
+        "text": "What a probe measured. Of bursts, other users and bad days it saw no more than was there then.",
+        "mode": fit.mode,
+        "durability": fit.durability,
+        "size_bytes": "size",
+        "parameters": fit.parameters(),
+        "figures": fit.figures,
+        "limits": list(fit.limits()),
+        "latency": fit.latency(),
+    }
+    stream = io.StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = None
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.width = 116
+    yaml.dump(profile, stream)
+    return stream.getvalue()
+
+
+class _Fit:
+    """The parts of a profile; `figures` grows as parts are made of it."""
+
+    def __init__(self, probe: Probe, *, source: str) -> None:
+        self._measured = probe.figures
+        self._probe = probe
+        self._source = source
+        filesystem = probe.facts.filesystem or ""
+        remote = filesystem in REMOTE_FILESYSTEMS or filesystem.startswith("fuse")
+        self.mode = "files" if remote else "block"
+        self.durability = "write_through" if self._waits_for_nothing() else "write_back"
+        self.figures: dict[str, dict[str, Any]] = {}
+
+    def _waits_for_nothing(self) -> bool:
+        sync, write = self._measured.get("fdatasync_ms"), self._measured["write_4k_ms"]
+        return sync is not None and sync < _NO_FLUSH * write
+
+    def parameters(self) -> dict[str, Any]:
+        size_gib = max(1, (self._probe.facts.size_bytes or _GIB) // _GIB)
+        self._figure("size_default", f"{size_gib}GiB", "bytes", source="size of the file system that was measured")
+        found: dict[str, Any] = {"size": {"kind": "size", "default": "size_default", "text": "size of the volume"}}
+        if self._probe.fall is not None:
+            found["credits"] = {"kind": "share", "default": 1, "text": "how full the credit bucket is at first"}
+        return found
+
+    def limits(self) -> Iterator[dict[str, Any]]:
+        """IOPS and throughput, each shared by reads and writes; and credits where a burst was seen to end."""
+        yield self._limit("volume.iops", "iops", "io", ("read_iops", "write_iops"), "IOPS", scale=1.0)
+        yield self._limit(
+            "volume.throughput",
+            "throughput",
+            "byte",
+            ("read_mib_per_s", "write_mib_per_s"),
+            "bytes per s",
+            scale=_MIB,
+        )
+        fall = self._probe.fall
+        if fall is None:
+            return
+        baseline = self._figure("baseline", round(fall.last, 1), "IOPS")
+        spent = round((fall.first - fall.last) * fall.after_s)
+        bucket = self._figure(
+            "credit_bucket", spent, "I/O credits", assumed=True,
+            source="what was left when the probe began, by when the burst ended; the whole bucket is larger",
+        )  # fmt: skip
+        yield {
+            "name": "volume.credits", "resource": "iops", "unit": "io", "rate_per_s": baseline, "burst": bucket,
+            "credits": True, "fill": "credits",
+        }  # fmt: skip
+
+    def latency(self) -> dict[str, Any]:
+        found = {operation: self._data_latency(operation) for operation in ("read", "write")}
+        sync, sync_p99 = self._measured.get("fdatasync_ms"), self._measured.get("fdatasync_ms_p99")
+        if sync is not None and sync_p99 is not None and self.durability != "write_through":
+            found["flush"] = {"parts": [self._leg("flush", sync, sync_p99)]}
+        if self.mode == "files":
+            found |= self._metadata_latency()
+        return found
+
+    def _data_latency(self, operation: str) -> dict[str, Any]:
+        """The 4 KiB operation; what 16 KiB take longer is the speed of one stream, where that is seen."""
+        small_ms, page_ms = self._measured[f"{operation}_4k_ms"], self._measured[f"{operation}_16k_ms"]
+        fixed_ms, stream = small_ms, None
+        longer_ms = page_ms - small_ms
+        if longer_ms > _ALIKE * small_ms:
+            speed = (PAGE_BYTES - SMALL_BYTES) / (longer_ms / 1e3)
+            # The probe's streams were several at a time: one that is slower than its share of them is noise.
+            if speed * STREAM_DEPTH > self._measured[f"{operation}_mib_per_s"] * _MIB:
+                stream = self._figure(f"{operation}_stream", round(speed), "bytes per s")
+                fixed_ms = max(0.0, small_ms - SMALL_BYTES / speed * 1e3)
+        p99_ms = self._measured[f"{operation}_4k_ms_p99"] * fixed_ms / small_ms
+        latency: dict[str, Any] = {"parts": [self._leg(operation, fixed_ms, p99_ms)]}
+        if stream is not None:
+            latency["stream_bytes_per_s"] = stream
+        return latency
+
+    def _metadata_latency(self) -> dict[str, Any]:
+        """A round trip is half of open and close; create is what it takes beside lookup, write and close."""
+        trip_ms = self._measured["open_ms"] / 2
+        create_ms = max(trip_ms, self._measured["create_ms"] - 2 * trip_ms - self._measured["write_4k_ms"])
+        trip = {"parts": [self._leg("trip", trip_ms)]}
+        create = {"parts": [self._leg("create", create_ms)]}
+        unlink = {"parts": [self._leg("unlink", self._measured["unlink_ms"])]}
+        return {"metadata": trip, "create": create, "setattr": create, "rename": create, "unlink": unlink}
+
+    def _leg(self, name: str, median_ms: float, p99_ms: float | None = None) -> dict[str, str]:
+        """A leg of a median, and of a p99 that was measured or is guessed."""
+        median = self._figure(f"{name}_median", round(median_ms * 1e3, 1), "us")
+        if p99_ms is None:
+            tail_us = round(_TAIL * median_ms * 1e3, 1)
+            p99 = self._figure(f"{name}_p99", tail_us, "us", source="volbench's guess", assumed=True)
+        else:
+            p99 = self._figure(f"{name}_p99", round(max(p99_ms, median_ms) * 1e3, 1), "us")
+        return {"median_us": median, "p99_us": p99}
+
+    def _limit(
+        self, name: str, resource: str, unit: str, sides: tuple[str, str], of: str, *, scale: float
+    ) -> dict[str, Any]:
+        """One limit for reads and writes: the larger rate, at which the slower side's operations weigh more."""
+        read, write = (self._measured[side] * scale for side in sides)
+        rate = self._figure(resource, round(max(read, write), 1), of)
+        limit: dict[str, Any] = {
+            "name": name, "resource": resource, "unit": unit, "rate_per_s": rate, "burst": f"{rate} * tolerance_s",
+        }  # fmt: skip
+        if min(read, write) < (1 - _ALIKE) * max(read, write):
+            limit["weights"] = {
+                side: self._figure(f"{resource}_{side}_weight", round(max(read, write) / own, 4), "of the limit")
+                for side, own in (("read", read), ("write", write))
+            }
+        return limit
+
+    def _figure(self, name: str, value: float | str, unit: str, *, source: str = "", assumed: bool = False) -> str:
+        self.figures[name] = {"value": value, "unit": unit, "source": source or self._source, "assumed": assumed}
+        return name
