@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from rich.table import Table
+from collections.abc import Callable, Iterator, Sequence
 
 from volbench.cli import console, options
 from volbench.errors import VolbenchError
@@ -25,11 +23,18 @@ def doctor(json: options.Json = False) -> None:
     console.out.print(
         f"{host.cpus} CPUs, {host.memory_bytes / 2**30:.0f} GiB, kernel {host.kernel}, {host.cpu_model}"
     )
-    table = Table("means", "there", "evidence", "mended by", box=None)
-    for item in found:
-        table.add_row(item.name, "yes" if item.present else "no", item.evidence, "" if item.present else item.mend)
-    console.out.print(table)
+    for line in _lines(found):
+        console.out.print(line, markup=False)
     console.out.print(_verdict(found))
+
+
+def _lines(found: Sequence[Means]) -> Iterator[str]:
+    """A line for each, and one with the command that mends a lack: nothing is broken in the middle."""
+    width = max(len(item.name) for item in found)
+    for item in found:
+        yield f"  {'yes' if item.present else 'no':<3}  {item.name:<{width}}  {item.evidence}"
+        if not item.present and item.mend:
+            yield f"  {'':<3}  {'':<{width}}  mended by: {item.mend}"
 
 
 def _docker() -> list[Means]:
@@ -39,7 +44,7 @@ def _docker() -> list[Means]:
     return [
         engine,
         _image("tools image", lambda: images.tools_image(engine_client())),
-        _image("mysql image", lambda: images.server_image(engine_client(), ServerSpec(), pull=False)),
+        _image("mysql image", lambda: images.server_image(engine_client(), ServerSpec(flavor="mysql"), pull=False)),
     ]
 
 

@@ -22,7 +22,7 @@ from volbench.records.steps import parameters_of
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
-from volbench.target.attach import parse_dsn, target_options
+from volbench.target.attach import parse_dsn, target_options, without_password
 from volbench.volume.host import host_facts
 from volbench.volume.spec import parse_volume
 
@@ -69,7 +69,7 @@ def make_plan(
     """Read the suite and the volumes and plan the run. Raises UsageError, EnvironmentLacks."""
     suite_file, source = load_suite(suite_path, settings=settings)
     chosen = choose_target("attach" if server and target == "auto" else target, tools=tools)
-    attach = parse_dsn(server, option_file=option_file) if chosen == "attach" else None
+    attach = _attached(chosen, server, option_file)
     specs = _volumes(volumes, suite_file.volumes, attached=attach is not None)
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, chosen)})
@@ -81,7 +81,7 @@ def make_plan(
         volumes=specs,
         target=chosen,
         target_options=target_options(attach) if attach else {"tools": tools} if tools else {},
-        command=["volbench", *sys.argv[1:]],
+        command=["volbench", *map(without_password, sys.argv[1:])],
         host=host_facts(),
     )
     return Planned(run=run, cost=estimate(suite, volumes=len(specs)), attach=attach)
@@ -127,6 +127,18 @@ def mib(size_bytes: float) -> str:
 def command_line(argv: Sequence[str]) -> str:
     """The command as one would type it."""
     return shlex.join(argv)
+
+
+def _attached(target: str, server: str, option_file: str) -> AttachSpec | None:
+    """The server that runs already; a DSN is read, and a password in it refused, whatever the target is."""
+    attach = parse_dsn(server, option_file=option_file) if server or target == "attach" else None
+    if attach is not None and target != "attach":
+        raise UsageError(
+            f"the {target} target starts a server of its own",
+            where="--server",
+            next_step="add --target attach, or leave --server out",
+        )
+    return attach
 
 
 def _volumes(given: Sequence[str], of_suite: dict[str, str], *, attached: bool) -> list[VolumeSpec]:

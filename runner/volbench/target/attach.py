@@ -11,6 +11,7 @@ from volbench.records.cell import AttachSpec
 from volbench.records.run import RunRecord
 
 _SCHEMA = re.compile(r"[A-Za-z0-9_]{1,48}")
+_PASSWORD = re.compile(r"(//[^:/?@\s]*:)\S*@")
 _DSN_KEYS = ("host", "port", "socket", "user", "schema_name", "option_file")
 
 
@@ -20,13 +21,12 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
     The password is never part of it: it comes from the option file's [client] section or from
     VOLBENCH_MYSQL_PASSWORD. Raises UsageError.
     """
-    shown = re.sub(r":[^:@/]*@", ":***@", dsn)
-    where = f"--server {shown}"
+    where = f"--server {without_password(dsn) if '//' in dsn else without_password(f'//{dsn}')[2:]}"
     parts = urlsplit(dsn)
     example = "mysql://user@host:3306/volbench"
     if parts.scheme != "mysql":
         raise UsageError("a DSN begins with mysql://", where=where, next_step=f"for example {example}")
-    if parts.password is not None:
+    if parts.password is not None or _PASSWORD.search(dsn):
         raise UsageError(
             "a password does not belong on a command line: other users can read it there",
             where=where,
@@ -52,6 +52,11 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
         option_file=option_file,
         schema_name=schema,
     )
+
+
+def without_password(text: str) -> str:
+    """The text with the password of a DSN in it masked, whatever characters that has."""
+    return _PASSWORD.sub(r"\1***@", text)
 
 
 def target_options(attach: AttachSpec) -> dict[str, Scalar]:
