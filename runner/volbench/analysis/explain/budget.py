@@ -1,0 +1,165 @@
+"""Where foreground statement time goes, from performance_schema's waits of foreground threads.
+
+What is measured: statement time; file waits of foreground threads by class; waits for table and metadata locks;
+InnoDB's row lock waits. What follows from it, and what is missing for more, is in `Budget.notes`:
+
+- file waits of foreground threads are not split into read, write and sync: of data files, reads are taken to be
+  at most all reads of data files that the server did;
+- with innodb_log_writer_threads=ON the redo log is synced by a background thread, and those who wait for it wait
+  on an event that has no instrument: that time is in the rest;
+- mutexes and CPU per thread are not sampled: what is left over is CPU, mutexes and waiting for a processor. The
+  CPU time of the whole host bounds the first from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from volbench.analysis.explain.align import Floats, Grid
+
+SOURCE = "performance_schema"
+STORAGE = ("data_reads", "redo_sync", "binlog_sync", "doublewrite", "other_files")
+LOCKS = ("row_locks", "table_locks")
+PARTS = (*STORAGE, *LOCKS, "binlog_group", "rest")
+PART_TEXT = {
+    "data_reads": "reads of data files",
+    "redo_sync": "redo log writes and syncs",
+    "binlog_sync": "binlog writes and syncs",
+    "doublewrite": "doublewrite",
+    "other_files": "other file I/O",
+    "row_locks": "row locks",
+    "table_locks": "table and metadata locks",
+    "binlog_group": "waiting for another's group commit",
+    "rest": "CPU, mutexes and what has no instrument",
+}
+_BACKGROUND_REDO = (
+    "the redo log is synced by background threads: commits that wait for it are in the rest, not in redo_sync"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Seconds of foreground time in each second, by part.
+
+    `statement_s` and each of `parts` have shape (buckets,). Waits count when they end, so that one bucket's parts
+    may exceed its statements; `share` is over all buckets. `cpu_max_s` bounds the CPU's part of the rest.
+    """
+
+    statement_s: Floats
+    parts: Mapping[str, Floats]
+    cpu_max_s: Floats | None
+    notes: tuple[str, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    def share(self, *parts: str) -> float:
+        """The share of statement time of some parts together."""
+        return sum(self.shares.get(part, 0.0) for part in parts)
+
+    @property
+    def storage_share(self) -> float:
+        """All file waits; with the followers of a group commit, whose leader waits for files."""
+        return self.share(*STORAGE, "binlog_group")
+
+    @property
+    def largest(self) -> str:
+        """The part of storage with the most time."""
+        return max(STORAGE, key=lambda part: self.shares.get(part, 0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerTransaction:
+    """What one transaction costs, over a whole step; a key is left out when it is not known."""
+
+    values: Mapping[str, tuple[float, str]]
+
+
+def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: int | None = None) -> Budget | None:
+    """The budget of a step; None when the server keeps no statement times or nothing ran.
+
+    Args:
+        grid: the aligned series of the step.
+        variables: the server's, for who syncs the redo log.
+        cpus: of the host, for the bound of CPU time.
+    """
+    statements = grid.column(SOURCE, "statement_s_per_s")
+    if statements is None or not np.nansum(statements) > 0:
+        return None
+    waits = {name: grid.column(SOURCE, "wait_s_per_s", name) for name in grid.entities(SOURCE, "wait_s_per_s")}
+    parts, notes = _parts(grid, waits)
+    if variables and variables.get("innodb_log_writer_threads", "").upper() == "ON":
+        notes.append(_BACKGROUND_REDO)
+    known = np.isfinite(statements)
+    total = float(statements[known].sum())
+    seen = np.sum([np.nan_to_num(part) for part in parts.values()], axis=0) if parts else np.zeros(len(grid))
+    parts["rest"] = np.maximum(0.0, statements - seen)
+    sums = {name: float(np.nansum(part[known])) for name, part in parts.items() if name != "rest"}
+    scale = max(1.0, sum(sums.values()) / total)  # waits that began before the window may make it overflow
+    shares = {name: value / total / scale for name, value in sums.items()}
+    shares["rest"] = max(0.0, 1.0 - sum(shares.values()))
+    return Budget(
+        statement_s=statements, parts=parts, cpu_max_s=_cpu_s(grid, cpus), notes=tuple(notes), shares=shares
+    )
+
+
+def per_transaction(grid: Grid, *, cpus: int | None = None) -> PerTransaction:
+    """mdcallag's table: operations, bytes, syncs and CPU per transaction of a step."""
+    tps = grid.column("client", "tps")
+    done = float(np.nansum(tps)) if tps is not None else 0.0
+    values: dict[str, tuple[float, str]] = {}
+    if done <= 0 or tps is None:
+        return PerTransaction(values=values)
+    wanted: dict[str, tuple[Floats | None, float, str]] = {
+        "reads": (grid.column("innodb", "data_reads_per_s"), 1, "1"),
+        "writes": (grid.column("innodb", "data_writes_per_s"), 1, "1"),
+        "fsyncs": (grid.column("innodb", "data_fsyncs_per_s"), 1, "1"),
+        "read_kib": (grid.column("innodb", "data_read_mib_per_s"), 1024, "KiB"),
+        "written_kib": (grid.column("innodb", "data_written_mib_per_s"), 1024, "KiB"),
+        "context_switches": (grid.column("cpu", "context_switches_per_s"), 1, "1"),
+        "cpu_ms": (_cpu_s(grid, cpus), 1000, "ms"),
+    }
+    for name, (column, scale, unit) in wanted.items():
+        if column is not None:
+            both = np.isfinite(column) & np.isfinite(tps)
+            count = float(tps[both].sum())
+            if count > 0:
+                values[name] = (float(column[both].sum()) * scale / count, unit)
+    return PerTransaction(values=values)
+
+
+def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Floats], list[str]]:
+    """Parts that are known, and what is not."""
+    parts: dict[str, Floats] = {}
+    notes: list[str] = []
+    data, reads = waits.get("file_data"), grid.column(SOURCE, "file_read_s_per_s", "data")
+    if data is not None:
+        parts["data_reads"] = data if reads is None else np.fmin(data, reads)
+        parts["other_files"] = data - parts["data_reads"]
+    else:
+        notes.append("file waits of foreground threads are not known: no waits by thread")
+    for part, name in (
+        ("redo_sync", "file_redo"),
+        ("binlog_sync", "file_binlog"),
+        ("doublewrite", "file_dblwr"),
+        ("binlog_group", "binlog_group"),
+    ):
+        found = waits.get(name)
+        if found is not None:
+            parts[part] = found
+        elif name == "file_redo":
+            notes.append("no instrument for redo log files: their syncs are in the rest")
+    row_locks = grid.column("innodb", "row_lock_wait_s_per_s")
+    if row_locks is not None:
+        parts["row_locks"] = row_locks
+    tables = [found for name in ("lock_table", "lock_metadata") if (found := waits.get(name)) is not None]
+    if tables:
+        parts["table_locks"] = np.sum([np.nan_to_num(one) for one in tables], axis=0)
+    return parts, notes
+
+
+def _cpu_s(grid: Grid, cpus: int | None) -> Floats | None:
+    """CPU seconds of the host in each second."""
+    user, system = grid.column("cpu", "user_ratio"), grid.column("cpu", "system_ratio")
+    return None if user is None or system is None or not cpus else (user + system) * cpus

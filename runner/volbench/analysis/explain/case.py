@@ -1,0 +1,179 @@
+"""One step of one cell as the rules see it: what was given, and what the detectors found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.align import Floats, Grid, mean, median
+from volbench.analysis.explain.budget import Budget, budget_of
+from volbench.analysis.explain.burst import Burst, fit_burst
+from volbench.analysis.explain.device import Device, device_of
+from volbench.analysis.explain.limits import Exceeded, Plateau, base_await_ms, limits_of, plateaus
+from volbench.analysis.explain.stalls import Stall, client_stalls, storage_stalls
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """Something that ran beside the load, by name, and when."""
+
+    name: str
+    t0_s: float
+    t1_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What is known of one step, or of what others recorded. Everything but the grids may be missing.
+
+    `grid` is the measured window, `whole` all of the cell on the same grid. `clock_zero_s` is the time of day at
+    t_s 0 where evidence shall show times of day.
+    """
+
+    name: str
+    grid: Grid
+    whole: Grid
+    kind: str = "oltp"
+    disk: str | None = None
+    threads: int | None = None
+    rate: float | None = None
+    cpus: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    client_cpu_ratio: float | None = None
+    beside: tuple[Beside, ...] = ()
+    clock_zero_s: float = 0.0
+
+    @cached_property
+    def device(self) -> Device | None:
+        """The volume in the window."""
+        return device_of(self.grid, self.disk)
+
+    @cached_property
+    def budget(self) -> Budget | None:
+        """Where statement time went."""
+        return budget_of(self.grid, variables=self.variables, cpus=self.cpus)
+
+    @cached_property
+    def base_await_ms(self) -> float | None:
+        """The volume's waiting time without a queue, at any time of the cell."""
+        whole = device_of(self.whole, self.disk)
+        return None if whole is None else base_await_ms(whole)
+
+    @cached_property
+    def plateaus(self) -> tuple[Plateau, ...]:
+        """Levels with a queue."""
+        if self.device is None:
+            return ()
+        return plateaus(
+            self.grid.t_s,
+            self.device,
+            exceeded=self.exceeded,
+            base_await_ms=self.base_await_ms,
+            cpu_bound=self.cpu_bound,
+        )
+
+    @cached_property
+    def limits(self) -> tuple[Plateau, ...]:
+        """Those that are limits."""
+        return limits_of(self.plateaus, self.device.size_kib if self.device is not None else None)
+
+    @cached_property
+    def burst(self) -> Burst | None:
+        """A burst that ended in the window."""
+        if self.device is None:
+            return None
+        return fit_burst(self.grid.t_s, self.device, self.limits, balance_percent=self.balance_percent)
+
+    @cached_property
+    def exceeded(self) -> Exceeded:
+        """The volume's own counters of its limits."""
+        owners, resources = ("volume", "instance"), ("iops", "throughput")
+        return Exceeded(
+            **{
+                f"{owner}_{name}": self._counted(f"{owner}_exceeded_{name}")
+                for owner in owners
+                for name in resources
+            }
+        )
+
+    @cached_property
+    def balance_percent(self) -> Floats | None:
+        """The emptiest bucket of credits, as the volume or its vendor says."""
+        found = [
+            column
+            for source in ("emulator", "cloudwatch")
+            for entity in self.grid.entities(source, "balance_percent")
+            if (column := self.grid.column(source, "balance_percent", entity)) is not None
+        ]
+        return min(found, key=lambda column: mean(column) or 0.0) if found else None
+
+    @cached_property
+    def client_stalls(self) -> tuple[Stall, ...]:
+        """When no transaction finished."""
+        tps = self.grid.column("client", "tps")
+        return () if tps is None else client_stalls(self.grid.t_s, self.grid.width_s, tps)
+
+    @cached_property
+    def storage_stalls(self) -> tuple[Stall, ...]:
+        """When the volume stood still with a queue."""
+        if self.device is None:
+            return ()
+        queue = self.grid.column(self.device.source, "in_flight", self.device.entity)
+        if queue is None:
+            queue = self.grid.column(self.device.source, "queue_length", self.device.entity)
+        return storage_stalls(self.grid.t_s, self.grid.width_s, self.device, queue)
+
+    @cached_property
+    def cpu_busy(self) -> float | None:
+        """Share of the host's CPU time that was used, median over the window."""
+        user, system = self.grid.column("cpu", "user_ratio"), self.grid.column("cpu", "system_ratio")
+        return None if user is None or system is None else median(user + system)
+
+    @property
+    def cpu_bound(self) -> bool:
+        """Whether the host's CPUs were saturated: busy, and waited for where that is known."""
+        pressure = median(self.at("cpu_some_ratio", "psi"))
+        waited = pressure is None or pressure >= limit.CPU_PRESSURE_MIN
+        return self.cpu_busy is not None and self.cpu_busy >= limit.CPU_BUSY_MIN and waited
+
+    @cached_property
+    def tps(self) -> float | None:
+        """Transactions per second over the window."""
+        return mean(self.grid.column("client", "tps"))
+
+    @property
+    def length_s(self) -> float:
+        """Of the window."""
+        return len(self.grid) * self.grid.width_s
+
+    @property
+    def window_s(self) -> tuple[float, float]:
+        """Start and end of the grid."""
+        if not len(self.grid):
+            return 0.0, 0.0
+        return float(self.grid.t_s[0]) - self.grid.width_s, float(self.grid.t_s[-1])
+
+    @property
+    def storage_share(self) -> float | None:
+        """Of statement time in files; None when it is not known, or known only as a lower bound that is low."""
+        if self.budget is None:
+            return None
+        share = self.budget.storage_share
+        return share if share >= limit.SHARE_MIN or not self.budget.notes else None
+
+    def at(self, metric: str, source: str = "client") -> Floats | None:
+        """A column of the window."""
+        return self.grid.column(source, metric)
+
+    def _counted(self, name: str) -> Floats | None:
+        for source in ("ebs_nvme", "emulator", "cloudwatch"):
+            entities = self.grid.entities(source, f"{name}_ratio")
+            columns = [self.grid.column(source, f"{name}_ratio", entity) for entity in entities]
+            known = [column for column in columns if column is not None]
+            if known:
+                return np.asarray(np.max(known, axis=0))
+        return None

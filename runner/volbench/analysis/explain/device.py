@@ -1,0 +1,122 @@
+"""The volume as one source shows it: operations, bytes, waiting time and queue, whatever the source's names are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.analysis.explain.align import Floats, Grid
+
+SOURCES = ("diskstats", "mountstats", "ebs_nvme", "emulator", "cloudwatch")
+"""In this order: what the kernel saw comes first, since it is there on every machine with a block device."""
+LITTLE_TOLERANCE = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """One volume on a grid. Arrays have shape (buckets,), NaN where nothing is known; None: never known.
+
+    `await_ms` is the mean over all operations of a bucket; `in_flight` their mean number, queued or in service.
+    `reads`, `writes` are operations per second; `iops` is their sum, and what it is when they are not told apart.
+    """
+
+    source: str
+    entity: str
+    iops: Floats
+    mib_per_s: Floats | None
+    await_ms: Floats | None
+    in_flight: Floats | None
+    reads: Floats | None = None
+    writes: Floats | None = None
+    r_await_ms: Floats | None = None
+    w_await_ms: Floats | None = None
+    util: Floats | None = None
+
+    @property
+    def size_kib(self) -> float | None:
+        """Mean size of an operation over all of the time."""
+        if self.mib_per_s is None:
+            return None
+        both = np.isfinite(self.iops) & np.isfinite(self.mib_per_s)
+        operations = float(self.iops[both].sum())
+        return float(self.mib_per_s[both].sum()) * 1024 / operations if operations > 0 else None
+
+
+def device_of(grid: Grid, disk: str | None = None) -> Device | None:
+    """The volume behind the data directory; None when no source saw it.
+
+    Args:
+        grid: the aligned series.
+        disk: kernel name of the disk, where it is known; else the device with the most operations.
+    """
+    for source in SOURCES:
+        entities = set(grid.entities(source, "reads_per_s")) | set(grid.entities(source, "operations_per_s"))
+        if source == "emulator":
+            entities &= set(grid.entities(source, "reads_per_s"))
+        if not entities:
+            continue
+        if disk in entities:
+            return _device(grid, source, disk)
+        found = [_device(grid, source, entity) for entity in sorted(entities)]
+        return max(found, key=lambda one: float(np.nansum(one.iops)))
+    return None
+
+
+def little_ratio(device: Device) -> float | None:
+    """Recorded queue against IOPS x waiting time: 1 when Little's law holds; None without a recorded queue."""
+    if device.in_flight is None or device.await_ms is None:
+        return None
+    expected = device.iops * device.await_ms / 1000
+    both = np.isfinite(expected) & np.isfinite(device.in_flight)
+    total = float(expected[both].sum())
+    return float(device.in_flight[both].sum()) / total if total > 0 else None
+
+
+def _device(grid: Grid, source: str, entity: str) -> Device:
+    def column(metric: str) -> Floats | None:
+        return grid.column(source, metric, entity)
+
+    reads, writes = column("reads_per_s"), column("writes_per_s")
+    total = column("operations_per_s") if source != "emulator" else None
+    iops = total if total is not None else _sum(reads, writes)
+    r_await, w_await = column("r_await_ms"), column("w_await_ms")
+    waited = column("await_ms")
+    if waited is None:
+        waited = _weighted(reads, r_await, writes, w_await)
+    in_flight = column("aqu_sz")
+    if in_flight is None and iops is not None and waited is not None:
+        in_flight = iops * waited / 1000  # Little's law; mount and volume counters keep no integral of their queue
+    return Device(
+        source=source,
+        entity=entity,
+        iops=iops if iops is not None else np.full(len(grid), np.nan),
+        mib_per_s=_sum(column("read_mib_per_s"), column("write_mib_per_s")),
+        await_ms=waited,
+        in_flight=in_flight,
+        reads=reads,
+        writes=writes,
+        r_await_ms=r_await,
+        w_await_ms=w_await,
+        util=column("util_ratio"),
+    )
+
+
+def _sum(first: Floats | None, second: Floats | None) -> Floats | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return first + second
+
+
+def _weighted(
+    reads: Floats | None, r_await: Floats | None, writes: Floats | None, w_await: Floats | None
+) -> Floats | None:
+    """Mean waiting time over reads and writes; NaN where no operation ended."""
+    pairs = [(n, t) for n, t in ((reads, r_await), (writes, w_await)) if n is not None and t is not None]
+    if not pairs:
+        return None
+    weights = sum((np.where(np.isfinite(t), n, 0.0) for n, t in pairs), start=np.zeros(len(pairs[0][0])))
+    total = sum((np.where(np.isfinite(t), n * t, 0.0) for n, t in pairs), start=np.zeros(len(pairs[0][0])))
+    known: Floats = np.full(len(weights), np.nan)
+    np.divide(total, weights, out=known, where=weights > 0)
+    return known

@@ -1,0 +1,144 @@
+"""From one step's evidence to its causes, and from repeats to rows of a report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median as median_of
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.align import median
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.rules_server import server_findings
+from volbench.analysis.explain.rules_storage import storage_findings
+from volbench.analysis.explain.wording import number, percent, row
+from volbench.records.report import EvidenceRow, FindingRow
+
+NONE = "none"
+SAMPLES_MIN = 5
+_UNKNOWN_SHARE = 0.2
+"""Where a share cannot be said, for the order of findings only; it is never shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """What one step showed. No finding at all means that the evidence does not carry one: `notes` says why."""
+
+    findings: tuple[Found, ...]
+    notes: tuple[str, ...] = ()
+
+
+def explain_case(case: Case) -> Explanation:
+    """The causes of one step, the one that explains most first; `none` when the volume is not the problem."""
+    if len(case.grid) < SAMPLES_MIN:
+        return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
+    notes = tuple(_missing(case))
+    storage = storage_findings(case)
+    found = [*storage, *server_findings(case, volume_named=bool(storage))]
+    if not found:
+        innocent = _innocent(case)
+        found = [innocent] if innocent is not None else []
+        notes = notes if found else (*notes, _unexplained(case))
+    return Explanation(findings=tuple(sorted(found, key=_weight, reverse=True)), notes=notes)
+
+
+def finding_rows(volume: str, step: str, cells: Mapping[str, Explanation]) -> tuple[FindingRow, ...]:
+    """One row for each cause of a volume's step over its repeats.
+
+    `none` stands only where no repeat found anything else. Evidence is of the repeat whose share is the median.
+
+    Args:
+        volume, step: their names.
+        cells: what each repeat showed, by cell.
+    """
+    by_cause: dict[str, dict[str, Found]] = {}
+    for cell, explanation in cells.items():
+        for found in explanation.findings:
+            by_cause.setdefault(found.cause, {}).setdefault(cell, found)
+    if len(by_cause) > 1:
+        by_cause.pop(NONE, None)
+    rows = [_row(volume, step, cause, found, len(cells)) for cause, found in by_cause.items()]
+    return tuple(sorted(rows, key=lambda one: len(one.cell_ids) * _weight(one), reverse=True))
+
+
+def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
+    """Each note once, the most frequent first."""
+    counted = Counter(note for one in explanations for note in one.notes)
+    return tuple(note for note, _ in counted.most_common())
+
+
+def _row(volume: str, step: str, cause: str, found: Mapping[str, Found], repeats: int) -> FindingRow:
+    shares = [one.share for one in found.values() if one.share is not None]
+    middle = median_of(shares) if shares else None
+    shown = min(found.values(), key=lambda one: abs((one.share or 0.0) - (middle or 0.0)))
+    evidence = list(shown.evidence)
+    if repeats > 1:
+        evidence.append(row("cells", len(found), "1", f"found in {len(found)} of {repeats} cells"))
+    return FindingRow(
+        cause=cause,
+        volume=volume,
+        step=step,
+        cell_ids=tuple(found),
+        window_s=shown.window_s,
+        share=middle,
+        confidence=median_of(one.confidence for one in found.values()) * len(found) / repeats,
+        evidence=tuple(evidence),
+        advice=shown.advice,
+    )
+
+
+def _weight(found: Found | FindingRow) -> float:
+    share = _UNKNOWN_SHARE if found.share is None else found.share
+    return share * (found.confidence or 0.0)
+
+
+def _innocent(case: Case) -> Found | None:
+    """`none`, where it is known that queries hardly wait for the volume; else nothing."""
+    rows: list[EvidenceRow] = []
+    checks: list[bool | None] = []
+    share = case.storage_share
+    if share is not None:
+        rows.append(row("storage_share", share, "1", f"{percent(share)} of foreground statement time is file I/O"))
+        checks.append(share < limit.STORAGE_SHARE_MIN)
+    device = case.device
+    if device is not None:
+        waited = median(device.await_ms)
+        queue = median(device.in_flight)
+        checks.append(None if waited is None else waited < limit.READ_SLOW_MS)
+        checks.append(None if queue is None else queue < limit.QUEUE_MIN or not case.limits)
+        if waited is not None:
+            queued = f" with {number(queue)} in flight" if queue is not None else ""
+            rows.append(row("await_ms", waited, "ms", f"an operation takes {number(waited)} ms{queued}"))
+    if not rows or any(check is False for check in checks) or (share is None and not any(checks)):
+        return None
+    return Found(
+        cause=NONE,
+        window_s=case.window_s,
+        share=None,
+        confidence=confidence_of(checks),
+        evidence=(*rows, confidence_row(checks)),
+        advice="The volume is not what limits this step.",
+    )
+
+
+def _missing(case: Case) -> list[str]:
+    """What would have told more."""
+    notes = [] if case.budget is None else list(case.budget.notes)
+    if case.budget is None and case.kind == "oltp":
+        notes.append("no statement times of the server: shares of latency are not known")
+    if case.device is None:
+        notes.append("no counters of the volume")
+    elif case.device.await_ms is None:
+        notes.append(f"{case.device.source} has no waiting times")
+    if case.at("tps") is None and case.kind == "oltp":
+        notes.append("no series of the client")
+    return notes
+
+
+def _unexplained(case: Case) -> str:
+    share = case.storage_share
+    if share is not None and share >= limit.STORAGE_SHARE_MIN:
+        return f"{percent(share)} of statement time is file I/O, and no rule names a cause for it"
+    return "no rule names a cause, and the evidence does not clear the volume"

@@ -1,0 +1,274 @@
+"""Plateaus: the volume gives a constant number of operations or bytes while a queue waits.
+
+A closed loop is steady by itself, so that flatness proves nothing. What tells a limit from mere latency: a longer
+queue brings nothing (elasticity), reads and writes take from each other (compensation), operations wait far longer
+than without a queue (inflation), or the volume counts that its limit was exceeded. One check that fails refutes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.align import Floats, Mask, median, quantile
+from volbench.analysis.explain.cliffs import change_points
+from volbench.analysis.explain.device import Device
+
+Resource = Literal["iops", "throughput"]
+SMALL_KIB, LARGE_KIB = 32.0, 128.0
+"""Up to 32 KiB an operation, the limit of operations is met first on every known type, from 128 KiB the other."""
+_PAIRS_MAX = 60_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One physical test of a plateau. `holds` None: it could not be made, and says nothing."""
+
+    name: str
+    holds: bool | None
+    value: float | None
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plateau:
+    """A constant level with a queue. `level` is in operations/s or MiB/s; `checks` say whether it is a limit."""
+
+    resource: Resource
+    level: float
+    window_s: tuple[float, float]
+    first: int
+    last: int
+    in_flight: float
+    await_ms: float | None
+    base_await_ms: float | None
+    checks: tuple[Check, ...]
+
+    @property
+    def unit(self) -> str:
+        """Of the level."""
+        return "1/s" if self.resource == "iops" else "MiB/s"
+
+    @property
+    def is_limit(self) -> bool:
+        """A counter that says so, or two checks; and nothing against it."""
+        held = {check.name for check in self.checks if check.holds}
+        refuted = any(check.holds is False for check in self.checks)
+        return not refuted and ("exceeded" in held or len(held) >= 2)
+
+    @property
+    def strength(self) -> float:
+        """Share of the checks that could be made, and hold, of all there are."""
+        return sum(check.holds is True for check in self.checks) / len(self.checks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exceeded:
+    """Share of time above a limit as the volume counts it; None: it does not count."""
+
+    volume_iops: Floats | None = None
+    volume_throughput: Floats | None = None
+    instance_iops: Floats | None = None
+    instance_throughput: Floats | None = None
+
+    def of(self, resource: Resource) -> Floats | None:
+        """The volume's own counter of a resource."""
+        return self.volume_iops if resource == "iops" else self.volume_throughput
+
+
+def plateaus(
+    t_s: Floats,
+    device: Device,
+    *,
+    exceeded: Exceeded | None = None,
+    base_await_ms: float | None = None,
+    cpu_bound: bool = False,
+) -> tuple[Plateau, ...]:
+    """All plateaus with a queue, of operations and of bytes, in order of time.
+
+    Args:
+        t_s: ends of the buckets, shape (buckets,).
+        device: the volume on this grid.
+        exceeded: what it counts of its limits, on the same grid.
+        base_await_ms: its waiting time without a queue, see `base_await_ms`.
+        cpu_bound: the CPUs were saturated: then they may be what keeps the rate from following the queue.
+    """
+    found = []
+    counted = exceeded or Exceeded()
+    series: tuple[tuple[Resource, Floats | None], ...] = (("iops", device.iops), ("throughput", device.mib_per_s))
+    for resource, values in series:
+        if values is None:
+            continue
+        for first, last in _segments(values):
+            plateau = _plateau(
+                t_s, device, resource, values, (first, last), counted, base_await_ms, cpu_bound=cpu_bound
+            )
+            if plateau is not None:
+                found.append(plateau)
+    return tuple(sorted(found, key=lambda one: one.first))
+
+
+def limits_of(found: tuple[Plateau, ...], size_kib: float | None) -> tuple[Plateau, ...]:
+    """The plateaus that are limits; where operations and bytes are flat together, the one that the size speaks for.
+
+    With operations of one size both are flat. The volume's own counter decides, else the size of an operation.
+    """
+    named = [one for one in found if one.is_limit]
+    return tuple(one for one in named if not any(_yields(one, other, size_kib) for other in named))
+
+
+def base_await_ms(device: Device) -> float | None:
+    """The volume's waiting time without a queue: the lower decile of buckets with at most 1.5 in flight.
+
+    None when fewer than three buckets were so quiet.
+    """
+    if device.in_flight is None or device.await_ms is None:
+        return None
+    quiet = (device.in_flight <= 1.5) & (device.iops > 0) & np.isfinite(device.await_ms) & (device.await_ms > 0)
+    return quantile(device.await_ms[quiet], 0.1) if int(quiet.sum()) >= 3 else None
+
+
+def elasticity(rate: Floats, in_flight: Floats) -> float | None:
+    """Slope of log rate over log queue (Theil and Sen); None when the queue hardly varies.
+
+    Args:
+        rate, in_flight: shape (buckets,).
+    """
+    both = (rate > 0) & (in_flight > 0)
+    x, y = np.log(in_flight[both]), np.log(rate[both])
+    if len(x) < limit.PLATEAU_SAMPLES_MIN or np.subtract(*np.quantile(x, [0.75, 0.25])) < limit.QUEUE_SPREAD_MIN:
+        return None
+    step = max(1, int(np.ceil(len(x) ** 2 / 2 / _PAIRS_MAX)))
+    i, j = (index[::step] for index in np.triu_indices(len(x), 1))
+    apart = np.abs(x[j] - x[i]) > limit.QUEUE_SPREAD_MIN / 2
+    return float(np.median((y[j] - y[i])[apart] / (x[j] - x[i])[apart])) if apart.any() else None
+
+
+def compensation(reads: Floats, writes: Floats) -> float | None:
+    """Variance of reads + writes against the sum of their variances; None when either hardly varies.
+
+    1 when they vary by themselves, 0 when one gets exactly what the other leaves.
+    """
+    both = np.isfinite(reads) & np.isfinite(writes)
+    r, w = reads[both], writes[both]
+    total = float((r + w).mean()) if len(r) >= limit.PLATEAU_SAMPLES_MIN else 0.0
+    if total <= 0 or min(r.std(), w.std()) < limit.MIX_SPREAD_MIN * total:
+        return None
+    return float(np.var(r + w) / (np.var(r) + np.var(w)))
+
+
+def _segments(values: Floats) -> list[tuple[int, int]]:
+    """Stretches between change points, as first and last + 1 bucket."""
+    known = np.flatnonzero(np.isfinite(values))
+    if not len(known):
+        return []
+    points = [int(known[point]) for point in change_points(values[known])]
+    bounds = [int(known[0]), *points, int(known[-1]) + 1]
+    return list(pairwise(bounds))
+
+
+def _plateau(
+    t_s: Floats,
+    device: Device,
+    resource: Resource,
+    values: Floats,
+    span: tuple[int, int],
+    exceeded: Exceeded,
+    base_ms: float | None,
+    *,
+    cpu_bound: bool,
+) -> Plateau | None:
+    part = slice(*span)
+    if device.in_flight is None:
+        return None
+    busy: Mask = np.isfinite(values[part]) & (device.in_flight[part] >= limit.QUEUE_MIN)
+    if int(busy.sum()) < limit.PLATEAU_SAMPLES_MIN or busy.mean() < limit.FLAT_SHARE_MIN:
+        return None
+    inside = values[part][busy]
+    level = float(np.quantile(inside, limit.LEVEL_QUANTILE))
+    low, high = (level * edge for edge in limit.FLAT_TOLERANCE)
+    if level <= 0 or np.mean((inside >= low) & (inside <= high)) < limit.FLAT_SHARE_MIN:
+        return None
+    in_flight = device.in_flight[part][busy]
+    waited = None if device.await_ms is None else median(device.await_ms[part][busy])
+    counted = exceeded.of(resource)
+    width = float(t_s[1] - t_s[0]) if len(t_s) > 1 else 0.0
+    return Plateau(
+        resource=resource,
+        level=level,
+        window_s=(float(t_s[span[0]]) - width, float(t_s[span[1] - 1])),
+        first=span[0],
+        last=span[1],
+        in_flight=float(np.median(in_flight)),
+        await_ms=waited,
+        base_await_ms=base_ms,
+        checks=(
+            _exceeded_check(None if counted is None else counted[part][busy]),
+            _not_made("elasticity") if cpu_bound else _elasticity_check(elasticity(inside, in_flight)),
+            _not_made("compensation")
+            if cpu_bound or resource == "throughput"
+            else _compensation_check(device, part, busy),
+            _inflation_check(waited, base_ms),
+        ),
+    )
+
+
+def _not_made(name: str) -> Check:
+    return Check(name=name, holds=None, value=None, text="not known here")
+
+
+def _exceeded_check(counted: Floats | None) -> Check:
+    share = None if counted is None or not np.isfinite(counted).any() else float(np.nanmean(counted))
+    if share is None:
+        return _not_made("exceeded")
+    holds = share >= limit.EXCEEDED_MIN or (False if share <= limit.EXCEEDED_SILENT else None)
+    text = f"the volume counts its limit exceeded in {share:.0%} of the time"
+    return Check(name="exceeded", holds=holds, value=share, text=text)
+
+
+def _elasticity_check(slope: float | None) -> Check:
+    if slope is None:
+        return _not_made("elasticity")
+    holds = slope <= limit.ELASTICITY_CAPPED or (False if slope >= limit.ELASTICITY_FREE else None)
+    text = f"1 % more in the queue brings {slope:.2f} % more"
+    return Check(name="elasticity", holds=holds, value=slope, text=text)
+
+
+def _compensation_check(device: Device, part: slice, busy: Mask) -> Check:
+    if device.reads is None or device.writes is None:
+        return _not_made("compensation")
+    found = compensation(device.reads[part][busy], device.writes[part][busy])
+    if found is None:
+        return _not_made("compensation")
+    # Reads that cause writes rise together in a free volume, too: only the fall is proof.
+    holds = True if found <= limit.COMPENSATION_CAPPED else None
+    text = f"reads and writes take from each other: their sum varies {found:.2f} times as much as both alone"
+    return Check(name="compensation", holds=holds, value=found, text=text)
+
+
+def _inflation_check(waited: float | None, base_ms: float | None) -> Check:
+    if waited is None or not base_ms:
+        return _not_made("inflation")
+    times = waited / base_ms
+    holds = times >= limit.INFLATION_CAPPED or (False if times <= limit.INFLATION_FREE else None)
+    text = f"an operation takes {times:.1f} times as long as without a queue ({base_ms:.2g} ms)"
+    return Check(name="inflation", holds=holds, value=times, text=text)
+
+
+def _yields(one: Plateau, other: Plateau, size_kib: float | None) -> bool:
+    """Whether `one` is only the shadow of `other`, the limit of the other resource at the same time."""
+    overlap = min(one.last, other.last) - max(one.first, other.first)
+    if one.resource == other.resource or overlap <= 0:
+        return False
+    mine, theirs = (any(c.name == "exceeded" and c.holds for c in p.checks) for p in (one, other))
+    if mine != theirs:
+        return theirs
+    if size_kib is not None and size_kib <= SMALL_KIB:
+        return one.resource == "throughput"
+    if size_kib is not None and size_kib >= LARGE_KIB:
+        return one.resource == "iops"
+    return one.strength < other.strength or (one.strength == other.strength and one.resource == "throughput")

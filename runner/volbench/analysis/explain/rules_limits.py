@@ -1,0 +1,184 @@
+"""Rules that name a limit: of the volume's operations or bytes, of its burst, of the instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.advice import more_of
+from volbench.analysis.explain.align import mean, median, quantile
+from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT, Burst
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
+from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.limits import Plateau
+from volbench.analysis.explain.shared_evidence import context, queue_holds
+from volbench.analysis.explain.wording import amount, before_and_after, clock, number, percent, row
+from volbench.records.report import EvidenceRow
+
+_LIMIT_CAUSE = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
+
+
+def limit_findings(case: Case) -> list[Found]:
+    """The instance's limit, else a burst that ended, else limits of the volume: each would look like the next."""
+    if case.device is None:
+        return []
+    return [*_instance(case)] or [*_burst(case)] or [*_limits(case)]
+
+
+def _limits(case: Case) -> Iterator[Found]:
+    """One finding for each resource: its longest plateau."""
+    for resource, cause in _LIMIT_CAUSE.items():
+        named = [one for one in case.limits if one.resource == resource]
+        if not named or _too_small(case):
+            continue
+        plateau = max(named, key=lambda one: one.last - one.first)
+        checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
+        yield Found(
+            cause=cause,
+            window_s=plateau.window_s,
+            share=_queue_share(case, plateau),
+            confidence=confidence_of(checks),
+            evidence=(*_plateau_rows(case, plateau), *context(case), confidence_row(checks)),
+            advice=more_of(case, resource, plateau.level, _queue_share(case, plateau)),
+        )
+
+
+def _burst(case: Case) -> Iterator[Found]:
+    if _too_small(case):
+        return
+    if case.burst is not None:
+        yield _burst_within(case, case.burst)
+        return
+    balance = median(case.balance_percent)
+    if balance is None or balance > BALANCE_EMPTY_PERCENT:
+        return
+    for plateau in case.limits[:1]:  # empty all the time: the baseline is all there is to see
+        checks = [True, queue_holds(case), *(check.holds for check in plateau.checks)]
+        text = f"the credits were at {balance:.1f} % all the time: the volume gives its baseline"
+        yield Found(
+            cause="storage.burst_exhausted",
+            window_s=plateau.window_s,
+            share=_queue_share(case, plateau),
+            confidence=confidence_of(checks),
+            evidence=(
+                row("balance_percent", balance, "%", text),
+                *_plateau_rows(case, plateau),
+                *context(case),
+                confidence_row(checks),
+            ),
+            advice=more_of(case, plateau.resource, plateau.level, _queue_share(case, plateau)),
+        )
+
+
+def _burst_within(case: Case, burst: Burst) -> Found:
+    at, unit = burst.exhausted_at_s, "1/s" if burst.resource == "iops" else "MiB/s"
+    fell = (
+        f"the volume fell from {amount(burst.burst, burst.resource)} to"
+        f" {amount(burst.baseline, burst.resource)} (burst exhausted)"
+    )
+    rose = _latency_rise(case, burst.index)
+    text = f"{rose} at {clock(at, case.clock_zero_s)}, when {fell}" if rose else f"at {clock(at)} {fell}"
+    plateau = next(one for one in case.limits if one.level == burst.baseline)
+    emptied = None if burst.balance_percent is None else burst.balance_percent <= BALANCE_EMPTY_PERCENT
+    checks = [True, rose is not None, emptied, queue_holds(case), *(check.holds for check in plateau.checks)]
+    spent_unit = "I/Os" if burst.resource == "iops" else "MiB"
+    rows = [
+        row("exhausted_at", at, "s", text),
+        row("baseline", burst.baseline, unit, f"baseline {amount(burst.baseline, burst.resource)}"),
+        row("burst", burst.burst, unit, f"burst {amount(burst.burst, burst.resource)}"),
+        row(
+            "credits_spent", burst.spent, spent_unit,
+            f"{number(burst.spent)} {spent_unit} above the baseline were spent here: the bucket held at least that;"
+            f" without load it has them again after {number(burst.refill_s)} s",
+        ),
+    ]  # fmt: skip
+    if burst.await_before_ms is not None and burst.await_after_ms is not None:
+        waited = (
+            f"an operation took {number(burst.await_before_ms)} ms before, {number(burst.await_after_ms)} after"
+        )
+        rows.append(row("await_ms", burst.await_after_ms, "ms", waited))
+    rows.append(row("in_flight", burst.in_flight_after, "1", f"a queue of {number(burst.in_flight_after)} waits"))
+    if burst.balance_percent is not None:
+        left = f"the volume says {burst.balance_percent:.1f} % of its credits are left"
+        rows.append(row("balance_percent", burst.balance_percent, "%", left))
+    advice = (
+        f"A volume whose baseline is above what this load wants: it took {amount(burst.burst, burst.resource)}"
+        f" while it could, and gets {amount(burst.baseline, burst.resource)} for good. What was measured before"
+        f" {clock(at, case.clock_zero_s)} is the burst, not the volume."
+    )
+    return Found(
+        cause="storage.burst_exhausted",
+        window_s=(at, case.window_s[1]),
+        share=_queue_share(case, plateau),
+        confidence=confidence_of(checks),
+        evidence=(*rows, *context(case), confidence_row(checks)),
+        advice=advice,
+    )
+
+
+def _instance(case: Case) -> Iterator[Found]:
+    """The instance's own limit: only its counter can tell it from the volume's."""
+    counted = case.exceeded
+    shares = {"iops": mean(counted.instance_iops), "throughput": mean(counted.instance_throughput)}
+    volume = max(mean(counted.volume_iops) or 0.0, mean(counted.volume_throughput) or 0.0)
+    resource = max(shares, key=lambda name: shares[name] or 0.0)
+    share = shares[resource] or 0.0
+    if share < limit.EXCEEDED_MIN or share < volume or case.device is None:
+        return
+    values = case.device.iops if resource == "iops" else case.device.mib_per_s
+    level = quantile(values, limit.LEVEL_QUANTILE)
+    rows = [
+        row(
+            f"instance_exceeded_{resource}_ratio", share, "1",
+            f"the instance's storage limit was exceeded in {percent(share)} of the time, the volume's in"
+            f" {percent(volume)}",
+        )
+    ]  # fmt: skip
+    if level is not None:
+        unit = "1/s" if resource == "iops" else "MiB/s"
+        rows.append(row("level", level, unit, f"it gave {amount(level, resource)}"))
+    checks = [True, queue_holds(case)]
+    yield Found(
+        cause="instance.storage_limit",
+        window_s=case.window_s,
+        share=case.storage_share,
+        confidence=confidence_of(checks),
+        evidence=(*rows, *context(case), confidence_row(checks)),
+        advice="A larger instance type: a larger volume would not help, its own limit was not reached.",
+    )
+
+
+def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
+    level = amount(plateau.level, plateau.resource)
+    waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
+    text = f"the volume gives {level} and no more, with {number(plateau.in_flight)} operations in flight{waited}"
+    yield row(plateau.resource, plateau.level, plateau.unit, text)
+    for check in plateau.checks:
+        if check.holds:
+            yield row(check.name, check.value, "1", check.text)
+    ratio = little_ratio(case.device) if case.device is not None else None
+    if ratio is not None and abs(ratio - 1) <= LITTLE_TOLERANCE:
+        yield row("little_ratio", ratio, "1", "queue = operations a second x waiting time: Little's law holds")
+
+
+def _latency_rise(case: Case, index: int) -> str | None:
+    for name, label in (("latency_ms_p95", "p95"), ("latency_ms_p99", "p99"), ("latency_ms_p50", "p50")):
+        found = case.at(name)
+        levels = None if found is None else before_and_after(found, index)
+        if levels is not None and levels[1] > 1.2 * levels[0]:
+            return f"{label} rose from {number(levels[0])} to {number(levels[1])} ms"
+    return None
+
+
+def _queue_share(case: Case, plateau: Plateau) -> float | None:
+    """Share of statement time spent in the volume's queue: storage's share, less what it takes without a queue."""
+    share = case.storage_share
+    if share is None or plateau.await_ms is None or not plateau.base_await_ms:
+        return share
+    return share * max(0.0, 1 - plateau.base_await_ms / plateau.await_ms)
+
+
+def _too_small(case: Case) -> bool:
+    """Known not to matter: queries hardly wait for files, however busy the volume is."""
+    return case.storage_share is not None and case.storage_share < limit.SHARE_MIN

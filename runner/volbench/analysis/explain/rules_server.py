@@ -1,0 +1,185 @@
+"""Rules that name something else than the volume: CPU, memory, locks, the redo log, other work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.align import mean, median, quantile
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.wording import clock, number, percent, row
+from volbench.records.report import EvidenceRow
+
+_PAGE_BYTES = 16_384
+
+
+def server_findings(case: Case, *, volume_named: bool) -> list[Found]:
+    """What acts beside the volume.
+
+    Args:
+        case: the step.
+        volume_named: a storage cause was found already, so that many reads are not the pool's fault alone.
+    """
+    found = [*_client(case), *_steal(case), *_cpu(case), *_locks(case), *_checkpoint(case), *_interference(case)]
+    return found if volume_named else [*found, *_pool(case)]
+
+
+def _client(case: Case) -> Iterator[Found]:
+    used = case.client_cpu_ratio
+    if used is not None and used >= limit.CLIENT_CPU_MIN:
+        yield _simple(
+            case, "cpu.client_saturated", None, [True],
+            row("client_cpu_ratio", used, "1", f"sysbench used {percent(used)} of the CPU that it can use"),
+            "The load generator is the limit: give it more CPUs, or fewer threads. The cell is invalid.",
+        )  # fmt: skip
+
+
+def _steal(case: Case) -> Iterator[Found]:
+    stolen = mean(case.at("steal_ratio", "cpu"))
+    if stolen is not None and stolen >= limit.STEAL_MIN:
+        yield _simple(
+            case, "cpu.steal", None, [True, stolen >= 2 * limit.STEAL_MIN],
+            row("steal_ratio", stolen, "1", f"the hypervisor took {percent(stolen)} of the CPU time"),
+            "Another host or instance type (no burstable one), or fewer neighbours.",
+        )  # fmt: skip
+
+
+def _cpu(case: Case) -> Iterator[Found]:
+    """CPU of the whole host: the server's own is not sampled."""
+    busy, pressure = case.cpu_busy, median(case.at("cpu_some_ratio", "psi"))
+    rest = case.budget.share("rest") if case.budget is not None else None
+    if busy is None or busy < limit.CPU_BUSY_MIN or (pressure is not None and pressure < limit.CPU_PRESSURE_MIN):
+        return
+    if rest is not None and rest < limit.STORAGE_SHARE_MIN:
+        return
+    rows = [row("cpu_busy_ratio", busy, "1", f"the host's CPUs are {percent(busy)} busy")]
+    if pressure is not None:
+        waited = f"tasks waited for a CPU in {percent(pressure)} of the time"
+        rows.append(row("cpu_some_ratio", pressure, "1", waited))
+    if rest is not None:
+        rows.append(
+            row("rest_share", rest, "1", f"{percent(rest)} of statement time is neither file nor lock waits")
+        )
+    checks = [True, None if pressure is None else True, None if rest is None else True]
+    yield Found(
+        cause="cpu.server_saturated",
+        window_s=case.window_s,
+        share=rest,
+        confidence=confidence_of(checks),
+        evidence=(*rows, confidence_row(checks)),
+        advice="More CPU for the server, or less other work on this host: a faster volume changes little here.",
+    )
+
+
+def _locks(case: Case) -> Iterator[Found]:
+    share = case.budget.share("row_locks") if case.budget is not None else None
+    if share is None or share < limit.ROW_LOCK_SHARE_MIN:
+        return
+    waits = mean(case.at("row_lock_waits_per_s", "innodb")) or 0.0
+    yield _simple(
+        case, "lock.row_contention", share, [True, waits >= 1],
+        row(
+            "row_lock_share", share, "1",
+            f"{percent(share)} of statement time is waiting for row locks, {number(waits)} waits a second",
+        ),
+        "Shorter transactions and fewer hot rows: storage is waited for only while a lock is held.",
+    )  # fmt: skip
+
+
+def _checkpoint(case: Case) -> Iterator[Found]:
+    """The redo log is full: writers wait for pages to be flushed, which no instrument shows."""
+    age = case.at("checkpoint_age_ratio", "innodb")
+    full, tps = quantile(age, 0.9), case.at("tps")
+    if age is None or full is None or full < limit.CHECKPOINT_AGE_FULL:
+        return
+    dips = None
+    if tps is not None:
+        high, low = median(tps[age >= limit.CHECKPOINT_AGE_FULL]), median(tps[age < limit.CHECKPOINT_AGE_FULL])
+        dips = None if high is None or low is None else high <= 0.8 * low
+    rest = case.budget.share("rest") if case.budget is not None else None
+    unseen = None
+    if rest is not None and case.cpu_busy is not None:
+        unseen = rest >= limit.STORAGE_SHARE_MIN and case.cpu_busy <= 0.7
+    if not (dips or unseen):
+        return
+    capacity = case.variables.get("innodb_redo_log_capacity") or case.variables.get("innodb_log_file_size")
+    now = f" (now {int(capacity) >> 20} MiB)" if capacity and capacity.isdigit() else ""
+    yield _simple(
+        case, "redo.checkpoint_stall", rest if unseen else None, [True, dips, unseen],
+        row(
+            "checkpoint_age_ratio", full, "1",
+            f"the redo log is {percent(full)} full of changes not yet flushed: InnoDB holds writers back",
+        ),
+        f"A larger redo log{now}, and enough io_capacity to flush steadily.",
+    )  # fmt: skip
+
+
+def _pool(case: Case) -> Iterator[Found]:
+    """Reads that are fast each, and too many: the pool was read full at least once within the window."""
+    misses, reads = median(case.at("buffer_pool_miss_ratio", "innodb")), case.at("pages_read_per_s", "innodb")
+    share = case.budget.share("data_reads") if case.budget is not None else None
+    pool = case.variables.get("innodb_buffer_pool_size", "")
+    if misses is None or share is None or reads is None or not pool.isdigit() or int(pool) <= 0:
+        return
+    page = case.variables.get("innodb_page_size", "")
+    turnover = (
+        float(np.nansum(reads)) * case.grid.width_s * (int(page) if page.isdigit() else _PAGE_BYTES) / int(pool)
+    )
+    if misses < limit.POOL_MISS_MIN or share < 0.5 or turnover < 1:
+        return
+    read_ms = median(case.device.r_await_ms) if case.device is not None else None
+    if read_ms is not None and read_ms >= limit.READ_SLOW_MS:
+        return
+    yield _simple(
+        case, "memory.buffer_pool_small", share, [True, turnover >= 2, None if read_ms is None else True],
+        row(
+            "buffer_pool_miss_ratio", misses, "1",
+            f"{percent(misses)} of page requests must read; what was read is {turnover:.1f} times the buffer pool"
+            f" of {int(pool) >> 20} MiB",
+        ),
+        "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often.",
+    )  # fmt: skip
+
+
+def _interference(case: Case) -> Iterator[Found]:
+    """Something ran beside the load for part of the window: with it against without it."""
+    tps = case.at("tps")
+    if tps is None:
+        return
+    middle = case.grid.t_s - case.grid.width_s / 2
+    for other in case.beside:
+        during = (middle > other.t0_s) & (middle <= other.t1_s)
+        counts = [int(np.isfinite(tps[part]).sum()) for part in (during, ~during)]
+        if min(counts) < 5:
+            continue
+        with_it, without = median(tps[during]) or 0.0, median(tps[~during]) or 0.0
+        if without <= 0 or with_it > (1 - limit.INTERFERENCE_MIN) * without:
+            continue
+        spread = (quantile(tps[~during], 0.75) or 0.0) - (quantile(tps[~during], 0.25) or 0.0)
+        loss = 1 - with_it / without
+        yield _simple(
+            case, "interference.backup", loss, [True, without - with_it > 2 * spread, min(counts) >= 20],
+            row(
+                "tps_loss", loss, "1",
+                f"{other.name} ran from {clock(other.t0_s, case.clock_zero_s)} to"
+                f" {clock(other.t1_s, case.clock_zero_s)}: {number(with_it)} tps with it,"
+                f" {number(without)} without",
+            ),
+            f"Move {other.name} out of the busy hours or to a replica, throttle it, or take volume snapshots.",
+        )  # fmt: skip
+
+
+def _simple(
+    case: Case, cause: str, share: float | None, checks: list[bool | None], evidence: EvidenceRow, advice: str
+) -> Found:
+    return Found(
+        cause=cause,
+        window_s=case.window_s,
+        share=share,
+        confidence=confidence_of(checks),
+        evidence=(evidence, confidence_row(checks)),
+        advice=advice,
+    )

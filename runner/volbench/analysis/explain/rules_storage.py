@@ -1,0 +1,213 @@
+"""Rules that name the volume: limits first, then what is slow without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.align import mean, median, quantile
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.rules_limits import limit_findings
+from volbench.analysis.explain.shared_evidence import context
+from volbench.analysis.explain.stalls import stalled_together
+from volbench.analysis.explain.wording import clock, number, percent, row
+from volbench.records.report import EvidenceRow
+
+
+def storage_findings(case: Case) -> list[Found]:
+    """What the volume does to this step; several where several act."""
+    if case.device is None:
+        return [*_slow_files(case)]
+    degraded = [*_degraded(case)]
+    if degraded:
+        return [*degraded, *_stalls(case)]
+    limits = limit_findings(case)
+    return [*limits, *_stalls(case), *_metadata(case), *([] if limits else _slow_files(case))]
+
+
+def _stalls(case: Case) -> Iterator[Found]:
+    storage = case.storage_stalls
+    if not storage:
+        return
+    known = case.grid.column("client", "tps") is not None
+    together = stalled_together(case.client_stalls, storage, case.grid.width_s) if known else storage
+    if not together:
+        return
+    total, longest = sum(one.length_s for one in together), max(together, key=lambda one: one.length_s)
+    who = "no transaction finished and the volume completed nothing" if known else "the volume completed nothing"
+    checks = [True, known or None, longest.length_s >= 2 * case.grid.width_s]
+    yield Found(
+        cause="storage.stall",
+        window_s=(together[0].t0_s, together[-1].t1_s),
+        share=total / case.length_s,
+        confidence=confidence_of(checks),
+        evidence=(
+            row(
+                "stalled_s", total, "s",
+                f"{who} for {number(total)} s in all, {len(together)} times, longest {number(longest.length_s)} s"
+                f" from {clock(longest.t0_s, case.clock_zero_s)}",
+            ),
+            *context(case),
+            confidence_row(checks),
+        ),
+        advice="Look for what the storage did then: failover, snapshot, resize, lost path; host logs and provider"
+        " events at these times.",
+    )  # fmt: skip
+
+
+def _degraded(case: Case) -> Iterator[Found]:
+    """Busy and slow at a few operations a second: no limit of any known volume, so no limit at all."""
+    device = case.device
+    if device is None or device.await_ms is None or _counts_exceeded(case):
+        return
+    waits = device.await_ms
+    slow = np.isfinite(waits) & (waits >= limit.DEGRADED_AWAIT_MS)
+    working = device.util if device.util is not None else device.in_flight
+    if working is not None:
+        slow &= working >= limit.DEGRADED_UTIL
+    few = slow & (device.iops <= limit.DEGRADED_IOPS)
+    if device.mib_per_s is not None:
+        few &= device.mib_per_s <= limit.DEGRADED_MIB_PER_S
+    busy = int((device.iops > 0).sum())
+    if int(few.sum()) < 3 or few.sum() < 0.8 * slow.sum() or few.sum() < 0.1 * busy:
+        return
+    before = median(waits[~slow & np.isfinite(waits)])
+    first = int(np.flatnonzero(few)[0])
+    at, low, high = float(case.grid.t_s[first]), quantile(device.iops[few], 0), quantile(device.iops[few], 1)
+    rows = [
+        row(
+            "await_ms", median(waits[few]), "ms",
+            f"from {clock(at - case.grid.width_s, case.clock_zero_s)} an operation takes"
+            f" {number(quantile(waits[few], 0) or 0)} to {number(quantile(waits[few], 1) or 0)} ms"
+            + (f", before {number(before)} ms" if before is not None else ""),
+        ),
+        row(
+            "iops", median(device.iops[few]), "1/s",
+            f"at {number(low or 0)} to {number(high or 0)} operations a second: below every known limit of IOPS"
+            " (the smallest volumes give 100)",
+        ),
+    ]  # fmt: skip
+    if device.util is not None:
+        low_u, high_u = quantile(device.util[few], 0) or 0.0, quantile(device.util[few], 1) or 0.0
+        rows.append(
+            row("util_ratio", median(device.util[few]), "1", f"busy {percent(low_u)} to {percent(high_u)} of it")
+        )
+    checks = [True, before is not None and before * limit.DEGRADED_RISE <= (median(waits[few]) or 0.0)]
+    yield Found(
+        cause="storage.degraded",
+        window_s=(at - case.grid.width_s, float(case.grid.t_s[int(np.flatnonzero(few)[-1])])),
+        share=case.storage_share,
+        confidence=confidence_of(checks),
+        evidence=(*rows, *_more_traffic(case, first), *context(case), confidence_row(checks)),
+        advice="The cause is outside this host's own load: ask for the volume's own history (credit balance, volume"
+        " status, provider events), for snapshots and neighbours on the same storage. More provisioned IOPS are"
+        " no answer to a volume that does not give a tenth of the least.",
+    )
+
+
+def _more_traffic(case: Case, since: int) -> Iterator[EvidenceRow]:
+    """Own load that came on top, once the volume was slow already: a rise of operations or bytes."""
+    device = case.device
+    if device is None:
+        return
+    for name, values, unit in (("iops", device.iops, "1/s"), ("mib_per_s", device.mib_per_s, "MiB/s")):
+        if values is None:
+            continue
+        usual, most = median(values[:since]), quantile(values[since:], 1)
+        if usual is None or most is None or most < 2 * usual or usual <= 0:
+            continue
+        at = float(case.grid.t_s[since + int(np.nanargmax(values[since:]))])
+        shown = number(most) if name == "iops" else f"{number(most)} MiB/s"
+        text = (
+            f"own load adds to it: {shown} {'operations a second' if name == 'iops' else ''} at"
+            f" {clock(at, case.clock_zero_s)}, {most / usual:.1f} times as much as before"
+        )
+        yield row(name, most, unit, " ".join(text.split()))
+        return
+
+
+def _metadata(case: Case) -> Iterator[Found]:
+    """Round trips that carry no data: opens, lookups, attributes."""
+    for source in ("mountstats", "emulator"):
+        rate, waited = case.at("metadata_ops_per_s", source), case.at("metadata_await_ms", source)
+        device = case.device
+        if rate is None or waited is None or device is None or device.await_ms is None:
+            continue
+        metadata_s = mean(np.nan_to_num(rate * waited / 1000)) or 0.0
+        data_s = mean(np.nan_to_num(device.iops * device.await_ms / 1000)) or 0.0
+        streams = float(case.threads or 1)
+        if metadata_s < limit.METADATA_SHARE_MIN * (metadata_s + data_s) or metadata_s < limit.SHARE_MIN * streams:
+            continue
+        each, per_s = median(waited) or 0.0, mean(rate) or 0.0
+        share = metadata_s / (metadata_s + data_s)
+        checks = [True, each >= 1.0]
+        yield Found(
+            cause="storage.metadata_latency",
+            window_s=case.window_s,
+            share=min(1.0, metadata_s / streams),
+            confidence=confidence_of(checks),
+            evidence=(
+                row("metadata_share", share, "1", f"{percent(share)} of the storage's time is spent on metadata"),
+                row(
+                    "metadata_await_ms", each, "ms",
+                    f"{number(per_s)} opens, lookups and the like a second, {number(each)} ms each",
+                ),
+                confidence_row(checks),
+            ),
+            advice="Fewer round trips: a larger table_open_cache, fewer and larger files, or block storage in"
+            " place of a network filesystem.",
+        )  # fmt: skip
+        return
+
+
+def _slow_files(case: Case) -> Iterator[Found]:
+    """Reads or syncs that are slow by themselves, without a limit that explains it."""
+    budget = case.budget
+    if budget is None or budget.storage_share < limit.STORAGE_SHARE_MIN:
+        return
+    read_ms = median(case.device.r_await_ms) if case.device is not None else None
+    if read_ms is None:
+        read_ms = median(case.grid.column("performance_schema", "file_read_ms", "data"))
+    reads = budget.share("data_reads")
+    if read_ms is not None and reads >= limit.SHARE_MIN and read_ms >= limit.READ_SLOW_MS:
+        yield _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
+    syncs = {name: _sync_ms(case, name) for name in ("redo", "binlog")}
+    sync_ms = max((one for one in syncs.values() if one is not None), default=None)
+    share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
+    if sync_ms is not None and share >= limit.SHARE_MIN and sync_ms >= limit.SYNC_SLOW_MS:
+        yield _slow(case, "storage.sync_latency", share, "sync", sync_ms, limit.SYNC_SLOW_MS)
+
+
+def _sync_ms(case: Case, kind: str) -> float | None:
+    return median(case.grid.column("performance_schema", "file_sync_ms", kind))
+
+
+def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, threshold_ms: float) -> Found:
+    waited = case.base_await_ms
+    checks = [True, each_ms >= 2 * threshold_ms, None if waited is None else what == "sync" or waited >= 1.0]
+    noun = "a read of the volume" if what == "read" else "an fsync of the log"
+    advice = {
+        "read": "Storage with a lower read latency, or fewer reads: a buffer pool that holds the working set.",
+        "sync": "Storage with a lower write and flush latency, or fewer syncs for each commit (group commit)."
+        " Relaxing innodb_flush_log_at_trx_commit or sync_binlog loses transactions in a crash.",
+    }[what]  # fmt: skip
+    return Found(
+        cause=cause,
+        window_s=case.window_s,
+        share=share,
+        confidence=confidence_of(checks),
+        evidence=(
+            row(f"{what}_ms", each_ms, "ms", f"{noun} takes {number(each_ms)} ms"),
+            *context(case),
+            confidence_row(checks),
+        ),
+        advice=advice,
+    )
+
+
+def _counts_exceeded(case: Case) -> bool:
+    counted = (case.exceeded.volume_iops, case.exceeded.volume_throughput, case.exceeded.instance_iops)
+    return any((mean(one) or 0.0) >= limit.EXCEEDED_MIN for one in counted if one is not None)

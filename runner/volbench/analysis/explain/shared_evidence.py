@@ -1,0 +1,31 @@
+"""Evidence and checks that belong to every finding about the volume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from volbench.analysis.explain.budget import PART_TEXT, STORAGE
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
+from volbench.analysis.explain.wording import percent, row
+from volbench.records.report import EvidenceRow
+
+
+def context(case: Case) -> Iterator[EvidenceRow]:
+    """Who pays for the volume, and how busy the CPU is."""
+    budget = case.budget
+    if budget is not None:
+        shown = sorted(STORAGE, key=lambda part: -budget.shares.get(part, 0.0))[:2]
+        listed = ", ".join(
+            f"{percent(budget.share(part))} {PART_TEXT[part]}" for part in shown if budget.share(part)
+        )
+        if listed:
+            yield row("storage_share", budget.storage_share, "1", f"of foreground statement time: {listed}")
+    if case.cpu_busy is not None:
+        yield row("cpu_busy_ratio", case.cpu_busy, "1", f"CPU {percent(case.cpu_busy)}")
+
+
+def queue_holds(case: Case) -> bool | None:
+    """Whether the recorded queue is what Little's law says; None without a recorded queue."""
+    ratio = little_ratio(case.device) if case.device is not None else None
+    return None if ratio is None else abs(ratio - 1) <= LITTLE_TOLERANCE

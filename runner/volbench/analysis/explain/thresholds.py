@@ -1,0 +1,63 @@
+"""Every number that a rule compares with, in one place, with its reason. None was fitted to faults.
+
+They are uncalibrated until the lab's matrix says how often each rule is right.
+"""
+
+from __future__ import annotations
+
+QUEUE_MIN = 2.0
+"""Operations in flight from which a queue exists: one stream that waits for each of its operations has 1."""
+FLAT_TOLERANCE = (0.85, 1.10)
+"""A plateau's samples lie in this range of its level."""
+FLAT_SHARE_MIN = 0.7
+LEVEL_QUANTILE = 0.9
+"""A limit is touched from below: the level is this quantile of the samples."""
+PLATEAU_SAMPLES_MIN = 5
+EXCEEDED_MIN = 0.2
+"""Share of time above its limit at which a volume's own counter says that the limit acts."""
+EXCEEDED_SILENT = 0.02
+ELASTICITY_CAPPED = 0.35
+ELASTICITY_FREE = 0.65
+"""d log(rate) / d log(queue): 0 at a limit (a longer queue brings nothing), 1 where latency alone rules."""
+QUEUE_SPREAD_MIN = 0.10
+"""Spread (p75 - p25 of the logarithm) of the queue below which that slope cannot be told."""
+COMPENSATION_CAPPED = 0.5
+COMPENSATION_FREE = 0.9
+"""Variance of reads + writes against the sum of both variances: below 1 they take from each other."""
+MIX_SPREAD_MIN = 0.03
+INFLATION_CAPPED = 3.0
+INFLATION_FREE = 1.5
+"""Waiting time against that of the same volume without a queue."""
+
+READ_SLOW_MS = 2.5
+"""A read without a queue: network SSDs give 0.5 to 2 ms (Percona's figures of gp2: 1 to 2 ms unthrottled)."""
+SYNC_SLOW_MS = 4.0
+"""An fsync: a write and a flush, on a journalling filesystem a few of them, each at about 1 ms."""
+SHARE_MIN = 0.15
+"""Of statement time: what explains less is not named as a cause."""
+STORAGE_SHARE_MIN = 0.30
+"""Of statement time in files: below it the volume is not the problem."""
+
+DEGRADED_AWAIT_MS = 50.0
+DEGRADED_UTIL = 0.2
+DEGRADED_IOPS = 75.0
+"""Below the least that a volume of any known type gives (gp2's minimum is 100 IOPS), with room for a margin."""
+DEGRADED_MIB_PER_S = 8.0
+"""Below the least sequential speed of known disk types (sc1: 12 MiB/s per TiB); EFS at its floor gives 1."""
+DEGRADED_RISE = 5.0
+"""Rise of the waiting time of reads and writes alike, against the same volume earlier."""
+
+METADATA_SHARE_MIN = 0.4
+STEAL_MIN = 0.05
+CPU_BUSY_MIN = 0.90
+CPU_PRESSURE_MIN = 0.5
+CLIENT_CPU_MIN = 0.90
+ROW_LOCK_SHARE_MIN = 0.2
+CHECKPOINT_AGE_FULL = 0.75
+"""InnoDB flushes in earnest from about 3/4 of the redo log and stops writers at about 7/8."""
+POOL_FREE_MAX = 0.05
+POOL_MISS_MIN = 0.01
+INTERFERENCE_MIN = 0.10
+"""Loss of transactions per second while something else ran, against the rest of the window."""
+STALL_COMPLETIONS_MAX = 0.02
+"""Of the median: an interval with fewer completions and a queue is a stall."""
