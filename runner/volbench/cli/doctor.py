@@ -10,12 +10,15 @@ from volbench.records.cell import ServerSpec
 from volbench.target import images, means
 from volbench.target.docker import engine_client
 from volbench.target.means import Means
+from volbench.volume.emulated import find_daemon
 from volbench.volume.host import host_facts
+from volbench.volume.teardown import DAEMON
 
 
 def doctor(json: options.Json = False) -> None:
     """Report what this machine can do, each lack with the command that mends it."""
-    found = [*_docker(), *_local(), means.fuse_and_loop(), means.nfs_client(), means.chromium(), means.kubernetes()]
+    others = [means.nfs_client(), means.chromium(), means.kubernetes()]
+    found = [*_docker(), *_local(), means.fuse_and_loop(), _emulator_daemon(), *others]
     if json:
         console.show_json({"host": host_facts().model_dump(), "means": [item.__dict__ for item in found]})
         return
@@ -60,6 +63,15 @@ def _local() -> list[Means]:
     packages = {"mysqldump": "default-mysql-client", "pt-query-digest": "percona-toolkit"}
     tools = [means.find_program(name, package=packages.get(name, "")) for name in names]
     return [means.database_server(), *tools]
+
+
+def _emulator_daemon() -> Means:
+    """The program behind `emulated:` volumes."""
+    name, daemon = "emulator daemon", find_daemon()
+    if daemon is None:
+        mend = "make test (it compiles the daemon, and installs cargo where it can)"
+        return Means(name=name, present=False, evidence=f"no {DAEMON} beside this Python or on PATH", mend=mend)
+    return Means(name=name, present=True, evidence=str(daemon))
 
 
 def _verdict(found: list[Means]) -> str:
