@@ -118,9 +118,9 @@ def _differing(runs: Sequence[_Run], facts: Mapping[str, _Fact]) -> dict[str, di
     for name, fact in facts.items():
         by_run = {run.record.run_id: dict(_leaves(name, fact(run))) for run in runs}
         for leaf in dict.fromkeys(leaf for leaves in by_run.values() for leaf in leaves):
-            values = {run_id: leaves.get(leaf, "absent")[:SHOWN_BYTES] for run_id, leaves in by_run.items()}
+            values = {run_id: leaves.get(leaf, "absent") for run_id, leaves in by_run.items()}
             if len(set(values.values())) > 1:
-                found[leaf] = values
+                found[leaf] = {run_id: value[:SHOWN_BYTES] for run_id, value in values.items()}
     return found
 
 
