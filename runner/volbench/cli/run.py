@@ -11,7 +11,7 @@ from volbench.cli.plan import Planned, command_line, make_plan, show_plan
 from volbench.cli.targets import make_target, make_volumes
 from volbench.cli.watch import watching
 from volbench.errors import EXIT_NO_GO, VolbenchError
-from volbench.execute.run import Orchestrator, Outcome
+from volbench.execute.run import Orchestrator, Outcome, is_finished
 from volbench.records.cell import AttachSpec
 from volbench.report.render import write_reports
 from volbench.report.terminal import summary_lines
@@ -47,6 +47,10 @@ def run(
 def resume(path: options.RunPath, json: options.Json = False, option_file: options.OptionFile = "") -> None:
     """Go on with a run after any interruption; cells that are done are not run again."""
     directory = RunDirectory.open(path)
+    if is_finished(directory):
+        console.say(f"nothing to do: all {len(directory.run.cells)} cells are done")
+        _leave_report(directory, json=json)
+        return
     console.say(f"resuming {directory.path}")
     _execute(directory, attach=attach_of(directory.run, option_file=option_file), json=json)
 

@@ -18,7 +18,7 @@ from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
 from volbench.target.interface import Target
 from volbench.volume.interface import OpenVolume, Volume
 
-__all__ = ["CellState", "Orchestrator", "Outcome", "watch_nothing"]
+__all__ = ["CellState", "Orchestrator", "Outcome", "is_finished", "watch_nothing"]
 
 TRIES = 2
 """How often a cell is tried in one invocation; every attempt is kept apart."""
@@ -72,7 +72,7 @@ class Orchestrator:
         """
         journal = self._directory.journal
         with self._interruptions.handled(), self._directory.lock():
-            if self._finished():
+            if is_finished(self._directory):
                 return self._outcome([])
             again = bool(self._directory.events())
             try:
@@ -84,11 +84,6 @@ class Orchestrator:
             undone = [cell.cell_id for cell in self._run.cells if cell.cell_id not in outcome.done]
             journal.append("run_finished", failed=undone)
         return outcome
-
-    def _finished(self) -> bool:
-        """Whether all is done and cleaned up."""
-        events = self._directory.events()
-        return bool(events) and events[-1].event == "run_finished" and all(map(self._done, self._run.cells))
 
     def _open_and_run(self, *, again: bool) -> list[VolbenchError]:
         with ExitStack() as stack:
@@ -144,7 +139,7 @@ class Orchestrator:
 
     def _run_cells(self, volumes: Mapping[str, OpenVolume]) -> list[VolbenchError]:
         """Run what is not done; returns the failures of single cells, raises one that stops the run."""
-        waiting = [cell for cell in self._run.cells if not self._done(cell)]
+        waiting = [cell for cell in self._run.cells if not _is_done(self._directory, cell)]
         template_key = self._prepare_template(volumes) if waiting and self._attach is None else ""
         failures: list[VolbenchError] = []
         for cell in waiting:
@@ -188,13 +183,21 @@ class Orchestrator:
             return error
         return None if result.status == "done" else _failure(result)
 
-    def _done(self, planned: PlannedCell) -> bool:
-        result = self._directory.result(planned.cell_id)
-        return result is not None and result.status == "done"
-
     def _outcome(self, failures: list[VolbenchError]) -> Outcome:
-        done = tuple(cell.cell_id for cell in self._run.cells if self._done(cell))
+        done = tuple(cell.cell_id for cell in self._run.cells if _is_done(self._directory, cell))
         return Outcome(done=done, failures=tuple(failures))
+
+
+def is_finished(directory: RunDirectory) -> bool:
+    """Whether every cell is done and all was cleaned up after the last one."""
+    events = directory.events()
+    ended = bool(events) and events[-1].event == "run_finished"
+    return ended and all(_is_done(directory, cell) for cell in directory.run.cells)
+
+
+def _is_done(directory: RunDirectory, planned: PlannedCell) -> bool:
+    result = directory.result(planned.cell_id)
+    return result is not None and result.status == "done"
 
 
 def _mount(volume: OpenVolume) -> str:

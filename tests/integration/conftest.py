@@ -1,0 +1,31 @@
+"""What tests of real runs share: the template cache, so that the dataset is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import live_run
+import pytest
+
+
+@pytest.fixture(scope="session")
+def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """VOLBENCH_CACHE of all runs of the session."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def local(tmp_path: Path, run_cache: Path) -> Iterator[live_run.Bench]:
+    """A place for runs on the local target."""
+    with live_run.bench("local", tmp_path, run_cache) as opened:
+        yield opened
+
+
+@pytest.fixture(
+    params=[pytest.param("local", marks=pytest.mark.mysqld), pytest.param("docker", marks=pytest.mark.docker)]
+)
+def bench(request: pytest.FixtureRequest, tmp_path: Path, run_cache: Path) -> Iterator[live_run.Bench]:
+    """A place for runs on each target in turn."""
+    with live_run.bench(request.param, tmp_path, run_cache) as opened:
+        yield opened
