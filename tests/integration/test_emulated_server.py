@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 FLAVOR = "mariadb" if shutil.which("mariadbd", path=SEARCH_PATH) else "mysql"
-BLOCK_SIZE = {"ebs-st1": "125GiB", "ebs-io2": "16GiB"}
+BLOCK_SIZE = {"ebs-sc1": "125GiB", "ebs-st1": "125GiB", "ebs-io2": "16GiB"}
 COMMITS = 200
 
 

@@ -16,6 +16,8 @@ import numpy as np
 from volbench.analysis.credits.limits import Floats, Limit, Limits
 from volbench.analysis.credits.work import Gaps, Work
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
@@ -120,11 +122,25 @@ def replay(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> Replay:
     )
 
 
-def lasts(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> bool:
-    """Whether no bucket runs dry."""
+def endures(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> bool:
+    """Whether no bucket ever runs dry, however often the work is repeated.
+
+    It is repeated once: a bucket that ends the second time where it ended the first has found its cycle.
+    """
     caps = served_by_caps(limits, work)
     demands = [work.demand_with_gaps(bucket, gaps) for bucket in limits.buckets]
-    return all(path.min() >= 0.0 for path in _unbounded_paths(limits.buckets, demands, caps, work.interval_s))
+    if np.isinf(work.interval_s).any():
+        return all(
+            bool((caps * demand <= bucket.rate_per_s * (1 + _ROUNDING)).all())
+            for bucket, demand in zip(limits.buckets, demands, strict=True)
+        )
+    first = _unbounded_paths(limits.buckets, demands, caps, work.interval_s)
+    again = [replace(bucket, start=float(path[-1])) for bucket, path in zip(limits.buckets, first, strict=True)]
+    second = _unbounded_paths(again, demands, caps, work.interval_s)
+    return all(
+        one.min() >= 0.0 and two.min() >= 0.0 and two[-1] >= one[-1] - (bucket.capacity or 0.0) * _ROUNDING
+        for bucket, one, two in zip(limits.buckets, first, second, strict=True)
+    )
 
 
 def _unbounded_paths(

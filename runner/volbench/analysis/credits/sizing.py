@@ -1,0 +1,199 @@
+"""The smallest size of each type of volume that would not run out of credits, and what it costs a month."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from volbench.analysis.credits.balance import endures, served_by_caps
+from volbench.analysis.credits.limits import Limits, limits_of
+from volbench.analysis.credits.prices import HOURS_IN_MONTH, Cost, Prices, monthly_cost
+from volbench.analysis.credits.work import Work
+from volbench.errors import UsageError
+from volbench.volume.profiles import INSTANCES, Parameter, ResolvedVolume, load_profile, profile_names, resolve
+
+_GIB_MAX = 2**18  # above every vendor's largest volume: a bound of the search, the profile's own check is closer
+_TUNED_MAX = 2**24
+_CAP_SLACK = 0.01  # a history's peak may lie this far above a cap: sampling rounds
+_TUNED_UNIT = {"iops": 1.0, "throughput": 2.0**20}  # parameters of profiles are IOPS and MiB/s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternative:
+    """A volume that serves the whole load for ever.
+
+    Args:
+        profile: its type.
+        options: parameters to be set, as in a SPEC.
+        size_bytes: its size.
+        cost: a month's price; None where prices.yaml has none.
+    """
+
+    profile: str
+    options: Mapping[str, str]
+    size_bytes: int
+    cost: Cost | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceAlternative:
+    """An instance whose own limits serve the whole load for ever."""
+
+    instance: str
+    cost: Cost | None
+
+
+def size_parameter(profile: str) -> str | None:
+    """The parameter that says how large a volume of this profile is; None where it has no size."""
+    return next((key for key, parameter in _parameters(profile).items() if parameter.kind == "size"), None)
+
+
+def alternatives(volume: ResolvedVolume, work: Work, prices: Prices) -> list[Alternative]:
+    """The smallest volume of every priced type of the same kind that holds the data and endures the load.
+
+    A bucket is full at first, and the load is repeated for ever. Instance limits are left out: see `instances`.
+    Sorted by price.
+    """
+    found = [
+        alternative
+        for profile in prices.volumes
+        if profile in profile_names() and _mode(profile) == volume.mode
+        for alternative in [smallest(profile, volume.size_bytes, work, prices)]
+        if alternative is not None
+    ]
+    return sorted(found, key=lambda one: (math.inf if one.cost is None else one.cost.month, one.profile))
+
+
+def smallest(profile: str, size_bytes: int, work: Work, prices: Prices) -> Alternative | None:
+    """The smallest volume of a type, from `size_bytes` on, that endures the load; None when the largest does not."""
+    parameter = size_parameter(profile)
+    if parameter is None:
+        return None
+
+    @cache
+    def options_at(gib: int) -> Mapping[str, str] | None:
+        return _tuned(profile, {parameter: f"{gib}GiB"}, work, prices)
+
+    gib_max = _most(profile, "size_max_gib", _GIB_MAX)
+    least = _least(lambda gib: options_at(gib) is not None, max(1, math.ceil(size_bytes / 2**30)), gib_max)
+    options = None if least is None else options_at(least)
+    if options is None:
+        return None
+    resolved = resolve(profile, options)
+    return Alternative(
+        profile=profile, options=options, size_bytes=resolved.size_bytes, cost=cost_of(resolved, work, prices)
+    )
+
+
+def instances(work: Work, prices: Prices) -> list[InstanceAlternative]:
+    """The instances of the table whose own limits endure the load, cheapest first."""
+    found = []
+    for name in load_profile(INSTANCES).table:
+        limits = _of_instance(limits_of(resolve("ebs-gp2", {"instance": name})))
+        if _suits(limits, work):
+            price = prices.instances.get(name)
+            cost = None if price is None else Cost(month=price.hour * HOURS_IN_MONTH, assumed=price.assumed)
+            found.append(InstanceAlternative(instance=name, cost=cost))
+    return sorted(found, key=lambda one: (math.inf if one.cost is None else one.cost.month, one.instance))
+
+
+def cost_of(volume: ResolvedVolume, work: Work, prices: Prices) -> Cost | None:
+    """A month of this volume under the mean traffic of the load."""
+    mean = work.mean()
+    return monthly_cost(
+        prices,
+        volume.profile,
+        volume.parameters,
+        read_bytes_per_s=float(mean.read_bytes_per_s[0]),
+        write_bytes_per_s=float(mean.write_bytes_per_s[0]),
+    )
+
+
+def _tuned(profile: str, options: dict[str, str], work: Work, prices: Prices) -> Mapping[str, str] | None:
+    """The options with provisioned IOPS and throughput as small as the load allows; None when none suits."""
+    priced = {price.parameter for price in prices.volumes[profile]}
+    tunable = [name for name in _TUNED_UNIT if name in priced and name in _parameters(profile)]
+    limits = _limits(profile, options)
+    if not tunable:
+        return options if limits is not None and _suits(limits, work) else None
+    peaks = _peaks(profile, work)
+    if "throughput" in tunable and limits is not None:
+        offered = min(cap.rate_per_s for cap in limits.caps if cap.resource == "throughput")
+        if peaks["throughput"] > offered:
+            wanted = math.ceil(peaks["throughput"] / _TUNED_UNIT["throughput"])
+            options = {**options, "throughput": str(wanted)}
+
+    def suits(iops: int) -> bool:
+        found = _limits(profile, {**options, "iops": str(iops)})
+        return found is not None and _suits(found, work)
+
+    least = _least(suits, max(1, math.ceil(peaks["iops"])), _most(profile, "iops_max", _TUNED_MAX))
+    return None if least is None else {**options, "iops": str(least)}
+
+
+def _peaks(profile: str, work: Work) -> dict[str, float]:
+    """The most that the load asks of each resource of this type, in its limits' units per second."""
+    caps = limits_of(resolve(profile)).caps
+    return {
+        resource: max(
+            (float(work.demand(cap.charge).max()) for cap in caps if cap.resource == resource), default=0.0
+        )
+        for resource in _TUNED_UNIT
+    }
+
+
+def _suits(limits: Limits, work: Work) -> bool:
+    served = float(np.min(served_by_caps(limits, work), initial=1.0))
+    return served >= 1.0 - _CAP_SLACK and endures(limits.starting_at(1.0), work)
+
+
+def _limits(profile: str, options: Mapping[str, str]) -> Limits | None:
+    """The limits; None for parameters that the profile does not allow."""
+    try:
+        return limits_of(resolve(profile, options))
+    except UsageError:
+        return None
+
+
+def _of_instance(limits: Limits) -> Limits:
+    return Limits(
+        caps=tuple(cap for cap in limits.caps if cap.scope == "instance"),
+        buckets=tuple(bucket for bucket in limits.buckets if bucket.scope == "instance"),
+    )
+
+
+def _least(suits: Callable[[int], bool], low: int, high: int) -> int | None:
+    """The least whole number from `low` on that suits; what is too small and what is too large do not."""
+    if low > high:
+        return None
+    below, at = low - 1, low
+    while not suits(at):
+        if at >= high:
+            return None
+        below, at = at, min(2 * at, high)
+    while at - below > 1:
+        middle = (below + at) // 2
+        below, at = (below, middle) if suits(middle) else (middle, at)
+    return at
+
+
+def _parameters(name: str) -> dict[str, Parameter]:
+    """The parameters of a profile, with those of what it stands on."""
+    profile = load_profile(name)
+    found = dict(profile.parameters)
+    base = profile.base or next((str(p.default) for p in found.values() if p.kind == "profile"), None)
+    return found if base is None else _parameters(base) | found
+
+
+def _most(profile: str, figure: str, otherwise: int) -> int:
+    """A profile's own upper bound, where it has such a figure."""
+    found = load_profile(profile).figures.get(figure)
+    return otherwise if found is None else math.floor(found.number)
+
+
+def _mode(name: str) -> str:
+    return resolve(name).mode
