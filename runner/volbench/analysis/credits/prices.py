@@ -1,4 +1,4 @@
-"""What a volume costs a month: suites/prices.yaml, dated list prices."""
+"""What a volume costs a month: suites/prices/aws.yaml, dated list prices."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class InstancePrice(Record):
 
 
 class Prices(Record):
-    """suites/prices.yaml."""
+    """suites/prices/aws.yaml."""
 
     schema_: Literal[1] = Field(alias="schema")
     dated: str
@@ -76,8 +76,8 @@ class Cost:
 
 
 def load_prices(path: Path | None = None) -> Prices:
-    """suites/prices.yaml beside the volume profiles, or the file given. Raises UsageError with file and line."""
-    return _load((path or profiles_directory().parent / "prices.yaml").resolve())
+    """suites/prices/aws.yaml beside the volume profiles, or the file given. Raises UsageError with file and line."""
+    return _load((path or profiles_directory().parent / "prices" / "aws.yaml").resolve())
 
 
 @cache

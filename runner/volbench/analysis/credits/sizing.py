@@ -30,7 +30,7 @@ class Alternative:
         profile: its type.
         options: parameters to be set, as in a SPEC.
         size_bytes: its size.
-        cost: a month's price; None where prices.yaml has none.
+        cost: a month's price; None where there is none.
     """
 
     profile: str
@@ -69,7 +69,7 @@ def alternatives(volume: ResolvedVolume, work: Work, prices: Prices) -> list[Alt
 
 
 def smallest(profile: str, size_bytes: int, work: Work, prices: Prices) -> Alternative | None:
-    """The smallest volume of a type, from `size_bytes` on, that endures the load; None when the largest does not."""
+    """The smallest volume of a type, from `size_bytes` on, that endures the load; None when none does."""
     parameter = size_parameter(profile)
     if parameter is None:
         return None
