@@ -65,7 +65,8 @@ def list_all(places: Places = [], json: options.Json = False) -> None:  # noqa: 
         for line in volume_shown.profile_lines(profile):
             console.out.print(line, markup=False)
     console.out.print()
-    console.out.print(volume_shown.volumes_table(volumes) if volumes else "There are no emulated volumes here.")
+    for line in volume_shown.volume_lines(volumes):
+        console.out.print(line, markup=False)
 
 
 @app.command("show")
@@ -78,7 +79,7 @@ def show(
     if json:
         console.show_json(whole.model_dump(mode="json", by_alias=True, exclude_unset=True))
         return
-    for part in volume_shown.profile_tables(whole):
+    for part in volume_shown.profile_text(whole):
         console.out.print(part)
 
 

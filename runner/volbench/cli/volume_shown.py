@@ -49,38 +49,32 @@ def profile_data(resolved: ResolvedVolume) -> dict[str, Any]:
     }
 
 
-def profile_tables(profile: Profile) -> Iterator[RenderableType]:
+def profile_text(profile: Profile) -> Iterator[Text]:
     """All of a profile: its parameters, then its figures with their sources."""
     yield Text(f"{profile.name}: {profile.title}")
     yield Text(profile.text)
     if profile.parameters:
-        table = Table("parameter", "default", "meaning", box=None, pad_edge=False)
-        for name, parameter in profile.parameters.items():
-            choices = f" ({', '.join(parameter.choices)})" if parameter.choices else ""
-            table.add_row(name, _plain(parameter.default), Text(parameter.text + choices))
-        yield Text()
-        yield table
-    table = Table("figure", "value", "unit", "assumed", "source", box=None, pad_edge=False)
-    rows = {**profile.figures}
+        yield Text("\nparameters of a SPEC")
+    for name, parameter in profile.parameters.items():
+        choices = f" ({', '.join(parameter.choices)})" if parameter.choices else ""
+        yield Text(f"  {name} = {_plain(parameter.default)}: {parameter.text}{choices}")
+    yield Text("\nfigures")
+    rows = dict(profile.figures)
     rows |= {f"{row}.{name}": figure for row, figures in profile.table.items() for name, figure in figures.items()}
     for name, figure in rows.items():
-        table.add_row(
-            name, _plain(figure.value), figure.unit, "assumed" if figure.assumed else "no", Text(figure.source)
-        )
-    yield Text()
-    yield table
+        known = "assumed" if figure.assumed else "known"
+        yield Text(f"  {name} = {_plain(figure.value)} {figure.unit} ({known}): {figure.source}")
 
 
-def volumes_table(volumes: Sequence[VolumeStatus]) -> Table:
+def volume_lines(volumes: Sequence[VolumeStatus]) -> Iterator[str]:
     """Emulated volumes with their status."""
-    table = Table("emulated volume", "profile", "status", "used at", "whose", box=None, pad_edge=False)
+    yield "Emulated volumes:" if volumes else "There are no emulated volumes here."
     for volume in volumes:
-        whose = "stays" if volume.owner_pid is None else f"a run's, process {volume.owner_pid}"
+        whose = "stays" if volume.owner_pid is None else f"of process {volume.owner_pid}"
         scale = volume.parameters.get("time_scale", 1)
         profile = volume.profile if scale == 1 else f"{volume.profile} (time_scale {scale:g})"
-        place = str(volume.data if volume.status == "running" else volume.directory)
-        table.add_row(volume.name, profile, volume.status, Text(place), whose)
-    return table
+        place = volume.data if volume.status == "running" else volume.directory
+        yield f"  {volume.name}: {profile}, {volume.status}, {whose}: {place}"
 
 
 def emulated_lines(volume: EmulatedVolume, data: Path) -> Iterator[str]:
@@ -131,12 +125,16 @@ def probe_parts(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[Renderable
     )
     for name, kind in FIGURES.items():
         if name in probe.figures:
-            beside = [figure_text(near.figures[name]) if name in near.figures else "" for near in nearest]
-            table.add_row(kind.title, kind.unit, figure_text(probe.figures[name]), *beside)
+            table.add_row(
+                kind.title, kind.unit, figure_text(probe.figures[name]), *(_beside(near, name) for near in nearest)
+            )
     table.add_row("distance", "about", "", *(f"{math.expm1(near.distance):.0%}" for near in nearest))
     yield table
     if nearest:
-        yield Text(f"nearest profile: {nearest[0].profile.profile}, with its default parameters")
+        yield Text(
+            f"nearest profile: {nearest[0].profile.profile}, with its default parameters"
+            " (~: assumed by the profile, weighs less)"
+        )
     for note in probe_notes(probe, nearest):
         yield Text(f"- {note}")
 
@@ -182,6 +180,11 @@ def probe_notes(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[str]:
             f"A burst ended: {FIGURES[fall.figure].title} fell from {fall.first:,.0f} to {fall.last:,.0f} IOPS "
             f"after {fall.after_s:.0f} s; the table shows what it was before, later figures lack credits."
         )
+    for name, mean in probe.uneven.items():
+        yield (
+            f"{FIGURES[name].title}: {figure_text(probe.figures[name])} {FIGURES[name].unit} is the median half "
+            f"second, the mean is {figure_text(mean)}: the volume or this machine stalled meanwhile."
+        )
     for name in probe.unsaturated:
         yield f"{FIGURES[name].title}: the queue was the limit, not the volume; it can do more."
     if min(probe.figures["read_4k_ms"], probe.figures["write_4k_ms"]) < _OVERHEAD_MS:
@@ -221,6 +224,12 @@ def _credits(resolved: ResolvedVolume) -> Iterator[str]:
         else:
             base_mib, tebibytes = limit["rate_per_s"] / 2**20, limit["burst"] / 2**40
             yield f"; {base_mib:,.0f} MiB/s when {tebibytes:,.2f} TiB of credits are gone"
+
+
+def _beside(near: Nearest, name: str) -> str:
+    if name not in near.figures:
+        return ""
+    return f"{'~' if name in near.assumed else ''}{figure_text(near.figures[name])}"
 
 
 def _plain(value: float | str) -> str:

@@ -34,6 +34,8 @@ _FALL = 0.75
 _SATURATED = 1.5
 """A queue makes latency this many times longer, or it is no limit that was reached."""
 
+_EVEN = 0.9
+
 # Shares of the probe's time.
 _FILL_SHARE = 0.2
 _LATENCY_SHARE = 0.05
@@ -70,6 +72,7 @@ class Probe:
         direct: measured with O_DIRECT; else through the page cache.
         operations, moved_bytes: that the probe has spent, of whatever budget of bursts there is.
         unsaturated: rates that the queue depth limited, not the volume.
+        uneven: rates whose mean is far below the typical half second that `figures` has, and that mean: it stalled.
         late_share: of an emulated volume's operations; None for others.
     """
 
@@ -83,6 +86,7 @@ class Probe:
     operations: int
     moved_bytes: int
     unsaturated: tuple[str, ...]
+    uneven: Mapping[str, float]
     late_share: float | None
 
 
@@ -130,6 +134,7 @@ class _Measurement:
         self._results: list[JobResult] = []
         self._falls: list[Fall] = []
         self._unsaturated: list[str] = []
+        self._uneven: dict[str, float] = {}
 
     def run(self) -> Probe:
         self._fill()
@@ -153,6 +158,7 @@ class _Measurement:
             operations=sum(result.operations for result in self._results),
             moved_bytes=sum(result.moved_bytes for result in self._results),
             unsaturated=tuple(self._unsaturated),
+            uneven=self._uneven,
             late_share=_late_share(self._opened),
         )
 
@@ -183,19 +189,24 @@ class _Measurement:
         figure = f"{operation}_iops"
         self._watch(f"IOPS of random {operation}s, {RANDOM_DEPTH} at a time")
         result = self._job(_random(operation), SMALL_BYTES, RANDOM_DEPTH, _IOPS_SHARE)
-        self._figures[figure] = result.iops
+        self._rate(figure, result, scale=1.0)
         fall = find_fall(figure, result.iops_series)
         if fall is not None:
             self._falls.append(fall)
             self._figures[figure] = fall.first
-        elif RANDOM_DEPTH / result.iops * 1e3 < _SATURATED * self._figures[f"{operation}_4k_ms"]:
+        elif RANDOM_DEPTH / result.iops_typical * 1e3 < _SATURATED * self._figures[f"{operation}_4k_ms"]:
             self._unsaturated.append(figure)
 
     def _stream(self, operation: str) -> None:
         self._watch(f"throughput of sequential {operation}s")
         pattern: Pattern = "read" if operation == "read" else "write"
         result = self._job(pattern, LARGE_BYTES, STREAM_DEPTH, _STREAM_SHARE)
-        self._figures[f"{operation}_mib_per_s"] = result.bytes_per_s / (1 << 20)
+        self._rate(f"{operation}_mib_per_s", result, scale=LARGE_BYTES / (1 << 20))
+
+    def _rate(self, figure: str, result: JobResult, *, scale: float) -> None:
+        self._figures[figure] = result.iops_typical * scale
+        if result.iops < _EVEN * result.iops_typical:
+            self._uneven[figure] = result.iops * scale
 
     def _sync(self) -> None:
         self._watch("fdatasync")

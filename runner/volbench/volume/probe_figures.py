@@ -35,25 +35,25 @@ class FigureKind:
 
 
 FIGURES: Mapping[str, FigureKind] = {
-    "read_4k_ms": FigureKind(title="random read 4 KiB, depth 1, median", unit="ms"),
-    "read_4k_ms_p99": FigureKind(title="random read 4 KiB, depth 1, p99", unit="ms", compared=False),
-    "write_4k_ms": FigureKind(title="random write 4 KiB, depth 1, median", unit="ms"),
-    "write_4k_ms_p99": FigureKind(title="random write 4 KiB, depth 1, p99", unit="ms", compared=False),
-    "read_16k_ms": FigureKind(title="random read 16 KiB, depth 1, median", unit="ms"),
-    "write_16k_ms": FigureKind(title="random write 16 KiB, depth 1, median", unit="ms"),
-    "fdatasync_ms": FigureKind(title="fdatasync after a direct write, median", unit="ms", compared=False),
-    "fdatasync_ms_p99": FigureKind(title="fdatasync after a direct write, p99", unit="ms", compared=False),
-    "read_iops": FigureKind(title=f"random read 4 KiB, depth {RANDOM_DEPTH}", unit="IOPS"),
-    "write_iops": FigureKind(title=f"random write 4 KiB, depth {RANDOM_DEPTH}", unit="IOPS"),
-    "read_mib_per_s": FigureKind(title=f"sequential read 1 MiB, depth {STREAM_DEPTH}", unit="MiB/s"),
-    "write_mib_per_s": FigureKind(title=f"sequential write 1 MiB, depth {STREAM_DEPTH}", unit="MiB/s"),
-    "create_ms": FigureKind(title="create, write 4 KiB, close: median", unit="ms", compared=False),
-    "create_per_s": FigureKind(title="files created, one after the other", unit="1/s", compared=False),
-    "stat_per_s": FigureKind(title="stat, one after the other", unit="1/s", compared=False),
-    "open_ms": FigureKind(title="open and close: median", unit="ms"),
-    "open_per_s": FigureKind(title="open and close, one after the other", unit="1/s", compared=False),
-    "unlink_ms": FigureKind(title="unlink: median", unit="ms"),
-    "unlink_per_s": FigureKind(title="unlink, one after the other", unit="1/s", compared=False),
+    "read_4k_ms": FigureKind(title="read 4 KiB at random, p50", unit="ms"),
+    "read_4k_ms_p99": FigureKind(title="read 4 KiB at random, p99", unit="ms", compared=False),
+    "write_4k_ms": FigureKind(title="write 4 KiB at random, p50", unit="ms"),
+    "write_4k_ms_p99": FigureKind(title="write 4 KiB at random, p99", unit="ms", compared=False),
+    "read_16k_ms": FigureKind(title="read 16 KiB at random, p50", unit="ms"),
+    "write_16k_ms": FigureKind(title="write 16 KiB at random, p50", unit="ms"),
+    "fdatasync_ms": FigureKind(title="fdatasync after a write, p50", unit="ms", compared=False),
+    "fdatasync_ms_p99": FigureKind(title="fdatasync after a write, p99", unit="ms", compared=False),
+    "read_iops": FigureKind(title=f"read 4 KiB, {RANDOM_DEPTH} at a time", unit="IOPS"),
+    "write_iops": FigureKind(title=f"write 4 KiB, {RANDOM_DEPTH} at a time", unit="IOPS"),
+    "read_mib_per_s": FigureKind(title=f"read 1 MiB in order, {STREAM_DEPTH} at a time", unit="MiB/s"),
+    "write_mib_per_s": FigureKind(title=f"write 1 MiB in order, {STREAM_DEPTH} at a time", unit="MiB/s"),
+    "create_ms": FigureKind(title="create a file of 4 KiB, p50", unit="ms", compared=False),
+    "create_per_s": FigureKind(title="create a file of 4 KiB", unit="1/s", compared=False),
+    "stat_per_s": FigureKind(title="stat", unit="1/s", compared=False),
+    "open_ms": FigureKind(title="open and close, p50", unit="ms"),
+    "open_per_s": FigureKind(title="open and close", unit="1/s", compared=False),
+    "unlink_ms": FigureKind(title="unlink, p50", unit="ms"),
+    "unlink_per_s": FigureKind(title="unlink", unit="1/s", compared=False),
 }
 """Every figure of a probe, in the order in which they are shown."""
 
@@ -95,19 +95,26 @@ def rate_per_s(
         depth: operations under way at a time.
         credit: while credits last; False: when they are gone.
     """
-    random = size_bytes < LARGE_BYTES
-    rates = [_rate_of(limit, operation, size_bytes) for limit in _limits(resolved, credit=credit)]
-    latency_s = latency_ms(resolved, operation, size_bytes, random=random) / 1e3
-    return min([*rates, depth / latency_s if latency_s > 0 else math.inf])
+    return tightest(resolved, operation, size_bytes, depth=depth, credit=credit)[0]
+
+
+def tightest(
+    resolved: ResolvedVolume, operation: Operation, size_bytes: int, *, depth: int, credit: bool = True
+) -> tuple[float, str]:
+    """As rate_per_s, with the name of the limit that decides; an empty name for the latency."""
+    latency_s = latency_ms(resolved, operation, size_bytes, random=size_bytes < LARGE_BYTES) / 1e3
+    rates = [(depth / latency_s if latency_s > 0 else math.inf, "")]
+    rates += [
+        (_rate_of(limit, operation, size_bytes), str(limit["name"]))
+        for limit in resolved.model["limits"]
+        if not (credit and limit["credits"])
+    ]
+    return min(rates)
 
 
 def credit_limits(resolved: ResolvedVolume) -> list[Mapping[str, Any]]:
     """The limits that are credit buckets."""
     return [limit for limit in resolved.model["limits"] if limit["credits"]]
-
-
-def _limits(resolved: ResolvedVolume, *, credit: bool) -> list[Mapping[str, Any]]:
-    return [limit for limit in resolved.model["limits"] if not (credit and limit["credits"])]
 
 
 def _rate_of(limit: Mapping[str, Any], operation: Operation, size_bytes: int) -> float:

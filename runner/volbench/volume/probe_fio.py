@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from volbench.volume.teardown import run
 LOG_INTERVAL_S = 0.5
 _SETTLE_S_MAX = 60.0
 """How much longer than its runtime a job may take: a slow volume still has to finish what is under way."""
+
+_SERIES_MIN = 3
 
 Pattern = Literal["read", "write", "randread", "randwrite"]
 
@@ -53,12 +56,17 @@ class JobResult:
     operations: int
     moved_bytes: int
     iops: float
-    bytes_per_s: float
     latency_ms: float
     latency_ms_p99: float
     sync_ms: float | None
     sync_ms_p99: float | None
     iops_series: tuple[tuple[float, float], ...]
+
+    @property
+    def iops_typical(self) -> float:
+        """Median over the series: what the volume gives when neither it nor this machine stalls; else the mean."""
+        rates = [rate for _, rate in self.iops_series]
+        return statistics.median(rates) if len(rates) >= _SERIES_MIN else self.iops
 
 
 def run_job(fio: str, job: Job) -> JobResult:
@@ -97,7 +105,6 @@ def parse_result(text: str, pattern: Pattern, *, log: str = "") -> JobResult:
             operations=side["total_ios"],
             moved_bytes=side["io_bytes"],
             iops=float(side["iops"]),
-            bytes_per_s=float(side["bw_bytes"]),
             latency_ms=latency[0],
             latency_ms_p99=latency[1],
             sync_ms=sync[0],

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from volbench.volume.probe_assumed import assumed_figures
 from volbench.volume.probe_figures import FIGURES, SMALL_BYTES, credit_limits, expected_figures, rate_per_s
-from volbench.volume.profiles import ResolvedVolume, profile_names, resolve
+from volbench.volume.profiles import ResolvedVolume, profile_names, resolve, whole_profile
 
 SHOWN = 3
 _SHARED_MIN = 3
+_GUESS = 0.1
+"""What an assumed figure says beside one that a vendor publishes or that was measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +22,15 @@ class Nearest:
 
     Args:
         distance: root mean square of ln(measured / expected) over the figures that both have; 0.05 is about 5 %.
+            Figures of the profile that are assumed weigh a tenth.
         figures: what the profile gives.
+        assumed: those of them that rest on an assumption.
     """
 
     profile: ResolvedVolume
     distance: float
     figures: Mapping[str, float]
+    assumed: frozenset[str]
 
 
 def nearest_profiles(measured: Mapping[str, float], *, shown: int = SHOWN) -> tuple[Nearest, ...]:
@@ -38,18 +44,25 @@ def nearest_profiles(measured: Mapping[str, float], *, shown: int = SHOWN) -> tu
         if "first_touch" in resolved.model:
             continue
         figures = expected_figures(resolved)
-        far = distance(measured, figures)
+        assumed = assumed_figures(resolved, whole_profile(name))
+        far = distance(measured, figures, assumed=assumed)
         if far is not None:
-            found.append(Nearest(profile=resolved, distance=far, figures=figures))
+            found.append(Nearest(profile=resolved, distance=far, figures=figures, assumed=assumed))
     return tuple(sorted(found, key=lambda nearest: nearest.distance)[:shown])
 
 
-def distance(measured: Mapping[str, float], expected: Mapping[str, float]) -> float | None:
-    """Root mean square of the logarithms of the ratios; None when too few figures are there on both sides."""
+def distance(
+    measured: Mapping[str, float], expected: Mapping[str, float], *, assumed: Collection[str] = ()
+) -> float | None:
+    """Weighted root mean square of the logarithms of the ratios; None when too few figures are on both sides."""
     shared = [name for name in expected if FIGURES[name].compared and measured.get(name, 0.0) > 0]
     if len(shared) < _SHARED_MIN:
         return None
-    return math.sqrt(sum(math.log(measured[name] / expected[name]) ** 2 for name in shared) / len(shared))
+    weights = [_GUESS if name in assumed else 1.0 for name in shared]
+    squares = [
+        (w * math.log(measured[name] / expected[name])) ** 2 for w, name in zip(weights, shared, strict=True)
+    ]
+    return math.sqrt(sum(squares) / sum(w**2 for w in weights))
 
 
 def unseen(nearest: Nearest) -> tuple[str, ...]:

@@ -1,0 +1,78 @@
+"""Which of a profile's expected figures rest on a number that is assumed, and not published or measured."""
+
+from __future__ import annotations
+
+import ast
+
+from volbench.volume.probe_figures import (
+    LARGE_BYTES,
+    RANDOM_DEPTH,
+    SMALL_BYTES,
+    STREAM_DEPTH,
+    Operation,
+    tightest,
+)
+from volbench.volume.profiles import Formula, Profile, ResolvedVolume
+
+_OPERATIONS: tuple[Operation, ...] = ("read", "write")
+
+
+def assumed_figures(resolved: ResolvedVolume, profile: Profile) -> frozenset[str]:
+    """Names of the figures of probe_figures.expected_figures that rest on an assumption.
+
+    Args:
+        resolved, profile: the same volume, with default parameters; the profile with all that it stands on.
+    """
+    found = set()
+    for operation in _OPERATIONS:
+        if _latency_is_assumed(profile, operation):
+            found |= {f"{operation}_4k_ms", f"{operation}_16k_ms"}
+        for name, size_bytes, depth in (
+            ("iops", SMALL_BYTES, RANDOM_DEPTH),
+            ("mib_per_s", LARGE_BYTES, STREAM_DEPTH),
+        ):
+            _, limit = tightest(resolved, operation, size_bytes, depth=depth)
+            if _limit_is_assumed(profile, limit) if limit else _latency_is_assumed(profile, operation):
+                found.add(f"{operation}_{name}")
+    if resolved.mode == "files":
+        found |= {f"{name}_ms" for name in ("open", "unlink") if _latency_is_assumed(profile, name)}
+    return frozenset(found)
+
+
+def _latency_is_assumed(profile: Profile, operation: str) -> bool:
+    latency = profile.latency.get(operation, profile.latency.get("metadata"))
+    return latency is not None and any(_rests_on_assumed(profile, leg.median_us) for leg in latency.parts)
+
+
+def _limit_is_assumed(profile: Profile, name: str) -> bool:
+    limit = next(limit for limit in profile.limits if limit.name == name)
+    weights = list(limit.weights.values()) if limit.weights else []
+    return any(_rests_on_assumed(profile, formula) for formula in (limit.rate_per_s, *weights))
+
+
+def _rests_on_assumed(profile: Profile, formula: Formula) -> bool:
+    """Whether any figure is assumed that a formula leads to, by way of formulas and defaults of parameters."""
+    waiting, seen = _names(formula), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in profile.formulas:
+            waiting |= _names(profile.formulas[name])
+        elif name in profile.parameters:
+            waiting |= _names(profile.parameters[name].default)
+        elif name in profile.figures and profile.figures[name].assumed:
+            return True
+    return False
+
+
+def _names(formula: Formula) -> set[str]:
+    """The names in a formula; none in a text that is a quantity, such as 100GiB."""
+    if not isinstance(formula, str):
+        return set()
+    try:
+        tree = ast.parse(formula.strip(), mode="eval")
+    except SyntaxError:
+        return set()
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
