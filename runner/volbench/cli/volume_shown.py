@@ -162,7 +162,20 @@ def probe_data(probe: Probe, nearest: Sequence[Nearest]) -> dict[str, Any]:
 
 def probe_notes(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[str]:
     """What a reader must know of these figures."""
-    facts, fall = probe.facts, probe.fall
+    yield from _notes_of_volume(probe)
+    yield from _notes_of_rates(probe)
+    if min(probe.figures["read_4k_ms"], probe.figures["write_4k_ms"]) < _OVERHEAD_MS:
+        yield f"An emulated volume cannot be as fast: its operations take {_OVERHEAD_MS} ms and more."
+    yield (
+        f"{probe.operations:,} I/Os and {mib(probe.moved_bytes)} in {probe.seconds:.0f} s: a probe cannot see what "
+        "comes later, such as credits that were still full, maintenance, or other users."
+    )
+    if probe.fall is None and nearest:
+        yield from unseen(nearest[0])
+
+
+def _notes_of_volume(probe: Probe) -> Iterator[str]:
+    facts = probe.facts
     if facts.memory_backed:
         yield f"This is memory ({facts.filesystem}), not durable storage."
     if facts.overlay:
@@ -175,6 +188,10 @@ def probe_notes(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[str]:
         yield f"{probe.late_share:.2%} of the emulated volume's operations came later than its model wanted."
     if not probe.direct:
         yield "The file system takes no O_DIRECT: these figures went through the page cache."
+
+
+def _notes_of_rates(probe: Probe) -> Iterator[str]:
+    fall = probe.fall
     if fall is not None:
         yield (
             f"A burst ended: {FIGURES[fall.figure].title} fell from {fall.first:,.0f} to {fall.last:,.0f} IOPS "
@@ -187,14 +204,6 @@ def probe_notes(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[str]:
         )
     for name in probe.unsaturated:
         yield f"{FIGURES[name].title}: the queue was the limit, not the volume; it can do more."
-    if min(probe.figures["read_4k_ms"], probe.figures["write_4k_ms"]) < _OVERHEAD_MS:
-        yield f"An emulated volume cannot be as fast: its operations take {_OVERHEAD_MS} ms and more."
-    yield (
-        f"{probe.operations:,} I/Os and {mib(probe.moved_bytes)} in {probe.seconds:.0f} s: a probe cannot see what "
-        "comes later, such as credits that were still full, maintenance, or other users."
-    )
-    if fall is None and nearest:
-        yield from unseen(nearest[0])
 
 
 def figure_text(value: float) -> str:
