@@ -35,7 +35,7 @@ __all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
 SOCKET_BYTES_MAX = 107
 ACCOUNT_FILE = "volbench-account"
 """In the data directory, 0600: the password of its root account. It travels with copies of the directory."""
-_BINARIES = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
+_BINARIES = {"any": ("mysqld", "mariadbd"), "mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 _INITIALISE_TIMEOUT_S = 600.0
 _READY_POLL_S = 0.02
 _INIT_FILE = "account.sql"
@@ -230,7 +230,7 @@ class Server:
         fits = (
             not version or f"{found.version}.".startswith(f"{version}.") or found.version.startswith(f"{version}-")
         )
-        if found.flavor == self.spec.flavor and fits:
+        if self.spec.flavor in {"any", found.flavor} and fits:
             return found
         raise EnvironmentLacks(
             f"the suite wants {self.spec.flavor} {version}".rstrip(),

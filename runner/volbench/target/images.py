@@ -19,10 +19,11 @@ def server_image(client: docker.DockerClient, server: ServerSpec, *, pull: bool 
     """
     if server.image:
         return _present_or_pulled(client, server.image, pull=pull)
-    here = image_names.pick_server_image(_local_names(client), server.flavor, server.version or None)
+    flavor = "mysql" if server.flavor == "any" else server.flavor
+    here = image_names.pick_server_image(_local_names(client), flavor, server.version or None)
     if here is not None:
         return here.name
-    repository, version = OFFICIAL_IMAGES[server.flavor]
+    repository, version = OFFICIAL_IMAGES[flavor]
     return _present_or_pulled(client, f"{repository}:{server.version or version}", pull=pull)
 
 
