@@ -27,6 +27,8 @@ class Device:
     mib_per_s: Floats | None
     await_ms: Floats | None
     in_flight: Floats | None
+    read_mib_per_s: Floats | None = None
+    write_mib_per_s: Floats | None = None
     reads: Floats | None = None
     writes: Floats | None = None
     r_await_ms: Floats | None = None
@@ -80,6 +82,7 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
     reads, writes = column("reads_per_s"), column("writes_per_s")
     total = column("operations_per_s") if source != "emulator" else None
     iops = total if total is not None else _sum(reads, writes)
+    read_mib, write_mib = column("read_mib_per_s"), column("write_mib_per_s")
     r_await, w_await = column("r_await_ms"), column("w_await_ms")
     waited = column("await_ms")
     if waited is None:
@@ -91,7 +94,9 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         source=source,
         entity=entity,
         iops=iops if iops is not None else np.full(len(grid), np.nan),
-        mib_per_s=_sum(column("read_mib_per_s"), column("write_mib_per_s")),
+        mib_per_s=_sum(read_mib, write_mib),
+        read_mib_per_s=read_mib,
+        write_mib_per_s=write_mib,
         await_ms=waited,
         in_flight=in_flight,
         reads=reads,

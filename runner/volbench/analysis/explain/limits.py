@@ -209,9 +209,7 @@ def _plateau(
         checks=(
             _exceeded_check(None if counted is None else counted[part][busy]),
             _not_made("elasticity") if cpu_bound else _elasticity_check(elasticity(inside, in_flight)),
-            _not_made("compensation")
-            if cpu_bound or resource == "throughput"
-            else _compensation_check(device, part, busy),
+            _not_made("compensation") if cpu_bound else _compensation_check(device, resource, part, busy),
             _inflation_check(waited, base_ms),
         ),
     )
@@ -238,10 +236,15 @@ def _elasticity_check(slope: float | None) -> Check:
     return Check(name="elasticity", holds=holds, value=slope, text=text)
 
 
-def _compensation_check(device: Device, part: slice, busy: Mask) -> Check:
-    if device.reads is None or device.writes is None:
+def _compensation_check(device: Device, resource: Resource, part: slice, busy: Mask) -> Check:
+    both = {
+        "iops": (device.reads, device.writes),
+        "throughput": (device.read_mib_per_s, device.write_mib_per_s),
+    }
+    reads, writes = both[resource]
+    if reads is None or writes is None:
         return _not_made("compensation")
-    found = compensation(device.reads[part][busy], device.writes[part][busy])
+    found = compensation(reads[part][busy], writes[part][busy])
     if found is None:
         return _not_made("compensation")
     # Reads that cause writes rise together in a free volume, too: only the fall is proof.

@@ -11,12 +11,14 @@ from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
-from volbench.analysis.explain.limits import Plateau
+from volbench.analysis.explain.limits import Plateau, Resource
 from volbench.analysis.explain.shared_evidence import context, queue_holds
 from volbench.analysis.explain.wording import amount, before_and_after, clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
-_LIMIT_CAUSE = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
+_LIMIT_CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
+COUNTED_FULL = 0.8
+"""Share of an interval above the limit from which its value is about the limit."""
 
 
 def limit_findings(case: Case) -> list[Found]:
@@ -30,7 +32,10 @@ def _limits(case: Case) -> Iterator[Found]:
     """One finding for each resource: its longest plateau."""
     for resource, cause in _LIMIT_CAUSE.items():
         named = [one for one in case.limits if one.resource == resource]
-        if not named or _too_small(case):
+        if _too_small(case):
+            continue
+        if not named:
+            yield from _counted_only(case, resource, cause)
             continue
         plateau = max(named, key=lambda one: one.last - one.first)
         checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
@@ -42,6 +47,30 @@ def _limits(case: Case) -> Iterator[Found]:
             evidence=(*_plateau_rows(case, plateau), *context(case), confidence_row(checks)),
             advice=more_of(case, resource, plateau.level, _queue_share(case, plateau)),
         )
+
+
+def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]:
+    """A limit that the volume counts as exceeded, met too seldom or too briefly for a plateau."""
+    counted, device = case.exceeded.of(resource), case.device
+    share = mean(counted)
+    if counted is None or device is None or share is None or share < limit.EXCEEDED_MIN:
+        return
+    values = device.iops if resource == "iops" else device.mib_per_s
+    level = None if values is None else quantile(values[counted >= COUNTED_FULL], 0.5)
+    text = f"the volume counts its limit exceeded in {percent(share)} of the time"
+    rows = [row(f"volume_exceeded_{resource}_ratio", share, "1", text)]
+    if level is not None:
+        unit = "1/s" if resource == "iops" else "MiB/s"
+        rows.append(row(resource, level, unit, f"it then gave {amount(level, resource)}"))
+    checks = [True, None if level is None else True, queue_holds(case), None]
+    yield Found(
+        cause=cause,
+        window_s=case.window_s,
+        share=None if case.storage_share is None else case.storage_share * min(1.0, share),
+        confidence=confidence_of(checks),
+        evidence=(*rows, *context(case), confidence_row(checks)),
+        advice=f"More {'IOPS' if resource == 'iops' else 'MiB/s'} provisioned, or fewer of them wanted.",
+    )
 
 
 def _burst(case: Case) -> Iterator[Found]:

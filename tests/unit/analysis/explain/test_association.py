@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volbench.analysis.explain.align import Grid
+from volbench.analysis.explain.association import associations, benjamini_hochberg, effective_size, strongest
+from volbench.store.series import SeriesKey
+
+P95 = SeriesKey(source="client", metric="latency_ms_p95")
+AWAIT = SeriesKey(source="diskstats", metric="r_await_ms", entity="sda")
+
+
+def walk(seed: int, size: int = 120) -> np.ndarray:
+    return np.cumsum(np.random.default_rng(seed).normal(0, 1, size))
+
+
+def grid(**columns: np.ndarray) -> Grid:
+    size = len(next(iter(columns.values())))
+    named = {P95: columns.pop("p95")} | {
+        SeriesKey(source="diskstats", metric=name, entity="sda"): column for name, column in columns.items()
+    }
+    return Grid(t_s=np.arange(1.0, size + 1), width_s=1.0, columns=named)
+
+
+def test_finds_the_metric_that_leads_and_its_lag() -> None:
+    await_ms = np.exp(walk(1) / 10)
+    p95 = np.roll(await_ms, 2) ** 3 * 40
+    p95[:2] = np.nan
+    first = associations(grid(p95=p95, r_await_ms=await_ms, other=walk(2)), P95)[0]
+    assert (first.key, first.lag, first.holds) == (AWAIT, 2, True)
+    assert first.rho == pytest.approx(1.0, abs=0.05)
+
+
+def test_two_walks_that_share_nothing_are_not_associated() -> None:
+    """Undifferenced, most pairs of random walks correlate."""
+    held = sum(
+        any(one.holds for one in associations(grid(p95=walk(seed), other=walk(1000 + seed)), P95))
+        for seed in range(100)
+    )
+    assert held <= 8
+
+
+def test_shuffling_the_seconds_destroys_it() -> None:
+    await_ms = np.exp(walk(3) / 10)
+    p95 = await_ms * 40
+    assert associations(grid(p95=p95, r_await_ms=await_ms), P95)[0].holds
+    held = 0
+    for seed in range(40):
+        shuffled = np.random.default_rng(seed).permutation(p95)
+        held += any(one.holds for one in associations(grid(p95=shuffled, r_await_ms=await_ms), P95))
+    assert held <= 4
+
+
+def test_units_do_not_matter() -> None:
+    await_ms, p95 = np.exp(walk(4) / 10), np.exp(walk(5) / 10)
+    assert strongest(await_ms, p95) == strongest(await_ms * 1e6, p95 / 1000)
+
+
+def test_many_metrics_by_chance_are_not_believed() -> None:
+    columns = {f"m{n}": walk(n) for n in range(100, 160)}
+    assert sum(one.holds for one in associations(grid(p95=walk(6), **columns), P95)) <= 3
+
+
+def test_constant_short_or_absent_series_say_nothing() -> None:
+    assert strongest(np.ones(100), walk(7, 100)) is None
+    assert strongest(walk(1, 10), walk(2, 10)) is None
+    assert associations(grid(p95=walk(1)), AWAIT) == ()
+
+
+def test_neighbours_that_are_alike_count_for_less() -> None:
+    smooth = np.convolve(np.random.default_rng(8).normal(0, 1, 300), np.ones(10) / 10, "valid")
+    assert effective_size(smooth, smooth) < 100
+    rough = np.random.default_rng(9).normal(0, 1, 290)
+    assert effective_size(rough, smooth) > 200
+
+
+def test_benjamini_hochberg() -> None:
+    """The worked example of their paper's procedure: q is p x m / rank, never falling."""
+    keys = [SeriesKey(source="s", metric=str(n)) for n in range(4)]
+    q = benjamini_hochberg(dict(zip(keys, [0.01, 0.04, 0.03, 0.5], strict=True)))
+    assert [q[key] for key in keys] == pytest.approx([0.04, 0.16 / 3, 0.16 / 3, 0.5])

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_cell import Load, Storage, columns
+
+from volbench.analysis.explain.align import align
+from volbench.analysis.explain.device import Device, device_of, little_ratio
+from volbench.analysis.explain.limits import (
+    Plateau,
+    base_await_ms,
+    compensation,
+    elasticity,
+    limits_of,
+    plateaus,
+)
+
+
+def device(load: Load, storage: Storage) -> tuple[np.ndarray, Device]:
+    grid = align(columns(load, storage))
+    found = device_of(grid)
+    assert found is not None
+    return grid.t_s, found
+
+
+def limits(load: Load, storage: Storage, **more: float | bool) -> tuple[Plateau, ...]:
+    t_s, found = device(load, storage)
+    return limits_of(plateaus(t_s, found, **more), found.size_kib)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cap", [150.0, 500.0, 3000.0, 16000.0])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_names_an_iops_cap_within_five_percent(cap: float, seed: int) -> None:
+    (found,) = limits(Load(seed=seed, queue=max(8.0, cap / 200)), Storage(iops=cap))
+    assert found.resource == "iops"
+    assert found.level == pytest.approx(cap, rel=0.05)
+
+
+@pytest.mark.parametrize("cap", [40.0, 125.0, 250.0])
+def test_names_a_throughput_cap_of_large_operations(cap: float) -> None:
+    (found,) = limits(Load(size_kib=256, queue=24), Storage(mib_per_s=cap))
+    assert found.resource == "throughput"
+    assert found.level == pytest.approx(cap, rel=0.05)
+
+
+@pytest.mark.parametrize("latency_ms", [0.1, 0.8, 5.0, 30.0])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_steady_load_on_a_volume_without_a_limit_is_none(latency_ms: float, seed: int) -> None:
+    assert limits(Load(seed=seed), Storage(latency_ms=latency_ms)) == ()
+
+
+def test_a_closed_loop_whose_queue_never_varies_proves_nothing() -> None:
+    n = 60
+    steady = Device(source="diskstats", entity="sda", iops=np.full(n, 3000.0), mib_per_s=np.full(n, 47.0),
+                    await_ms=np.full(n, 2.6), in_flight=np.full(n, 8.0))  # fmt: skip
+    found = plateaus(np.arange(1.0, n + 1), steady)
+    assert found
+    assert limits_of(found, 16.0) == ()
+
+
+def test_saturated_cpus_are_no_limit_of_the_volume() -> None:
+    assert limits(Load(), Storage(iops=3000.0), cpu_bound=True) == ()
+
+
+def test_without_a_queue_there_is_no_limit() -> None:
+    assert limits(Load(queue=0.8), Storage(latency_ms=0.8)) == ()
+
+
+def test_base_await_is_that_of_quiet_intervals() -> None:
+    grid = align(columns(Load(queue=0.8), Storage(latency_ms=0.8)))
+    quiet = device_of(grid)
+    assert quiet is not None
+    assert base_await_ms(quiet) == pytest.approx(0.8, rel=0.1)
+    busy = device_of(align(columns(Load(queue=16), Storage(iops=500.0))))
+    assert busy is not None
+    assert base_await_ms(busy) is None
+
+
+def test_littles_law_holds_for_a_queue_and_is_unknown_without_one() -> None:
+    _, found = device(Load(), Storage(iops=500.0))
+    assert little_ratio(found) == pytest.approx(1.0, rel=0.02)
+
+
+def test_elasticity_tells_a_limit_from_latency() -> None:
+    queue = np.exp(np.random.default_rng(5).normal(2, 0.4, 80))
+    assert elasticity(np.full(80, 150.0), queue) == pytest.approx(0.0, abs=1e-9)
+    assert elasticity(queue / 0.005, queue) == pytest.approx(1.0)
+    assert elasticity(queue, np.full(80, 8.0)) is None
+
+
+def test_compensation_is_low_when_reads_get_what_writes_leave() -> None:
+    reads = np.random.default_rng(6).uniform(500, 2500, 60)
+    writes = np.random.default_rng(7).uniform(500, 2500, 60)
+    found, free = compensation(reads, 3000 - reads), compensation(reads, writes)
+    assert found is not None
+    assert found < 0.01
+    assert free is not None
+    assert free > 0.7
+    assert compensation(np.full(60, 100.0), np.full(60, 100.0)) is None
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(1e-2, 1e3), st.booleans())
+def test_scaling_operations_and_time_never_changes_the_verdict(scale: float, capped: bool) -> None:
+    """A volume `scale` times as fast, on a clock as much faster, is the same volume."""
+    load, storage = Load(), Storage(iops=600.0 if capped else None, latency_ms=2.0)
+    t_s, found = device(load, storage)
+    assert found.mib_per_s is not None
+    assert found.await_ms is not None
+    scaled = Device(source="diskstats", entity="sda", iops=found.iops * scale, mib_per_s=found.mib_per_s * scale,
+                    await_ms=found.await_ms / scale, in_flight=found.in_flight, reads=found.reads * scale,
+                    writes=found.writes * scale)  # type: ignore[operator]  # fmt: skip
+    there = limits_of(plateaus(t_s / scale, scaled), found.size_kib)
+    assert [one.resource for one in there] == (["iops"] if capped else [])
+    if capped:
+        assert there[0].level == pytest.approx(600 * scale, rel=0.05)

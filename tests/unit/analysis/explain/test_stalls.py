@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+from synthetic_cell import Load, Storage, columns
+
+from volbench.analysis.explain.align import align
+from volbench.analysis.explain.device import device_of
+from volbench.analysis.explain.stalls import client_stalls, stalled_together, storage_stalls
+
+
+def test_finds_a_stall_at_client_and_volume() -> None:
+    grid = align(columns(Load(), Storage(stall_s=(20, 25))))
+    device, tps = device_of(grid), grid.column("client", "tps")
+    assert device is not None
+    assert tps is not None
+    client = client_stalls(grid.t_s, grid.width_s, tps)
+    storage = storage_stalls(grid.t_s, grid.width_s, device)
+    assert [(one.t0_s, one.t1_s) for one in client] == [(20.0, 25.0)]
+    assert [(one.t0_s, one.length_s) for one in storage] == [(20.0, 5.0)]
+    assert stalled_together(client, storage, 1.0) == client
+
+
+def test_a_gap_is_no_stall_and_neither_is_a_step_without_transactions() -> None:
+    t_s = np.arange(1.0, 11.0)
+    tps = np.full(10, 50.0)
+    tps[3:6] = np.nan
+    assert client_stalls(t_s, 1.0, tps) == ()
+    assert client_stalls(t_s, 1.0, np.zeros(10)) == ()
+
+
+def test_an_idle_volume_does_not_stall() -> None:
+    grid = align(columns(Load(), Storage()))
+    device = device_of(grid)
+    assert device is not None
+    assert device.in_flight is not None
+    device.iops[10:20], device.in_flight[10:20] = 0.0, 0.0
+    assert storage_stalls(grid.t_s, 1.0, device) == ()
+
+
+def test_a_client_that_waits_for_something_else_is_not_the_volumes_fault() -> None:
+    one = client_stalls(np.arange(1.0, 11.0), 1.0, np.array([5, 5, 0, 0, 5, 5, 5, 5, 5, 5.0]))
+    assert len(one) == 1
+    assert stalled_together(one, (), 1.0) == ()
