@@ -102,8 +102,8 @@ def _checkpoint(case: Case) -> Iterator[Found]:
     rest = case.budget.share("rest") if case.budget is not None else None
     unseen = None
     if rest is not None and case.cpu_busy is not None:
-        unseen = rest >= limit.STORAGE_SHARE_MIN and case.cpu_busy <= 0.7
-    if not (dips or unseen):
+        unseen = rest >= limit.STORAGE_SHARE_MIN and case.cpu_busy <= limit.CPU_IDLE_MAX
+    if dips is False or not (dips or unseen):
         return
     capacity = case.variables.get("innodb_redo_log_capacity") or case.variables.get("innodb_log_file_size")
     now = f" (now {int(capacity) >> 20} MiB)" if capacity and capacity.isdigit() else ""

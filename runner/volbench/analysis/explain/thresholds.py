@@ -51,6 +51,8 @@ METADATA_SHARE_MIN = 0.4
 STEAL_MIN = 0.05
 CPU_BUSY_MIN = 0.90
 CPU_PRESSURE_MIN = 0.5
+CPU_IDLE_MAX = 0.5
+"""Below it, time that no instrument shows is waiting, not computing."""
 CLIENT_CPU_MIN = 0.90
 ROW_LOCK_SHARE_MIN = 0.2
 CHECKPOINT_AGE_FULL = 0.75

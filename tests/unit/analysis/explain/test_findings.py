@@ -1,0 +1,239 @@
+"""Whole cases with stated physics: the cause that was put in must come out, and none when none was."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_cell import Load, Storage, columns
+
+from volbench.analysis.explain.align import align
+from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
+from volbench.analysis.explain.found import Found
+from volbench.store.series import Series, SeriesKey
+
+POOL = {"innodb_buffer_pool_size": str(64 << 20)}
+CLEAN = Load(queue=1.2, threads=8, cpu_s_per_s=5.5, cpu_busy=0.7)
+
+
+def case(
+    load: Load, storage: Storage, *, counters: bool = False, without: tuple[str, ...] = (), **more: object
+) -> Case:
+    found = {
+        key: one for key, one in columns(load, storage, counters=counters).items() if key.source not in without
+    }
+    grid = align(found)
+    return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8, **more)  # type: ignore[arg-type]
+
+
+def causes(of: Case) -> list[str]:
+    return [one.cause for one in explain_case(of).findings]
+
+
+def falling(at: float, high: float, low: float) -> Storage:
+    return Storage(iops=lambda t_s: np.where(t_s <= at, high, low))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clean(seed: int) -> None:
+    assert causes(case(dataclasses.replace(CLEAN, seed=seed), Storage(latency_ms=0.4))) == ["none"]
+
+
+@pytest.mark.parametrize("cap", [150.0, 1000.0, 3000.0])
+@pytest.mark.parametrize("counters", [True, False])
+def test_iops_limit(cap: float, counters: bool) -> None:
+    explained = explain_case(case(Load(queue=24, threads=24), Storage(iops=cap), counters=counters))
+    first = explained.findings[0]
+    assert first.cause == "storage.iops_limit"
+    assert first.share is not None
+    assert first.share > 0.5
+    named = next(row for row in first.evidence if row.metric == "iops")
+    assert named.value == pytest.approx(cap, rel=0.05)
+    assert named.unit == "1/s"
+
+
+def test_throughput_limit() -> None:
+    assert causes(case(Load(size_kib=256, queue=24), Storage(mib_per_s=60.0)))[0] == "storage.throughput_limit"
+
+
+def test_burst_exhausted_says_when_and_from_what_to_what() -> None:
+    first = explain_case(case(Load(seconds=120, queue=31, threads=31), falling(70, 3000, 150))).findings[0]
+    assert first.cause == "storage.burst_exhausted"
+    text = first.evidence[0].text
+    assert "p95 rose from" in text
+    assert "at 00:01:10" in text
+    assert first.window_s[0] == pytest.approx(70, abs=2)
+
+
+def test_instance_limit_only_by_its_own_counter() -> None:
+    plain = columns(Load(queue=24, threads=24), Storage(iops=2000.0), counters=True)
+    swapped = {}
+    for key, one in plain.items():
+        name = key.metric
+        if name.startswith(("volume_exceeded", "instance_exceeded")):
+            old, new = ("volume", "instance") if name.startswith("volume") else ("instance", "volume")
+            name = name.replace(old, new)
+        swapped[dataclasses.replace(key, metric=name)] = one
+    grid = align(swapped)
+    assert causes(Case(name="x", grid=grid, whole=grid, threads=24))[0] == "instance.storage_limit"
+
+
+@pytest.mark.parametrize("latency_ms", [5.0, 20.0])
+def test_slow_reads_without_a_limit(latency_ms: float) -> None:
+    found = causes(case(Load(queue=8, threads=8, read_part=0.9), Storage(latency_ms=latency_ms)))
+    assert found[0] == "storage.read_latency"
+    assert not {"storage.iops_limit", "storage.degraded"} & set(found)
+
+
+def test_slow_syncs() -> None:
+    found = causes(case(Load(queue=8, threads=8, read_part=0.1), Storage(latency_ms=8.0)))
+    assert found[0] == "storage.sync_latency"
+
+
+def test_stall() -> None:
+    found = explain_case(case(CLEAN, Storage(latency_ms=0.4, stall_s=(20, 26))))
+    stall = next(one for one in found.findings if one.cause == "storage.stall")
+    assert stall.share == pytest.approx(6 / 60)
+    assert stall.window_s == (20.0, 26.0)
+
+
+def test_degraded_is_below_every_known_limit() -> None:
+    """400 ms an operation at three in a second: no volume has such a limit."""
+    slow = Storage(latency_ms=lambda t_s: np.where(t_s <= 30, 1.0, 420.0))
+    found = explain_case(case(Load(queue=1.2, threads=4), slow))
+    assert [one.cause for one in found.findings if one.cause.startswith("storage")] == ["storage.degraded"]
+    assert found.findings[0].window_s[0] == pytest.approx(30, abs=1)
+
+
+def test_small_pool_on_a_fast_volume() -> None:
+    load = Load(queue=6, threads=8, read_part=0.95, cpu_busy=0.5, size_kib=16)
+    assert causes(case(load, Storage(latency_ms=0.2), variables=POOL))[0] == "memory.buffer_pool_small"
+
+
+def test_saturated_cpu() -> None:
+    load = dataclasses.replace(CLEAN, cpu_busy=0.98, cpu_s_per_s=7.5)
+    assert causes(case(load, Storage(latency_ms=0.2))) == ["cpu.server_saturated"]
+
+
+def test_saturated_client() -> None:
+    assert "cpu.client_saturated" in causes(case(CLEAN, Storage(latency_ms=0.4), client_cpu_ratio=0.97))
+
+
+def test_row_locks() -> None:
+    load = dataclasses.replace(CLEAN, row_lock_s_per_s=4.0, cpu_s_per_s=2.0)
+    assert causes(case(load, Storage(latency_ms=0.2)))[0] == "lock.row_contention"
+
+
+def test_several_at_once() -> None:
+    load = Load(queue=24, threads=24, row_lock_s_per_s=8.0)
+    found = causes(case(load, Storage(iops=500.0)))
+    assert {"storage.iops_limit", "lock.row_contention"} <= set(found[:2])
+
+
+def test_steal_and_backup() -> None:
+    steal = {("cpu", "steal_ratio", ""): np.full(60, 0.2)}
+    assert "cpu.steal" in causes(case(CLEAN, Storage(latency_ms=0.4, extra=steal)))
+    t_s = np.arange(1.0, 61.0)
+    tps = np.where((t_s > 20) & (t_s <= 40), 200.0, 400.0) + np.random.default_rng(1).normal(0, 4, 60)
+    slower = Storage(latency_ms=0.4, extra={("client", "tps", ""): tps})
+    during = explain_case(case(CLEAN, slower, beside=(Beside(name="mysqldump", t0_s=20.0, t1_s=40.0),)))
+    backup = next(one for one in during.findings if one.cause == "interference.backup")
+    assert backup.share == pytest.approx(0.5, abs=0.03)
+    alone = case(CLEAN, slower, beside=(Beside(name="mysqldump", t0_s=0.0, t1_s=60.0),))
+    assert "interference.backup" not in causes(alone)
+
+
+def test_full_redo_log() -> None:
+    t_s = np.arange(1.0, 61.0)
+    full = (t_s % 10) >= 5
+    extra = {("innodb", "checkpoint_age_ratio", ""): np.where(full, 0.9, 0.5),
+             ("client", "tps", ""): np.where(full, 100.0, 400.0)}  # fmt: skip
+    assert "redo.checkpoint_stall" in causes(case(CLEAN, Storage(latency_ms=0.4, extra=extra)))
+    steady = {("innodb", "checkpoint_age_ratio", ""): np.where(full, 0.9, 0.5)}
+    assert "redo.checkpoint_stall" not in causes(case(CLEAN, Storage(latency_ms=0.4, extra=steady)))
+
+
+@pytest.mark.parametrize("without", ["performance_schema", "innodb", "cpu", "psi", "client"])
+def test_a_missing_source_still_explains_from_the_rest(without: str) -> None:
+    limited = case(Load(queue=24, threads=24), Storage(iops=500.0), without=(without,))
+    assert causes(limited)[0] == "storage.iops_limit"
+
+
+def test_without_a_volumes_counters_the_servers_waits_speak() -> None:
+    found = explain_case(
+        case(Load(queue=8, threads=8, read_part=0.9), Storage(latency_ms=9.0), without=("diskstats",))
+    )
+    assert found.findings[0].cause == "storage.read_latency"
+    assert "no counters of the volume" in found.notes
+
+
+def test_without_evidence_nothing_is_said() -> None:
+    """Neither a cause nor `none`."""
+    bare = case(CLEAN, Storage(), without=("performance_schema", "diskstats", "innodb", "cpu", "psi"))
+    explained = explain_case(bare)
+    assert explained.findings == ()
+    assert explained.notes
+    few = case(dataclasses.replace(CLEAN, seconds=3), Storage())
+    assert explain_case(few).findings == ()
+
+
+def test_confidence_says_that_it_is_not_calibrated() -> None:
+    for one in explain_case(case(Load(queue=24, threads=24), Storage(iops=500.0))).findings:
+        assert 0 < one.confidence < 1
+        assert "uncalibrated" in one.evidence[-1].text
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.1, 50), st.floats(-500, 500))
+def test_scaling_time_never_changes_the_verdict(width: float, origin: float) -> None:
+    """The same samples on another clock: rates and times of the volume in that clock's unit are the same."""
+    for load, storage in ((Load(queue=24, threads=24), Storage(iops=500.0)), (CLEAN, Storage(latency_ms=0.4))):
+        plain = columns(load, storage)
+        moved = {key: Series(t_s=origin + width * one.t_s, value=one.value) for key, one in plain.items()}
+        found = [
+            explain_case(Case(name="x", grid=grid, whole=grid, threads=load.threads, cpus=8)).findings
+            for grid in (align(plain), align(moved))
+        ]
+        assert [one.cause for one in found[0]] == [one.cause for one in found[1]]
+        assert [one.share for one in found[0]] == pytest.approx([one.share for one in found[1]])
+
+
+def made(cause: str, share: float | None, confidence: float = 0.8) -> Explanation:
+    found = Found(cause=cause, window_s=(0.0, 1.0), share=share, confidence=confidence, evidence=(), advice="")
+    return Explanation(findings=(found,))
+
+
+def test_repeats_are_put_together_and_none_yields() -> None:
+    rows = finding_rows(
+        "gp2", "load",
+        {"1": made("storage.stall", 0.1), "2": made("storage.iops_limit", 0.8),
+         "3": made("storage.iops_limit", 0.6), "4": made("none", None)},
+    )  # fmt: skip
+    assert [(row.cause, row.cell_ids) for row in rows] == [
+        ("storage.iops_limit", ("2", "3")),
+        ("storage.stall", ("1",)),
+    ]
+    assert rows[0].share == pytest.approx(0.7)
+    assert rows[0].confidence == pytest.approx(0.4)
+    assert rows[0].evidence[-1].text == "found in 2 of 4 cells"
+    assert [row.cause for row in finding_rows("a", "b", {"1": made("none", None)})] == ["none"]
+
+
+def test_a_step_within_a_cell_knows_the_volume_from_before() -> None:
+    """The waiting time without a queue comes from the quiet part of the cell, outside the step."""
+    busy, quiet = Load(seconds=60, queue=20), Load(seconds=60, queue=0.7)
+    before, during = columns(quiet, Storage(iops=600.0)), columns(busy, Storage(iops=600.0))
+    both: dict[SeriesKey, Series] = {}
+    for key, one in before.items():
+        after = during[key]
+        both[key] = Series(
+            t_s=np.concatenate([one.t_s, 60 + after.t_s]), value=np.concatenate([one.value, after.value])
+        )
+    whole = align(both)
+    first = explain_case(Case(name="x", grid=whole.within(60, 120), whole=whole, threads=20, cpus=8)).findings[0]
+    assert first.cause == "storage.iops_limit"
+    assert any(row.metric == "inflation" for row in first.evidence)
