@@ -1,0 +1,379 @@
+"""The command line: exit codes, one clear message on stderr, pure JSON on stdout, nothing touched by `plan`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
+from typer.testing import CliRunner
+
+from volbench.cli import query
+from volbench.cli.main import app, main
+from volbench.errors import (
+    EnvironmentLacks,
+    MustNotCompare,
+    Refused,
+    RunUnreadable,
+    StepFailed,
+    UsageError,
+    VolbenchError,
+)
+from volbench.store.run_directory import RunDirectory
+
+ROOT = Path.cwd()
+SUITES = [path for path in sorted((ROOT / "suites").glob("*.yaml")) if "\nsteps:" in path.read_text()]
+QUICK = str(ROOT / "suites/quick.yaml")
+SECRET = "s3cr3t-w0rd"  # noqa: S105 - it must not be seen
+TIMEOUT_S = 60
+
+
+def volbench(
+    *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command as a user runs it, without a terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "volbench", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "runner"), "COLUMNS": "80", **(environment or {})},
+    )
+
+
+def message_of(ended: subprocess.CompletedProcess[str], code: int) -> str:
+    """The one message of a failure: on stderr, nothing on stdout, no traceback."""
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert ended.stdout == ""
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.count("volbench:") == 1, ended.stderr
+    return ended.stderr
+
+
+@pytest.fixture(scope="module", name="run")
+def one_run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """Two volumes, five cells each, one load; b is faster."""
+    steps = (OLTP.model_copy(update={"duration_s": 12.0}),)
+    volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="b", speed=1.5))
+    return build_run(tmp_path_factory.mktemp("results"), Synthetic(volumes=volumes, steps=steps))
+
+
+def commands() -> dict[str, Any]:
+    """Every command with its parameters, groups resolved: `suite check` and so on."""
+    found = {}
+
+    def walk(command: Any, name: str) -> None:
+        for child_name, child in getattr(command, "commands", {}).items():
+            walk(child, f"{name} {child_name}".strip())
+        if not hasattr(command, "commands"):
+            found[name] = command
+
+    walk(typer.main.get_command(app), "")
+    return found
+
+
+@pytest.mark.parametrize("name", commands())
+def test_help_of_every_command_mentions_each_of_its_options(name: str) -> None:
+    shown = CliRunner().invoke(app, [*name.split(), "--help"])
+    assert shown.exit_code == 0
+    assert commands()[name].help
+    for parameter in commands()[name].params:
+        options = [option for option in parameter.opts if option.startswith("--")]
+        assert all(option in shown.output for option in options), parameter.name
+        assert parameter.name == "help" or parameter.help, f"{name}: {parameter.name} says nothing of itself"
+
+
+def test_help_of_the_program_names_every_command_that_people_need() -> None:
+    shown = CliRunner().invoke(app, ["--help"]).output
+    for name in ("run", "plan", "resume", "report", "compare", "query", "doctor", "suite"):
+        assert re.search(rf"^  {name} ", shown, flags=re.MULTILINE), name
+    assert not re.search(r"^  cell ", shown, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", SUITES, ids=lambda path: path.stem)
+def test_every_shipped_suite_is_well_formed(path: Path) -> None:
+    shown = CliRunner().invoke(app, ["suite", "check", str(path)])
+    assert shown.exit_code == 0
+    assert shown.output == f"{path}: suite {path.stem} is well formed\n"
+
+
+def test_the_schema_and_the_documentation_are_printed_as_shipped() -> None:
+    assert json.loads(CliRunner().invoke(app, ["suite", "schema"]).output) == json.loads(
+        (ROOT / "suites/suite.schema.json").read_text()
+    )
+    assert CliRunner().invoke(app, ["suite", "docs"]).output == (ROOT / "suites/README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "parts"),
+    [
+        (["plan", "quik.yaml"], 2, ["quik.yaml", "no such suite file"]),
+        (["plan", QUICK, "--target", "dokker", "--volume", "a=path:/x"], 2, ["dokker", "docker"]),
+        (["plan", QUICK, "--target", "kubernets", "--volume", "a=path:/x"], 2, ["kubernets", "local"]),
+        (["plan", QUICK, "--target", "local"], 2, ["no volume is named", "--volume a=path:/mnt/a"]),
+        (["plan", QUICK, "--target", "local", "--volume", "a=pth:/x"], 2, ["'pth'", "perhaps you meant 'path'"]),
+        (["plan", QUICK, "--target", "local", "--volume", "/x"], 2, ["NAME=SPEC"]),
+        (
+            ["plan", QUICK, "--target", "local", "--volume", "a=path:/x", "--volume", "a=path:/y"],
+            2,
+            ["two volumes are called 'a'"],
+        ),
+        (["plan", QUICK, "--target", "local", "--set", "repeat=3"], 2, ["--set repeat=3", "'repeats'"]),
+        (["suite", "check", "pyproject.toml"], 2, ["pyproject.toml"]),
+        (["report", "nowhere"], 2, ["nowhere"]),
+        (["resume", "nowhere"], 2, ["nowhere"]),
+        (["compare", "nowhere"], 2, ["nowhere"]),
+        (["query", "SELEC 1", "--out", "nowhere"], 2, []),
+    ],
+    ids=lambda value: " ".join(value).replace(str(ROOT), "") if isinstance(value, list) else None,
+)
+def test_a_mistake_is_told_once_with_place_and_nearest_match(
+    arguments: list[str], code: int, parts: list[str]
+) -> None:
+    ended = CliRunner().invoke(app, arguments)
+    assert isinstance(ended.exception, VolbenchError), ended.output
+    assert ended.exception.exit_code == code
+    assert all(part in str(ended.exception) for part in parts), str(ended.exception)
+
+
+def test_a_mistake_is_one_message_on_stderr() -> None:
+    message = message_of(volbench("plan", QUICK, "--target", "local", "--volume", "a=pth:/x"), 2)
+    assert "next step: perhaps you meant 'path'" in message
+
+
+@pytest.mark.parametrize(
+    "arguments", [["runn"], ["plan"], ["plan", QUICK, "--repeats", "3"], ["report", "x", "--format", "pdf"]]
+)
+def test_a_command_line_that_cannot_be_read_is_exit_code_2(arguments: list[str]) -> None:
+    ended = volbench(*arguments)
+    assert ended.returncode == 2
+    assert "Usage:" in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_a_misspelt_option_names_the_nearest() -> None:
+    assert "--volume" in volbench("plan", QUICK, "--volum", "a=path:/x").stderr
+
+
+def test_plan_touches_nothing(tmp_path: Path) -> None:
+    """Neither the working directory, nor the volumes, nor the cache, nor results/."""
+    volumes = [f"{name}=path:{tmp_path / name}" for name in ("a", "b")]
+    for name in ("a", "b", "home"):
+        (tmp_path / name).mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    ended = volbench(
+        "plan", QUICK, "--target", "local", *(part for spec in volumes for part in ("--volume", spec)),
+        cwd=tmp_path, environment={"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "10 cells (5 per volume)" in ended.stdout
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_plan_prints_pure_json(tmp_path: Path) -> None:
+    planned = json.loads(
+        volbench(
+            "plan", QUICK, "--target", "local", "--volume", f"a=path:{tmp_path}", "--set", "repeats=3", "--json"
+        ).stdout
+    )
+    assert [cell["volume"] for cell in planned["run"]["cells"]] == ["a"] * 3
+    assert planned["cost"]["cells"] == 3
+
+
+def test_run_refuses_a_data_directory_of_others(tmp_path: Path) -> None:
+    """Exit code 4, and every file is still there."""
+    (tmp_path / "ibdata1").write_bytes(b"precious")
+    (tmp_path / "mysql").mkdir()
+    ended = volbench(
+        "run", QUICK, "--target", "local", "--volume", f"a=path:{tmp_path}", "--out", str(tmp_path / "results"),
+        "--yes", "--json", environment={"XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert ended.returncode == 4, ended.stderr
+    assert ended.stdout == ""
+    assert (tmp_path / "ibdata1").read_bytes() == b"precious"
+
+
+def test_what_the_environment_lacks_is_exit_code_3(tmp_path: Path) -> None:
+    """An engine that is not there, with the next step."""
+    ended = volbench(
+        "run", QUICK, "--target", "docker", "--volume", f"a=path:{tmp_path}", "--out", str(tmp_path / "results"),
+        "--yes", environment={"DOCKER_HOST": f"unix://{tmp_path}/no.sock"},
+    )  # fmt: skip
+    assert ended.returncode == 3, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "next step" in ended.stderr
+
+
+def test_a_directory_without_our_marker_is_not_erased(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("x")
+    message_of(volbench("cell", "erase", str(tmp_path / "other")), 4)
+    assert (tmp_path / "other" / "file").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("x"), 2), (RunUnreadable("x"), 2), (EnvironmentLacks("x"), 3), (Refused("x"), 4),
+        (MustNotCompare("x"), 4), (StepFailed("x"), 5), (KeyboardInterrupt(), 130),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_every_failure_has_the_exit_code_of_the_readme(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(query, "run_query", fail)
+    monkeypatch.setattr(sys, "argv", ["volbench", "query", "SELECT 1"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert f"| {code} |" in (ROOT / "README.md").read_text()
+
+
+def test_an_interrupted_command_is_exit_code_130(run: RunDirectory) -> None:
+    """SIGINT while a query runs that would not end by itself for long."""
+    sql = "SELECT count(*) FROM range(100000000) a, range(100000) b"
+    started = subprocess.Popen(
+        [sys.executable, "-c", _INTERRUPTED, "query", sql, "--out", str(run.path.parent)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "runner")},
+    )  # fmt: skip
+    assert started.stdout is not None
+    assert started.stdout.readline() == "ready\n"
+    started.send_signal(signal.SIGINT)
+    _, message = started.communicate(timeout=TIMEOUT_S)
+    assert started.returncode == 130, message
+    assert "Traceback" not in message
+
+
+_INTERRUPTED = """
+import sys, time
+from volbench.cli import main, query
+def wait(results, sql):
+    print("ready", flush=True)
+    time.sleep(30)
+query.run_query = wait
+main.main()
+"""
+
+
+@pytest.mark.parametrize("kind", ["html", "md", "json", "junit", "csv"])
+def test_a_report_is_printed_in_every_format(run: RunDirectory, kind: str) -> None:
+    ended = volbench("report", str(run.path), "--format", kind)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith(
+        {"html": "<!doctype html", "md": "#", "json": "{", "junit": "<?xml", "csv": ""}[kind]
+    )
+    assert "synthetic" in ended.stdout
+
+
+def test_a_report_names_the_files_that_it_wrote(run: RunDirectory) -> None:
+    ended = volbench("report", str(run.path))
+    written = [Path(line.removeprefix("report: ")) for line in ended.stdout.splitlines()]
+    assert {path.suffix for path in written} >= {".html", ".md", ".json"}
+    assert all(path.is_file() for path in written)
+
+
+def test_compare_says_verdicts_in_lines_and_in_json(run: RunDirectory) -> None:
+    assert re.search(r"read-write tps: b against a: .*: better", volbench("compare", str(run.path)).stdout)
+    found = json.loads(volbench("compare", str(run.path), "--json", "--metric", "tps").stdout)
+    assert found["groups"] == ["a", "b"]
+    assert [(row["metric"], row["verdict"]) for row in found["comparisons"]] == [("tps", "better")]
+
+
+def test_query_prints_a_table_and_json(run: RunDirectory) -> None:
+    sql = "SELECT volume, count(*) AS cells FROM cells GROUP BY volume ORDER BY volume"
+    results = str(run.path.parent)
+    assert json.loads(volbench("query", sql, "--out", results, "--json").stdout) == [
+        {"volume": "a", "cells": 5},
+        {"volume": "b", "cells": 5},
+    ]
+    assert "cells" in volbench("query", sql, "--out", results).stdout
+
+
+def test_query_only_reads(run: RunDirectory, tmp_path: Path) -> None:
+    ended = volbench("query", f"COPY (SELECT 1) TO '{tmp_path}/x.csv'", "--out", str(run.path.parent))
+    assert ended.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_prints_pure_json() -> None:
+    """It answers on any machine; each lack that can be mended names the command."""
+    found = json.loads(volbench("doctor", "--json").stdout)
+    assert found["host"]["cpus"] >= 1
+    assert {"docker", "mysqld", "sysbench"} <= {item["name"] for item in found["means"]}
+    assert all(item["mend"] for item in found["means"] if not item["present"])
+
+
+def test_doctor_is_readable_at_80_columns() -> None:
+    """A line for each, none broken by a table's columns."""
+    found = json.loads(volbench("doctor", "--json").stdout)["means"]
+    lines = volbench("doctor").stdout.splitlines()
+    for item in found:
+        assert any(line.split(None, 1)[1].startswith(item["name"]) and item["evidence"] in line for line in lines)
+        if not item["present"]:
+            assert any(line.strip() == f"mended by: {item['mend']}" for line in lines)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        f"mysql://u:{SECRET}@h/",
+        f"mysql://u:x:{SECRET}/y@z@h:3306/db",
+        f"mysql://:{SECRET}@h/",
+        f"mysql://u:{SECRET}#@h/",
+        f"mysql://u:{SECRET}@h:port/",
+        f"mariadb://u:{SECRET}@h/",
+        f"u:{SECRET}@h",
+    ],
+)
+@pytest.mark.parametrize("target", ["attach", "local"])
+def test_a_password_on_the_command_line_is_refused_and_not_repeated(
+    tmp_path: Path, server: str, target: str
+) -> None:
+    """Whatever the target, and before anything is written."""
+    ended = CliRunner().invoke(
+        app, ["run", QUICK, "--target", target, "--server", server, "--out", str(tmp_path / "results"), "--yes"]
+    )
+    assert ended.exit_code != 0
+    assert ended.exception is not None
+    assert SECRET not in str(ended.exception) + ended.output
+    assert "***" in str(ended.exception)
+    assert not (tmp_path / "results").exists()
+
+
+def test_no_password_gets_into_run_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of the environment, nor of the option file, nor of an argument that happens to hold one."""
+    option_file = tmp_path / "my.cnf"
+    option_file.write_text(f"[client]\npassword={SECRET}\n")
+    option_file.chmod(0o600)
+    monkeypatch.setenv("VOLBENCH_MYSQL_PASSWORD", SECRET)
+    monkeypatch.setattr(sys, "argv", ["volbench", "plan", QUICK, f"--set=description=mysql://u:{SECRET}@h/"])
+    ended = CliRunner().invoke(
+        app,
+        ["plan", QUICK, "--server", "mysql://u@h/db", "--json"],
+    )
+    assert ended.exit_code == 0, ended.output
+    planned = json.loads(ended.stdout)
+    assert planned["run"]["target_options"]["user"] == "u"
+    assert planned["run"]["command"][-1] == "--set=description=mysql://u:***@h/"
+    assert SECRET not in ended.stdout
+
+
+def test_a_server_is_for_the_attach_target_only() -> None:
+    message = message_of(volbench("plan", QUICK, "--target", "local", "--server", "mysql://u@h/db"), 2)
+    assert "--target attach" in message
