@@ -1,7 +1,7 @@
 //! The control socket: one JSON object per line, one answer per line.
 //!
 //! `{"do": "state"}`, `{"do": "counters"}`, `{"do": "parameters"}`, `{"do": "modify", "parameters": {..}}`,
-//! `{"do": "fault", "fault": {"kind": "stall", "seconds": 2}}`. An answer is `{"ok": true, ..}` or
+//! `{"do": "fault", "fault": {"kind": "stall", "seconds": 2}}`, `{"do": "hurry", "on": true}`. An answer is `{"ok": true, ..}` or
 //! `{"ok": false, "error": ".."}`.
 
 use std::collections::BTreeMap;
@@ -42,6 +42,7 @@ enum Command {
     Parameters,
     Modify { parameters: Box<Parameters> },
     Fault { fault: Fault },
+    Hurry { on: bool },
 }
 
 /// What is known of the daemon itself.
@@ -141,6 +142,10 @@ impl Control {
             Command::Parameters => Ok(json!({"parameters": self.engine.model().parameters()})),
             Command::Modify { parameters } => {
                 self.engine.model().modify(*parameters, self.engine.now())?;
+                Ok(json!({}))
+            }
+            Command::Hurry { on } => {
+                self.engine.hurry(on);
                 Ok(json!({}))
             }
             Command::Fault { fault } => {

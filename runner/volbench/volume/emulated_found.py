@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from volbench.errors import Refused, UsageError, VolbenchError
-from volbench.volume import ownership
+from volbench.volume import emulated, ownership
 from volbench.volume.emulated import VolumeStatus, clear_leftovers, list_volumes
 from volbench.volume.mountinfo import read_mounts
 from volbench.volume.teardown import DAEMON, take_down
@@ -63,7 +63,10 @@ def stop_volume(volume: VolumeStatus) -> None:
             evidence=f"process {volume.owner_pid} has made it and removes it at its end",
             next_step=f"end that run: kill -INT {volume.owner_pid}",
         )
-    take_down(volume.directory, force=volume.status == "leftover")
+    if volume.status == "leftover":
+        take_down(volume.directory, force=True)
+    else:
+        emulated.stop_volume(volume.directory)
 
 
 def remove_volume(volume: VolumeStatus) -> None:

@@ -4,14 +4,14 @@ pub mod clock;
 pub mod counters;
 pub mod queue;
 
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::model::request::{Nanos, Request};
-use crate::model::{Model, fault::Fault};
+use crate::model::{Admission, Model, fault::Fault};
 use clock::Clock;
 use counters::{Counters, Finished};
 use queue::DelayQueue;
@@ -49,6 +49,7 @@ pub struct Engine {
     counters: Counters,
     tolerance: Nanos,
     health: AtomicU8,
+    hurried: AtomicBool,
     /// Held shared during real work, exclusively while power is cut: nobody writes into the past.
     gate: RwLock<()>,
 }
@@ -62,6 +63,7 @@ impl Engine {
             counters: Counters::default(),
             tolerance,
             health: AtomicU8::new(Health::Attached as u8),
+            hurried: AtomicBool::new(false),
             gate: RwLock::new(()),
         })
     }
@@ -108,7 +110,7 @@ impl Engine {
         if self.health() != Health::Attached {
             return reply(Err(Errno::IO));
         }
-        let admission = self.model().admit(arrived, request);
+        let admission = self.admit(arrived, request);
         self.counters.begin(request.op, admission.waited);
         let result = if admission.fails { Err(Errno::IO) } else { self.work(work) };
         let worked = self.clock.now();
@@ -125,9 +127,24 @@ impl Engine {
             complete();
         } else {
             self.queue.push(due, Box::new(complete));
-            if self.health() != Health::Attached {
-                self.queue.drain(); // the volume went away between the work and the push
+            if self.health() != Health::Attached || self.hurried.load(SeqCst) {
+                self.queue.drain(); // that changed between the admission and the push
             }
+        }
+    }
+
+    fn admit(&self, arrived: Nanos, request: &Request) -> Admission {
+        if self.hurried.load(SeqCst) {
+            return Admission { due: arrived, waited: 0, fails: false };
+        }
+        self.model().admit(arrived, request)
+    }
+
+    /// Leaves the model out and completes everything at once, so that unmounting does not take hours to write back.
+    pub fn hurry(&self, on: bool) {
+        self.hurried.store(on, SeqCst);
+        if on {
+            self.queue.drain();
         }
     }
 
@@ -179,7 +196,7 @@ mod tests {
     use crate::model::Parameters;
     use crate::model::latency::{LatencyParameters, Part};
     use crate::model::request::Op;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::Ordering;
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -247,6 +264,21 @@ mod tests {
         assert_eq!(ask(&engine).recv_timeout(PATIENCE), Ok(Err(Errno::IO)));
         engine.inject(&Fault::Attach, &Nothing).unwrap();
         assert_eq!(engine.health(), Health::Attached);
+        engine.stop();
+    }
+
+    #[test]
+    fn a_hurried_volume_forgets_its_delays_until_it_is_not() {
+        let engine = engine(3_600_000_000.0);
+        let waiting = ask(&engine);
+        engine.hurry(true);
+        assert_eq!(waiting.recv_timeout(PATIENCE), Ok(Ok(7)));
+        assert_eq!(ask(&engine).recv_timeout(PATIENCE), Ok(Ok(7)));
+        engine.hurry(false);
+        let delayed = ask(&engine);
+        assert!(delayed.recv_timeout(Duration::from_millis(50)).is_err());
+        engine.inject(&Fault::Clear, &Nothing).unwrap();
+        assert_eq!(delayed.recv_timeout(PATIENCE), Ok(Ok(7)));
         engine.stop();
     }
 
