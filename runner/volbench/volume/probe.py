@@ -53,14 +53,15 @@ class Fall:
 
     Args:
         figure: read_iops or write_iops.
-        first, last: median of its first and last quarter.
-        after_s: since the start of that phase.
+        first, last: median of its first and last quarter; or what one operation at a time did before, and what many
+            at a time do now.
+        after_s: since the start of that phase; None: before it.
     """
 
     figure: str
     first: float
     last: float
-    after_s: float
+    after_s: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,11 +191,14 @@ class _Measurement:
         self._watch(f"IOPS of random {operation}s, {RANDOM_DEPTH} at a time")
         result = self._job(_random(operation), SMALL_BYTES, RANDOM_DEPTH, _IOPS_SHARE)
         self._rate(figure, result, scale=1.0)
+        alone_ms = self._figures[f"{operation}_4k_ms"]
         fall = find_fall(figure, result.iops_series)
         if fall is not None:
             self._falls.append(fall)
             self._figures[figure] = fall.first
-        elif RANDOM_DEPTH / result.iops_typical * 1e3 < _SATURATED * self._figures[f"{operation}_4k_ms"]:
+        elif result.iops_typical < _FALL * 1e3 / alone_ms:
+            self._falls.append(Fall(figure=figure, first=1e3 / alone_ms, last=result.iops_typical, after_s=None))
+        elif RANDOM_DEPTH / result.iops_typical * 1e3 < _SATURATED * alone_ms:
             self._unsaturated.append(figure)
 
     def _stream(self, operation: str) -> None:

@@ -34,8 +34,8 @@ def assumed_figures(resolved: ResolvedVolume, profile: Profile) -> frozenset[str
             _, limit = tightest(resolved, operation, size_bytes, depth=depth)
             if _limit_is_assumed(profile, limit) if limit else _latency_is_assumed(profile, operation):
                 found.add(f"{operation}_{name}")
-    if resolved.mode == "files":
-        found |= {f"{name}_ms" for name in ("open", "unlink") if _latency_is_assumed(profile, name)}
+    if resolved.mode == "files" and _latency_is_assumed(profile, "open"):
+        found.add("open_ms")
     return frozenset(found)
 
 

@@ -89,7 +89,7 @@ class _Fit:
         size_gib = max(1, (self._probe.facts.size_bytes or _GIB) // _GIB)
         self._figure("size_default", f"{size_gib}GiB", "bytes", source="size of the file system that was measured")
         found: dict[str, Any] = {"size": {"kind": "size", "default": "size_default", "text": "size of the volume"}}
-        if self._probe.fall is not None:
+        if self._probe.fall is not None and self._probe.fall.after_s is not None:
             found["credits"] = {"kind": "share", "default": 1, "text": "how full the credit bucket is at first"}
         return found
 
@@ -105,7 +105,7 @@ class _Fit:
             scale=_MIB,
         )
         fall = self._probe.fall
-        if fall is None:
+        if fall is None or fall.after_s is None:
             return
         baseline = self._figure("baseline", round(fall.last, 1), "IOPS")
         spent = round((fall.first - fall.last) * fall.after_s)
