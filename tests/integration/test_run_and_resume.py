@@ -65,7 +65,7 @@ def test_an_agent_that_went_on_is_taken_over(bench: Bench) -> None:
     live_run.send(process, signal.SIGKILL)
     process.wait()
     resumed = bench.resume()
-    bench.until(lambda: len(bench.events("cell_started")) > 1, resumed)
+    bench.until(lambda: len(bench.events("cell_started")) > 1 and bench.in_step(), resumed)
     live_run.send(resumed, signal.SIGKILL)
     resumed.wait()
     assert bench.events("cell_finished") == [(cell.name, 1)]
