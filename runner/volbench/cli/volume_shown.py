@@ -120,9 +120,9 @@ def probe_parts(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[Renderable
     """What was measured beside the nearest profiles, and what it does not say."""
     facts = probe.facts
     yield Text(f"{probe.spec}: {facts.filesystem or 'unknown file system'} on {facts.device or 'no known device'}")
-    table = Table(
-        "figure", "unit", "measured", *(near.profile.profile for near in nearest), box=None, pad_edge=False
-    )
+    table = Table(box=None, pad_edge=False)
+    for heading in ("figure", "unit", "measured", *(near.profile.profile for near in nearest)):
+        table.add_column(heading, no_wrap=heading == "figure")
     for name, kind in FIGURES.items():
         if name in probe.figures:
             table.add_row(

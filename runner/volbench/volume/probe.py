@@ -44,7 +44,7 @@ _STREAM_SHARE = 0.08
 _SYNC_SHARE = 0.06
 _FILES_SHARE = 0.08
 
-Watch = Callable[[str], None]
+Watch = Callable[[str], object]
 
 
 @dataclass(frozen=True, kw_only=True)
