@@ -28,9 +28,10 @@ from volbench.volume.spec import parse_volume
 
 DAY = datetime.date(2026, 1, 31)
 GP3 = {
-    "read_4k_ms": 0.75, "read_4k_ms_p99": 1.6, "write_4k_ms": 0.72, "write_4k_ms_p99": 1.5, "read_16k_ms": 0.76,
-    "write_16k_ms": 0.73, "fdatasync_ms": 0.002, "fdatasync_ms_p99": 0.01, "read_iops": 3010.0,
-    "write_iops": 3003.0, "read_mib_per_s": 125.4, "write_mib_per_s": 125.1, "create_ms": 0.02, "open_ms": 0.003, "unlink_ms": 0.01,
+    "read_4k_ms": 0.75, "read_4k_ms_p99": 1.6, "write_4k_ms": 0.72, "write_4k_ms_p99": 1.5,
+    "read_16k_ms": 0.76, "write_16k_ms": 0.73, "fdatasync_ms": 0.002, "fdatasync_ms_p99": 0.01,
+    "read_iops": 3010.0, "write_iops": 3003.0, "read_mib_per_s": 125.4, "write_mib_per_s": 125.1,
+    "create_ms": 0.02, "open_ms": 0.003, "unlink_ms": 0.01,
 }  # fmt: skip
 
 
