@@ -8,7 +8,18 @@ from typing import Annotated, NoReturn
 import typer
 
 from volbench import __version__
-from volbench.cli import cell, console, doctor, plan, query, report, run, suite, volume
+from volbench.cli import (
+    cell,
+    console,
+    credits,  # noqa: A004 - the command's name
+    doctor,
+    plan,
+    query,
+    report,
+    run,
+    suite,
+    volume,
+)
 from volbench.errors import EXIT_INTERRUPTED, VolbenchError
 
 app = typer.Typer(
@@ -26,6 +37,7 @@ app.command("report")(report.report)
 app.command("compare")(report.compare)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
+app.command("credits")(credits.credits)
 app.add_typer(suite.app, name="suite")
 app.add_typer(volume.app, name="volume")
 app.add_typer(cell.app, name="cell", hidden=True)

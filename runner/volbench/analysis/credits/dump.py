@@ -59,13 +59,13 @@ class DumpForecast:
     fits_exhausted: bool | None = None
 
 
-def forecast_dump(limits: Limits, dump: Dump, load: Work, *, window_s: float | None = None) -> DumpForecast:
+def forecast_dump(limits: Limits, dump: Dump, load: Work | None, *, window_s: float | None = None) -> DumpForecast:
     """How long a dump takes.
 
     Args:
         limits: of the volume, with what is in its buckets when the dump starts.
         dump: what is read.
-        load: constant load beside it.
+        load: constant load beside it; None: there is none.
         window_s: how long it may take; judged beside the load.
     """
     times = []

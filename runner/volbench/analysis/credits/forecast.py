@@ -46,7 +46,7 @@ class Forecast:
         capped_s: how long the load asks for more than a cap; None: for ever.
         episodes: begin and end of the stretches in which the load is held back by an empty bucket.
         balance: of that bucket, at most POINTS_MAX points, the lowest of each stretch of a longer history.
-        final_share: of the bucket's capacity, at the end; None without a bucket, or for a constant load.
+        final_balances: of every bucket, at the end of a history; empty for a constant load.
     """
 
     bucket: Limit | None
@@ -58,7 +58,7 @@ class Forecast:
     capped_s: float | None
     episodes: tuple[tuple[float, float], ...]
     balance: tuple[Point, ...]
-    final_share: float | None
+    final_balances: tuple[float, ...]
 
 
 def forecast(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> Forecast:
@@ -111,7 +111,7 @@ def _constant(limits: Limits, work: Work) -> Forecast:
         capped_s=None if cap < 1.0 else 0.0,
         episodes=(),
         balance=points,
-        final_share=None,
+        final_balances=(),
     )
 
 
@@ -159,9 +159,7 @@ def _history(limits: Limits, work: Work, found: Replay) -> Forecast:
         capped_s=float(work.interval_s[found.capped].sum()),
         episodes=tuple(stretches(held, work.ends_s)),
         balance=() if main is None or bucket is None else _history_points(work, found, main, bucket),
-        final_share=None
-        if main is None or bucket is None
-        else float(found.balances[-1, main]) / (bucket.capacity or 1.0),
+        final_balances=tuple(found.balances[-1].tolist()),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -99,6 +99,11 @@ class Limits:
             raise ValueError(f"a bucket is filled to 0 .. 100 %, not {share:.0%}")
         buckets = tuple(replace(bucket, start=(bucket.capacity or 0.0) * share) for bucket in self.buckets)
         return Limits(caps=self.caps, buckets=buckets)
+
+    def holding(self, balances: Sequence[float]) -> Limits:
+        """The same with these balances, of every bucket in its units."""
+        pairs = zip(self.buckets, balances, strict=True)
+        return Limits(caps=self.caps, buckets=tuple(replace(bucket, start=balance) for bucket, balance in pairs))
 
 
 def limits_of(volume: ResolvedVolume) -> Limits:

@@ -76,7 +76,7 @@ class Cost:
 
 
 def load_prices(path: Path | None = None) -> Prices:
-    """suites/prices/aws.yaml beside the volume profiles, or the file given. Raises UsageError with file and line."""
+    """suites/prices/aws.yaml, or the file given. Raises UsageError with file and line."""
     return _load((path or profiles_directory().parent / "prices" / "aws.yaml").resolve())
 
 

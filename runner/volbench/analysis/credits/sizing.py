@@ -14,7 +14,7 @@ from volbench.analysis.credits.limits import Limits, limits_of
 from volbench.analysis.credits.prices import HOURS_IN_MONTH, Cost, Prices, monthly_cost
 from volbench.analysis.credits.work import Work
 from volbench.errors import UsageError
-from volbench.volume.profiles import INSTANCES, Parameter, ResolvedVolume, load_profile, profile_names, resolve
+from volbench.volume.profiles import INSTANCES, ResolvedVolume, load_profile, profile_names, resolve, whole_profile
 
 _GIB_MAX = 2**18  # above every vendor's largest volume: a bound of the search, the profile's own check is closer
 _TUNED_MAX = 2**24
@@ -49,7 +49,9 @@ class InstanceAlternative:
 
 def size_parameter(profile: str) -> str | None:
     """The parameter that says how large a volume of this profile is; None where it has no size."""
-    return next((key for key, parameter in _parameters(profile).items() if parameter.kind == "size"), None)
+    return next(
+        (key for key, parameter in whole_profile(profile).parameters.items() if parameter.kind == "size"), None
+    )
 
 
 def alternatives(volume: ResolvedVolume, work: Work, prices: Prices) -> list[Alternative]:
@@ -58,10 +60,11 @@ def alternatives(volume: ResolvedVolume, work: Work, prices: Prices) -> list[Alt
     A bucket is full at first, and the load is repeated for ever. Instance limits are left out: see `instances`.
     Sorted by price.
     """
+    names = profile_names()
     found = [
         alternative
         for profile in prices.volumes
-        if profile in profile_names() and _mode(profile) == volume.mode
+        if profile in names and _mode(profile) == volume.mode
         for alternative in [smallest(profile, volume.size_bytes, work, prices)]
         if alternative is not None
     ]
@@ -101,22 +104,22 @@ def instances(work: Work, prices: Prices) -> list[InstanceAlternative]:
     return sorted(found, key=lambda one: (math.inf if one.cost is None else one.cost.month, one.instance))
 
 
-def cost_of(volume: ResolvedVolume, work: Work, prices: Prices) -> Cost | None:
+def cost_of(volume: ResolvedVolume, work: Work | None, prices: Prices) -> Cost | None:
     """A month of this volume under the mean traffic of the load."""
-    mean = work.mean()
+    mean = None if work is None else work.mean()
     return monthly_cost(
         prices,
         volume.profile,
         volume.parameters,
-        read_bytes_per_s=float(mean.read_bytes_per_s[0]),
-        write_bytes_per_s=float(mean.write_bytes_per_s[0]),
+        read_bytes_per_s=0.0 if mean is None else float(mean.read_bytes_per_s[0]),
+        write_bytes_per_s=0.0 if mean is None else float(mean.write_bytes_per_s[0]),
     )
 
 
 def _tuned(profile: str, options: dict[str, str], work: Work, prices: Prices) -> Mapping[str, str] | None:
     """The options with provisioned IOPS and throughput as small as the load allows; None when none suits."""
     priced = {price.parameter for price in prices.volumes[profile]}
-    tunable = [name for name in _TUNED_UNIT if name in priced and name in _parameters(profile)]
+    tunable = [name for name in _TUNED_UNIT if name in priced and name in whole_profile(profile).parameters]
     limits = _limits(profile, options)
     if not tunable:
         return options if limits is not None and _suits(limits, work) else None
@@ -181,17 +184,9 @@ def _least(suits: Callable[[int], bool], low: int, high: int) -> int | None:
     return at
 
 
-def _parameters(name: str) -> dict[str, Parameter]:
-    """The parameters of a profile, with those of what it stands on."""
-    profile = load_profile(name)
-    found = dict(profile.parameters)
-    base = profile.base or next((str(p.default) for p in found.values() if p.kind == "profile"), None)
-    return found if base is None else _parameters(base) | found
-
-
 def _most(profile: str, figure: str, otherwise: int) -> int:
     """A profile's own upper bound, where it has such a figure."""
-    found = load_profile(profile).figures.get(figure)
+    found = whole_profile(profile).figures.get(figure)
     return otherwise if found is None else math.floor(found.number)
 
 

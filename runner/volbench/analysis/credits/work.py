@@ -170,6 +170,8 @@ def from_points(
     times = np.asarray(t_s, dtype=np.float64)
     _check_times(times, where)
     known = np.isfinite(reads_per_s) & np.isfinite(writes_per_s)
+    if not known.any():
+        raise UsageError("no point of the history has a rate", where=where, evidence=f"{len(times)} points")
     rates = [np.where(known, rate, 0.0) for rate in (reads_per_s, writes_per_s)]
     for name, rate in zip(("reads", "writes"), rates, strict=True):
         _check_sign(rate, times, name, where)

@@ -1,0 +1,110 @@
+"""All that `volbench credits` answers about one volume and one load, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from volbench.analysis.credits.dump import Dump, DumpForecast, forecast_dump
+from volbench.analysis.credits.forecast import Forecast, forecast
+from volbench.analysis.credits.limits import Limits, limits_of
+from volbench.analysis.credits.prices import Cost, Prices
+from volbench.analysis.credits.sizing import (
+    Alternative,
+    InstanceAlternative,
+    alternatives,
+    cost_of,
+    instances,
+)
+from volbench.analysis.credits.work import Work
+from volbench.volume.profiles import ResolvedVolume, resolve, whole_profile
+
+INSTANCE = "instance"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked.
+
+    Args:
+        profile, options: the volume, as in a SPEC.
+        work: the load, or None when only a dump is asked about.
+        start_share: how full every bucket is at first, 0..1; None: as the profile says.
+        dump, window_s: a dump, and how long it may take.
+    """
+
+    profile: str
+    options: Mapping[str, str]
+    work: Work | None
+    start_share: float | None = None
+    dump: Dump | None = None
+    window_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What comes out.
+
+    Args:
+        forecast: with gaps in which buckets earn nothing: the earlier exhaustion of the two.
+        with_idle_gaps: with gaps in which nothing happens; None where there is no gap.
+        dump: started when the history ends (its balance, its mean load), or at once beside a constant load.
+        cost: of the volume as it is, a month.
+        alternatives: volumes that would endure the load, cheapest first.
+        instances: instances that would, where the volume's is among what holds the load back.
+    """
+
+    volume: ResolvedVolume
+    limits: Limits
+    work: Work | None
+    forecast: Forecast | None
+    with_idle_gaps: Forecast | None
+    dump: DumpForecast | None
+    prices: Prices
+    cost: Cost | None
+    alternatives: tuple[Alternative, ...]
+    instances: tuple[InstanceAlternative, ...]
+
+    @property
+    def endangered(self) -> bool:
+        """Whether the load is held back, by an empty bucket or by a cap."""
+        found = self.forecast
+        return found is not None and (found.exhausted_after_s is not None or found.capped_s != 0.0)
+
+
+def answer(question: Question, prices: Prices) -> Answer:
+    """Answer a question. Raises UsageError for an unknown profile or parameter."""
+    volume = resolve(question.profile, question.options)
+    limits = limits_of(volume)
+    if question.start_share is not None:
+        limits = limits.starting_at(question.start_share)
+    work = question.work
+    found = forecast(limits, work) if work is not None else None
+    idle = forecast(limits, work, gaps="idle") if work is not None and work.gap_s > 0 else None
+    others = alternatives(volume, work, prices) if work is not None else []
+    has_instance = str(question.options.get(INSTANCE, "none")) != "none"
+    return Answer(
+        volume=volume,
+        limits=limits,
+        work=work,
+        forecast=found,
+        with_idle_gaps=idle,
+        dump=_dump(question, limits, found),
+        prices=prices,
+        cost=cost_of(volume, work, prices),
+        alternatives=tuple(others),
+        instances=tuple(instances(work, prices)) if work is not None and has_instance else (),
+    )
+
+
+def has_parameter(profile: str, name: str) -> bool:
+    """Whether a profile has a parameter of this name."""
+    return name in whole_profile(profile).parameters
+
+
+def _dump(question: Question, limits: Limits, found: Forecast | None) -> DumpForecast | None:
+    if question.dump is None:
+        return None
+    at = limits if found is None or not found.final_balances else limits.holding(found.final_balances)
+    load = question.work.mean() if question.work is not None else None
+    return forecast_dump(at, question.dump, load, window_s=question.window_s)

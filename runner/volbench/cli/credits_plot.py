@@ -1,0 +1,84 @@
+"""The balance of a bucket as text for a terminal, and as one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from volbench.analysis.credits.answer import Answer
+from volbench.analysis.credits.forecast import Forecast
+from volbench.analysis.credits.limits import Floats
+from volbench.cli.credits_data import moment
+from volbench.report.wording import duration
+
+_ROWS = 8
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_MARGIN = 6
+
+
+def text_plot(answer: Answer, *, width: int) -> str:
+    """Bars of the balance over time, eight lines high; empty without a bucket. `?` marks what is not known."""
+    found, work = answer.forecast, answer.work
+    if found is None or work is None or found.bucket is None or len(found.balance) < 2:
+        return ""
+    columns = max(width - _MARGIN - 2, 20)
+    edges = np.linspace(0.0, found.balance[-1].t_s, columns + 1)
+    shares = _shares(found, edges[1:])
+    unknown = np.zeros(columns, dtype=bool)
+    for begin_s, end_s in work.gaps:
+        unknown |= (edges[1:] > begin_s) & (edges[:-1] < end_s) & (edges[1:] - begin_s >= edges[1] / 2)
+    lines = [f"balance of {found.bucket.name}"]
+    for row in range(_ROWS - 1, -1, -1):
+        mark = {_ROWS - 1: "100 %", 0: "0 %"}.get(row, "")
+        cells = "".join(
+            "?" if missing and row == 0 else _bar(share * _ROWS - row)
+            for share, missing in zip(shares, unknown, strict=True)
+        )
+        lines.append(f"{mark:>{_MARGIN - 1}} |{cells}")
+    first = moment(work, 0.0) or "0"
+    last = moment(work, found.balance[-1].t_s) or duration(found.balance[-1].t_s)
+    lines.append(f"{'':>{_MARGIN}}+{'-' * columns}")
+    lines.append(f"{'':>{_MARGIN}} {first}{last:>{max(columns - len(first), 1)}}")
+    return "\n".join(lines)
+
+
+def write_html(path: Path, answer: Answer, told: Sequence[str]) -> None:
+    """One file that needs no network. Raises OSError when it cannot be written."""
+    # Bokeh takes half a second to import, which a forecast without a chart shall not wait for.
+    from bokeh.embed import file_html  # noqa: PLC0415
+    from bokeh.layouts import column  # noqa: PLC0415
+    from bokeh.models.widgets import Div  # noqa: PLC0415
+    from bokeh.plotting import figure  # noqa: PLC0415
+    from bokeh.resources import INLINE  # noqa: PLC0415
+
+    work, title = answer.work, f"Credit balance of {answer.volume.title}"
+    dated = work is not None and work.epoch
+    chart = figure(
+        title=title, height=380, sizing_mode="stretch_width", x_axis_type="datetime" if dated else "linear",
+        x_axis_label="time, UTC" if dated else "hours", y_axis_label="% of the bucket",
+        tools="xpan,xwheel_zoom,xbox_zoom,reset,hover",
+    )  # fmt: skip
+    for found, name, dash in (
+        (answer.forecast, "gaps at the baseline" if answer.with_idle_gaps else "balance", "solid"),
+        (answer.with_idle_gaps, "gaps idle", "dashed"),
+    ):
+        if found is not None and found.bucket is not None and work is not None:
+            times = np.array([point.t_s for point in found.balance])
+            x = (times + work.start_s) * 1000.0 if dated else times / 3600.0
+            y = [100.0 * point.balance / (found.bucket.capacity or 1.0) for point in found.balance]
+            chart.line(x, y, legend_label=name, line_dash=dash, line_width=2)
+    texts = [Div(text=sentence, disable_math=True, render_as_text=True) for sentence in told]
+    path.write_text(file_html(column(chart, *texts, sizing_mode="stretch_width"), INLINE, title), encoding="utf-8")
+
+
+def _shares(found: Forecast, at_s: Floats) -> Floats:
+    """The balance as a share of the bucket at each time."""
+    capacity = (found.bucket.capacity if found.bucket else None) or 1.0
+    times = [point.t_s for point in found.balance]
+    return np.interp(at_s, times, [point.balance / capacity for point in found.balance])
+
+
+def _bar(eighths_high: float) -> str:
+    return _EIGHTHS[int(np.clip(round(eighths_high * 8), 0, 8))]
