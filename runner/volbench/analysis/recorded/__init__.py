@@ -1,0 +1,1 @@
+"""Reads what other tools recorded into the series that `explain` works on: less evidence, the same rules."""

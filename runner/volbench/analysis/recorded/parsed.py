@@ -1,0 +1,101 @@
+"""What a parser makes of one file, and the small things that all of them need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.store.series import Series, SeriesKey
+
+DAY_S = 86_400.0
+_CLOCK = re.compile(
+    r"^(?:(?P<before>AM|PM|午前|午後|上午|下午)\s*)?"
+    r"(?P<h>\d{1,2})\D{1,3}?(?P<m>\d{2})\D{1,3}?(?P<s>\d{2})\D{0,3}?(?:\s+(?P<after>AM|PM))?\s",
+)
+_AFTERNOON = ("PM", "午後", "下午")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """Series of one file. `t_s` counts from midnight of its first day, or from its first line when it has no clock.
+
+    `clocked` says which of the two; `notes` what a reader must know.
+    """
+
+    series: Mapping[SeriesKey, Series]
+    clocked: bool
+    notes: tuple[str, ...] = ()
+
+
+class Table:
+    """Collects values of many series, then makes them ascending in time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[SeriesKey, dict[float, float]] = {}
+
+    def add(self, t_s: float, source: str, metric: str, entity: str, value: float | None) -> None:
+        """One value; None is not known and gives no row. A time that comes twice keeps its last value."""
+        if value is not None and np.isfinite(value):
+            key = SeriesKey(source=source, metric=metric, entity=entity)
+            self._rows.setdefault(key, {})[t_s] = float(value)
+
+    def series(self) -> dict[SeriesKey, Series]:
+        """All of them."""
+        found = {}
+        for key, rows in self._rows.items():
+            times = sorted(rows)
+            found[key] = Series(t_s=np.array(times), value=np.array([rows[t_s] for t_s in times]))
+        return found
+
+
+class DayClock:
+    """Times of day as seconds that never fall: a time before the last one is the next day's."""
+
+    def __init__(self) -> None:
+        self._day = 0
+        self._last = -1.0
+
+    def at(self, of_day_s: float) -> float:
+        """Seconds since midnight of the first day."""
+        if of_day_s < self._last - 1:
+            self._day += 1
+        self._last = of_day_s
+        return self._day * DAY_S + of_day_s
+
+
+def time_of_day(line: str) -> tuple[float, str] | None:
+    """Seconds of the day that a line begins with, and the rest of the line; None when it begins otherwise.
+
+    Takes 15:40:01, 15時40分01秒, 03:40:01 PM and the like: sysstat writes its times in the locale's form.
+    """
+    found = _CLOCK.match(line + " ")
+    if found is None:
+        return None
+    hour, minute, second = (int(found[name]) for name in "hms")
+    half = found["before"] or found["after"]
+    if half is not None:
+        hour = hour % 12 + (12 if half in _AFTERNOON else 0)
+    if hour > 24 or minute > 59 or second > 60:
+        return None
+    return hour * 3600.0 + minute * 60 + second, line[found.end() :].strip() if found.end() <= len(line) else ""
+
+
+def number(text: str) -> float | None:
+    """A number with a point or a comma for decimals; None for anything else."""
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        return None
+
+
+def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
+    """Series of several files; where two have the same one, their samples are joined by time."""
+    table = Table()
+    for one in files:
+        for key, series in one.series.items():
+            for t_s, value in zip(series.t_s.tolist(), series.value.tolist(), strict=True):
+                table.add(t_s, key.source, key.metric, key.entity, value)
+    return table.series()
