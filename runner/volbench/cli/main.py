@@ -13,6 +13,7 @@ from volbench.cli import (
     console,
     credits,  # noqa: A004 - the command's name
     doctor,
+    explain,
     plan,
     query,
     report,
@@ -34,6 +35,7 @@ app.command("run")(run.run)
 app.command("plan")(plan.plan)
 app.command("resume")(run.resume)
 app.command("report")(report.report)
+app.command("explain")(explain.explain)
 app.command("compare")(report.compare)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)

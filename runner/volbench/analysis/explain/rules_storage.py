@@ -93,7 +93,12 @@ def _degraded(case: Case) -> Iterator[Found]:
     if device.util is not None:
         low_u, high_u = quantile(device.util[few], 0) or 0.0, quantile(device.util[few], 1) or 0.0
         rows.append(
-            row("util_ratio", median(device.util[few]), "1", f"busy {percent(low_u)} to {percent(high_u)} of the time")
+            row(
+                "util_ratio",
+                median(device.util[few]),
+                "1",
+                f"busy {percent(low_u)} to {percent(high_u)} of the time",
+            )
         )
     checks = [True, before is not None and before * limit.DEGRADED_RISE <= (median(waits[few]) or 0.0)]
     yield Found(

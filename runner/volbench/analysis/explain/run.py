@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from volbench.analysis.explain.align import Grid, align
+from volbench.analysis.explain.association import Association, associations
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.findings import Explanation, common_notes, explain_case, finding_rows
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult, StepResult
 from volbench.records.report import FindingRow
 from volbench.store.run_directory import SERIES_FILE, RunDirectory
-from volbench.store.series import read_series
+from volbench.store.series import SeriesKey, read_series
 
 KINDS = ("oltp", "dump", "restore", "cold_read")
 """Steps that are explained; an idle one has nothing to explain."""
+LATENCY = SeriesKey(source="client", metric="latency_ms_p95")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,22 @@ def explain_run(directory: RunDirectory) -> RunExplanation:
 def findings_of(directory: RunDirectory) -> tuple[FindingRow, ...]:
     """The findings alone, as report.json has them."""
     return explain_run(directory).findings
+
+
+def ranked_associations(directory: RunDirectory, *, most: int) -> dict[tuple[str, str], tuple[Association, ...]]:
+    """Per volume and step, the metrics that move most with p95 in its first cell, of those that hold."""
+    volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
+    ranked: dict[tuple[str, str], tuple[Association, ...]] = {}
+    for result in directory.results():
+        if all((volume_of[result.cell_id], step.step) in ranked for step in result.steps):
+            continue
+        try:
+            for case in cases_of(directory, result):
+                held = [one for one in associations(case.grid, LATENCY) if one.holds]
+                ranked.setdefault((volume_of[result.cell_id], case.name), tuple(held[:most]))
+        except RunUnreadable:
+            continue  # named by explain_run
+    return ranked
 
 
 def cases_of(directory: RunDirectory, result: CellResult) -> Iterator[Case]:
