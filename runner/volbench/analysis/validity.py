@@ -15,6 +15,8 @@ from volbench.store.series import Series, SeriesKey, read_series
 
 SMALL_READ_MIB = 16.0
 """Below this much server reading, device against server is not judged: one prefetch decides the ratio."""
+FOREIGN_READ_MIB = 64.0
+"""So much may be read beside the server without a word: programs being loaded, a log being looked at."""
 CHANCE_SIGMAS = 3.0
 """Arrivals are Poisson: a rate that falls short by no more than so many standard deviations is chance."""
 SLACK_S = 0.05
@@ -38,6 +40,7 @@ class Observation:
     clock_step_s: float | None = None
     server_read_mib: float | None = None
     device_read_mib: float | None = None
+    only_server_reads: bool | None = None
     emulator_late_ratio: float | None = None
 
 
@@ -77,6 +80,7 @@ def observe(
             wide, "innodb", ("data_read_mib_per_s",), step.window_s, interval_s, bridge_gaps=False
         ),
         device_read_mib=_integral(wide, "diskstats", ("read_mib_per_s",), step.window_s, interval_s),
+        only_server_reads=step.kind == "oltp",
         emulator_late_ratio=_late_ratio(wide, step.window_s),
     )
 
@@ -110,7 +114,7 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
             f"the emulated volume fell behind its model: {seen.emulator_late_ratio:.1%} of its operations came late"
             f" (limit {limits.emulator_late:.0%})"
         )
-    reasons += _cache_reasons(seen, limits)
+    reasons += _count_reasons(seen, limits)
     return tuple(reasons)
 
 
@@ -140,18 +144,22 @@ def _foreign_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
     ]
 
 
-def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
-    """The server's own count of bytes read against the device's: what no device delivered came from a cache."""
+def _count_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
+    """The server's own count of bytes read against the device's.
+
+    What no device delivered came from a cache. What the device delivered beyond that was read by others, in steps
+    in which nobody but the server has a reason to read.
+    """
     server, device = seen.server_read_mib, seen.device_read_mib
-    if server is None or device is None or server < SMALL_READ_MIB:
+    if server is None or device is None:
         return []
-    missing = 1 - device / server
-    if missing <= limits.device_against_client:
-        return []
-    return [
-        f"a cache answered: the server read {server:.0f} MiB, the device delivered {device:.0f} MiB"
-        f" (at most {limits.device_against_client:.0%} may be missing)"
-    ]
+    counts = f"the server read {server:.0f} MiB, the device delivered {device:.0f} MiB"
+    allowed = f"(at most {limits.device_against_client:.0%} may be"
+    if server >= SMALL_READ_MIB and 1 - device / server > limits.device_against_client:
+        return [f"a cache answered: {counts} {allowed} missing)"]
+    if seen.only_server_reads and device - server > max(FOREIGN_READ_MIB, limits.device_against_client * server):
+        return [f"others read from the device: {counts} {allowed} beyond)"]
+    return []
 
 
 def _missed_ratio(

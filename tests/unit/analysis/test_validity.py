@@ -84,7 +84,7 @@ def test_every_broken_rule_gives_its_reason() -> None:
 def test_what_is_not_known_breaks_no_rule(tmp_path: Path) -> None:
     """No sample of any source, no detail: nothing is said, neither by default nor from an empty file."""
     seen = seen_in(tmp_path, quiet_s=None)
-    assert seen == Observation(clock_step_s=0.0)
+    assert seen == Observation(clock_step_s=0.0, only_server_reads=True)
     assert invalid_reasons(Observation(), LIMITS) == invalid_reasons(seen, LIMITS) == ()
     assert {getattr(Observation(), field.name) for field in fields(Observation)} == {None}
 
@@ -162,9 +162,9 @@ def test_a_cache_that_answers_for_the_device_is_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server_mib_per_s", "device_mib_per_s"), [(10.0, 10.0), (10.0, 300.0), (0.2, 0.0)], ids=str
+    ("server_mib_per_s", "device_mib_per_s"), [(10.0, 10.0), (10.0, 14.0), (0.2, 0.0)], ids=str
 )
-def test_a_device_that_delivers_all_or_more_or_a_little_reading_is_valid(
+def test_a_device_that_delivers_all_or_a_little_more_or_a_little_reading_is_valid(
     tmp_path: Path, server_mib_per_s: float, device_mib_per_s: float
 ) -> None:
     server = rows("innodb", "data_read_mib_per_s", server_mib_per_s)
@@ -246,3 +246,18 @@ def test_late_operations_of_an_emulated_volume_weigh_by_their_number(tmp_path: P
 def test_limits_are_those_of_the_suite() -> None:
     loose = ValidityLimits(client_cpu=1.0, swap_pages=100)
     assert invalid_reasons(Observation(client_cpu_ratio=0.99, swapped_pages=99), loose) == ()
+
+
+class TestReadsByOthers:
+    def test_reads_far_beyond_the_servers_own_make_a_load_invalid(self) -> None:
+        seen = Observation(server_read_mib=480, device_read_mib=3629, only_server_reads=True)
+        (reason,) = invalid_reasons(seen, ValidityLimits())
+        assert reason.startswith("others read from the device: the server read 480 MiB, the device delivered 3629")
+
+    @pytest.mark.parametrize(("server", "device"), [(0.0, 60.0), (480.0, 700.0), (1000.0, 1050.0)])
+    def test_a_little_more_than_the_servers_own_is_allowed(self, server: float, device: float) -> None:
+        seen = Observation(server_read_mib=server, device_read_mib=device, only_server_reads=True)
+        assert not invalid_reasons(seen, ValidityLimits())
+
+    def test_steps_that_read_files_themselves_are_not_judged(self) -> None:
+        assert not invalid_reasons(Observation(server_read_mib=10, device_read_mib=900), ValidityLimits())
