@@ -67,7 +67,7 @@ class ValidityLimits(Record):
     )
     clock_step_s: Seconds = Field(default=0.5)
     emulator_late: Fraction = Field(
-        default=0.05,
+        default=0.01,
         description="Operations of an emulated volume that completed later than due, beyond its tolerance.",
     )
 

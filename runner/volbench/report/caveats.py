@@ -43,6 +43,12 @@ def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
                 f"Volume {volume.name} is emulated ({volume.profile or volume.spec}): it stands for that kind of "
                 "storage and is not a measurement of it."
             )
+            scale = volume.facts.get("emulated_parameters", {}).get("time_scale", 1)
+            if scale != 1:
+                yield (
+                    f"Volume {volume.name} has credit buckets {scale:g} times smaller than the real ones "
+                    "(time_scale): its bursts end so much sooner."
+                )
         if volume.facts.get("memory_backed"):
             yield f"Volume {volume.name} is memory ({volume.filesystem}), not durable storage."
         if volume.facts.get("overlay"):
