@@ -81,11 +81,14 @@ def _outcome(found: Forecast | None, work: Work | None) -> dict[str, Any]:
 
 
 def moment(work: Work, after_s: float) -> str | None:
-    """The time at `after_s` of a history that knows its date."""
-    if not work.epoch:
+    """The time at `after_s` of a history that knows its date (UTC) or its time of day."""
+    if work.clock == "none":
         return None
     then = datetime.datetime.fromtimestamp(work.start_s + after_s, tz=datetime.UTC)
-    return then.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if work.clock == "date":
+        return then.strftime("%Y-%m-%dT%H:%M:%SZ")
+    day = math.floor((work.start_s + after_s) / 86_400.0)
+    return f"{then:%H:%M:%S}" + (f" on day {day + 1}" if day > 0 else "")
 
 
 def _refill_s(answer: Answer) -> float | None:

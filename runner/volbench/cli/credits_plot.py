@@ -54,10 +54,10 @@ def write_html(path: Path, answer: Answer, told: Sequence[str]) -> None:
     from bokeh.resources import INLINE  # noqa: PLC0415
 
     work, title = answer.work, f"Credit balance of {answer.volume.title}"
-    dated = work is not None and work.epoch
+    dated = work is not None and work.clock != "none"
     chart = figure(
         title=title, height=380, sizing_mode="stretch_width", x_axis_type="datetime" if dated else "linear",
-        x_axis_label="time, UTC" if dated else "hours", y_axis_label="% of the bucket",
+        x_axis_label="time" if dated else "hours", y_axis_label="% of the bucket",
         tools="xpan,xwheel_zoom,xbox_zoom,reset,hover",
     )  # fmt: skip
     for found, name, dash in (

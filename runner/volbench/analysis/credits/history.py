@@ -48,11 +48,13 @@ class History:
         work: the intervals.
         text: what was read, for a reader.
         warnings: what was passed over or assumed.
+        observed: the vendor's own balance, a share of the bucket, by seconds since the begin; empty: not told.
     """
 
     work: Work
     text: str
     warnings: tuple[str, ...] = ()
+    observed: tuple[tuple[float, float], ...] = ()
 
 
 def read_plain_series(path: Path, assumed: Assumed) -> History:
@@ -74,7 +76,7 @@ def read_plain_series(path: Path, assumed: Assumed) -> History:
         read_bytes_per_s=traffic[0],
         write_bytes_per_s=traffic[1],
         io_bytes=assumed.io_bytes,
-        epoch=bool(columns["t"][:1].max(initial=0.0) > _EPOCH_FROM_S),
+        clock="date" if columns["t"][:1].max(initial=0.0) > _EPOCH_FROM_S else "none",
         where=str(path),
     )
     return History(work=work, text=f"{path.name}, {len(columns['t'])} points")

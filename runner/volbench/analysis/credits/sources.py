@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from volbench.analysis.credits.history import Assumed, History, read_plain_series
+from volbench.analysis.credits.limits import Floats
+from volbench.analysis.credits.work import Clock, from_points
+from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
+from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
+from volbench.analysis.recorded.parsed import Recorded, merged
+from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
 from volbench.errors import UsageError
+from volbench.store.run_directory import RUN_FILE, SERIES_FILE
+from volbench.store.series import Series, SeriesKey, read_series
+
+FILES_MAX = 400
+FILE_BYTES_MAX = 256 << 20
+_KINDS: Mapping[str, tuple[Callable[[str], bool], Callable[[str], Recorded]]] = {
+    "CloudWatch": (looks_like_cloudwatch, parse_cloudwatch),
+    "iostat": (looks_like_iostat, parse_iostat),
+    "sar": (looks_like_sar, parse_sar),
+}
+_SOURCES = ("emulator", "ebs_nvme", "diskstats", "cloudwatch", "mountstats", "cgroup_io")
+_RATES = ("reads_per_s", "writes_per_s")
+_TOTAL = "operations_per_s"
+_TRAFFIC = ("read_mib_per_s", "write_mib_per_s")
+_BALANCE = "balance_percent"
+Found = Mapping[SeriesKey, Series]
 
 
 def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
-    """The load that a file or a run's directory tells of.
+    """The load that a file or a directory tells of.
 
     Args:
-        path: a file, or the directory of a run or of one of its cells.
+        path: a file; a directory of files that other tools recorded; the directory of a run or of one of its cells.
         assumed: what is taken for what it does not tell.
         device: which device of several; empty: the only one.
 
@@ -20,4 +45,148 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
     """
     if not path.exists():
         raise UsageError("there is no such file or directory", where=f"--from {path}")
-    return read_plain_series(path, assumed)
+    if path.is_dir() and ((path / SERIES_FILE).exists() or (path / RUN_FILE).exists()):
+        cell = _cell(path)
+        return _history(read_series(cell / SERIES_FILE), assumed, device, where=cell, kind="sampled", clock="none")
+    files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+    if not path.is_dir() and path.suffix in {".csv", ".json"} and not looks_like_cloudwatch(_text(path)):
+        return read_plain_series(path, assumed)
+    read = [found for one in files[:FILES_MAX] for found in [_recorded(one)] if found is not None]
+    if not read:
+        raise UsageError(
+            "nothing here that can be read as a history",
+            where=str(path),
+            next_step="give text of sar -d, sar -b, iostat -x, JSON of CloudWatch, a CSV with t,iops, a run's cell",
+        )
+    clocked = any(one.clocked for _, one in read)
+    used = [(kind, one) for kind, one in read if one.clocked == clocked]
+    notes = tuple(dict.fromkeys(note for _, one in used for note in one.notes))
+    found = _history(
+        with_one_device(merged(one for _, one in used)),
+        assumed,
+        device,
+        where=path,
+        kind=" and ".join(sorted({kind for kind, _ in used})),
+        clock="day" if clocked else "none",
+    )
+    return History(work=found.work, text=found.text, warnings=(*notes, *found.warnings), observed=found.observed)
+
+
+def _recorded(path: Path) -> tuple[str, Recorded] | None:
+    """A file as its tool wrote it; None for a file of no known tool."""
+    text = _text(path)
+    for kind, (looks_like, parse) in _KINDS.items():
+        if looks_like(text):
+            try:
+                return kind, parse(text)
+            except (ValueError, KeyError, StopIteration) as error:
+                raise UsageError(
+                    f"looks like {kind}, but cannot be read", where=str(path), evidence=str(error)
+                ) from error
+    return None
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > FILE_BYTES_MAX:
+        raise UsageError(f"larger than {FILE_BYTES_MAX >> 20} MiB", where=str(path), next_step="give a part of it")
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _cell(path: Path) -> Path:
+    """The cell's directory: the one given, or the only one of a run."""
+    if (path / SERIES_FILE).exists():
+        return path
+    cells = sorted(one.parent for one in path.glob(f"cells/*/{SERIES_FILE}"))
+    if len(cells) != 1:
+        raise UsageError(
+            f"the run has {len(cells)} cells with samples",
+            where=str(path),
+            evidence=", ".join(cell.name for cell in cells[:10]),
+            next_step="give the directory of one, such as RUN/cells/CELL",
+        )
+    return cells[0]
+
+
+def _history(found: Found, assumed: Assumed, device: str, *, where: Path, kind: str, clock: Clock) -> History:
+    source, entity = _device(found, device, where)
+
+    def column(metric: str) -> Series | None:
+        return found.get(SeriesKey(source=source, metric=metric, entity=entity))
+
+    wanted = {metric: column(metric) for metric in (*_RATES, _TOTAL, *_TRAFFIC)}
+    known = {metric: series for metric, series in wanted.items() if series is not None}
+    t_s = np.unique(np.concatenate([known[metric].t_s for metric in (*_RATES, _TOTAL) if metric in known]))
+    columns = {metric: _at(series, t_s) for metric, series in known.items()}
+    rates, warnings = _rates(columns, assumed)
+    traffic = [columns[name] * 2**20 if name in columns else None for name in _TRAFFIC]
+    if _TOTAL in columns and _RATES[0] not in columns:
+        traffic = _same_size(columns, rates)
+    work = from_points(
+        t_s=t_s,
+        reads_per_s=rates[0],
+        writes_per_s=rates[1],
+        read_bytes_per_s=traffic[0],
+        write_bytes_per_s=traffic[1],
+        io_bytes=assumed.io_bytes,
+        clock=clock,
+        where=str(where),
+    )
+    balance = column(_BALANCE)
+    begin_s = float(t_s[0] - work.interval_s[0])
+    observed = () if balance is None else zip((balance.t_s - begin_s).tolist(), balance.value / 100.0, strict=True)
+    text = f"{where.name} ({kind}, {entity or source}, {len(t_s)} points)"
+    return History(work=work, text=text, warnings=warnings, observed=tuple(observed))
+
+
+def _device(found: Found, wanted: str, where: Path) -> tuple[str, str]:
+    """Source and entity of the device that is meant."""
+    usable = [key for key in found if key.metric in {*_RATES, _TOTAL} and key.source in _SOURCES]
+    source = next((name for name in _SOURCES if any(key.source == name for key in usable)), None)
+    if source is None:
+        raise UsageError("there are no operations per second of a device in it", where=str(where))
+    entities = sorted({key.entity for key in usable if key.source == source})
+    if wanted in entities or (len(entities) == 1 and not wanted):
+        return source, wanted or entities[0]
+    raise UsageError(
+        f"it has no device {wanted!r}" if wanted else "it has several devices",
+        where=str(where),
+        evidence=f"devices: {', '.join(entities)}",
+        next_step=f"give --device {entities[0]}",
+    )
+
+
+def _at(series: Series, t_s: Floats) -> Floats:
+    """Values at these times; NaN where there is none."""
+    found = np.full(t_s.shape, np.nan)
+    places = np.searchsorted(t_s, series.t_s)
+    inside = places < len(t_s)
+    exact = inside & (t_s[np.minimum(places, len(t_s) - 1)] == series.t_s)
+    found[places[exact]] = series.value[exact]
+    return found
+
+
+def _rates(columns: Mapping[str, Floats], assumed: Assumed) -> tuple[list[Floats], tuple[str, ...]]:
+    """Reads and writes per second; where only their sum is known, split as their bytes are."""
+    if all(name in columns for name in _RATES):
+        return [columns[name] for name in _RATES], ()
+    if _TOTAL not in columns:
+        missing = next(name for name in _RATES if name not in columns)
+        raise UsageError(f"there is no {missing} in the history", next_step="record reads and writes")
+    share = np.full(columns[_TOTAL].shape, assumed.read_share)
+    if all(name in columns for name in _TRAFFIC):
+        read, write = (np.nan_to_num(columns[name]) for name in _TRAFFIC)
+        both = read + write
+        share = np.where(both > 0, read / np.where(both > 0, both, 1.0), share)
+    note = "it tells reads and writes only together; they are split as their bytes are"
+    return [columns[_TOTAL] * share, columns[_TOTAL] * (1.0 - share)], (note,)
+
+
+def _same_size(columns: Mapping[str, Floats], rates: list[Floats]) -> list[Floats | None]:
+    """Traffic of reads and writes when requests of both have one mean size; None where no bytes are known."""
+    if not all(name in columns for name in _TRAFFIC):
+        return [None, None]
+    both = (columns[_TRAFFIC[0]] + columns[_TRAFFIC[1]]) * 2**20
+    total = columns[_TOTAL]
+    usable = total > 0
+    size = np.where(usable, both / np.where(usable, total, 1.0), np.nan)
+    return [rate * size for rate in rates]

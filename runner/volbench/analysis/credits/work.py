@@ -16,6 +16,7 @@ GAP_FACTOR = 1.5  # two points further apart than this many intervals have a gap
 DEFAULT_IO_BYTES = 16 * 2**10  # InnoDB's page
 
 Gaps = Literal["idle", "baseline"]
+Clock = Literal["date", "day", "none"]
 Bools = NDArray[np.bool_]
 
 
@@ -24,8 +25,8 @@ class Work:
     """Requests over consecutive intervals; all arrays have shape (intervals,).
 
     Args:
-        start_s: begin of the first interval: epoch seconds, or 0.
-        epoch: whether `start_s` is epoch seconds.
+        start_s: begin of the first interval, s: since the epoch, since midnight of the first day, or 0.
+        clock: which of these: date, day or none.
         interval_s: length of each interval; a constant load has one, of infinite length.
         reads_per_s, writes_per_s: requests.
         read_bytes, write_bytes: mean size of a request.
@@ -34,7 +35,7 @@ class Work:
     """
 
     start_s: float
-    epoch: bool
+    clock: Clock
     interval_s: Floats
     reads_per_s: Floats
     writes_per_s: Floats
@@ -132,7 +133,7 @@ def constant(
             raise UsageError(f"a load has {name} of 0 or more, not {value:g}")
     return Work(
         start_s=0.0,
-        epoch=False,
+        clock="none",
         interval_s=np.array([np.inf]),
         reads_per_s=np.array([reads_per_s]),
         writes_per_s=np.array([writes_per_s]),
@@ -152,7 +153,7 @@ def from_points(
     write_bytes_per_s: Floats | None = None,
     interval_s: float | None = None,
     io_bytes: float = DEFAULT_IO_BYTES,
-    epoch: bool = False,
+    clock: Clock = "none",
     where: str = "history",
 ) -> Work:
     """A history of points, each about the interval that ends at its `t_s`.
@@ -162,7 +163,7 @@ def from_points(
         reads_per_s, writes_per_s: shape (points,); NaN is unknown.
         read_bytes_per_s, write_bytes_per_s: traffic, shape (points,); None or NaN: requests of `io_bytes`.
         interval_s: length of an interval; None: the median distance of the points.
-        epoch: whether `t_s` is epoch seconds.
+        clock: what `t_s` counts from: the epoch, midnight of the first day, or any other time.
         where: names the history in messages.
 
     Raises UsageError for no points, times that do not ascend, and negative rates.
@@ -188,8 +189,8 @@ def from_points(
     columns = [np.insert(column, gapped, 0.0) for column in rates]
     spans = [np.insert(column, gapped, io_bytes) for column in sizes]
     return Work(
-        start_s=float(times[0] - width_s) if epoch else 0.0,
-        epoch=epoch,
+        start_s=float(times[0] - width_s) if clock != "none" else 0.0,
+        clock=clock,
         interval_s=np.insert(intervals, gapped, distances[gapped] - width_s),
         reads_per_s=columns[0],
         writes_per_s=columns[1],
