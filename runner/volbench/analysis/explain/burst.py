@@ -73,7 +73,7 @@ def fit_burst(
     *,
     balance_percent: Floats | None = None,
 ) -> Burst | None:
-    """The burst that ended within the series, or None.
+    """The burst that ended within the series, or None. `found` are the plateaus, those that are limits first.
 
     It is one when operations (or bytes) fell at a cliff while the queue stayed and the waiting time rose, and a
     plateau follows that nothing speaks against. A load that ends takes its queue with it; a volume that merely got
@@ -93,7 +93,8 @@ def fit_burst(
 
 
 def _may_be_baseline(plateau: Plateau, balance_percent: Floats | None) -> bool:
-    return plateau.is_limit or _empty(plateau.first, balance_percent) is True
+    refuted = any(check.holds is False for check in plateau.checks)
+    return plateau.is_limit or (not refuted and _empty(plateau.first, balance_percent) is True)
 
 
 def _empty(index: int, balance_percent: Floats | None) -> bool | None:

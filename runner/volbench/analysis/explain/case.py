@@ -86,7 +86,8 @@ class Case:
         """A burst that ended in the window."""
         if self.device is None:
             return None
-        return fit_burst(self.grid.t_s, self.device, self.limits, balance_percent=self.balance_percent)
+        found = (*self.limits, *self.plateaus)
+        return fit_burst(self.grid.t_s, self.device, found, balance_percent=self.balance_percent)
 
     @cached_property
     def exceeded(self) -> Exceeded:

@@ -108,7 +108,7 @@ def _burst_within(case: Case, burst: Burst) -> Found:
     )
     rose = _latency_rise(case, burst.index)
     text = f"{rose} at {clock(at, case.clock_zero_s)}, when {fell}" if rose else f"at {clock(at)} {fell}"
-    plateau = next(one for one in case.limits if one.level == burst.baseline)
+    plateau = next(one for one in case.plateaus if one.level == burst.baseline)
     emptied = None if burst.balance_percent is None else burst.balance_percent <= BALANCE_EMPTY_PERCENT
     checks = [True, rose is not None, emptied, queue_holds(case), *(check.holds for check in plateau.checks)]
     spent_unit = "I/Os" if burst.resource == "iops" else "MiB"

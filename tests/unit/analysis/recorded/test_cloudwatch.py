@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
+from volbench.store.series import SeriesKey
+
+TIMES = ["2026-01-31T14:00:00+00:00", "2026-01-31T14:01:00+00:00", "2026-01-31T14:02:00+00:00"]
+
+
+def result(label: str, values: list[float]) -> dict[str, Any]:
+    return {
+        "Id": "m1",
+        "Label": label,
+        "Timestamps": TIMES[: len(values)],
+        "Values": values,
+        "StatusCode": "Complete",
+    }
+
+
+def value(text: str, metric: str) -> list[float]:
+    key = SeriesKey(source="cloudwatch", metric=metric, entity="volume")
+    return parse_cloudwatch(text).series[key].value.tolist()
+
+
+DATA = json.dumps(
+    {
+        "MetricDataResults": [
+            result("VolumeReadOps", [180_000, 9000, 0]),
+            result("VolumeReadBytes", [62_914_560, 0, 0]),
+            result("VolumeTotalReadTime", [180, 90, 0]),
+            result("BurstBalance", [40, 1, 0]),
+            result("VolumeIOPSExceededCheck", [0, 1, 1]),
+        ]
+    }
+)
+
+
+def test_sums_become_rates_and_total_times_waiting_times() -> None:
+    assert value(DATA, "reads_per_s") == [3000.0, 150.0, 0.0]
+    assert value(DATA, "read_mib_per_s") == [1.0, 0.0, 0.0]
+    assert value(DATA, "r_await_ms") == [1.0, 10.0]
+    assert value(DATA, "balance_percent") == [40.0, 1.0, 0.0]
+    assert value(DATA, "volume_exceeded_iops_ratio") == [0.0, 1.0, 1.0]
+
+
+def test_a_time_stamp_is_the_start_of_its_period() -> None:
+    key = SeriesKey(source="cloudwatch", metric="reads_per_s", entity="volume")
+    assert parse_cloudwatch(DATA).series[key].t_s.tolist() == [50_460.0, 50_520.0, 50_580.0]
+
+
+def test_statistics_in_any_order_and_several_answers() -> None:
+    points = [
+        {"Timestamp": TIMES[1], "Sum": 300.0, "Unit": "Count"},
+        {"Timestamp": TIMES[0], "Sum": 600.0, "Unit": "Count"},
+    ]
+    text = json.dumps([{"Label": "VolumeWriteOps", "Datapoints": points}, json.loads(DATA)])
+    assert value(text, "writes_per_s") == [10.0, 5.0]
+    assert value(text, "reads_per_s")[0] == 3000.0
+
+
+def test_nothing_in_it_and_something_else() -> None:
+    empty = json.dumps({"Label": "VolumeReadOps", "Datapoints": []})
+    assert looks_like_cloudwatch(empty)
+    assert parse_cloudwatch(empty).series == {}
+    assert not looks_like_cloudwatch("tps: 3")
+    with pytest.raises(ValueError, match="not an answer"):
+        parse_cloudwatch('"Datapoints"')

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from synthetic_run import build_run, two_volumes
+from typer.testing import CliRunner
+
+from volbench.cli.main import app
+from volbench.errors import UsageError
+from volbench.records.steps import OltpStep
+
+SAR = Path(__file__).parents[2] / "fixtures" / "sar"
+
+
+def invoke(*words: str) -> str:
+    result = CliRunner().invoke(app, ["explain", *words], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_a_run_is_explained_volume_by_volume(tmp_path: Path) -> None:
+    """Volume a stalls for five seconds in the load, b does not."""
+    steps = (OltpStep(name="load", warmup_s=10, duration_s=60),)
+    directory = build_run(tmp_path, two_volumes(steps=steps, repeats=2))
+    text = invoke(str(directory.path))
+    a, b = text.split("b, load")
+    assert "a, load" in a
+    assert "storage.stall" in a
+    assert "no transaction finished and the volume completed nothing for 5 s" in a
+    assert "found in 2 of 2 cells" in a
+    assert "storage.stall" not in b
+
+
+def test_json_has_the_rows_of_a_report(tmp_path: Path) -> None:
+    directory = build_run(
+        tmp_path, two_volumes(steps=(OltpStep(name="load", warmup_s=10, duration_s=60),), repeats=1)
+    )
+    found = json.loads(invoke(str(directory.path), "--json"))
+    stall = next(row for row in found["findings"] if row["cause"] == "storage.stall")
+    assert (stall["volume"], stall["step"]) == ("a", "load")
+    assert stall["evidence"][0]["unit"] == "s"
+    assert {one["volume"] for one in found["notes"]} == {"a", "b"}
+
+
+def test_what_others_recorded() -> None:
+    text = invoke("--from", str(SAR))
+    assert "storage.degraded" in text
+    assert "uncalibrated" in text
+    assert json.loads(invoke("--from", str(SAR), "--json"))["findings"][0]["cause"] == "storage.degraded"
+
+
+@pytest.mark.parametrize("words", [[], ["results/x", "--from", "y"]])
+def test_one_of_both_is_needed(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="one of"):
+        CliRunner().invoke(app, ["explain", *words], catch_exceptions=False)
