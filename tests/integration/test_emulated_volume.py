@@ -180,7 +180,7 @@ def test_a_gp2_without_credits_falls_to_its_baseline(root: Path) -> None:
         before = subject.counters()["nvme"]["ebs_volume_performance_exceeded_iops"]
         took = read_at_random(subject.data / "file", seconds=4)
         assert len(took) / 4 == pytest.approx(100, rel=0.1)
-        assert subject.counters()["nvme"]["ebs_volume_performance_exceeded_iops"] - before > 2_500_000
+        assert subject.counters()["nvme"]["ebs_volume_performance_exceeded_iops"] - before > 1_000_000
 
 
 def test_a_power_cut_loses_nothing_acknowledged_where_the_volume_is_synchronous(root: Path) -> None:

@@ -27,7 +27,17 @@ from typing import Any, Literal
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.volume.ownership import claim, is_ours, remove
 from volbench.volume.profiles import ResolvedVolume
-from volbench.volume.teardown import DAEMON, attachments, run, started_at, take_down, wait_until
+from volbench.volume.teardown import (
+    DAEMON,
+    LOCK,
+    attachments,
+    is_locked,
+    run,
+    started_at,
+    take_down,
+    take_lock,
+    wait_until,
+)
 
 CONTROL_SOCKET = "control.sock"
 VOLUME_SCHEMA = 1
@@ -144,14 +154,14 @@ class EmulatedVolume:
         ask(self.directory, {"do": "modify", "parameters": dict(resolved.model)})
 
     def _clear_own_leftovers(self) -> None:
-        found = attachments(self.directory)
-        if not found:
+        status = volume_status(self.directory)
+        if status == "stopped":
             return
-        if volume_status(self.directory) == "running":
+        if status == "running":
             raise Refused(
                 "the emulated volume is running already",
                 where=str(self.directory),
-                evidence=str(found),
+                evidence=str(attachments(self.directory)),
                 next_step="use another name, or `volbench volume remove`",
             )
         take_down(self.directory, force=True)
@@ -187,13 +197,16 @@ class EmulatedVolume:
         _write_json(self.directory / "volume.json", volume)
 
     def _start_daemon(self, daemon: Path) -> None:
-        with (self.directory / "daemon.log").open("ab") as log:
+        with (self.directory / "daemon.log").open("ab") as log, (self.directory / LOCK).open("ab") as lock:
+            if not take_lock(lock):
+                raise Refused("the emulated volume is being started by somebody else", where=str(self.directory))
             self._process = process = subprocess.Popen(
                 [daemon, "run", self.directory / "config.json"],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                pass_fds=[lock.fileno()],  # the lock is the daemon's from here on, however we end
                 start_new_session=True,  # a Ctrl-C for us must not tear the volume from under the server
             )
 
@@ -325,15 +338,11 @@ def clear_leftovers(root: Path) -> tuple[Path, ...]:
 
 def volume_status(directory: Path) -> Status:
     """Whether a volume's directory is in use, at rest, or what a killed process has left. Never waits."""
-    found = attachments(directory)
-    if not found:
-        return "stopped"
-    if not found.daemons:
-        found = attachments(directory)  # one that was going down meanwhile has nothing left by now
-    if not found:
+    locked = is_locked(directory)
+    if not locked and not attachments(directory):
         return "stopped"
     owner_is_gone = _owner(directory) is not None and not _has_living_owner(directory)
-    return "running" if found.daemons and not owner_is_gone else "leftover"
+    return "running" if locked and not owner_is_gone else "leftover"
 
 
 def _owner(directory: Path) -> dict[str, int] | None:

@@ -8,6 +8,7 @@ A step that does not end in its time makes us abort the FUSE connection, which f
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -16,13 +17,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from volbench.errors import StepFailed
 from volbench.volume.mountinfo import Mount, read_mounts
 
 FUSE_CONNECTIONS = Path("/sys/fs/fuse/connections")
 DAEMON = "volbench-volume"
+LOCK = "daemon.lock"
 STEP_S_MAX = 30.0
+STARTING_S_MAX = 10.0
 ABORTED_STEP_S_MAX = 10.0
 LOOP_RELEASE_S_MAX = 15.0
 _POLL_S = 0.02
@@ -100,6 +104,30 @@ def attachments(directory: Path) -> Attachments:
     return Attachments(mounts=_mounts(directory), loops=_loops(directory), daemons=tuple(_daemons(directory)))
 
 
+def is_locked(directory: Path) -> bool:
+    """Whether a daemon lives, from before its first instruction on: it inherits a lock that nobody else holds."""
+    try:
+        with (directory / LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: who only asks is not in another's way
+    except BlockingIOError:
+        return True
+    except OSError:  # there was never one
+        return False
+    return False
+
+
+def take_lock(file: BinaryIO) -> bool:
+    """Lock a volume's lock file, to be inherited by its daemon; False when somebody else's daemon has it."""
+
+    def taken() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    return wait_until(taken, timeout_s=1.0)  # who only asks lets go at once
+
+
 def abort(directory: Path) -> None:
     """Abort the FUSE connections of a directory: every waiting and every later request fails at once."""
     for mount in _mounts(directory):
@@ -120,6 +148,8 @@ def take_down(directory: Path, *, force: bool) -> None:
 
     Raises StepFailed naming what is still there.
     """
+    # Who was killed while starting a daemon has left one that is yet to show itself.
+    wait_until(lambda: bool(_daemons(directory)) or not is_locked(directory), timeout_s=STARTING_S_MAX)
     if force:
         abort(directory)
     used, below = _layers(directory)
@@ -133,6 +163,8 @@ def take_down(directory: Path, *, force: bool) -> None:
         patience_s = ABORTED_STEP_S_MAX if force else LOOP_RELEASE_S_MAX
         _unmount(directory, mount, force=True, patience_s=patience_s)
     _end_daemons(directory)
+    for mount in reversed(_mounts(directory)):  # of a daemon that was still mounting
+        _unmount(directory, mount, force=True, patience_s=1.0)
     left = attachments(directory)
     if left:
         raise StepFailed(

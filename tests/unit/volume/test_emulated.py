@@ -15,7 +15,7 @@ from volbench.volume import emulated
 from volbench.volume.emulated import EmulatedVolume, ask, clear_leftovers, list_volumes, volume_status
 from volbench.volume.ownership import claim, is_ours
 from volbench.volume.profiles import resolve
-from volbench.volume.teardown import attachments, run, started_at, take_down, wait_until
+from volbench.volume.teardown import LOCK, attachments, is_locked, run, started_at, take_down, take_lock, wait_until
 
 DEAD_PID = 2**22 + 1  # above the kernel's largest
 
@@ -87,6 +87,23 @@ def test_nothing_attached_is_nothing_to_take_down(tmp_path: Path) -> None:
     assert not attachments(directory)
     assert volume_status(directory) == "stopped"
     take_down(directory, force=True)
+
+
+def test_a_lock_is_held_by_one_and_asked_for_by_many(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path)
+    with (tmp_path / LOCK).open("wb") as mine, (tmp_path / LOCK).open("wb") as other:
+        assert take_lock(mine)
+        assert is_locked(tmp_path)
+        assert not take_lock(other)
+    assert not is_locked(tmp_path)
+
+
+def test_a_volume_whose_maker_died_while_its_daemon_starts_is_a_leftover(tmp_path: Path) -> None:
+    directory = make_directory(tmp_path, "x", owner={"pid": DEAD_PID, "started": 1})
+    with (directory / LOCK).open("wb") as lock:
+        assert take_lock(lock)
+        assert volume_status(directory) == "leftover"
+    assert volume_status(directory) == "stopped"
 
 
 def test_a_pid_that_was_reused_is_another_process() -> None:
