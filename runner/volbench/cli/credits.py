@@ -71,7 +71,7 @@ def credits(  # noqa: A001 - it is the command's name
         profile=profile,
         options=chosen,
         work=work.as_sequential() if work is not None and sequential else work,
-        start_share=_share("--start-credits", start_credits) if start_credits else None,
+        start_share=_start(start_credits, found),
         dump=_dump(dump, io_bytes, sequential, streams, profile, chosen) if dump else None,
         window_s=_duration("--window", window) if window else None,
     )
@@ -149,6 +149,13 @@ def _dump(
         sequential=sequential,
         rate_max_per_s=float("inf") if streams is None or latency_s <= 0 else streams / latency_s,
     )
+
+
+def _start(text: str, history: History | None) -> float | None:
+    """How full buckets are at first: as told, else as the vendor's metric says, else as the profile says."""
+    if text:
+        return _share("--start-credits", text)
+    return min(max(history.observed[0][1], 0.0), 1.0) if history is not None and history.observed else None
 
 
 def _size(option: str, text: str) -> float:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from volbench.analysis.credits.answer import Answer, Question
+from volbench.analysis.credits.answer import Answer, Question, difference_from_observed
 from volbench.analysis.credits.dump import DumpForecast
 from volbench.analysis.credits.forecast import Forecast
-from volbench.analysis.credits.history import History
+from volbench.analysis.credits.history import SLOW_MS, History
 from volbench.analysis.credits.limits import Limit
 from volbench.analysis.credits.prices import Cost, Prices
 from volbench.analysis.credits.sizing import Alternative, size_parameter
@@ -27,6 +27,7 @@ def sentences(question: Question, answer: Answer, history: History | None) -> li
         told.append(_outcome(answer, found, work) if found.bucket else _without_bucket(answer))
         told += _held_back(found, work)
         told += _gaps(answer, work)
+        told += _against_history(found, work, history)
         told += _read_share(answer, work)
     if question.dump is not None and answer.dump is not None:
         told += _dump(question, answer.dump)
@@ -114,6 +115,26 @@ def _gaps(answer: Answer, work: Work) -> list[str]:
         f"Nothing is known of {duration(work.gap_s)}: {shown}{tail}. There the bucket is taken to earn nothing; if "
         f"nothing at all happened there, {other}. A burst in a gap would empty it earlier."
     ]
+
+
+def _against_history(found: Forecast, work: Work, history: History | None) -> list[str]:
+    """Where the history itself says otherwise."""
+    if history is None:
+        return []
+    told = []
+    if history.slow and not found.episodes:
+        shown = ", ".join(_span(work, *span) for span in history.slow[:_EPISODES_SHOWN])
+        told.append(
+            f"But requests waited {SLOW_MS:g} ms or more from {shown}: the volume was held back although this load "
+            "does not spend its credits. Something that this history does not show spent them, or it was something "
+            "else than credits: look at BurstBalance and VolumeReadOps of CloudWatch."
+        )
+    apart = difference_from_observed(found, history.observed)
+    if apart is not None and found.bucket is not None:
+        told.append(
+            f"{found.bucket.metric} as recorded and the model are at most {100 * apart:.3g} percentage points apart."
+        )
+    return told
 
 
 def _read_share(answer: Answer, work: Work) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from volbench.analysis.credits.dump import Dump, DumpForecast, forecast_dump
 from volbench.analysis.credits.forecast import Forecast, forecast
@@ -108,3 +110,19 @@ def _dump(question: Question, limits: Limits, found: Forecast | None) -> DumpFor
     at = limits if found is None or not found.final_balances else limits.holding(found.final_balances)
     load = question.work.mean() if question.work is not None else None
     return forecast_dump(at, question.dump, load, window_s=question.window_s)
+
+
+def difference_from_observed(found: Forecast, observed: Sequence[tuple[float, float]]) -> float | None:
+    """The largest difference between the forecast's balance and the vendor's, as a share; None without either.
+
+    Only points of the forecast's own time are compared; its balance is taken as straight between its points.
+    """
+    if found.bucket is None or not found.bucket.percent or len(found.balance) < 2:
+        return None
+    times = [point.t_s for point in found.balance]
+    inside = [(t_s, share) for t_s, share in observed if times[0] <= t_s <= times[-1]]
+    if not inside:
+        return None
+    shares = [point.balance / (found.bucket.capacity or 1.0) for point in found.balance]
+    modelled = np.interp([t_s for t_s, _ in inside], times, shares)
+    return float(np.max(np.abs(modelled - np.array([share for _, share in inside]))))

@@ -21,6 +21,7 @@ from volbench.analysis.credits.limits import Floats
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, Work, from_points
 from volbench.errors import UsageError
 
+SLOW_MS = 50.0  # a volume that is not held back answers in single-digit milliseconds
 _EPOCH_FROM_S = 1e8  # a number of seconds from here on (1973) is a date, not a time since the begin
 _SPLIT = ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s")
 _WHOLE = ("iops", "mib_per_s")
@@ -49,12 +50,14 @@ class History:
         text: what was read, for a reader.
         warnings: what was passed over or assumed.
         observed: the vendor's own balance, a share of the bucket, by seconds since the begin; empty: not told.
+        slow: begin and end of the stretches in which requests waited SLOW_MS or more, seconds since the begin.
     """
 
     work: Work
     text: str
     warnings: tuple[str, ...] = ()
     observed: tuple[tuple[float, float], ...] = ()
+    slow: tuple[tuple[float, float], ...] = ()
 
 
 def read_plain_series(path: Path, assumed: Assumed) -> History:

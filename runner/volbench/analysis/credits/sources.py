@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from volbench.analysis.credits.history import Assumed, History, read_plain_series
+from volbench.analysis.credits.history import SLOW_MS, Assumed, History, read_plain_series
 from volbench.analysis.credits.limits import Floats
-from volbench.analysis.credits.work import Clock, from_points
+from volbench.analysis.credits.work import Clock, Work, from_points, stretches
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.analysis.recorded.parsed import Recorded, merged
@@ -29,7 +30,9 @@ _SOURCES = ("emulator", "ebs_nvme", "diskstats", "cloudwatch", "mountstats", "cg
 _RATES = ("reads_per_s", "writes_per_s")
 _TOTAL = "operations_per_s"
 _TRAFFIC = ("read_mib_per_s", "write_mib_per_s")
+_WAITS = ("await_ms", "r_await_ms", "w_await_ms")
 _BALANCE = "balance_percent"
+_CLOCK_SLACK_S = 1e-3
 Found = Mapping[SeriesKey, Series]
 
 
@@ -69,7 +72,7 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
         kind=" and ".join(sorted({kind for kind, _ in used})),
         clock="day" if clocked else "none",
     )
-    return History(work=found.work, text=found.text, warnings=(*notes, *found.warnings), observed=found.observed)
+    return replace(found, warnings=(*notes, *found.warnings))
 
 
 def _recorded(path: Path) -> tuple[str, Recorded] | None:
@@ -131,11 +134,26 @@ def _history(found: Found, assumed: Assumed, device: str, *, where: Path, kind: 
         clock=clock,
         where=str(where),
     )
-    balance = column(_BALANCE)
     begin_s = float(t_s[0] - work.interval_s[0])
+    balance = column(_BALANCE)
     observed = () if balance is None else zip((balance.t_s - begin_s).tolist(), balance.value / 100.0, strict=True)
-    text = f"{where.name} ({kind}, {entity or source}, {len(t_s)} points)"
-    return History(work=work, text=text, warnings=warnings, observed=tuple(observed))
+    return History(
+        work=work,
+        text=f"{where.name} ({kind}, {entity or source}, {len(t_s)} points)",
+        warnings=warnings,
+        observed=tuple(observed),
+        slow=_slow([series for name in _WAITS for series in [column(name)] if series is not None], work, begin_s),
+    )
+
+
+def _slow(waits: list[Series], work: Work, begin_s: float) -> tuple[tuple[float, float], ...]:
+    """The stretches in which any of these waiting times was SLOW_MS or more."""
+    slow = np.zeros(work.interval_s.shape, dtype=bool)
+    ends_s = work.ends_s
+    for series in waits:
+        late_s = series.t_s[series.value >= SLOW_MS] - begin_s
+        slow[np.minimum(np.searchsorted(ends_s, late_s - _CLOCK_SLACK_S), len(ends_s) - 1)] = True
+    return tuple(stretches(slow, ends_s))
 
 
 def _device(found: Found, wanted: str, where: Path) -> tuple[str, str]:
