@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from volbench.analysis.comparison import summarise
+from volbench.analysis.explain.run import findings_of
 from volbench.records.report import Report
 from volbench.report.caveats import caveats
 from volbench.report.compared import compared_cells, comparison_rows
@@ -38,6 +39,7 @@ def build_report(directory: RunDirectory) -> Report:
         volumes=volumes,
         cells=cells,
         comparisons=comparison_rows(comparisons),
+        findings=findings_of(directory),
         failures=failure_rows(directory, run, results),
         differing_settings=differing_settings(results, {cell.cell_id: cell.volume for cell in run.cells}),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),

@@ -21,7 +21,8 @@ from volbench.analysis.explain.device import Device
 Resource = Literal["iops", "throughput"]
 SMALL_KIB, LARGE_KIB = 32.0, 128.0
 """Up to 32 KiB an operation, the limit of operations is met first on every known type, from 128 KiB the other."""
-_PAIRS_MAX = 60_000
+_SLOPE_SAMPLES = 500
+"""Theil and Sen's slope takes all pairs; of a long step, every n-th interval will do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +143,8 @@ def elasticity(rate: Floats, in_flight: Floats) -> float | None:
     x, y = np.log(in_flight[both]), np.log(rate[both])
     if len(x) < limit.PLATEAU_SAMPLES_MIN or np.subtract(*np.quantile(x, [0.75, 0.25])) < limit.QUEUE_SPREAD_MIN:
         return None
-    step = max(1, int(np.ceil(len(x) ** 2 / 2 / _PAIRS_MAX)))
-    i, j = (index[::step] for index in np.triu_indices(len(x), 1))
+    x, y = (values[:: len(values) // _SLOPE_SAMPLES + 1] for values in (x, y))
+    i, j = np.triu_indices(len(x), 1)
     apart = np.abs(x[j] - x[i]) > limit.QUEUE_SPREAD_MIN / 2
     return float(np.median((y[j] - y[i])[apart] / (x[j] - x[i])[apart])) if apart.any() else None
 
