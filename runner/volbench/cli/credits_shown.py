@@ -131,9 +131,8 @@ def _against_history(found: Forecast, work: Work, history: History | None) -> li
         )
     apart = difference_from_observed(found, history.observed)
     if apart is not None and found.bucket is not None:
-        told.append(
-            f"{found.bucket.metric} as recorded and the model are at most {100 * apart:.3g} percentage points apart."
-        )
+        metric = found.bucket.metric
+        told.append(f"{metric} as recorded and the model are at most {100 * apart:.3g} percentage points apart.")
     return told
 
 

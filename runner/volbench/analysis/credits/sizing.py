@@ -19,6 +19,7 @@ from volbench.volume.profiles import INSTANCES, ResolvedVolume, load_profile, pr
 _GIB_MAX = 2**18  # above every vendor's largest volume: a bound of the search, the profile's own check is closer
 _TUNED_MAX = 2**24
 _CAP_SLACK = 0.01  # a history's peak may lie this far above a cap: sampling rounds
+_ROUNDING = 1e-9
 _TUNED_UNIT = {"iops": 1.0, "throughput": 2.0**20}  # parameters of profiles are IOPS and MiB/s
 
 
@@ -151,7 +152,8 @@ def _peaks(profile: str, work: Work) -> dict[str, float]:
 
 def _suits(limits: Limits, work: Work) -> bool:
     served = float(np.min(served_by_caps(limits, work), initial=1.0))
-    return served >= 1.0 - _CAP_SLACK and endures(limits.starting_at(1.0), work)
+    slack = _ROUNDING if np.isinf(work.interval_s).any() else _CAP_SLACK
+    return served >= 1.0 - slack and endures(limits.starting_at(1.0), work)
 
 
 def _limits(profile: str, options: Mapping[str, str]) -> Limits | None:

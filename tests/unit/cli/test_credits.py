@@ -1,0 +1,168 @@
+"""`volbench credits`: its JSON, its sentences, its plots, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from volbench.cli.main import app
+from volbench.errors import UsageError
+
+GP2 = ("--profile", "ebs-gp2", "--size", "50GiB")
+
+
+def credits_of(*arguments: str) -> str:
+    done = CliRunner().invoke(app, ["credits", *arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def data_of(*arguments: str) -> dict[str, Any]:
+    return dict(json.loads(credits_of(*arguments, "--json")))
+
+
+def test_the_example_of_the_manual() -> None:
+    found = data_of(*GP2, "--iops", "3000")
+    assert found["exhausted_after_s"] == 1895
+    assert found["refill_s"] == 36000
+    assert all(isinstance(found[key], int) for key in ("exhausted_after_s", "refill_s"))
+    assert found["exhausted_after_exact_s"] == pytest.approx(5.4e6 / 2850)
+    assert found["after"]["iops"] == pytest.approx(150)
+    assert found["bucket"]["metric"] == "BurstBalance"
+
+
+@pytest.mark.parametrize(
+    ("size", "exhausted_s", "refill_s"),
+    [
+        ("33.33GiB", 1862, 54_000),
+        ("50GiB", 1895, 36_000),
+        ("100GiB", 2000, 18_000),
+        ("334GiB", 2703, 5389),
+        ("750GiB", 7200, 2400),
+        ("1000GiB", None, None),
+    ],
+)
+def test_gp2_of_every_size_in_its_table(size: str, exhausted_s: int | None, refill_s: int | None) -> None:
+    found = data_of("--profile", "ebs-gp2", "--size", size, "--iops", "3000")
+    assert (found["exhausted_after_s"], found["refill_s"]) == (exhausted_s, refill_s)
+
+
+def test_a_dba_reads_when_it_ends_what_is_left_and_what_would_do() -> None:
+    shown = credits_of(*GP2, "--iops", "3000", "--dump", "3.6GB", "--window", "4h")
+    for part in (
+        "is empty after 31 min 35 s",
+        "the load gets 150 IOPS and 2.34 MiB/s, 5 % of what it asks for",
+        "takes 73.2 s with the credits there are, and takes 24 min 25 s once they are gone",
+        "never ends",
+        "does not fit",
+        "ebs-gp2 of 1,000 GiB",
+        "ebs-gp3 of 50 GiB",
+        "USD a month",
+        "100 % |",
+    ):
+        assert part in shown
+
+
+def test_a_dump_alone_needs_no_load() -> None:
+    found = data_of(*GP2, "--dump", "3.6GB", "--io-size", "16KiB", "--window", "20min")
+    assert found["dump"]["now"]["alone_s"] == pytest.approx(3.6e9 / 16384 / 3000)
+    assert found["dump"]["exhausted"]["alone_s"] == pytest.approx(3.6e9 / 16384 / 150)
+    assert (found["dump"]["fits_now"], found["dump"]["fits_exhausted"]) == (True, False)
+
+
+def test_streams_bound_a_dump_by_latency() -> None:
+    one = data_of(*GP2, "--dump", "1GB", "--streams", "1")["dump"]["now"]["alone_s"]
+    two = data_of(*GP2, "--dump", "1GB", "--streams", "2")["dump"]["now"]["alone_s"]
+    assert one == pytest.approx(2 * two)
+    assert one > 1e9 / 16384 / 3000
+
+
+def test_credits_at_the_start_are_what_is_said() -> None:
+    found = data_of(*GP2, "--iops", "3000", "--start-credits", "40%")
+    assert found["exhausted_after_s"] == round(0.4 * 5.4e6 / 2850)
+
+
+def test_throughput_and_iops_tell_the_size_of_a_request() -> None:
+    found = data_of(*GP2, "--iops", "100", "--throughput", "100MiB")
+    assert found["load"]["read_bytes"] == 2**20
+    assert found["exhausted_after_exact_s"] == pytest.approx(5.4e6 / (400 - 150))
+
+
+@pytest.mark.parametrize("profile", ["ebs-gp3", "efs-elastic", "local-nvme", "ceph-rbd"])
+def test_a_profile_without_a_bucket_never_runs_out(profile: str) -> None:
+    assert "has no credit bucket: it never runs out" in credits_of("--profile", profile, "--iops", "1000")
+    found = data_of("--profile", profile, "--iops", "1000")
+    assert (found["exhausted_after_s"], found["refill_s"], found["bucket"]) == (None, None, None)
+
+
+def test_a_history_with_gaps_has_both_bounds_and_shows_the_gaps(tmp_path: Path) -> None:
+    """Half a bucket is spent before the gap and half after: with an idle gap it never runs dry."""
+    path = tmp_path / "history.csv"
+    lines = [f"{60 * minute},3000" for minute in [*range(1, 21), *range(1001, 1021)]]
+    path.write_text("\n".join(["t,iops", *lines]) + "\n")
+    found = data_of(*GP2, "--from", str(path))
+    assert found["load"]["gaps"] == [[1200.0, 60000.0]]
+    assert found["bounds"]["gaps_idle"]["exhausted_after_s"] is None
+    assert found["bounds"]["gaps_at_baseline"]["exhausted_after_s"] == 60000 + round(5.4e6 / 2850 - 1200)
+    assert found["exhausted_after_s"] == found["bounds"]["gaps_at_baseline"]["exhausted_after_s"]
+    shown = credits_of(*GP2, "--from", str(path))
+    assert "Nothing is known of 16 h 20 min" in shown
+    assert "it does not run out" in shown
+    assert "?" in shown
+
+
+def test_sar_of_the_field_report_contradicts_its_own_load() -> None:
+    sar = Path(__file__).parents[2] / "fixtures" / "sar" / "sar-d-japanese.txt"
+    shown = credits_of(*GP2, "--from", str(sar), "--dump", "3.6GB", "--window", "4h")
+    assert "does not run out under this load" in shown
+    assert "But requests waited 50 ms or more from 14:40:01 to 16:30:01" in shown
+
+
+def test_the_plot_is_one_file_without_network(tmp_path: Path) -> None:
+    path = tmp_path / "balance.html"
+    credits_of(*GP2, "--iops", "3000", "--plot", str(path))
+    text = path.read_text()
+    assert "Credit balance of" in text
+    assert "<script src=" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--profile", "ebs-gp", "--iops", "1"], ["no volume profile 'ebs-gp'", "perhaps you meant ebs-gp"]),
+        (["--profile", "ebs-gp2", "--set", "sise=5GiB", "--iops", "1"], ["'sise'", "perhaps you meant size"]),
+        (["--profile", "ebs-gp2", "--size", "40TiB", "--iops", "1"], ["1 GiB to 16 TiB"]),
+        (["--profile", "ebs-gp2", "--size", "-5GiB", "--iops", "1"], ["'-5GiB' is not a size"]),
+        ([*GP2, "--iops", "-1"], ["not -1"]),
+        ([*GP2, "--iops", "nan"], ["not nan"]),
+        ([*GP2], ["there is no load"]),
+        ([*GP2, "--iops", "1", "--start-credits", "140%"], ["0 % to 100 %"]),
+        ([*GP2, "--iops", "1", "--window", "4h"], ["a window is for a dump"]),
+        ([*GP2, "--dump", "0GB"], ["above 0"]),
+        ([*GP2, "--dump", "1GB", "--window", "soon"], ["'soon' is not a duration"]),
+        ([*GP2, "--iops", "1", "--plot", "x.png"], ["FILE.html"]),
+        ([*GP2, "--iops", "1", "--throughput", "1MiB", "--io-size", "4KiB"], ["one too many"]),
+        ([*GP2, "--from", "/nowhere.csv"], ["no such file"]),
+        ([*GP2, "--from", "/nowhere.csv", "--iops", "1"], ["no such file"]),
+        (["--profile", "efs-bursting", "--instance", "m5.large", "--iops", "1"], ["leave it out"]),
+        ([*GP2, "--instance", "m5.lerge", "--iops", "1"], ["perhaps you meant m5.large"]),
+    ],
+)
+def test_a_wrong_question_is_refused_with_exit_code_2(arguments: list[str], parts: list[str]) -> None:
+    done = CliRunner().invoke(app, ["credits", *arguments])
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.exit_code == 2
+    for part in parts:
+        assert part in str(done.exception)
+
+
+def test_unsorted_times_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text("t,iops\n60,4\n50,3\n")
+    done = CliRunner().invoke(app, ["credits", *GP2, "--from", str(path)])
+    assert isinstance(done.exception, UsageError)
+    assert "point 2 is at 50 s, after 60 s" in str(done.exception)
