@@ -22,6 +22,13 @@ def local(tmp_path: Path, run_cache: Path) -> Iterator[live_run.Bench]:
         yield opened
 
 
+@pytest.fixture
+def docker_run(tmp_path: Path, run_cache: Path) -> Iterator[live_run.Bench]:
+    """A place for runs in containers."""
+    with live_run.bench("docker", tmp_path, run_cache) as opened:
+        yield opened
+
+
 @pytest.fixture(
     params=[pytest.param("local", marks=pytest.mark.mysqld), pytest.param("docker", marks=pytest.mark.docker)]
 )

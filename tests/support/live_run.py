@@ -114,6 +114,24 @@ class Bench:
         started = [event.cell_id for event in self.directory.events() if event.event == "cell_started"]
         return self.directory.cell_dir(started[-1])
 
+    def cells_started(self) -> set[str]:
+        """Cells that have begun, in whatever attempt."""
+        return {cell_id for cell_id, _ in self.events("cell_started")}
+
+    def failed_causes(self) -> dict[tuple[str, int], str]:
+        """(cell, attempt) of the attempts that failed, in order, and the cause that the journal tells."""
+        told = [event for run in find_runs(self.results) for event in run.events()]
+        ends = [event for event in told if event.event in {"cell_failed", "cell_abandoned"}]
+        return {(event.cell_id, event.attempt): str(event.details.get("cause")) for event in ends}
+
+    def control_dir(self) -> Path:
+        """Of the cell that runs."""
+        return self.temporary / f"volbench-{self.directory.path.name[-6:]}-{self.current_cell().name}"
+
+    def container(self, role: str) -> str:
+        """The name of the running cell's container."""
+        return f"volbench-{self.directory.path.name[-6:]}-{self.current_cell().name}-{role}"
+
     def events(self, kind: str) -> list[tuple[str, int]]:
         """(cell, attempt) of the journal's events of a kind."""
         told = [event for run in find_runs(self.results) for event in run.events()]

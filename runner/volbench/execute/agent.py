@@ -182,7 +182,7 @@ def _on_volume(places: CellPlaces | None) -> Iterator[None]:
     directory = Path(places.volume_dir)
     ownership.claim(directory, purpose="cell")
     ownership.erase_contents(directory)
-    watch = VolumeWatch(directory)
+    watch = VolumeWatch(directory, ours=True)
     try:
         yield
         watch.check(where=f"volume at {directory}")  # a server goes on writing to a volume that was unmounted

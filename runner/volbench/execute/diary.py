@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from volbench.errors import StepFailed, VolbenchError
+from volbench.errors import VolbenchError
+from volbench.execute.volume_watch import kernel_refused
 from volbench.records.cell import CellResult, CellSpec, Failure, Phase, SourceQuality, StepResult
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.workload.interface import Clock
@@ -49,7 +48,7 @@ class Diary:
         except VolbenchError as error:
             self.failure = failure_of(error)
         except OSError as error:
-            self.failure = failure_of(_os_failure(error))
+            self.failure = failure_of(kernel_refused(error))
         except KeyboardInterrupt:
             self.interrupted = True
 
@@ -81,18 +80,6 @@ class Diary:
             sources=tuple(self.sources),
             notes=tuple(self.notes),
         )
-
-
-def _os_failure(error: OSError) -> StepFailed:
-    """What the kernel refused: of the volume, most often."""
-    causes = {errno.ENOSPC: "volume_full", errno.EDQUOT: "volume_full", errno.EROFS: "volume_read_only"}
-    name = errno.errorcode.get(error.errno or 0, type(error).__name__)
-    return StepFailed(
-        f"the kernel refused: {os.strerror(error.errno) if error.errno else error}",
-        where=str(error.filename or "the cell"),
-        evidence=f"{name}: {error}",
-        cause=causes.get(error.errno or 0, ""),
-    )
 
 
 def failure_of(error: VolbenchError) -> Failure:

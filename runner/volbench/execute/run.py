@@ -10,7 +10,7 @@ from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, Volb
 from volbench.execute.attempts import TEMPLATE_CELL, Attempts, CellState
 from volbench.execute.closing import at_end
 from volbench.execute.interruptions import Interruptions
-from volbench.execute.volume_watch import CAUSES, VolumeWatch
+from volbench.execute.volume_watch import CAUSES, VolumeWatch, kernel_refused
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.files import read_record
@@ -181,6 +181,8 @@ class Orchestrator:
             result = self._attempts.new(planned, volume, "run", template_key=template_key)
         except StepFailed as error:
             return error
+        except OSError as error:
+            return kernel_refused(error)
         return None if result.status == "done" else _failure(result)
 
     def _outcome(self, failures: list[VolbenchError]) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -14,13 +15,33 @@ _SAID = {
     "volume_gone": ("the volume is gone", "mount it again"),
 }
 CAUSES = frozenset(_SAID)
+_ERRNO_CAUSES = {
+    errno.ENOSPC: "volume_full",
+    errno.EDQUOT: "volume_full",
+    errno.EROFS: "volume_read_only",
+    errno.EIO: "volume_gone",
+    errno.ENODEV: "volume_gone",
+    errno.ESTALE: "volume_gone",
+    errno.ENOTCONN: "volume_gone",
+}
+_PROBE = ".volbench-probe"
+
+
+def cause_of(error: OSError) -> str:
+    """The cause that an error number tells of; empty for others."""
+    return _ERRNO_CAUSES.get(error.errno or 0, "")
 
 
 class VolumeWatch:
-    """Remembers which filesystem is at a directory now; a bare mount point is another one."""
+    """Remembers which filesystem is at a directory now; a bare mount point is another one.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        ours: the directory is volbench's own, so that a file can be made in it to see whether it can be written.
+    """
+
+    def __init__(self, directory: Path, *, ours: bool = False) -> None:
         self._directory = directory
+        self._ours = ours
         self._device = directory.stat().st_dev
 
     def trouble(self) -> VolumeTrouble | None:
@@ -37,7 +58,18 @@ class VolumeWatch:
                 evidence=f"another filesystem is at {self._directory} now: device {_shown(device)}, "
                 f"it was {_shown(self._device)}",
             )
-        return volume_trouble(self._directory)
+        return volume_trouble(self._directory) or (self._written() if self._ours else None)
+
+    def _written(self) -> VolumeTrouble | None:
+        """A filesystem that gave up after an error may still call itself writable: try."""
+        probe = self._directory / _PROBE
+        try:
+            probe.write_bytes(b"x")
+            probe.unlink()
+        except OSError as error:
+            cause = cause_of(error)
+            return VolumeTrouble(cause=cause, evidence=f"{probe}: {error.strerror}") if cause else None
+        return None
 
     def check(self, *, where: str) -> None:
         """Raise StepFailed, with the cause, when something is wrong."""
@@ -55,6 +87,19 @@ def trouble_error(trouble: VolumeTrouble, *, where: str, also: str = "") -> Step
         evidence="; ".join(part for part in (also, trouble.evidence) if part),
         next_step=f"{next_step}, then `volbench resume`",
         cause=trouble.cause,
+    )
+
+
+def kernel_refused(error: OSError) -> StepFailed:
+    """An error of the operating system as a failure, with the cause that its number tells of."""
+    cause = cause_of(error)
+    what, next_step = _SAID.get(cause, ("the operating system refused", ""))
+    return StepFailed(
+        what,
+        where=str(error.filename or "the cell"),
+        evidence=f"{errno.errorcode.get(error.errno or 0, type(error).__name__)}: {error}",
+        next_step=f"{next_step}, then `volbench resume`" if next_step else "",
+        cause=cause,
     )
 
 
