@@ -625,6 +625,19 @@ def test_files_behave_as_in_a_plain_directory(root: Path, operations: int) -> No
     shutil.rmtree(plain)
 
 
+def test_modes_are_the_writer_s_and_the_control_socket_is_root_s(root: Path) -> None:
+    with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
+        before = os.umask(0)
+        try:
+            os.mkdir(subject.data / "open", 0o1777)
+            os.close(os.open(subject.data / "file", os.O_CREAT | os.O_WRONLY, 0o666))
+        finally:
+            os.umask(before)
+        assert (subject.data / "open").stat().st_mode & 0o7777 == 0o1777
+        assert (subject.data / "file").stat().st_mode & 0o7777 == 0o666
+        assert (subject.directory / "control.sock").stat().st_mode & 0o022 == 0
+
+
 def test_opening_a_file_again_keeps_the_client_s_cache(root: Path) -> None:
     with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
         file = subject.data / "file"

@@ -148,6 +148,8 @@ fn serve<F: Filesystem>(
     let socket = config.directory.join("control.sock");
     let control = Control::new(Arc::clone(engine), storage, facts);
     let listener = listen(&config.directory).map_err(|error| format!("{}: {error}", socket.display()))?;
+    // The writer's umask is in the modes that arrive; ours must not be taken off a second time.
+    rustix::process::umask(rustix::fs::Mode::empty());
     let answering = Arc::clone(&control);
     std::thread::spawn(move || answering.serve(&listener));
 
