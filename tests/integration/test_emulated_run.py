@@ -49,7 +49,7 @@ def total_iops(path: Path, window_s: tuple[float, float]) -> list[float]:
     """Reads and writes of the volume in each second, by the emulator's own counters."""
     samples = read_series(path, sources=["emulator"], window_s=window_s)
     reads, writes = (samples[SeriesKey(source="emulator", metric=name)] for name in ("reads_per_s", "writes_per_s"))
-    return (reads.value + writes.value).tolist()
+    return [float(value) for value in reads.value + writes.value]
 
 
 def balance(path: Path, window_s: tuple[float, float]) -> Series:

@@ -1,0 +1,192 @@
+"""`volbench volume` on the real kernel: volumes that outlive the command, faults, leftovers, probe and fit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volbench.volume.emulated import EmulatedVolume, list_volumes
+from volbench.volume.ownership import is_ours
+from volbench.volume.profiles import resolve
+from volbench.volume.teardown import attachments, take_down, wait_until
+
+pytestmark = pytest.mark.emulator
+
+COMMAND_S_MAX = 120.0
+PROBE_SECONDS = "15"
+TRIES = 3
+"""A probe on a busy machine measures the machine: it is made again, so often."""
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A directory on a real disk, taken down and removed whatever happens."""
+    place = Path(tempfile.mkdtemp(prefix="vbc", dir="/var/tmp"))
+    yield place
+    for directory in place.iterdir():
+        if directory.is_dir():
+            take_down(directory, force=True)
+    shutil.rmtree(place)
+
+
+def volbench(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, as a user gives it."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "runner"), "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-m", "volbench", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=COMMAND_S_MAX,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@pytest.mark.parametrize("spec", ["emulated:ebs-gp3?size=1GiB", "emulated:efs-elastic"])
+def test_a_volume_outlives_its_command_keeps_its_bytes_and_goes(disk: Path, spec: str) -> None:
+    """emulate, use, stop, emulate again with the bytes still there, remove: nothing is left."""
+    told = volbench("volume", "emulate", spec, "--dir", str(disk), "--name", "stays").stdout
+    data = disk / "stays" / "data"
+    assert f"mounted at: {data}" in told
+    assert "volbench volume remove stays" in told
+    write_durably(data / "file", b"x" * 100_000)
+    counted = json.loads(volbench("volume", "counters", "stays", "--json").stdout)
+    assert counted["operations"]["write"]["bytes"] >= 100_000
+    assert "fidelity: " in volbench("volume", "counters", "stays").stdout
+    assert f"stays: {counted['profile']}, running, stays: {data}" in volbench("volume", "list").stdout
+    volbench("volume", "stop", "stays")
+    assert not attachments(disk / "stays")
+    volbench("volume", "emulate", spec, "--dir", str(disk), "--name", "stays")
+    assert (data / "file").read_bytes() == b"x" * 100_000
+    volbench("volume", "remove", str(disk / "stays"))
+    assert list(disk.iterdir()) == []
+
+
+def test_faults_are_injected_and_taken_back(disk: Path) -> None:
+    volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(disk), "--name", "ill")
+    data = disk / "ill" / "data"
+    write_durably(data / "file", b"x" * 4096)
+    volbench("volume", "fault", "ill", "stall", "--for", "4s")
+    before = time.monotonic()
+    write_durably(data / "slow", b"x")
+    assert time.monotonic() - before > 0.3, "the end of the command takes some of the 4 s"
+    volbench("volume", "fault", "ill", "detach")
+    with pytest.raises(OSError, match="Input/output error"):
+        (data / "other").write_bytes(b"y")
+    volbench("volume", "fault", "ill", "attach")
+    assert (data / "file").read_bytes() == b"x" * 4096
+    lost = volbench("volume", "fault", "ill", "power-cut").stdout
+    assert "lost: 0 writes" in lost
+    volbench("volume", "stop", "ill")
+    volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(disk), "--name", "ill")
+    assert (data / "file").read_bytes() == b"x" * 4096
+    refused = volbench("volume", "fault", "ill", "error", "--every", "0", code=5)
+    assert "out of range" in refused.stderr
+    volbench("volume", "remove", "ill")
+
+
+def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(disk: Path) -> None:
+    """The bytes stay; a neighbour that runs is not touched."""
+    for name in ("dies", "lives"):
+        volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(disk), "--name", name)
+    write_durably(disk / "dies" / "data" / "file", b"kept")
+    (daemon,) = attachments(disk / "dies").daemons
+    os.kill(daemon, signal.SIGKILL)
+    assert wait_until(lambda: not attachments(disk / "dies").daemons, timeout_s=10)
+    assert attachments(disk / "dies").mounts
+    cleared = volbench("volume", "list", "--dir", str(disk))
+    assert not attachments(disk / "dies")
+    assert attachments(disk / "lives").daemons
+    assert f"{disk / 'dies'} (its bytes" in cleared.stderr
+    assert "dies: ebs-gp3, stopped" in cleared.stdout
+    assert "lives: ebs-gp3, running" in cleared.stdout
+    volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(disk), "--name", "dies")
+    assert (disk / "dies" / "data" / "file").read_bytes() == b"kept"
+    for name in ("dies", "lives"):
+        volbench("volume", "remove", name)
+
+
+def test_a_running_process_s_volume_and_one_in_use_are_not_removed(disk: Path) -> None:
+    with EmulatedVolume(resolve("efs-elastic"), disk, name="mine") as subject:
+        write_durably(subject.data / "file", b"x")
+        refused = volbench("volume", "remove", "mine", code=4)
+        assert f"kill -INT {os.getpid()}" in refused.stderr
+        again = volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(disk), "--name", "mine", code=4)
+        assert "running already" in again.stderr
+        assert (subject.data / "file").read_bytes() == b"x"
+    volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(disk), "--name", "used")
+    with (disk / "used" / "data" / "open").open("wb"):
+        assert "in use" in volbench("volume", "remove", "used", code=5).stderr
+    (listed,) = (volume for volume in list_volumes(disk) if volume.name == "used")
+    assert listed.status == "running"
+    volbench("volume", "remove", "used")
+
+
+def probed(spec: str, *options: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(
+        volbench("volume", "probe", spec, "--seconds", PROBE_SECONDS, "--json", *options).stdout
+    )
+    return answer
+
+
+def iops(answer: dict[str, Any]) -> dict[str, float]:
+    return {name: answer["figures"][name]["value"] for name in ("read_iops", "write_iops")}
+
+
+def near(found: dict[str, float], wanted: dict[str, float], *, share: float) -> bool:
+    return found == pytest.approx(wanted, rel=share)
+
+
+def test_an_emulated_gp3_is_recognised_and_its_fit_is_like_it(disk: Path) -> None:
+    """Nearest is ebs-gp3, IOPS within 5 %; the fitted profile, emulated and probed again, is within 10 %."""
+    file = disk / "mine.yaml"
+    for _ in range(TRIES):
+        file.unlink(missing_ok=True)
+        first = probed(f"emulated:ebs-gp3?size=10GiB&dir={disk}", "--fit", str(file))
+        if near(iops(first), {"read_iops": 3000, "write_iops": 3000}, share=0.05):
+            break
+    assert iops(first) == pytest.approx({"read_iops": 3000, "write_iops": 3000}, rel=0.05)
+    assert first["nearest"][0]["profile"] == "ebs-gp3"
+    assert first["facts"]["emulated_profile"] == "ebs-gp3"
+    assert "measured by volbench volume probe on" in file.read_text()
+    for _ in range(TRIES):
+        again = probed(f"emulated:{file}?dir={disk}")
+        if near(iops(again), iops(first), share=0.1):
+            break
+    assert iops(again) == pytest.approx(iops(first), rel=0.1)
+    assert again["facts"]["emulated_profile"] == "mine"
+    assert [path.name for path in disk.iterdir()] == ["mine.yaml"]
+
+
+def test_a_probe_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
+    """Of any volume; what is there is not touched."""
+    (tmp_path / "thesis.tex").write_text("x")
+    answer = json.loads(volbench("volume", "probe", f"path:{tmp_path}", "--seconds", "5", "--json").stdout)
+    assert {"read_4k_ms", "write_iops", "read_mib_per_s", "fdatasync_ms", "create_per_s"} <= answer[
+        "figures"
+    ].keys()
+    assert all(figure["value"] > 0 for figure in answer["figures"].values())
+    assert answer["emulated_late_share"] is None
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    assert not is_ours(tmp_path)

@@ -1,0 +1,186 @@
+"""`volbench volume`: profiles and faults as they are typed and shown; mistakes have one message and a code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from volbench.cli import volume_shown
+from volbench.cli.main import app
+from volbench.cli.volume_faults import FAULTS, parse_fault
+from volbench.errors import EnvironmentLacks, Refused, UsageError, VolbenchError
+from volbench.records.facts import VolumeFacts
+from volbench.volume import emulated, ownership
+from volbench.volume.probe import Fall, Probe
+from volbench.volume.probe_figures import expected_figures
+from volbench.volume.probe_nearest import nearest_profiles
+from volbench.volume.profiles import profile_names, resolve, whole_profile
+
+
+def told(*arguments: str) -> str:
+    """What a command prints on stdout; its expected failure is raised."""
+    ended = CliRunner().invoke(app, ["volume", *arguments], catch_exceptions=False, env={"COLUMNS": "100"})
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout
+
+
+def test_list_shows_every_profile_with_its_figures_and_what_is_assumed() -> None:
+    shown = told("list")
+    assert all(f"  {name}: " in shown for name in profile_names())
+    assert "3,000 IOPS, 125 MiB/s, 0.7 ms" in shown
+    assert "300 IOPS when 5,400,000 credits are gone" in shown
+    assert "assumed: read_median, read_p99" in shown
+
+
+def test_list_is_json_with_the_same_profiles() -> None:
+    listed = json.loads(told("list", "--json"))
+    assert [profile["name"] for profile in listed["profiles"]] == list(profile_names())
+    gp3 = next(profile for profile in listed["profiles"] if profile["name"] == "ebs-gp3")
+    assert gp3["figures"]["read_iops"] == 3000
+    assert "read_median" in gp3["assumed"]
+    assert "tolerance_s" not in gp3["assumed"], "that is every emulated volume's, not the profile's"
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_show_has_every_figure_with_its_source(name: str) -> None:
+    shown = told("show", name)
+    for figure, meaning in whole_profile(name).figures.items():
+        (line,) = (line for line in shown.splitlines() if line.startswith(f"  {figure} = "))
+        assert meaning.source in line
+        assert ("(assumed)" in line) == meaning.assumed
+
+
+def test_show_of_the_instance_table_and_as_json() -> None:
+    assert "m5.large." in told("show", "ec2-instances")
+    assert json.loads(told("show", "ebs-gp2", "--json"))["figures"]["iops_per_gib"]["value"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "failure", "words"),
+    [
+        (["show", "ebs-gp4"], UsageError, "perhaps you meant ebs-gp"),
+        (["emulate", "path:/tmp"], UsageError, "not an emulated one"),
+        (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant size"),
+        (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "no name for a volume"),
+        (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], EnvironmentLacks, "cannot be made"),
+        (["remove", "nobody"], UsageError, "no emulated volume 'nobody'"),
+        (["stop", "/var/tmp/nobody"], UsageError, "no emulated volume"),
+        (["counters", "nobody"], UsageError, "no emulated volume"),
+        (["fault", "nobody", "stal"], UsageError, "perhaps you meant stall"),
+        (["fault", "nobody", "stall"], UsageError, "needs --for"),
+        (["fault", "nobody", "detach", "--for", "3s"], UsageError, "detach has no --for"),
+        (["fault", "nobody", "stall", "--for", "long"], UsageError, "a duration such as"),
+        (["probe", "path:/nowhere"], EnvironmentLacks, "does not exist"),
+        (["probe", "path:/tmp", "--seconds", "1"], UsageError, "a probe takes"),
+        (["probe", "path:/tmp", "--fit", "mine.txt"], UsageError, "no name for a profile"),
+        (["probe", "storage-class:gp3"], UsageError, "kubernetes"),
+        (["adopt", "/nowhere"], UsageError, "not a directory"),
+    ],
+)
+def test_a_mistake_has_one_message_that_says_what_next(
+    arguments: list[str], failure: type[VolbenchError], words: str
+) -> None:
+    with pytest.raises(failure) as caught:
+        told(*arguments)
+    assert words in str(caught.value)
+
+
+def test_without_the_daemon_there_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 3, never another volume in its place; nothing is left."""
+    monkeypatch.setattr(emulated, "find_daemon", lambda: None)
+    with pytest.raises(EnvironmentLacks, match="volbench-volume") as caught:
+        told("emulate", "emulated:ebs-gp3", "--dir", str(tmp_path))
+    assert caught.value.exit_code == 3
+    assert caught.value.next_step
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_adopt_marks_an_empty_directory_and_no_other(tmp_path: Path) -> None:
+    empty, full = tmp_path / "empty", tmp_path / "full"
+    empty.mkdir()
+    full.mkdir()
+    (full / "thesis.tex").write_text("x")
+    told("adopt", str(empty))
+    assert ownership.is_ours(empty)
+    with pytest.raises(Refused):
+        told("adopt", str(full))
+    assert [path.name for path in full.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "request_"),
+    [
+        ("stall", {"--for": "3s"}, {"kind": "stall", "seconds": 3.0}),
+        (
+            "error",
+            {"--every": "100", "--ops": "read,write"},
+            {"kind": "error", "every": 100, "ops": ["read", "write"]},
+        ),
+        ("power-cut", {"--keep": "25%"}, {"kind": "power_cut", "keep_share": 0.25}),
+        ("slow", {"--factor": "5", "--ramp": "1m"}, {"kind": "slow_down", "factor": 5.0, "ramp_s": 60.0}),
+        (
+            "neighbour",
+            {"--iops": "500", "--rate": "50MiB"},
+            {"kind": "noisy_neighbour", "iops": 500.0, "bytes_per_s": 50 << 20},
+        ),
+        ("credits", {"--fill": "10%"}, {"kind": "credits", "fill": 0.1}),
+        ("clear", {}, {"kind": "clear"}),
+    ],
+)
+def test_a_fault_becomes_the_daemon_s_words(kind: str, given: dict[str, str], request_: dict[str, object]) -> None:
+    assert parse_fault(kind, given) == request_
+
+
+def test_the_help_names_every_fault() -> None:
+    shown = told("fault", "--help")
+    assert all(kind in shown for kind in FAULTS)
+
+
+def probe_of(figures: dict[str, float], **changes: object) -> Probe:
+    known: dict[str, object] = {
+        "spec": "path:/mnt/x", "facts": VolumeFacts(path="/mnt/x", filesystem="xfs"), "figures": figures,
+        "fall": None, "direct": True, "file_bytes": 1 << 30, "seconds": 60.0, "operations": 100_000,
+        "moved_bytes": 1 << 30, "unsaturated": (), "uneven": {}, "late_share": None,
+    }  # fmt: skip
+    return Probe(**{**known, **changes})  # type: ignore[arg-type]
+
+
+def notes(**changes: object) -> str:
+    probe = probe_of(expected_figures(resolve("ebs-gp3")), **changes)
+    return "\n".join(volume_shown.probe_notes(probe, nearest_profiles(probe.figures)))
+
+
+def test_a_probe_says_what_it_cannot_see() -> None:
+    gp2 = probe_of(expected_figures(resolve("ebs-gp2")))
+    said = "\n".join(volume_shown.probe_notes(gp2, nearest_profiles(gp2.figures)))
+    assert "credits that were still full" in said
+    assert "5,400,000 I/Os of credit" in said
+    assert "5,400,000" not in notes(), "a gp3 has no credits"
+
+
+def test_a_probe_labels_what_is_no_ordinary_volume() -> None:
+    memory = VolumeFacts(path="/dev/shm", filesystem="tmpfs", memory_backed=True)
+    scaled = VolumeFacts(path="/x", emulated_profile="ebs-gp2", emulated_parameters={"time_scale": 20.0})
+    assert "This is memory (tmpfs)" in notes(facts=memory)
+    assert "emulated (ebs-gp2, time_scale 20)" in notes(facts=scaled)
+    assert "2.50% of the emulated volume's operations" in notes(late_share=0.025)
+    assert "no O_DIRECT" in notes(direct=False)
+    assert "the queue was the limit" in notes(unsaturated=("read_iops",))
+    assert "stalled meanwhile" in notes(uneven={"read_iops": 1000.0})
+
+
+@pytest.mark.parametrize(("after_s", "words"), [(4.0, "after 4 s"), (None, "ended early")])
+def test_a_probe_tells_of_a_burst_that_ended(after_s: float | None, words: str) -> None:
+    said = notes(fall=Fall(figure="read_iops", first=3000.0, last=150.0, after_s=after_s))
+    assert words in said
+    assert "150" in said
+
+
+def test_a_probe_s_json_has_units_and_the_nearest_profiles() -> None:
+    probe = probe_of(expected_figures(resolve("ebs-gp3")))
+    data = volume_shown.probe_data(probe, nearest_profiles(probe.figures))
+    assert json.loads(json.dumps(data))["figures"]["read_iops"] == {"value": 3000.0, "unit": "IOPS"}
+    assert data["nearest"][0]["profile"] == "ebs-gp3"
