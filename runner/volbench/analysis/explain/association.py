@@ -22,7 +22,6 @@ LAGS = range(4)
 SAMPLES_MIN = 20
 FALSE_DISCOVERIES = 0.05
 _SPEARMAN_VARIANCE = 1.06  # of Fisher's z for rank correlations (Fieller, Hartley and Pearson 1957)
-_COUSINS = "latency_ms_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +47,15 @@ def associations(grid: Grid, latency: SeriesKey) -> tuple[Association, ...]:
 
     Args:
         grid: the aligned series of one step.
-        latency: which series is to be explained, such as client's latency_ms_p95.
+        latency: which series is to be explained, such as client's latency_ms_p95; others of its source are
+            other sides of the same.
     """
     target = grid.columns.get(latency)
     if target is None:
         return ()
     found = {}
     for key, column in grid.columns.items():
-        if key != latency and not (key.source == "client" and key.metric.startswith(_COUSINS)):
+        if key.source != latency.source:
             best = strongest(column, target)
             if best is not None:
                 found[key] = best

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,6 +64,18 @@ def exhaustion_s(balance: float, load_per_s: float, baseline_per_s: float, burst
     """
     spent_per_s = min(load_per_s, burst_per_s) - baseline_per_s
     return balance / spent_per_s if spent_per_s > 0 else None
+
+
+def credits_spent(device: Device, resource: Resource, baseline: float) -> float:
+    """What was taken above the baseline less what flowed back, summed over buckets; a full bucket takes no more.
+
+    In operations/s or MiB/s times buckets: times the width of a bucket it is credits.
+    """
+    values = device.iops if resource == "iops" else device.mib_per_s
+    missing = 0.0
+    for value in [] if values is None else values[np.isfinite(values)].tolist():
+        missing = max(0.0, missing + value - baseline)
+    return missing
 
 
 def fit_burst(
@@ -123,13 +135,16 @@ def _burst(
     high = values[before][values[before] > plateau.level]
     if not len(high):
         return None
+    served = replace(device, iops=device.iops[before], mib_per_s=None)
+    if plateau.resource == "throughput":
+        served = replace(served, mib_per_s=values[before])
     return Burst(
         resource=plateau.resource,
         burst=float(np.quantile(high, limit.LEVEL_QUANTILE)),
         baseline=plateau.level,
         exhausted_at_s=float(t_s[index - 1]),
         index=index,
-        spent=float((high - plateau.level).sum()) * width,
+        spent=credits_spent(served, plateau.resource, plateau.level) * width,
         await_before_ms=waits[0],
         await_after_ms=waits[1],
         in_flight_after=queue,

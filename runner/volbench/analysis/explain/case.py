@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Grid, mean, median
 from volbench.analysis.explain.budget import Budget, budget_of
-from volbench.analysis.explain.burst import Burst, fit_burst
+from volbench.analysis.explain.burst import Burst, credits_spent, fit_burst
 from volbench.analysis.explain.device import Device, device_of
 from volbench.analysis.explain.limits import Exceeded, Plateau, base_await_ms, limits_of, plateaus
 from volbench.analysis.explain.stalls import Stall, client_stalls, storage_stalls
@@ -83,11 +83,15 @@ class Case:
 
     @cached_property
     def burst(self) -> Burst | None:
-        """A burst that ended in the window."""
+        """A burst that ended in the window; what was spent is counted from the cell's start."""
         if self.device is None:
             return None
         found = (*self.limits, *self.plateaus)
-        return fit_burst(self.grid.t_s, self.device, found, balance_percent=self.balance_percent)
+        fitted = fit_burst(self.grid.t_s, self.device, found, balance_percent=self.balance_percent)
+        before = device_of(self.whole.within(float("-inf"), fitted.exhausted_at_s), self.disk) if fitted else None
+        if fitted is None or before is None:
+            return fitted
+        return replace(fitted, spent=credits_spent(before, fitted.resource, fitted.baseline) * self.grid.width_s)
 
     @cached_property
     def exceeded(self) -> Exceeded:

@@ -118,8 +118,8 @@ def _burst_within(case: Case, burst: Burst) -> Found:
         row("burst", burst.burst, unit, f"burst {amount(burst.burst, burst.resource)}"),
         row(
             "credits_spent", burst.spent, spent_unit,
-            f"{number(burst.spent)} {spent_unit} above the baseline were spent here: the bucket held at least that;"
-            f" without load it has them again after {number(burst.refill_s)} s",
+            f"{number(burst.spent)} {spent_unit} above the baseline were spent until then: the bucket held at least"
+            f" that; without load it has them again after {number(burst.refill_s)} s",
         ),
     ]  # fmt: skip
     if burst.await_before_ms is not None and burst.await_after_ms is not None:
