@@ -46,7 +46,7 @@ def as_data(question: Question, answer: Answer, history: History | None) -> dict
         "alternatives": [
             {
                 "profile": one.profile,
-                "options": dict(one.options),
+                "options": {one.size_parameter: f"{one.size_bytes / 2**30:g}GiB", **one.options},
                 "size_bytes": one.size_bytes,
                 "cost": _cost(one.cost),
             }

@@ -29,7 +29,8 @@ def text_plot(answer: Answer, *, width: int) -> str:
     unknown = np.zeros(columns, dtype=bool)
     for begin_s, end_s in work.gaps:
         unknown |= (edges[1:] > begin_s) & (edges[:-1] < end_s) & (edges[1:] - begin_s >= edges[1] / 2)
-    lines = [f"balance of {found.bucket.name}"]
+    drawn = "lowest balance" if len(work.interval_s) > len(found.balance) else "balance"
+    lines = [f"{drawn} of {found.bucket.name}"]
     for row in range(_ROWS - 1, -1, -1):
         mark = {_ROWS - 1: "100 %", 0: "0 %"}.get(row, "")
         cells = "".join(

@@ -8,7 +8,7 @@ from volbench.analysis.credits.forecast import Forecast
 from volbench.analysis.credits.history import SLOW_MS, History
 from volbench.analysis.credits.limits import Limit
 from volbench.analysis.credits.prices import Cost, Prices
-from volbench.analysis.credits.sizing import Alternative, size_parameter
+from volbench.analysis.credits.sizing import Alternative
 from volbench.analysis.credits.work import Work
 from volbench.cli.credits_data import moment
 from volbench.report.wording import duration, number
@@ -180,7 +180,7 @@ def _alternatives(answer: Answer) -> list[str]:
             f"{_price(same.cost, prices)} (now {_price(now, prices)})."
         )
     else:
-        told.append(f"No {answer.volume.profile} serves this load for ever.")
+        told.append(f"No larger {answer.volume.profile} with all else as it is serves this load for ever.")
     others = [one for one in answer.alternatives if one.profile != answer.volume.profile][:_ALTERNATIVES_SHOWN]
     if answer.endangered and others:
         listed = "; ".join(f"{_named(one)}, {_price(one.cost, prices)}" for one in others)
@@ -193,8 +193,7 @@ def _alternatives(answer: Answer) -> list[str]:
 
 
 def _named(one: Alternative) -> str:
-    size = size_parameter(one.profile)
-    others = " ".join(f"{key}={value}" for key, value in one.options.items() if key != size)
+    others = " ".join(f"{key}={value}" for key, value in one.options.items())
     return f"{one.profile} of {gib(one.size_bytes)}" + (f" with {others}" if others else "")
 
 

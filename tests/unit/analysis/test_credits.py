@@ -346,3 +346,11 @@ def test_a_bucket_with_no_load_stays_full() -> None:
     found = forecast(limits, points([0.0] * 5))
     assert found.final_balances == (limits.buckets[0].capacity,)
     assert replace(limits.buckets[0], rate_per_s=0.0).refill_s is None
+
+
+def test_a_cluster_s_disks_add_up_and_a_write_goes_to_every_copy() -> None:
+    """12 OSDs of 3,000 IOPS with 3 copies: 36,000 reads or 12,000 writes a second."""
+    limits = of("ceph-rbd", osds="12", osd_iops="3000", replicas="3")
+    for reads, served in ((1.0, 36_000), (0.0, 12_000)):
+        found = forecast(limits, load(50_000, io_bytes=4096, reads=reads))
+        assert found.before.iops == pytest.approx(served)

@@ -63,7 +63,7 @@ def test_broken_prices_are_shown_with_their_line(tmp_path: Path) -> None:
 
 
 def test_3000_iops_for_ever_need_1000_gib_of_gp2_or_a_gp3_of_any_size() -> None:
-    found = {one.profile: one for one in alternatives(resolve("ebs-gp2", {"size": "50GiB"}), load(3000), PRICES)}
+    found = {one.profile: one for one in alternatives("ebs-gp2", {"size": "50GiB"}, load(3000), PRICES)}
     assert found["ebs-gp2"].size_bytes == 1000 * GIB
     assert found["ebs-gp3"].size_bytes == 50 * GIB
     assert found["ebs-gp3"].options["iops"] == "3000"
@@ -105,7 +105,7 @@ def test_a_daily_burst_may_be_paid_from_credits() -> None:
     found = smallest("ebs-gp2", 100 * GIB, day, PRICES)
     assert found is not None
     assert found.size_bytes == 100 * GIB
-    assert served_by_caps(limits_of(resolve("ebs-gp2", found.options)), day).min() == 1.0
+    assert served_by_caps(limits_of(resolve("ebs-gp2", {"size": "100GiB"})), day).min() == 1.0
 
 
 def test_an_instance_is_named_by_its_baseline() -> None:
@@ -119,3 +119,13 @@ def test_an_instance_is_named_by_its_baseline() -> None:
 )
 def test_the_size_of_a_profile_goes_by_its_own_name(profile: str, parameter: str) -> None:
     assert size_parameter(profile) == parameter
+
+
+def test_a_type_without_a_price_is_sized_all_the_same() -> None:
+    """Buckets that are shrunk for a test are shrunk for every candidate."""
+    found = alternatives("fsx-openzfs", {"size": "64GiB", "mode": "async"}, load(500), PRICES)
+    own = next(one for one in found if one.profile == "fsx-openzfs")
+    assert own.cost is None
+    assert own.options["mode"] == "async"
+    scaled = alternatives("ebs-gp2", {"size": "50GiB", "time_scale": "60"}, load(3000), PRICES)
+    assert {one.options.get("time_scale") for one in scaled} == {"60"}

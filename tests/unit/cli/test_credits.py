@@ -166,3 +166,16 @@ def test_unsorted_times_are_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["credits", *GP2, "--from", str(path)])
     assert isinstance(done.exception, UsageError)
     assert "point 2 is at 50 s, after 60 s" in str(done.exception)
+
+
+def test_a_profile_of_one_s_own_is_named_by_its_path(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "suites/volumes/ebs-gp2.yaml").read_text()
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace("name: ebs-gp2", "name: mine"))
+    found = data_of("--profile", str(path), "--size", "50GiB", "--iops", "3000")
+    assert found["exhausted_after_s"] == 1895
+    own = next(one for one in found["alternatives"] if one["profile"] == "mine")
+    assert own["options"] == {"size": "1000GiB"}
+    assert "mine of 1,000 GiB: no price known" in credits_of(
+        "--profile", str(path), "--size", "50GiB", "--iops", "3000"
+    )

@@ -83,7 +83,7 @@ def answer(question: Question, prices: Prices) -> Answer:
     work = question.work
     found = forecast(limits, work) if work is not None else None
     idle = forecast(limits, work, gaps="idle") if work is not None and work.gap_s > 0 else None
-    others = alternatives(volume, work, prices) if work is not None else []
+    others = alternatives(question.profile, question.options, work, prices) if work is not None else []
     has_instance = str(question.options.get(INSTANCE, "none")) != "none"
     return Answer(
         volume=volume,

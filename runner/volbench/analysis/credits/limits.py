@@ -25,8 +25,7 @@ class Charge:
         max_io_bytes: an operation above this counts as several; None: it counts as one.
         merge_from_bytes: sequential requests of at least this size are counted by their bytes; None: never.
         min_bytes: least bytes of a request, for a byte limit.
-        read_weight, write_weight: units of a read and of a write; of a limit that exists once per disk, the share
-            that one disk gets.
+        read_weight, write_weight: units of a read and of a write; of a cluster, for each of its copies.
     """
 
     unit: Literal["io", "byte"]
@@ -57,7 +56,8 @@ class Limit:
         name: such as volume.credits.
         scope: volume, cluster or instance.
         resource: iops or throughput.
-        rate_per_s: of a cap the most, of a bucket the baseline: what it earns and what is left when it is empty.
+        rate_per_s: of a cap the most (of a cluster, of all its disks), of a bucket the baseline: what it earns and
+            what is left when it is empty.
         capacity: of a bucket, in units of its charge.
         start: what is in the bucket at first, in the same units.
         charge: what requests cost.
@@ -122,7 +122,7 @@ def _limit(data: Mapping[str, Any], time_scale: float) -> Limit:
         name=data["name"],
         scope=data["scope"],
         resource=data["resource"],
-        rate_per_s=data["rate_per_s"],
+        rate_per_s=data["rate_per_s"] * (data["spread"]["over"] if data.get("spread") else 1),
         charge=_charge(data),
         capacity=capacity,
         start=0.0 if capacity is None else capacity * data["fill"],
@@ -135,14 +135,13 @@ def _charge(data: Mapping[str, Any]) -> Charge:
     weights = data.get("weights") or {}
     spread = data.get("spread")
     read_copies, write_copies = (spread["read_copies"], spread["write_copies"]) if spread else (1, 1)
-    over = spread["over"] if spread else 1
     return Charge(
         unit=data["unit"],
         max_io_bytes=data.get("max_io_bytes"),
         merge_from_bytes=data.get("merge_from_bytes"),
         min_bytes=data["min_bytes"],
-        read_weight=weights.get("read", 1.0) * read_copies / over,
-        write_weight=weights.get("write", 1.0) * write_copies / over,
+        read_weight=weights.get("read", 1.0) * read_copies,
+        write_weight=weights.get("write", 1.0) * write_copies,
     )
 
 

@@ -20,6 +20,8 @@ _GIB_MAX = 2**18  # above every vendor's largest volume: a bound of the search, 
 _TUNED_MAX = 2**24
 _CAP_SLACK = 0.01  # a history's peak may lie this far above a cap: sampling rounds
 _ROUNDING = 1e-9
+_TIME_SCALE = "time_scale"
+_NOT_KEPT = {"instance", "credits", "iops", "throughput"}
 _TUNED_UNIT = {"iops": 1.0, "throughput": 2.0**20}  # parameters of profiles are IOPS and MiB/s
 
 
@@ -29,13 +31,15 @@ class Alternative:
 
     Args:
         profile: its type.
-        options: parameters to be set, as in a SPEC.
+        options: parameters to be set besides its size, as in a SPEC.
+        size_parameter: which parameter sets its size.
         size_bytes: its size.
         cost: a month's price; None where there is none.
     """
 
     profile: str
     options: Mapping[str, str]
+    size_parameter: str
     size_bytes: int
     cost: Cost | None
 
@@ -55,41 +59,56 @@ def size_parameter(profile: str) -> str | None:
     )
 
 
-def alternatives(volume: ResolvedVolume, work: Work, prices: Prices) -> list[Alternative]:
-    """The smallest volume of every priced type of the same kind that holds the data and endures the load.
+def alternatives(profile: str, options: Mapping[str, str], work: Work, prices: Prices) -> list[Alternative]:
+    """The smallest volume of this and of every priced type of its kind that holds the data and endures the load.
 
     A bucket is full at first, and the load is repeated for ever. Instance limits are left out: see `instances`.
     Sorted by price.
+
+    Args:
+        profile, options: the volume that there is, as in a SPEC; of its own type, other options are kept.
     """
+    volume = resolve(profile, options)
+    kept = {key: value for key, value in options.items() if key not in _NOT_KEPT}
+    common = {key: value for key, value in kept.items() if key == _TIME_SCALE}
     names = profile_names()
-    found = [
-        alternative
-        for profile in prices.volumes
-        if profile in names and _mode(profile) == volume.mode
-        for alternative in [smallest(profile, volume.size_bytes, work, prices)]
-        if alternative is not None
-    ]
-    return sorted(found, key=lambda one: (math.inf if one.cost is None else one.cost.month, one.profile))
+    others = [name for name in prices.volumes if name in names and name != volume.profile]
+    candidates = [(profile, kept), *((name, common) for name in others if _mode(name) == volume.mode)]
+    found = [smallest(name, volume.size_bytes, work, prices, options=base) for name, base in candidates]
+    return sorted(
+        (one for one in found if one is not None),
+        key=lambda one: (math.inf if one.cost is None else one.cost.month, one.profile),
+    )
 
 
-def smallest(profile: str, size_bytes: int, work: Work, prices: Prices) -> Alternative | None:
-    """The smallest volume of a type, from `size_bytes` on, that endures the load; None when none does."""
+def smallest(
+    profile: str, size_bytes: int, work: Work, prices: Prices, *, options: Mapping[str, str] | None = None
+) -> Alternative | None:
+    """The smallest volume of a type, from `size_bytes` on, that endures the load; None when none does.
+
+    Args:
+        options: parameters besides its size, as in a SPEC.
+    """
     parameter = size_parameter(profile)
     if parameter is None:
         return None
 
     @cache
     def options_at(gib: int) -> Mapping[str, str] | None:
-        return _tuned(profile, {parameter: f"{gib}GiB"}, work, prices)
+        return _tuned(profile, {**(options or {}), parameter: f"{gib}GiB"}, work, prices)
 
     gib_max = _most(profile, "size_max_gib", _GIB_MAX)
     least = _least(lambda gib: options_at(gib) is not None, max(1, math.ceil(size_bytes / 2**30)), gib_max)
-    options = None if least is None else options_at(least)
-    if options is None:
+    chosen = None if least is None else options_at(least)
+    if chosen is None:
         return None
-    resolved = resolve(profile, options)
+    resolved = resolve(profile, chosen)
     return Alternative(
-        profile=profile, options=options, size_bytes=resolved.size_bytes, cost=cost_of(resolved, work, prices)
+        profile=resolved.profile,
+        options={key: value for key, value in chosen.items() if key != parameter},
+        size_parameter=parameter,
+        size_bytes=resolved.size_bytes,
+        cost=cost_of(resolved, work, prices),
     )
 
 
@@ -119,7 +138,7 @@ def cost_of(volume: ResolvedVolume, work: Work | None, prices: Prices) -> Cost |
 
 def _tuned(profile: str, options: dict[str, str], work: Work, prices: Prices) -> Mapping[str, str] | None:
     """The options with provisioned IOPS and throughput as small as the load allows; None when none suits."""
-    priced = {price.parameter for price in prices.volumes[profile]}
+    priced = {price.parameter for price in prices.volumes.get(profile, ())}
     tunable = [name for name in _TUNED_UNIT if name in priced and name in whole_profile(profile).parameters]
     limits = _limits(profile, options)
     if not tunable:

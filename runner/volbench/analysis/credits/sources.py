@@ -65,7 +65,7 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
     used = [(kind, one) for kind, one in read if one.clocked == clocked]
     notes = tuple(dict.fromkeys(note for _, one in used for note in one.notes))
     found = _history(
-        with_one_device(merged(one for _, one in used)),
+        with_one_device(used[0][1].series if len(used) == 1 else merged(one for _, one in used)),
         assumed,
         device,
         where=path,
