@@ -22,6 +22,7 @@ WORDS = {
     "local": "server and tools for the local target",
     "lock": "resolve the lock files anew",
     "target": "print which target this machine can run: docker or local",
+    "second-volume": "print the SPEC of the demo's second volume",
 }
 
 
@@ -37,6 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
         print("docker" if images_ready().present else "local")
         return 0
     places = find_places()
+    if word == "second-volume":
+        print(extras.second_demo_volume(places))
+        return 0
     console = open_console()
     try:
         with places.held(on_wait=console.say):
@@ -75,8 +79,10 @@ def _do(word: str, places: Places, console: Console) -> None:
 def set_up(places: Places, console: Console, *, flavors: list[str], development: bool) -> None:
     """Environment and containers; where containers are impossible, say why and prepare the local target."""
     install(environment.VENV_NEEDS, places, console)
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    extras.try_compiler(places, console)
+    with ThreadPoolExecutor(max_workers=2) as pool:
         packages = pool.submit(environment.ensure_environment, places, console, development=development)
+        daemon = pool.submit(extras.try_emulator, places, console)
         try:
             answer = engine.ensure_engine(places, console)
             names = images.ensure_images(places, console, flavors, python_ready=packages.result)
@@ -86,6 +92,7 @@ def set_up(places: Places, console: Console, *, flavors: list[str], development:
             packages.result()
             console.say(f"no containers here:\n{lack}")
             console.say(f"ready, by the local target: {local.ensure_local(places, console).evidence}")
+        daemon.result()
 
 
 if __name__ == "__main__":

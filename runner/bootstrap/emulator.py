@@ -17,18 +17,26 @@ DAEMON = "volbench-volume"
 BUILD_LIMIT_S = 1200.0
 
 
+def is_built(places: Places) -> bool:
+    """Whether the daemon of today's sources is in the cache."""
+    return _kept(places).exists()
+
+
+def _kept(places: Places) -> Path:
+    return places.cache / "emulator" / image_names.content_hash(places.root, SOURCES, platform.machine()) / DAEMON
+
+
 def ensure_emulator(places: Places, console: Console) -> Path | None:
-    """The daemon in .venv/bin, of today's sources; None where the checkout has none or cargo is missing.
+    """The daemon in .venv/bin, of today's sources; None where it is not built and cargo is missing.
 
     Raises EnvironmentLacks with the compiler's last lines when the build fails.
     """
-    if not (places.root / CRATE / "Cargo.toml").is_file() or not means.find_program("cargo").present:
+    if not is_built(places) and not means.find_program("cargo").present:
         return None
-    directory = places.cache / "emulator"
-    kept = directory / image_names.content_hash(places.root, SOURCES, platform.machine()) / DAEMON
+    kept = _kept(places)
     if not kept.exists():
-        console.say("compiling the emulator's daemon")
-        target = directory / "target"
+        console.say("compiling the emulator's daemon, for emulated volumes")
+        target = places.cache / "emulator" / "target"
         run(
             ["cargo", "build", "--release", "--locked", "--quiet", f"--manifest-path={places.root / SOURCES[0]}",
              f"--target-dir={target}"],

@@ -1,4 +1,4 @@
-"""What only tests need: a browser, a second shell, a filesystem, the emulator. Their lack skips tests."""
+"""What a run can do without: the emulator, and for the tests a browser, a second shell, a filesystem."""
 
 from __future__ import annotations
 
@@ -30,16 +30,35 @@ COMPILER = (
 )
 
 
+DEMO_EMULATED = "gp3=emulated:ebs-gp3"
+DEMO_IN_MEMORY = "memory=path:/dev/shm/volbench-demo"
+
+
 def try_extras(places: Places, console: Console) -> None:
-    """Install what is missing; where that fails, say so and go on."""
-    has_emulator = (places.root / emulator.SOURCES[0]).is_file()
-    for needs in ((BROWSER,), SMALL_TOOLS, COMPILER if has_emulator else ()):
-        _try(partial(install, needs, places, console), console)
-    _try(partial(emulator.ensure_emulator, places, console), console)
+    """Install what only tests need; where that fails, say so and go on."""
+    for needs in ((BROWSER,), SMALL_TOOLS):
+        _try(partial(install, needs, places, console), console, "some tests will be skipped")
 
 
-def _try(step: Callable[[], object], console: Console) -> None:
+def try_compiler(places: Places, console: Console) -> None:
+    """Install what compiles the emulator, unless its daemon is in the cache or this kernel cannot run it."""
+    if means.fuse_and_loop().present and not emulator.is_built(places):
+        _try(partial(install, (*COMPILER, *SMALL_TOOLS[1:]), places, console), console, "no emulated volumes")
+
+
+def try_emulator(places: Places, console: Console) -> None:
+    """Build the emulator's daemon; where that fails, say so and go on."""
+    _try(partial(emulator.ensure_emulator, places, console), console, "no emulated volumes")
+
+
+def second_demo_volume(places: Places) -> str:
+    """The volume that the demo compares a directory with: an emulated gp3, memory where there is no emulator."""
+    there = means.fuse_and_loop().present and emulator.is_built(places)
+    return DEMO_EMULATED if there else DEMO_IN_MEMORY
+
+
+def _try(step: Callable[[], object], console: Console, without: str) -> None:
     try:
         step()
     except (EnvironmentLacks, Refused) as lack:
-        console.say(f"some tests will be skipped:\n{lack}")
+        console.say(f"{without}:\n{lack}")
