@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -194,14 +195,20 @@ class Bench:
         report: dict[str, object] = json.loads((self.directory.path / "report.json").read_bytes())
         return report
 
+    def kill_agents(self) -> None:
+        """End the agents and all that they started, of this test only."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.until(lambda: self.processes() == {})
+
     def close(self) -> None:
         """End whatever still runs, of this test only."""
         for process in self._running:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+        self.kill_agents()
         if self.target == "docker":
             for name in (word.split()[1] for word in self.leftovers() if word.startswith("container ")):
                 subprocess.run(["docker", "rm", "-f", name], check=False, capture_output=True)

@@ -153,7 +153,7 @@ def _volumes(given: Sequence[str], of_suite: dict[str, str], *, attached: bool) 
 
 
 def _free(volume: VolumeSpec) -> str:
-    if volume.kind != "path" or not Path(volume.place).is_dir():
+    if volume.kind != "path" or not volume.place or not Path(volume.place).is_dir():
         return ""
     status = os.statvfs(volume.place)
     return f" ({mib(status.f_bavail * status.f_frsize)} free)"

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field
 
 from volbench.engine.connection import Account, write_private
-from volbench.engine.server import Server
+from volbench.engine.server import AttachedServer, Server
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec
@@ -57,7 +57,7 @@ def sysbench_version() -> str:
 
 
 def fill(
-    server: Server,
+    server: Server | AttachedServer,
     dataset: DatasetSpec,
     *,
     scratch_dir: Path,
@@ -70,7 +70,7 @@ def fill(
     Raises EnvironmentLacks without sysbench, StepFailed when it fails, is cancelled or takes too long.
     """
     schema = dataset.schema_name
-    server.query(f"CREATE DATABASE `{schema}` DEFAULT CHARACTER SET utf8mb4")
+    server.query(f"CREATE DATABASE IF NOT EXISTS `{schema}` DEFAULT CHARACTER SET utf8mb4")
     config = scratch_dir / "sysbench-prepare.cnf"
     write_private(config, sysbench_config(server.account, schema))
     try:
@@ -92,7 +92,7 @@ def fill(
     return records
 
 
-def table_record(server: Server, schema: str, table: str) -> TableRecord:
+def table_record(server: Server | AttachedServer, schema: str, table: str) -> TableRecord:
     """Row count and checksum of a table."""
     ((count,),) = server.query(f"SELECT COUNT(*) FROM `{schema}`.`{table}`")  # noqa: S608 - names are checked
     ((_, checksum),) = server.query(f"CHECKSUM TABLE `{schema}`.`{table}`")
@@ -100,13 +100,26 @@ def table_record(server: Server, schema: str, table: str) -> TableRecord:
 
 
 def sysbench_config(account: Account, schema: str) -> str:
-    """The text for sysbench's --config-file; the account's password has neither quotes nor line breaks."""
+    """The text for sysbench's --config-file. Raises EnvironmentLacks for a password with both kinds of quotes."""
     values = {"user": account.user, "password": account.password, "socket": account.socket, "db": schema}
-    return "".join(f"mysql-{name}='{value}'\n" for name, value in values.items() if value)
+    if not account.socket:
+        values |= {"host": account.host or "127.0.0.1", "port": str(account.port or 3306)}
+    return "".join(f"mysql-{name}={_quoted(name, value)}\n" for name, value in values.items() if value)
+
+
+def _quoted(name: str, value: str) -> str:
+    quote = "'" if "'" not in value else '"'
+    if quote in value or "\n" in value:
+        raise EnvironmentLacks(
+            f"sysbench cannot be given this {name}: both kinds of quotes, or a line break, are in it",
+            where="dataset",
+            next_step="use one with at most one kind of quotes",
+        )
+    return f"{quote}{value}{quote}"
 
 
 def _run_sysbench(
-    server: Server,
+    server: Server | AttachedServer,
     dataset: DatasetSpec,
     config: Path,
     *,

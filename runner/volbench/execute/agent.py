@@ -10,15 +10,17 @@ from pathlib import Path
 
 from volbench.analysis.cell_metrics import storage_metrics
 from volbench.analysis.validity import Observation, invalid_reasons, notes_of, observe
+from volbench.engine.attached import AttachedServer
+from volbench.engine.attached_dataset import MARK_TABLE, attached_dataset
 from volbench.engine.template import seed
-from volbench.errors import VolbenchError
+from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.execute.cell_server import CellServer, server_of
 from volbench.execute.diary import Diary
 from volbench.execute.progress import ProgressFile
 from volbench.execute.recorder import CellRecorder, recording
 from volbench.execute.sampling import sampling
 from volbench.execute.volume_watch import CAUSES, VolumeWatch, trouble_error
-from volbench.records.cell import CellPlaces, CellResult, CellSpec, StepResult
+from volbench.records.cell import CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.records.facts import VolumeFacts
 from volbench.records.steps import Step, parameters_of
 from volbench.store.files import write_record
@@ -69,6 +71,7 @@ def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress
     with (
         _on_volume(cell.places),
         server_of(cell) as server,
+        _attached_data(cell, server, diary, progress),
         sampling(cell, out, diary, server, record),
     ):
         if cell.places is not None:
@@ -82,6 +85,44 @@ def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress
         if cell.places is not None:
             with diary.phase("kill"):
                 server.kill()  # its data is thrown away: a clean shutdown would only write it out once more
+
+
+@contextmanager
+def _attached_data(cell: CellSpec, server: CellServer, diary: Diary, progress: ProgressFile) -> Iterator[None]:
+    """On a server that runs already: fresh tables in its schema, and what is behind its data where that is here."""
+    if cell.attach is None or not isinstance(server, AttachedServer):
+        yield
+        return
+    begun_s = diary.clock.now_s()
+    with attached_dataset(
+        server,
+        _dataset(cell),
+        run_id=cell.run_id,
+        scratch_dir=server.option_file.parent,
+        progress=progress.report,
+    ):
+        diary.add_phase("seed", begun_s)
+        diary.volume_facts = _attached_volume(server, _dataset(cell).schema_name)
+        diary.notes.append("the server is not volbench's own: whatever else it does is in the numbers")
+        yield
+
+
+def _attached_volume(server: AttachedServer, schema: str) -> VolumeFacts:
+    """What is behind the server's data directory, when the tables just made are seen in it from here."""
+    try:
+        directory = server.data_dir
+    except EnvironmentLacks as error:
+        return VolumeFacts(path=error.evidence, notes=("the server's data is not on this machine",))
+    if not (directory / schema / f"{MARK_TABLE}.ibd").exists():
+        return VolumeFacts(path=str(directory), notes=("the server's data directory cannot be seen from here",))
+    return discover(directory)
+
+
+def _dataset(cell: CellSpec) -> DatasetSpec:
+    """The cell's dataset; on an attached server its schema is the one that the DSN names."""
+    if cell.attach is None:
+        return cell.dataset
+    return cell.dataset.model_copy(update={"schema_name": cell.attach.schema_name})
 
 
 def _start_on_copy(
@@ -111,10 +152,10 @@ def _context(
     places = cell.places
     return StepContext(
         server=server,
-        dataset=cell.dataset,
+        dataset=_dataset(cell),
         volume_facts=diary.volume_facts,
         volume_dir=Path(places.volume_dir) if places else out,
-        scratch_dir=Path(places.scratch_dir) if places else out,
+        scratch_dir=Path(places.scratch_dir) if places else server.option_file.parent,  # no secrets in results
         seed=cell.seed,
         clock=diary.clock,
         record=record,

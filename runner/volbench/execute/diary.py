@@ -38,7 +38,11 @@ class Diary:
         try:
             yield
         finally:
-            self._phases.append(Phase(name=name, t0_s=start_s, t1_s=self.clock.now_s()))
+            self.add_phase(name, start_s)
+
+    def add_phase(self, name: str, start_s: float) -> None:
+        """A stretch of the cell's time that began at `start_s` and ends now."""
+        self._phases.append(Phase(name=name, t0_s=start_s, t1_s=self.clock.now_s()))
 
     @contextmanager
     def keeping_failure(self) -> Iterator[None]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from volbench.engine.attached import AttachedServer
+from volbench.engine.attached_dataset import remove_attached_dataset
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError
 from volbench.execute.attempts import TEMPLATE_CELL, Attempts, CellState
 from volbench.execute.closing import at_end
@@ -89,6 +91,8 @@ class Orchestrator:
         with ExitStack() as stack:
             self._target.check()
             self._at_end(stack, self._target.clean_up)
+            if self._attach is not None:
+                self._attached(stack, self._attach)
             opened = {name: self._open(stack, name) for name in self._volumes}
             self._check_mounts(opened)
             mounts = {name: _mount(volume) for name, volume in opened.items()}
@@ -105,6 +109,16 @@ class Orchestrator:
         if opened.host_path is not None:
             self._watches[name] = VolumeWatch(opened.host_path)
         return opened
+
+    def _attached(self, stack: ExitStack, attach: AttachSpec) -> None:
+        """See that the server lets us in, before anything is begun; at the end nothing of ours is left on it."""
+
+        def remove() -> None:
+            with AttachedServer(attach) as server:
+                remove_attached_dataset(server, attach.schema_name, run_id=self._run.run_id)
+
+        with AttachedServer(attach):
+            self._at_end(stack, remove)
 
     def _at_end(self, stack: ExitStack, action: Callable[[], object]) -> None:
         def undisturbed() -> None:

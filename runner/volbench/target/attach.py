@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from volbench.errors import UsageError
@@ -40,16 +41,17 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
     unknown = sorted(set(options) - {"socket"})
     if unknown:
         raise UsageError(f"unknown option {unknown[0]!r} (known: socket)", where=where)
+    socket = options.get("socket", [""])[0]
     try:
         port = parts.port or 3306
     except ValueError as error:
         raise UsageError("the port is not a number from 1 to 65535", where=where) from error
     return AttachSpec(
-        host=parts.hostname or "127.0.0.1",
+        host="" if socket else parts.hostname or "127.0.0.1",
         port=port,
-        socket=options.get("socket", [""])[0],
+        socket=socket,
         user=unquote(parts.username or "root"),
-        option_file=option_file,
+        option_file=str(Path(option_file).absolute()) if option_file else "",
         schema_name=schema,
     )
 

@@ -1,0 +1,112 @@
+"""The dataset on a server that somebody else runs: in a schema of its own, marked, and removed again."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from volbench.engine.attached import AttachedServer
+from volbench.engine.dataset import Progress, fill
+from volbench.errors import Refused, VolbenchError
+from volbench.records.cell import DatasetSpec
+
+MARK_TABLE = "volbench_owned"
+"""Holds the run's id, and whether volbench made the schema; without it nothing in a schema is ours."""
+FILL_TIMEOUT_S = 6 * 3600.0
+_LOCK_WAIT_S = 5
+_OUR_TABLE = re.compile(r"sbtest[0-9]+")
+_RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,120}")
+
+
+@contextmanager
+def attached_dataset(
+    server: AttachedServer, dataset: DatasetSpec, *, run_id: str, scratch_dir: Path, progress: Progress
+) -> Iterator[None]:
+    """Fresh tables during the block, in the dataset's schema; what an earlier attempt left is made anew.
+
+    Raises Refused for a schema that holds tables of somebody else, or that another volbench works on.
+    """
+    schema = dataset.schema_name
+    with _locked(server, schema):
+        _claim(server, schema, run_id)
+        try:
+            fill(
+                server,
+                dataset,
+                scratch_dir=scratch_dir,
+                timeout_s=FILL_TIMEOUT_S,
+                cancelled=threading.Event(),
+                progress=progress,
+            )
+            yield
+        except BaseException:
+            with suppress(VolbenchError):  # the cell's own failure is worth more than that of cleaning up
+                remove_attached_dataset(server, schema)
+            raise
+        remove_attached_dataset(server, schema)
+
+
+def remove_attached_dataset(server: AttachedServer, schema: str, *, run_id: str = "") -> None:
+    """Drop the tables that volbench made, and the schema if volbench made that too; nothing without our mark.
+
+    Args:
+        run_id: only what that run left; empty: of any run.
+    """
+    tables = _tables(server, schema)
+    if MARK_TABLE not in tables:
+        return
+    marks = server.query(f"SELECT run_id, made_schema FROM `{schema}`.`{MARK_TABLE}`")  # noqa: S608 - checked names
+    if run_id and marks and str(marks[0][0]) != run_id:
+        return
+    for table in tables:
+        if _OUR_TABLE.fullmatch(table):
+            server.query(f"DROP TABLE `{schema}`.`{table}`")
+    server.query(f"DROP TABLE `{schema}`.`{MARK_TABLE}`")
+    if marks and int(marks[0][1]) and not _tables(server, schema):
+        server.query(f"DROP DATABASE `{schema}`")
+
+
+def _claim(server: AttachedServer, schema: str, run_id: str) -> None:
+    """Mark the schema as ours: a new one, an empty one, or one that is marked already."""
+    assert _RUN_ID.fullmatch(run_id)  # noqa: S101 - it goes into a statement
+    remove_attached_dataset(server, schema)
+    tables = _tables(server, schema)
+    if tables:
+        raise Refused(
+            f"the schema {schema} holds tables that volbench did not make",
+            where="attached server",
+            evidence=f"{len(tables)} tables, no {MARK_TABLE}: {', '.join(tables[:5])}",
+            next_step="name a new schema: --server mysql://user@host/NEW_NAME; nothing was touched",
+        )
+    made = not server.query(
+        f"SELECT 1 FROM information_schema.schemata WHERE schema_name = '{schema}'"  # noqa: S608 - checked name
+    )
+    server.query(f"CREATE DATABASE IF NOT EXISTS `{schema}` DEFAULT CHARACTER SET utf8mb4")
+    server.query(f"CREATE TABLE `{schema}`.`{MARK_TABLE}` (run_id VARCHAR(120), made_schema TINYINT) ENGINE=InnoDB")
+    server.query(f"INSERT INTO `{schema}`.`{MARK_TABLE}` VALUES ('{run_id}', {int(made)})")  # noqa: S608
+
+
+def _tables(server: AttachedServer, schema: str) -> list[str]:
+    found = server.query(
+        "SELECT table_name FROM information_schema.tables "  # noqa: S608 - checked name
+        f"WHERE table_schema = '{schema}' ORDER BY table_name"
+    )
+    return [str(row[0]) for row in found]
+
+
+@contextmanager
+def _locked(server: AttachedServer, schema: str) -> Iterator[None]:
+    """Hold a lock of the server's while the schema is used; it goes with the connection."""
+    with server.connect() as opened, opened.cursor() as cursor:
+        cursor.execute("SET SESSION wait_timeout = 604800")
+        cursor.execute(f"SELECT GET_LOCK('volbench.{schema}', {_LOCK_WAIT_S})")
+        if [tuple(row) for row in cursor.fetchall()] != [(1,)]:
+            raise Refused(
+                f"another volbench works on the schema {schema}",
+                where="attached server",
+                next_step="wait for it, or name another schema in --server",
+            )
+        yield

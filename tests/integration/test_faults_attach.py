@@ -1,0 +1,107 @@
+"""A server that runs already: measured in a schema of our own, nothing else of it touched, no password shown."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import live_run
+import pytest
+from live_run import SMALL, SUITE, Bench
+from scratch_server import PASSWORD, ScratchServer, scratch_server
+
+pytestmark = pytest.mark.mysqld
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
+    """A server with somebody else's schema."""
+    with scratch_server(tmp_path_factory.mktemp("s")) as running:
+        running.query("CREATE DATABASE theirs")
+        running.query("CREATE TABLE theirs.precious (id INT)")
+        running.query("INSERT INTO theirs.precious VALUES (1)")
+        yield running
+
+
+@pytest.fixture
+def attached(tmp_path: Path, run_cache: Path) -> Iterator[Bench]:
+    """A place for runs on an attached server: no volumes."""
+    with live_run.bench("attach", tmp_path, run_cache, {}) as opened:
+        yield opened
+
+
+def start(bench: Bench, server: ScratchServer, schema: str, option_file: Path) -> subprocess.Popen[bytes]:
+    """`volbench run --target attach`."""
+    dsn = f"mysql://bench@localhost/{schema}?socket={server.socket}"
+    chosen = [word for one in SMALL for word in ("--set", one)]
+    return bench.volbench(
+        "run", str(SUITE), "--server", dsn, "--option-file", str(option_file), *chosen, "--out", str(bench.results),
+        "--yes",
+    )  # fmt: skip
+
+
+def schemas(server: ScratchServer) -> set[str]:
+    """Schemas that are not the server's own."""
+    rows = server.query("SELECT schema_name FROM information_schema.schemata")
+    return {str(row[0]) for row in rows} - {"mysql", "information_schema", "performance_schema", "sys"}
+
+
+def test_a_run_on_a_server_that_runs_already(attached: Bench, server: ScratchServer) -> None:
+    """It measures, finds the storage behind the data, removes its tables, and shows the password nowhere."""
+    process = start(attached, server, "bench_new", server.option_file)
+    shown: list[str] = []
+
+    def looked() -> bool:
+        shown.extend(" ".join(arguments) for arguments in attached.processes().values())
+        return attached.in_step()
+
+    attached.until(looked, process)
+    ended = attached.end(process)
+    assert ended.code == 0, ended.output
+    attached.assert_all_done_once()
+    assert schemas(server) == {"theirs"}
+    assert server.query("SELECT id FROM theirs.precious") == [(1,)]
+    (cell,) = attached.directory.results()
+    assert cell.volume_facts.mount_point is not None
+    assert cell.steps[0].metrics["tps"].value > 0
+    assert any("sysbench" in line for line in shown)
+    files = [path.read_bytes() for path in attached.root.rglob("*") if path.is_file()]
+    assert not [text for text in (*shown, ended.output) if PASSWORD in text]
+    assert not [text for text in files if PASSWORD.encode() in text]
+
+
+def test_a_schema_of_somebody_else_is_refused(attached: Bench, server: ScratchServer) -> None:
+    """Exit code 4, and its tables are as they were."""
+    ended = attached.end(start(attached, server, "theirs", server.option_file))
+    assert ended.code == 4, ended.output
+    assert "tables that volbench did not make" in ended.output
+    assert server.query("SELECT id FROM theirs.precious") == [(1,)]
+    assert attached.leftovers() == []
+
+
+def test_a_wrong_password_is_told_without_showing_it(attached: Bench, server: ScratchServer) -> None:
+    """Exit code 2 before anything is begun."""
+    wrong = attached.root / "wrong.cnf"
+    wrong.touch(mode=0o600)
+    wrong.write_text("[client]\nuser=bench\npassword=not-this-one\n")
+    ended = attached.end(start(attached, server, "bench_new", wrong))
+    assert ended.code == 2, ended.output
+    assert "does not let 'bench' in with this password" in ended.output
+    assert "not-this-one" not in ended.output
+    assert attached.leftovers() == []
+
+
+def test_a_killed_run_on_an_attached_server_is_resumed(attached: Bench, server: ScratchServer) -> None:
+    """Runner and agent are killed in mid-step: `resume` makes the tables anew and removes them in the end."""
+    process = start(attached, server, "bench_new", server.option_file)
+    attached.until(attached.in_step, process)
+    live_run.send(process, signal.SIGKILL)
+    process.wait()
+    attached.kill_agents()
+    assert "bench_new" in schemas(server)
+    ended = attached.end(attached.resume())
+    assert ended.code == 0, ended.output
+    attached.assert_all_done_once()
+    assert schemas(server) == {"theirs"}

@@ -1,0 +1,122 @@
+"""Processes of a cell killed in mid-step: the cause is told, the cell is tried again, the run ends right."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import docker
+import pytest
+from live_run import Bench
+
+KILLS: dict[str, tuple[Callable[[Bench], int | None], str]] = {
+    "agent": (lambda bench: bench.process("run"), "agent_gone"),
+    "server": (lambda bench: bench.process("mariadbd", "mysqld"), "server_killed"),
+    "sysbench": (lambda bench: bench.process("sysbench"), "tool_killed"),
+    "supervisor": (lambda bench: bench.process(f"{bench.control_dir()}/supervisor.sh"), "supervisor_gone"),
+}
+"""Whom to kill, and the cause that is told."""
+
+
+@pytest.mark.mysqld
+def test_whatever_process_is_killed_the_cell_is_tried_again(local: Bench) -> None:
+    """A run of four cells, another process of each killed in its first attempt."""
+    process = local.start("repeats=2", "steps.0.duration=6s")
+    for number, (victim, _) in enumerate(KILLS.values(), start=1):
+        local.until(lambda begun=number: len(local.cells_started()) == begun and local.in_step(), process)
+        pid = victim(local)
+        assert pid is not None, local.processes()
+        os.kill(pid, signal.SIGKILL)
+        local.until(lambda: len(local.failed_causes()) == number, process)  # noqa: B023 - asked at once
+    ended = local.end(process)
+    assert ended.code == 0, ended.output
+    local.assert_all_done_once()
+    assert list(local.failed_causes().values()) == [cause for _, cause in KILLS.values()]
+    assert all(attempt == 2 for _, attempt in local.events("cell_finished"))
+    told = local.report()["failures"]
+    assert isinstance(told, list)
+    assert sorted(row["cause"] for row in told) == sorted(cause for _, cause in KILLS.values())
+    assert all(row["evidence"] and "volbench {" not in row["evidence"] for row in told)
+
+
+@pytest.mark.mysqld
+def test_a_sampling_process_that_is_killed_makes_the_step_invalid(local: Bench) -> None:
+    """The queries' numbers are kept; that the storage's are missing is a reason not to use them."""
+    process = local.start("steps.0.duration=6s")
+    local.until(local.in_step, process)
+    pid = local.process("volbench.sample.process")
+    assert pid is not None
+    cell = local.current_cell().name
+    os.kill(pid, signal.SIGKILL)
+    ended = local.end(process)
+    assert ended.code == 0, ended.output
+    (step,) = next(result for result in local.directory.results() if result.cell_id == cell).steps
+    assert not step.valid
+    assert any("missed" in reason for reason in step.invalid_reasons), step.invalid_reasons
+    assert local.leftovers() == []
+
+
+@pytest.mark.mysqld
+def test_a_server_that_is_killed_again_and_again_ends_the_run(local: Bench) -> None:
+    """Two attempts at each of two cells, then exit code 5, with the server's end and the next step told."""
+    process = local.start("steps.0.duration=6s")
+    for attempt in range(1, 5):
+        local.until(lambda seen=attempt: len(local.events("cell_started")) == seen and local.in_step(), process)
+        pid = local.process("mariadbd", "mysqld")
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+    ended = local.end(process)
+    assert ended.code == 5, ended.output
+    assert "the server was killed with SIGKILL" in ended.output
+    assert "volbench resume" in ended.output
+    assert local.leftovers() == []
+    again = local.end(local.resume())
+    assert again.code == 0, again.output
+    assert [attempt for _, attempt in local.events("cell_finished")] == [3, 3]
+
+
+@pytest.mark.docker
+def test_containers_that_are_killed_are_told_apart(docker_run: Bench) -> None:
+    """The server's container killed in one cell, the agent's in the other: both are tried again."""
+    client = docker.from_env()
+    process = docker_run.start("steps.0.duration=6s")
+    for number, (role, _) in enumerate((("server", "server_killed"), ("agent", "agent_gone")), start=1):
+        docker_run.until(
+            lambda started=number: len(docker_run.cells_started()) == started and docker_run.in_step(), process
+        )
+        container = client.containers.get(docker_run.container(role))
+        if role == "agent":
+            container.kill("SIGKILL")
+        else:
+            os.kill(server_in(container), signal.SIGKILL)
+        docker_run.until(lambda: len(docker_run.failed_causes()) == number, process)  # noqa: B023
+    client.close()
+    ended = docker_run.end(process)
+    assert ended.code == 0, ended.output
+    docker_run.assert_all_done_once()
+    assert list(docker_run.failed_causes().values()) == ["server_killed", "agent_gone"]
+
+
+def server_in(container: Any) -> int:
+    """The server's process in a container: not the supervisor, which is its first."""
+    top = container.top()
+    command, pid = top["Titles"].index("CMD"), top["Titles"].index("PID")
+    return next(int(row[pid]) for row in top["Processes"] if "supervisor" not in row[command])
+
+
+@pytest.mark.docker
+def test_a_server_out_of_memory_is_told_as_that(docker_run: Bench) -> None:
+    """The container's memory limit is lowered below what the server uses; the kernel kills it."""
+    process = docker_run.start("steps.0.duration=60s")
+    docker_run.until(docker_run.in_step, process)
+    name = docker_run.container("server")
+    command = ["docker", "update", "--memory", "48m", "--memory-swap", "48m", name]
+    subprocess.run(command, check=True, capture_output=True)
+    docker_run.until(lambda: len(docker_run.failed_causes()) == 1, process)
+    assert list(docker_run.failed_causes().values()) == ["oom"]
+    process.send_signal(signal.SIGINT)
+    assert docker_run.end(process).code == 130
+    assert docker_run.leftovers() == []
