@@ -35,6 +35,7 @@ PART_TEXT = {
     "binlog_group": "waiting for another's group commit",
     "rest": "CPU, mutexes and what has no instrument",
 }
+_NO_REDO = "no instrument for redo log files: their syncs are in the rest"
 _BACKGROUND_REDO = (
     "the redo log is synced by background threads: commits that wait for it are in the rest, not in redo_sync"
 )
@@ -57,6 +58,11 @@ class Budget:
     def share(self, *parts: str) -> float:
         """The share of statement time of some parts together."""
         return sum(self.shares.get(part, 0.0) for part in parts)
+
+    @property
+    def hides_commits(self) -> bool:
+        """Whether this server has no instrument for commits that wait for the redo log."""
+        return any(note in self.notes for note in (_BACKGROUND_REDO, _NO_REDO))
 
     @property
     def storage_share(self) -> float:
@@ -149,7 +155,7 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
         if found is not None:
             parts[part] = found
         elif name == "file_redo":
-            notes.append("no instrument for redo log files: their syncs are in the rest")
+            notes.append(_NO_REDO)
     row_locks = grid.column("innodb", "row_lock_wait_s_per_s")
     if row_locks is not None:
         parts["row_locks"] = row_locks

@@ -170,6 +170,19 @@ class Case:
         share = self.budget.storage_share
         return share if share >= limit.SHARE_MIN or not self.budget.notes else None
 
+    @cached_property
+    def unseen_share(self) -> float | None:
+        """Share of statement time that no wait shows and that all of the host's CPU time cannot be: at least that.
+
+        None without a budget or CPU times, and on saturated CPUs, where threads also wait for one.
+        """
+        budget = self.budget
+        if budget is None or budget.cpu_max_s is None or self.cpu_bound:
+            return None
+        both = np.isfinite(budget.statement_s) & np.isfinite(budget.cpu_max_s)
+        total = float(budget.statement_s[both].sum())
+        return max(0.0, budget.share("rest") - float(budget.cpu_max_s[both].sum()) / total) if total > 0 else None
+
     def at(self, metric: str, source: str = "client") -> Floats | None:
         """A column of the window."""
         return self.grid.column(source, metric)

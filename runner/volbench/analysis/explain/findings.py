@@ -98,7 +98,9 @@ def _innocent(case: Case) -> Found | None:
     """`none`, where it is known that queries hardly wait for the volume; else nothing."""
     rows: list[EvidenceRow] = []
     checks: list[bool | None] = []
-    share = case.storage_share
+    share, unseen = case.storage_share, case.unseen_share
+    if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
+        return None
     if share is not None:
         rows.append(row("storage_share", share, "1", f"{percent(share)} of foreground statement time is file I/O"))
         checks.append(share < limit.STORAGE_SHARE_MIN)
@@ -138,7 +140,9 @@ def _missing(case: Case) -> list[str]:
 
 
 def _unexplained(case: Case) -> str:
-    share = case.storage_share
+    share, unseen = case.storage_share, case.unseen_share
+    if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
+        return f"{percent(unseen)} of statement time is no wait that is seen and more than all CPU time"
     if share is not None and share >= limit.STORAGE_SHARE_MIN:
         return f"{percent(share)} of statement time is file I/O, and no rule names a cause for it"
     return "no rule names a cause, and the evidence does not clear the volume"

@@ -171,7 +171,10 @@ def _metadata(case: Case) -> Iterator[Found]:
 def _slow_files(case: Case) -> Iterator[Found]:
     """Reads or syncs that are slow by themselves, without a limit that explains it."""
     budget = case.budget
-    if budget is None or budget.storage_share < limit.STORAGE_SHARE_MIN:
+    if budget is None:
+        return
+    unseen = (case.unseen_share or 0.0) if budget.hides_commits else 0.0
+    if budget.storage_share + unseen < limit.STORAGE_SHARE_MIN:
         return
     read_ms = median(case.device.r_await_ms) if case.device is not None else None
     if read_ms is None:
@@ -182,6 +185,8 @@ def _slow_files(case: Case) -> Iterator[Found]:
     syncs = {name: _sync_ms(case, name) for name in ("redo", "binlog")}
     sync_ms = max((one for one in syncs.values() if one is not None), default=None)
     share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
+    if unseen >= limit.UNSEEN_SHARE_MIN:  # commits that wait for another's sync: seen as neither
+        share += unseen
     if sync_ms is not None and share >= limit.SHARE_MIN and sync_ms >= limit.SYNC_SLOW_MS:
         yield _slow(case, "storage.sync_latency", share, "sync", sync_ms, limit.SYNC_SLOW_MS)
 

@@ -38,6 +38,9 @@ SHARE_MIN = 0.15
 STORAGE_SHARE_MIN = 0.30
 """Of statement time in files: below it the volume is not the problem."""
 
+UNSEEN_SHARE_MIN = 0.2
+"""Of statement time that neither a wait nor the CPU explains: from here on the volume is not cleared."""
+
 DEGRADED_AWAIT_MS = 50.0
 DEGRADED_UTIL = 0.2
 DEGRADED_IOPS = 75.0

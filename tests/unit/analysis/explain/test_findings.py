@@ -94,6 +94,22 @@ def test_slow_syncs() -> None:
     assert found[0] == "storage.sync_latency"
 
 
+def test_commits_that_wait_unseen_do_not_clear_the_volume() -> None:
+    """A server without an instrument for its redo log: most of its time is neither a seen wait nor CPU."""
+    load = Load(queue=4, threads=8, read_part=0.3, cpu_busy=0.1, cpu_s_per_s=6.5)
+    slow = case(load, Storage(latency_ms=6.0))
+    hidden = {key: one for key, one in slow.grid.columns.items() if key.entity not in ("file_redo", "redo")}
+    grid = dataclasses.replace(slow.grid, columns=hidden)
+    first = explain_case(dataclasses.replace(slow, grid=grid, whole=grid)).findings[0]
+    assert first.cause == "storage.sync_latency"
+    assert any(row.metric == "unseen_share" for row in first.evidence)
+    idle = {key: one * 0.01 if key.metric.endswith("_ms") else one for key, one in hidden.items()}
+    fast = dataclasses.replace(slow.grid, columns=idle)
+    explained = explain_case(dataclasses.replace(slow, grid=fast, whole=fast))
+    assert "none" not in [one.cause for one in explained.findings]
+    assert any("more than all CPU time" in note for note in explained.notes)
+
+
 def test_stall() -> None:
     found = explain_case(case(CLEAN, Storage(latency_ms=0.4, stall_s=(20, 26))))
     stall = next(one for one in found.findings if one.cause == "storage.stall")
