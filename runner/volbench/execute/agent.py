@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from volbench.execute.diary import Diary
 from volbench.execute.progress import ProgressFile
 from volbench.execute.recorder import CellRecorder, recording
 from volbench.execute.sampling import sampling
-from volbench.execute.volume_watch import CAUSES, VolumeWatch, trouble_error
+from volbench.execute.volume_watch import CAUSES, VolumeWatch, cancelling, trouble_error
 from volbench.records.cell import CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.records.facts import VolumeFacts
 from volbench.records.steps import Step, parameters_of
@@ -69,7 +70,7 @@ def _volume_facts(cell: CellSpec) -> VolumeFacts:
 
 def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress: ProgressFile) -> None:
     with (
-        _on_volume(cell.places),
+        _on_volume(cell.places) as cancelled,
         server_of(cell) as server,
         _attached_data(cell, server, diary, progress),
         sampling(cell, out, diary, server, record),
@@ -77,7 +78,7 @@ def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress
         if cell.places is not None:
             _start_on_copy(cell, cell.places, diary, server, progress)
         diary.server = server.facts()
-        context = _context(cell, out, diary, server, record, progress)
+        context = _context(cell, out, diary, server, record, progress, cancelled)
         for step in cell.steps:
             workload_for(step).check(step, context)
         for step in cell.steps:
@@ -147,7 +148,13 @@ def _quiet_s(interval_s: float) -> float:
 
 
 def _context(
-    cell: CellSpec, out: Path, diary: Diary, server: CellServer, record: CellRecorder, progress: ProgressFile
+    cell: CellSpec,
+    out: Path,
+    diary: Diary,
+    server: CellServer,
+    record: CellRecorder,
+    progress: ProgressFile,
+    cancelled: threading.Event,
 ) -> StepContext:
     places = cell.places
     return StepContext(
@@ -160,6 +167,7 @@ def _context(
         clock=diary.clock,
         record=record,
         progress=progress.report,
+        cancelled=cancelled,
         device_read_bytes=partial(device_read_bytes, diary.volume_facts),
     )
 
@@ -212,20 +220,23 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
 
 
 @contextmanager
-def _on_volume(places: CellPlaces | None) -> Iterator[None]:
+def _on_volume(places: CellPlaces | None) -> Iterator[threading.Event]:
     """Leaves nothing on the volume, whatever comes; the directory itself is the orchestrator's.
 
-    A failure behind which the volume's own trouble is, is told as that.
+    Yields the event that cancels a step, set when the volume stays in trouble. A failure behind which the volume's
+    own trouble is, is told as that.
     """
+    cancelled = threading.Event()
     if places is None:
-        yield
+        yield cancelled
         return
     directory = Path(places.volume_dir)
     ownership.claim(directory, purpose="cell")
     ownership.erase_contents(directory)
     watch = VolumeWatch(directory, ours=True)
     try:
-        yield
+        with cancelling(VolumeWatch(directory), cancelled):
+            yield cancelled
         watch.check(where=f"volume at {directory}")  # a server goes on writing to a volume that was unmounted
     except (VolbenchError, OSError) as error:
         trouble = watch.trouble()

@@ -43,7 +43,7 @@ def running_supervisor(places: CellPlaces) -> Iterator[Supervisor]:
         yield supervisor
     finally:
         with suppress(VolbenchError):  # the cell's own failure is worth more than that of cleaning up
-            if places.supervisor == "shared":
-                supervisor.kill()
-            else:
+            supervisor.kill()  # on a volume that is full, a server may wait for ever when asked to shut down
+        if places.supervisor != "shared":
+            with suppress(VolbenchError):
                 supervisor.quit()

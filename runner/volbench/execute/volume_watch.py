@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from volbench.engine.failure import VolumeTrouble, volume_trouble
@@ -25,6 +28,8 @@ _ERRNO_CAUSES = {
     errno.ENOTCONN: "volume_gone",
 }
 _PROBE = ".volbench-probe"
+_LOOK_EVERY_S = 1.0
+_LOOKS = 3
 
 
 def cause_of(error: OSError) -> str:
@@ -76,6 +81,26 @@ class VolumeWatch:
         trouble = self.trouble()
         if trouble is not None:
             raise trouble_error(trouble, where=where)
+
+
+@contextmanager
+def cancelling(watch: VolumeWatch, cancelled: threading.Event) -> Iterator[None]:
+    """Set `cancelled` during the block when the volume stays in trouble: its server may wait for ever."""
+    over = threading.Event()
+
+    def look() -> None:
+        seen = 0
+        while seen < _LOOKS and not over.wait(_LOOK_EVERY_S):
+            seen = seen + 1 if watch.trouble() else 0
+        if not over.is_set():
+            cancelled.set()
+
+    thread = threading.Thread(target=look, name="volume-watch", daemon=True)  # a volume may hang: not waited for
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def trouble_error(trouble: VolumeTrouble, *, where: str, also: str = "") -> StepFailed:
