@@ -56,6 +56,7 @@ def fitted_profile(probe: Probe, name: str, *, on: datetime.date) -> str:
         "size_bytes": "size",
         "parameters": fit.parameters(),
         "figures": fit.figures,
+        **fit.caching(),
         "limits": list(fit.limits()),
         "latency": fit.latency(),
     }
@@ -93,6 +94,13 @@ class _Fit:
             found["credits"] = {"kind": "share", "default": 1, "text": "how full the credit bucket is at first"}
         return found
 
+    def caching(self) -> dict[str, str]:
+        """How long attributes are believed where there is a server: a probe does not see it."""
+        if self.mode != "files":
+            return {}
+        source = "Linux NFS client: acregmin"
+        return {"attribute_ttl_s": self._figure("attribute_ttl", 3.0, "s", source=source, assumed=True)}
+
     def limits(self) -> Iterator[dict[str, Any]]:
         """IOPS and throughput, each shared by reads and writes; and credits where a burst was seen to end."""
         yield self._limit("volume.iops", "iops", "io", ("read_iops", "write_iops"), "IOPS", scale=1.0)
@@ -122,7 +130,10 @@ class _Fit:
         found = {operation: self._data_latency(operation) for operation in ("read", "write")}
         sync, sync_p99 = self._measured.get("fdatasync_ms"), self._measured.get("fdatasync_ms_p99")
         if sync is not None and sync_p99 is not None and self.durability != "write_through":
-            found["flush"] = {"parts": [self._leg("flush", sync, sync_p99)]}
+            times_ms = (
+                self._trip_ms() if self.mode == "files" else 0.0
+            )  # an fsync of a file there sends its times too
+            found["flush"] = {"parts": [self._leg("flush", max(0.0, sync - times_ms), sync_p99)]}
         if self.mode == "files":
             found |= self._metadata_latency()
         return found
@@ -145,13 +156,20 @@ class _Fit:
         return latency
 
     def _metadata_latency(self) -> dict[str, Any]:
-        """A round trip is half of open and close; create is what it takes beside lookup, write and close."""
-        trip_ms = self._measured["open_ms"] / 2
-        create_ms = max(trip_ms, self._measured["create_ms"] - 2 * trip_ms - self._measured["write_4k_ms"])
+        """A round trip is half of open and close. From create and unlink the trips that go with them are taken off.
+
+        With a create go a lookup, the write, the file's times and the close; with an unlink a lookup and the times.
+        """
+        trip_ms = self._trip_ms()
+        create_ms = max(trip_ms, self._measured["create_ms"] - 3 * trip_ms - self._measured["write_4k_ms"])
+        unlink_ms = max(trip_ms, self._measured["unlink_ms"] - 2 * trip_ms)
         trip = {"parts": [self._leg("trip", trip_ms)]}
         create = {"parts": [self._leg("create", create_ms)]}
-        unlink = {"parts": [self._leg("unlink", self._measured["unlink_ms"])]}
-        return {"metadata": trip, "create": create, "setattr": create, "rename": create, "unlink": unlink}
+        unlink = {"parts": [self._leg("unlink", unlink_ms)]}
+        return {"metadata": trip, "create": create, "rename": create, "unlink": unlink}
+
+    def _trip_ms(self) -> float:
+        return self._measured["open_ms"] / 2
 
     def _leg(self, name: str, median_ms: float, p99_ms: float | None = None) -> dict[str, str]:
         """A leg of a median, and of a p99 that was measured or is guessed."""

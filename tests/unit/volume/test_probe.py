@@ -226,6 +226,7 @@ def test_a_network_file_system_is_fitted_in_files_mode(tmp_path: Path) -> None:
     resolved = resolve(str(file))
     assert (resolved.mode, resolved.filesystem) == ("files", None)
     assert expected_figures(resolved)["open_ms"] == pytest.approx(1.2)
+    assert resolved.attribute_ttl_s == 3.0
     assert whole_profile(str(file)).figures["trip_p99"].assumed
 
 
