@@ -24,7 +24,10 @@ def context(case: Case) -> Iterator[EvidenceRow]:
             yield row("storage_share", budget.storage_share, "1", f"of foreground statement time: {listed}")
     unseen = case.unseen_share
     if budget is not None and budget.hides_commits and unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
-        text = f"{percent(unseen)} is no wait that is seen and more than all CPU time: commits that wait for the log have no instrument here"
+        text = (
+            f"{percent(unseen)} is no wait that is seen and more than all CPU time: commits that wait for the log"
+            " have no instrument here"
+        )
         yield row("unseen_share", unseen, "1", text)
     if case.cpu_busy is not None:
         yield row("cpu_busy_ratio", case.cpu_busy, "1", f"CPU {percent(case.cpu_busy)}")
