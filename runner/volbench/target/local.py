@@ -137,6 +137,7 @@ class LocalTarget:
     def clean_up(self) -> None:
         """End what still runs of the run, remove control and scratch directories."""
         kill_labelled(f"{self._workspace.run_id}/")
+        self._agents = [one for one in self._agents if one.poll() is None]
         for directory in self._workspace.leftovers():
             ownership.remove(directory)
 
