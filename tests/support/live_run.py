@@ -108,7 +108,8 @@ class Bench:
     def in_step(self, cell_id: str | None = None) -> bool:
         """Whether a cell's load is running now: sysbench has reported a second of it."""
         doing = [path.parent.name for path in self.results.glob("*/cells/*/progress.json") if _in_step(path)]
-        return any(cell_id in {None, name} and not self._result(name) for name in doing)
+        now = [name for name in doing if ".attempt-" not in name]
+        return any(cell_id in {None, name} and not self._result(name) for name in now)
 
     def current_cell(self) -> Path:
         """The directory of the cell that was started last and has no result."""
