@@ -11,6 +11,7 @@ from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
 from volbench.analysis.explain.rules_limits import limit_findings
+from volbench.analysis.explain.rules_slower import slower_findings
 from volbench.analysis.explain.shared_evidence import context
 from volbench.analysis.explain.stalls import stalled_together
 from volbench.analysis.explain.wording import clock, number, percent, row
@@ -24,7 +25,7 @@ def storage_findings(case: Case) -> list[Found]:
     degraded = [*_degraded(case)]
     if degraded:
         return [*degraded, *_stalls(case)]
-    limits = limit_findings(case)
+    limits = limit_findings(case) or [*slower_findings(case)]
     return [*limits, *_stalls(case), *_metadata(case), *([] if limits else _slow_files(case))]
 
 

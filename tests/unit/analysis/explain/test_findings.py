@@ -125,6 +125,16 @@ def test_degraded_is_below_every_known_limit() -> None:
     assert found.findings[0].window_s[0] == pytest.approx(30, abs=1)
 
 
+@pytest.mark.parametrize("counters", [True, False])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_volume_that_gets_slower_with_the_same_queue_is_degraded(seed: int, counters: bool) -> None:
+    slower = Storage(latency_ms=lambda t_s: np.where(t_s <= 40, 0.8, 12.0))
+    found = explain_case(case(Load(queue=8, threads=8, seed=seed), slower, counters=counters)).findings
+    degraded = next(one for one in found if one.cause.startswith("storage"))
+    assert degraded.cause == "storage.degraded"
+    assert degraded.window_s[0] == pytest.approx(40, abs=1)
+
+
 def test_small_pool_on_a_fast_volume() -> None:
     load = Load(queue=6, threads=8, read_part=0.95, cpu_busy=0.5, size_kib=16)
     assert causes(case(load, Storage(latency_ms=0.2), variables=POOL))[0] == "memory.buffer_pool_small"
