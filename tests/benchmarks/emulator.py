@@ -62,8 +62,8 @@ class Fio:
 def fio(file: str, *, seconds: float, depth: int, size: str = "4k", kind: str = "randread") -> Fio:
     argv = [
         "fio", "--name=figure", f"--filename={file}", "--direct=1", "--ioengine=libaio", f"--rw={kind}",
-        f"--bs={size}", f"--iodepth={depth}", f"--runtime={seconds * 1000:.0f}ms", "--time_based", "--output-format=json",
-        "--norandommap", "--percentile_list=50:99",
+        f"--bs={size}", f"--iodepth={depth}", f"--runtime={seconds * 1000:.0f}ms", "--time_based",
+        "--output-format=json", "--norandommap", "--percentile_list=50:99",
     ]  # fmt: skip
     done = subprocess.run(argv, capture_output=True, check=False, timeout=seconds + 60)
     if done.returncode != 0:
