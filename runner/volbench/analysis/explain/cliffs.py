@@ -1,8 +1,7 @@
 """Cliffs: the second at which a series changes its level for good, found on ranks so that spikes do not count.
 
 Binary segmentation with the standardised Wilcoxon rank-sum as its statistic (Pettitt 1979; Darkhovsky 1976), then
-each point is placed anew between its neighbours. The libraries for this bring SciPy with them, 100 MB for these
-forty lines.
+each point is placed anew between its neighbours.
 """
 
 from __future__ import annotations
