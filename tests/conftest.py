@@ -24,6 +24,16 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"required: {name}: {machine.look(name).evidence}" for name in sorted(config.stash[REQUIRED])]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that take minutes run when they are asked for: `-m slow`, or any other `-m`."""
+    if config.getoption("markexpr"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip or fail a test whose marker names means that are missing."""
     for name in machine.QUESTIONS:
