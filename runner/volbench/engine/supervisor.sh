@@ -74,7 +74,7 @@ start_server() {
         take_command
         return
     fi
-    (run_server "$@") 3>command & # for writing only: without its reader the FIFO shows that the loop is gone
+    (run_server "$@") 3>command 2>>mysqld.log & # for writing only: without its reader the FIFO shows that the loop is gone
     waiter=$!
 }
 
