@@ -22,6 +22,7 @@ from volbench.records.steps import parameters_of
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
+from volbench.suite.model import FULL_SCALE
 from volbench.target.attach import parse_dsn, target_options, without_password
 from volbench.volume.host import host_facts
 from volbench.volume.spec import parse_volume
@@ -92,7 +93,8 @@ def show_plan(planned: Planned) -> None:
     run, cost = planned.run, planned.cost
     suite = run.suite
     out = console.out
-    out.print(f"suite {suite.name}: {suite.description}", markup=False)
+    scale = "" if suite.scale == FULL_SCALE else f" at scale {suite.scale}"
+    out.print(f"suite {suite.name}{scale}: {suite.description}", markup=False)
     out.print(f"target {run.target}, engine {suite.server.flavor} {suite.server.version or '(what is there)'}")
     for volume in run.volumes:
         out.print(f"  volume {volume.name} = {volume.text}{_free(volume)}", markup=False)

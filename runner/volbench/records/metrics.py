@@ -45,6 +45,17 @@ CATALOGUE: dict[str, tuple[str, Better]] = {
     "first_query_ms": ("ms", "lower"),
     "server_start_s": ("s", "lower"),
     "files_per_s": ("1/s", "higher"),
+    "files_mib_per_s": ("MiB/s", "higher"),
+    "files_s": ("s", "lower"),
+    "files_total_s": ("s", "lower"),
+    "ddl_per_s": ("1/s", "higher"),
+    "ddl_s": ("s", "lower"),
+    "ddl_total_s": ("s", "lower"),
+    "fio_iops": ("1/s", "higher"),
+    "fio_mib_per_s": ("MiB/s", "higher"),
+    "fio_prefill_s": ("s", "lower"),
+    "sequential_mib_per_s": ("MiB/s", "higher"),
+    "sequential_s": ("s", "lower"),
     "iops_read": ("1/s", "none"),
     "iops_write": ("1/s", "none"),
     "read_mib_per_s": ("MiB/s", "none"),
@@ -62,6 +73,10 @@ PRIMARY_METRICS: dict[str, tuple[str, ...]] = {
     "restore": ("restore_s",),
     "cold_read": ("cold_read_mib_per_s", "table_scan_s", "first_query_ms"),
     "idle": (),
+    "small_files": ("files_per_s", "files_total_s"),
+    "ddl": ("ddl_per_s", "ddl_total_s"),
+    "fio": ("fio_iops", "latency_ms_p99"),
+    "sequential": ("sequential_mib_per_s",),
 }
 """Per step kind, the metrics whose comparison makes the verdict; few, since Holm's correction is over them."""
 

@@ -49,6 +49,7 @@ class ResolvedSuite(Record):
     sampling: SamplingSpec
     limits: ValidityLimits
     comparison: ComparisonSpec
+    scale: str = Field(default="full", description="Size of the suite that was run; `full`: as it stands.")
 
 
 class PlannedCell(Record):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from volbench.records.base import Bytes, Record, Scalar, Seconds
+from volbench.records.base import Bytes, Fraction, Record, Scalar, Seconds
 
 SysbenchTest = Literal[
     "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
@@ -102,8 +102,161 @@ class IdleStep(StepBase):
     duration_s: Seconds = Field(default=10.0, alias="duration", gt=0)
 
 
+FilePhase = Literal["create", "read_cold", "read_warm", "stat", "copy", "objects", "delete"]
+FILE_PHASES: tuple[FilePhase, ...] = ("create", "read_cold", "read_warm", "stat", "copy", "objects", "delete")
+
+
+class SmallFilesStep(StepBase):
+    """A tree of small files beside the data: made, read, looked at, copied, removed; and git-like objects."""
+
+    kind: Literal["small_files"] = "small_files"
+    files: int = Field(default=2000, ge=1, le=1_000_000, description="Files in the tree.")
+    total_size_bytes: Bytes = Field(
+        default=40 << 20, alias="total_size", ge=0, description="Of all files; their sizes are log-normal."
+    )
+    sizes_bytes: tuple[Bytes, ...] = Field(
+        default=(), alias="sizes", description="Sizes used in turn, instead of `total_size`."
+    )
+    sigma: float = Field(default=1.5, ge=0, le=4, description="Spread of log(size); 0: all of one size.")
+    files_per_directory: int = Field(default=100, ge=1, le=100_000, description="Directories hold this many.")
+    jobs: int = Field(default=1, ge=1, le=256, description="Files handled at the same time; cp and git have one.")
+    phases: tuple[FilePhase, ...] = Field(
+        default=FILE_PHASES, min_length=1, description="What is done, always in this order; `create` is needed."
+    )
+    sync: Literal["none", "end", "each"] = Field(
+        default="end",
+        description="none: as cp and git; end: a phase that writes ends when all is on the volume; "
+        "each: fsync of every file.",
+    )
+    objects_publish: Literal["link", "rename"] = Field(
+        default="link", description="How an object gets its name: a hard link and unlink, or a rename."
+    )
+    timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
+
+    @model_validator(mode="after")
+    def _phases_can_run(self) -> SmallFilesStep:
+        if "create" not in self.phases:
+            raise ValueError("the phase 'create' is needed: the others work on what it makes")
+        return self
+
+
+DdlPhase = Literal["create", "open", "alter_inplace", "alter_copy", "temporary", "binlog_rotation", "drop"]
+DDL_PHASES: tuple[DdlPhase, ...] = (
+    "create", "open", "alter_inplace", "alter_copy", "temporary", "binlog_rotation", "drop",
+)  # fmt: skip
+
+
+class DdlStep(StepBase):
+    """What MySQL does with files: thousands of tables, each with a file of its own, in a schema of their own."""
+
+    kind: Literal["ddl"] = "ddl"
+    tables: int = Field(default=1000, ge=1, le=100_000, description="Tables that are made, opened and dropped.")
+    altered: int = Field(
+        default=100, ge=1, le=100_000, description="Tables that each ALTER phase changes, at most."
+    )
+    temporary: int = Field(default=200, ge=1, le=100_000, description="Temporary tables made, filled and dropped.")
+    rotations: int = Field(default=50, ge=1, le=10_000, description="FLUSH BINARY LOGS, each after one write.")
+    threads: int = Field(default=1, ge=1, le=256, description="Connections that work at the same time.")
+    table_open_cache: int = Field(
+        default=64,
+        ge=1,
+        le=524_288,
+        description="For the `open` phase only: smaller than `tables`, every one misses.",
+    )
+    phases: tuple[DdlPhase, ...] = Field(
+        default=DDL_PHASES, min_length=1, description="What is done, always in this order; `create` is needed."
+    )
+    timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
+
+    @model_validator(mode="after")
+    def _phases_can_run(self) -> DdlStep:
+        if "create" not in self.phases:
+            raise ValueError("the phase 'create' is needed: the others work on what it makes")
+        return self
+
+
+FioPattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
+_PATTERN = {"type": "string", "enum": list(get_args(FioPattern))}
+_SIZE = {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*([KMGT]i?B?|kB|B)?\s*$", "examples": ["64MiB"]}
+Sizes = Annotated[
+    tuple[Bytes, ...],
+    Field(min_length=1),
+    BeforeValidator(_as_tuple),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                _SIZE,
+                {"type": "array", "items": {"anyOf": [{"type": "number", "minimum": 0}, _SIZE]}, "minItems": 1},
+            ]
+        }
+    ),
+]
+Patterns = Annotated[
+    tuple[FioPattern, ...],
+    Field(min_length=1),
+    BeforeValidator(_as_tuple),
+    WithJsonSchema({"anyOf": [_PATTERN, {"type": "array", "items": _PATTERN, "minItems": 1}]}),
+]
+
+
+class FioStep(StepBase):
+    """fio on a file of the data's volume: every combination of the lists is one point, a row of its own."""
+
+    kind: Literal["fio"] = "fio"
+    rw: Patterns = Field(default=("randread",), description="Patterns, as fio calls them.")
+    block_size_bytes: Sizes = Field(default=(4096,), alias="block_size", description="Sizes of one operation.")
+    iodepth: Threads = Field(default=(1,), description="Operations under way at a time, of each job.")
+    numjobs: Threads = Field(default=(1,), description="Jobs at a time, all on the one file.")
+    size_bytes: Bytes = Field(default=1 << 30, alias="size", ge=1 << 20, description="Of the file.")
+    prefill: bool = Field(
+        default=True, description="Write the whole file once in each cell, before the first point and unmeasured."
+    )
+    direct: bool = Field(default=True, description="With O_DIRECT; else through the page cache.")
+    fdatasync: int = Field(default=0, ge=0, description="After every so many writes; 0: never.")
+    read_share: Fraction = Field(default=0.7, gt=0, lt=1, description="Share of reads in `rw` and `randrw`.")
+    ramp_s: Seconds = Field(default=2.0, alias="ramp", ge=0, description="Run before measuring, for each point.")
+    duration_s: Seconds = Field(default=10.0, alias="duration", gt=0, description="Measured time of each point.")
+    server: Literal["idle", "stopped"] = Field(
+        default="stopped",
+        description="What MySQL does meanwhile: shut down, so that only fio's I/O is seen, or idle.",
+    )
+
+
+SequentialMode = Literal["write", "write_fsync", "write_direct", "read_cold", "read_warm", "read_direct"]
+SEQUENTIAL_MODES: tuple[SequentialMode, ...] = (
+    "write", "write_fsync", "write_direct", "read_cold", "read_warm", "read_direct",
+)  # fmt: skip
+
+
+class SequentialStep(StepBase):
+    """One large file from start to end, as dd writes and reads it; every mode and size is a row of its own."""
+
+    kind: Literal["sequential"] = "sequential"
+    size_bytes: Sizes = Field(default=(256 << 20,), alias="size", description="Sizes of the file.")
+    block_size_bytes: Bytes = Field(default=1 << 20, alias="block_size", ge=4096, le=1 << 26)
+    modes: tuple[SequentialMode, ...] = Field(
+        default=SEQUENTIAL_MODES,
+        min_length=1,
+        description="write: as plain dd, into the page cache; write_fsync: as dd conv=fsync; write_direct and "
+        "read_direct: with O_DIRECT; read_cold: proven not cached; read_warm: cached, memory and not storage.",
+    )
+    timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
+
+
 BesideStep = Annotated[DumpStep, Field()]
-Step = Annotated[OltpStep | DumpStep | RestoreStep | ColdReadStep | IdleStep, Field(discriminator="kind")]
+Step = Annotated[
+    OltpStep
+    | DumpStep
+    | RestoreStep
+    | ColdReadStep
+    | IdleStep
+    | SmallFilesStep
+    | DdlStep
+    | FioStep
+    | SequentialStep,
+    Field(discriminator="kind"),
+]
 
 OltpStep.model_rebuild()
 
@@ -123,4 +276,5 @@ def parameters_of(step: Step) -> dict[str, Scalar]:
             parameters["beside"] = "+".join(other.tool for other in step.beside)
         return parameters
     shown = step.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s"})
-    return {name: value for name, value in shown.items() if isinstance(value, Scalar)}
+    lists = {name: ",".join(map(str, value)) for name, value in shown.items() if isinstance(value, tuple) and value}
+    return {name: value for name, value in (shown | lists).items() if isinstance(value, Scalar)}

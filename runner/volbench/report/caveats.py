@@ -60,6 +60,8 @@ def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
 def _of_the_run(run: RunRecord, with_result: int) -> Iterator[str]:
     if with_result < len(run.cells):
         yield f"The run is not complete: {with_result} of {len(run.cells)} planned cells are done."
+    if run.suite.scale != "full":
+        yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."
 
 
 def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:

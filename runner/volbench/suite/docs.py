@@ -12,7 +12,18 @@ from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.run import ComparisonSpec
-from volbench.records.steps import ColdReadStep, DumpStep, IdleStep, OltpStep, RestoreStep, SysbenchTest
+from volbench.records.steps import (
+    ColdReadStep,
+    DdlStep,
+    DumpStep,
+    FioStep,
+    IdleStep,
+    OltpStep,
+    RestoreStep,
+    SequentialStep,
+    SmallFilesStep,
+    SysbenchTest,
+)
 from volbench.suite.model import PINNED_DURABILITY, SuiteFile
 
 _PARTS: tuple[tuple[str, type[Record]], ...] = (
@@ -22,7 +33,9 @@ _PARTS: tuple[tuple[str, type[Record]], ...] = (
     ("limits", ValidityLimits),
     ("comparison", ComparisonSpec),
 )
-_STEPS: tuple[type[Record], ...] = (OltpStep, DumpStep, RestoreStep, ColdReadStep, IdleStep)
+_STEPS: tuple[type[Record], ...] = (
+    OltpStep, DumpStep, RestoreStep, ColdReadStep, SmallFilesStep, DdlStep, FioStep, SequentialStep, IdleStep,
+)  # fmt: skip
 _TESTS = {
     "oltp_read_write": "point and range reads, updates, a delete and an insert in one transaction",
     "oltp_read_only": "the reads of it",
@@ -89,7 +102,21 @@ is YAML. It can be given several times.
 - Steps in `beside` start together with the measured time of the load (or `start_after` later); seconds with and
   without them are reported apart as `NAME/during` and `NAME/alone`.
 - `restore` loads the dump that the last `dump` step left, so a `dump` comes before it.
+- `fio` measures every combination of its lists, one after the other, and each is a row of its own. It writes its
+  file whole first: a volume that hands out space only when it is written answers reads of the rest from nowhere.
+- `small_files`, `ddl`, `fio` and `sequential` work in a directory or schema of their own and remove it.
 - Two steps of one name get a number at the end: `idle`, `idle-2`.
+
+## Scales
+`scales` holds other sizes of a suite, each a list of keys with values, written as for `--set`; `--set scale=ci`
+puts those of `ci` in place. Other `--set` come after that and win. `full` is the suite as it stands.
+
+```
+scales:
+  ci:
+    repeats: 4
+    steps.read-write.duration: 5s
+```
 """
 
 
@@ -182,7 +209,7 @@ def _default(key: str, value: str, field: FieldInfo) -> str:  # noqa: PLR0911 - 
     if value.startswith("duration"):
         return f"`{default:g}s`"
     if value.startswith("size"):
-        return f"`{default / 2**20:g}MiB`"
+        return f"`{default / 2**20:g}MiB`" if default >= 2**20 else f"`{default / 2**10:g}KiB`"
     if value.startswith("share"):
         return f"`{default:.0%}`"
     return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
@@ -218,7 +245,8 @@ def _one_of(choices: list[dict[str, Any]]) -> str:
     if texts:  # a number with a unit: records.base.Seconds, Bytes, Fraction
         example = texts[0]["examples"][0]
         what = {"30s": "duration", "64MiB": "size", "5%": "share"}[example]
-        return f"{what}, such as `{example}`"
+        several = any(choice.get("type") == "array" for choice in choices)
+        return f"{what}, such as `{example}`" + (f" or list of {what}s" if several else "")
     shown = [_value(choice) for choice in choices if choice.get("type") != "null"]
     return " or ".join(shown)
 
@@ -227,6 +255,8 @@ def _plural(items: dict[str, Any]) -> str:
     kind = items.get("type")
     if kind == "integer":
         return f"whole numbers{_bounds(items)}"
+    if "anyOf" in items:
+        return f"{_one_of(items['anyOf']).partition(',')[0]}s"
     return "names" if kind == "string" else "steps"
 
 

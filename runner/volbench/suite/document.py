@@ -67,23 +67,28 @@ def set_value(document: Document, assignment: str) -> Document:
         value = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
         raise UsageError("the value cannot be read as YAML", where=option, evidence=str(error)) from error
+    return assign(document, key.strip(), value, origin=option)
+
+
+def assign(document: Document, key: str, value: Any, *, origin: str) -> Document:
+    """The document with a value at a dotted path. Raises UsageError at `origin` when the path leads nowhere."""
     data = _deep_copy(document.data)
-    parts = key.strip().split(".")
+    parts = key.split(".")
     holder: Any = data
     path: list[str | int] = []
     for part in parts[:-1]:
-        index = _index(holder, part, option)
+        index = _index(holder, part, origin)
         if isinstance(holder, dict) and index not in holder:
             holder[index] = {}
         holder = holder[index]
         path.append(index)
-    last = _index(holder, parts[-1], option)
+    last = _index(holder, parts[-1], origin)
     holder[last] = value
-    origins = {**document.origins, (*path, last): option}
+    origins = {**document.origins, (*path, last): origin}
     return Document(name=document.name, data=data, origins=origins)
 
 
-def _index(holder: Any, part: str, option: str) -> str | int:
+def _index(holder: Any, part: str, origin: str) -> str | int:
     if isinstance(holder, dict):
         return part
     if isinstance(holder, list):
@@ -95,10 +100,10 @@ def _index(holder: Any, part: str, option: str) -> str | int:
         names = [str(element.get("name", element.get("kind"))) for element in holder if isinstance(element, dict)]
         raise UsageError(
             f"no element is called {part!r}",
-            where=option,
+            where=origin,
             evidence=f"there are: 0..{len(holder) - 1}, {', '.join(names)}",
         )
-    raise UsageError(f"{part!r} leads into a value that has no parts", where=option)
+    raise UsageError(f"{part!r} leads into a value that has no parts", where=origin)
 
 
 def _plain(node: Any, path: Path, name: str, origins: dict[Path, str]) -> Any:

@@ -13,6 +13,7 @@ from volbench.errors import UsageError
 from volbench.suite.document import Document, parse_document, set_value
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
+from volbench.suite.scale import scaled
 
 MAX_SUITE_BYTES = 1 << 20
 
@@ -28,7 +29,7 @@ def load_suite(path: Path, *, settings: Iterable[str] = ()) -> tuple[SuiteFile, 
 
 def check_suite(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteFile:
     """The suite in a text. Raises UsageError as `load_suite` does."""
-    document = parse_document(text, name=name)
+    document = scaled(parse_document(text, name=name), settings)
     for assignment in settings:
         document = set_value(document, assignment)
     try:

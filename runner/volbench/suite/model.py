@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -21,6 +21,10 @@ PINNED_DURABILITY: dict[str, Scalar] = {
 }
 """What every suite pins unless it says otherwise: MySQL and MariaDB ship different defaults (binary log on
 and off), and default against default is no storage comparison."""
+
+
+FULL_SCALE = "full"
+ScaleName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")]
 
 
 class SuiteFile(Record):
@@ -48,6 +52,14 @@ class SuiteFile(Record):
         default_factory=dict,
         description="Volumes by name, as SPECs; --volume replaces them. The first is the baseline.",
     )
+    scale: str = Field(
+        default=FULL_SCALE,
+        description="`full`: the suite as it stands; else a name in `scales`, such as `--set scale=ci`.",
+    )
+    scales: dict[ScaleName, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Other sizes of the suite: the keys that each changes, written as for `--set`.",
+    )
 
     @field_validator("comparison")
     @classmethod
@@ -56,6 +68,16 @@ class SuiteFile(Record):
             if name not in CATALOGUE:
                 raise ValueError(f"no metric is called {name!r} (known: {', '.join(CATALOGUE)})")
         return comparison
+
+    @model_validator(mode="after")
+    def _scale_is_there(self) -> SuiteFile:
+        if FULL_SCALE in self.scales:
+            raise ValueError(f"scales.{FULL_SCALE}: this is the suite as it stands, it changes nothing")
+        if self.scale != FULL_SCALE and self.scale not in self.scales:
+            raise ValueError(
+                f"no scale is called {self.scale!r} (there are: {', '.join((FULL_SCALE, *self.scales))})"
+            )
+        return self
 
     @model_validator(mode="after")
     def _restore_has_a_dump(self) -> SuiteFile:
@@ -79,6 +101,7 @@ class SuiteFile(Record):
             sampling=self.sampling,
             limits=self.limits,
             comparison=self.comparison,
+            scale=self.scale,
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import UsageError
-from volbench.records.steps import OltpStep
+from volbench.records.steps import FioStep, OltpStep
 from volbench.suite.load import check_suite, load_suite
 from volbench.suite.model import PINNED_DURABILITY
 
@@ -109,3 +109,50 @@ def test_a_suite_file_that_is_not_there_names_the_nearest(tmp_path: Path) -> Non
     (tmp_path / "quick.yaml").write_text(MINIMAL)
     with pytest.raises(UsageError, match=r"perhaps you meant .*quick\.yaml"):
         load_suite(tmp_path / "quik.yaml")
+
+
+SCALED = MINIMAL + "repeats: 8\nscales:\n  ci:\n    repeats: 4\n    steps.oltp.duration: 5s\n"
+
+
+def test_a_scale_puts_its_values_in_place_and_other_settings_win() -> None:
+    resolved = check_suite(SCALED, name="s.yaml", settings=["repeats=2", "scale=ci"]).resolved()
+    assert (resolved.scale, resolved.repeats) == ("ci", 2)
+    assert {step.duration_s for step in resolved.steps if isinstance(step, OltpStep)} == {5.0}
+
+
+def test_without_a_scale_a_suite_is_as_it_stands() -> None:
+    resolved = check_suite(SCALED, name="s.yaml").resolved()
+    assert (resolved.scale, resolved.repeats) == ("full", 8)
+
+
+def test_a_scale_that_is_not_there_is_named_with_those_that_are() -> None:
+    assert "no scale is called 'cj' (there are: full, ci)" in faults_of(SCALED, "scale=cj")
+
+
+def test_a_fault_in_a_scale_is_shown_at_its_line() -> None:
+    text = MINIMAL + "scales:\n  ci:\n    steps.nothing.duration: 5s\n"
+    assert "s.yaml:8" in faults_of(text, "scale=ci")
+    text = MINIMAL + "scales:\n  ci:\n    steps.0.duration: long\n"
+    assert "s.yaml:8" in faults_of(text, "scale=ci")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_scale_of_every_shipped_suite_is_well_formed(path: Path) -> None:
+    suite, _ = load_suite(path)
+    for name in suite.scales:
+        assert load_suite(path, settings=[f"scale={name}"])[0].resolved().scale == name
+
+
+def test_a_step_on_files_needs_the_phase_that_makes_them() -> None:
+    for kind in ("small_files", "ddl"):
+        text = f"name: s\nsteps:\n  - kind: {kind}\n    phases: [drop]\n".replace(
+            "[drop]", "[drop]" if kind == "ddl" else "[stat]"
+        )
+        assert "the phase 'create' is needed" in faults_of(text)
+
+
+def test_one_value_of_a_fio_list_may_stand_alone() -> None:
+    text = "name: s\nsteps:\n  - {kind: fio, rw: randwrite, block_size: 16KiB, iodepth: 4}\n"
+    (step,) = check_suite(text, name="s.yaml").resolved().steps
+    assert isinstance(step, FioStep)
+    assert (step.rw, step.block_size_bytes, step.iodepth) == (("randwrite",), (16384,), (4,))
