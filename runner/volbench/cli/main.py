@@ -14,6 +14,7 @@ from volbench.cli import (
     credits,  # noqa: A004 - the command's name
     doctor,
     explain,
+    gate,
     plan,
     query,
     report,
@@ -37,6 +38,7 @@ app.command("resume")(run.resume)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("compare")(report.compare)
+app.command("gate")(gate.gate)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
 app.command("credits")(credits.credits)

@@ -17,7 +17,7 @@ def junit(report: Report) -> str:
 
     A primary comparison that is worse is a failure, an open one is skipped, since it proves nothing either way.
     """
-    root = Element("testsuites", name=_clean(f"volbench {report.suite}"))
+    root = Element("testsuites", name=clean(f"volbench {report.suite}"))
     _suite(root, "cells", map(_cell_case, report.cells), report)
     _suite(root, "failures", map(_failure_case, report.failures), report)
     _suite(root, "comparisons", (_comparison_case(row) for row in report.comparisons if row.primary), report)
@@ -31,8 +31,8 @@ def _suite(root: Element, name: str, cases: Iterable[Element], report: Report) -
         kind: str(sum(case.find(tag) is not None for case in found))
         for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
     }
-    about = {"name": _clean(f"{report.suite}.{name}"), "tests": str(len(found)), **counts}
-    suite = SubElement(root, "testsuite", {**about, "timestamp": _clean(report.started_at)})
+    about = {"name": clean(f"{report.suite}.{name}"), "tests": str(len(found)), **counts}
+    suite = SubElement(root, "testsuite", {**about, "timestamp": clean(report.started_at)})
     suite.extend(found)
 
 
@@ -41,16 +41,16 @@ def _cell_case(cell: CellRow) -> Element:
     case = _case(f"cells.{cell.volume}", f"{cell.cell_id} {cell.step}")
     case.set("time", f"{length_s:.3f}")
     if not cell.valid:
-        SubElement(case, "error", type="invalid", message=_clean("; ".join(cell.invalid_reasons)))
+        SubElement(case, "error", type="invalid", message=clean("; ".join(cell.invalid_reasons)))
     lines = [f"{name}: {quantity(metric.value, metric.unit)}" for name, metric in cell.metrics.items()]
-    SubElement(case, "system-out").text = _clean("\n".join(lines))
+    SubElement(case, "system-out").text = clean("\n".join(lines))
     return case
 
 
 def _failure_case(failure: dict[str, object]) -> Element:
     case = _case(f"failures.{failure['volume']}", f"{failure['cell_id']} attempt {failure['attempt']}")
-    message = SubElement(case, "failure", type=_clean(str(failure["cause"])), message=_clean(str(failure["what"])))
-    message.text = _clean(f"{failure['evidence']}\nnext step: {failure['next_step']}")
+    message = SubElement(case, "failure", type=clean(str(failure["cause"])), message=clean(str(failure["what"])))
+    message.text = clean(f"{failure['evidence']}\nnext step: {failure['next_step']}")
     return case
 
 
@@ -59,18 +59,18 @@ def _comparison_case(row: ComparisonRow) -> Element:
     case = _case(f"comparisons.{row.candidate} against {row.baseline}", name)
     text = f"{label(row.metric)} {change(row.ratio)} {interval(row.ci)}: {row.verdict}; {row.reason}"
     if row.verdict == "worse":
-        SubElement(case, "failure", type="worse", message=_clean(text))
+        SubElement(case, "failure", type="worse", message=clean(text))
     elif row.verdict == "inconclusive":
-        SubElement(case, "skipped", message=_clean(text))
+        SubElement(case, "skipped", message=clean(text))
     else:
-        SubElement(case, "system-out").text = _clean(text)
+        SubElement(case, "system-out").text = clean(text)
     return case
 
 
 def _case(classname: str, name: str) -> Element:
-    return Element("testcase", classname=_clean(classname), name=_clean(name))
+    return Element("testcase", classname=clean(classname), name=clean(name))
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Without the characters that XML cannot hold, escaped or not."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -9,6 +9,7 @@ from typing import Any
 
 from volbench.records.base import Record
 from volbench.records.cell import CellResult, CellSpec
+from volbench.records.gate import Gate
 from volbench.records.report import Report
 from volbench.records.run import JournalEvent, RunRecord
 from volbench.store.files import write_atomically
@@ -19,6 +20,7 @@ MODELS: dict[str, type[Record]] = {
     "cell": CellSpec,
     "result": CellResult,
     "report": Report,
+    "gate": Gate,
 }
 """Name of the schema -> model of the file; `journal` is about one line of journal.jsonl."""
 
@@ -27,7 +29,7 @@ def schema_text(name: str) -> str:
     """One schema as it is shipped; what is read back from a file, so aliases such as `schema` are its keys."""
     # What a file must have to be read: keys with a default may be absent, since older files lack newer keys.
     schema = MODELS[name].model_json_schema(mode="validation")
-    if name == "report":
+    if name in {"report", "gate"}:
         _allow_more_keys(schema)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"

@@ -47,7 +47,7 @@ def parse_document(text: str, *, name: str) -> Document:
     except YAMLError as error:
         raise UsageError("the YAML cannot be read", where=name, evidence=str(error)) from error
     if not isinstance(tree, CommentedMap):
-        raise UsageError("a suite is a mapping of keys to values", where=f"{name}:1")
+        raise UsageError("the file has to be a mapping of keys to values", where=f"{name}:1")
     origins: dict[Path, str] = {}
     data = _plain(tree, (), name, origins)
     return Document(name=name, data=data, origins=origins)

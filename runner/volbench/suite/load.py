@@ -5,17 +5,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from volbench.errors import UsageError
+from volbench.records.base import Record
 from volbench.suite.document import Document, parse_document, set_value
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
 from volbench.suite.scale import scaled
 
 MAX_SUITE_BYTES = 1 << 20
+Model = TypeVar("Model", bound=Record)
 
 
 def load_suite(path: Path, *, settings: Iterable[str] = ()) -> tuple[SuiteFile, str]:
@@ -23,7 +25,7 @@ def load_suite(path: Path, *, settings: Iterable[str] = ()) -> tuple[SuiteFile, 
 
     Raises UsageError listing every fault with file and line.
     """
-    text = _read(path)
+    text = read_file(path)
     return check_suite(text, name=str(path), settings=settings), text
 
 
@@ -32,29 +34,40 @@ def check_suite(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteF
     document = scaled(parse_document(text, name=name), settings)
     for assignment in settings:
         document = set_value(document, assignment)
+    return check_model(
+        document,
+        SuiteFile,
+        noun="suite",
+        next_step="see suites/README.md for every key, or point your editor at suites/suite.schema.json",
+    )
+
+
+def check_model(document: Document, model: type[Model], *, noun: str, next_step: str) -> Model:
+    """The document as the model. Raises UsageError listing every fault with file and line."""
     try:
-        return SuiteFile.model_validate(document.data)
+        return model.model_validate(document.data)
     except ValidationError as error:
         found = error.errors(include_url=False)
-        faults = [_fault(document, fault) for fault in found if not _follows_from_another(fault, found)]
+        faults = [_fault(document, model, fault) for fault in found if not _follows_from_another(fault, found)]
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise UsageError(
-            f"the suite has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
+            f"the {noun} has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
             where=faults[0].split(": ", 1)[0] + more,
             evidence="\n    ".join(faults),
-            next_step="see suites/README.md for every key, or point your editor at suites/suite.schema.json",
+            next_step=next_step,
         ) from error
 
 
-def _read(path: Path) -> str:
+def read_file(path: Path, *, noun: str = "suite") -> str:
+    """The text of a suite or another file of YAML. Raises UsageError."""
     try:
         if path.stat().st_size > MAX_SUITE_BYTES:
-            raise UsageError(f"a suite file is at most {MAX_SUITE_BYTES} bytes", where=str(path))
+            raise UsageError(f"a {noun} file is at most {MAX_SUITE_BYTES} bytes", where=str(path))
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise UsageError("no such suite file", where=str(path), evidence=_nearest_file(path)) from error
+        raise UsageError(f"no such {noun} file", where=str(path), evidence=_nearest_file(path)) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("the suite file cannot be read", where=str(path), evidence=str(error)) from error
+        raise UsageError(f"the {noun} file cannot be read", where=str(path), evidence=str(error)) from error
 
 
 def _nearest_file(path: Path) -> str:
@@ -63,14 +76,14 @@ def _nearest_file(path: Path) -> str:
     near = difflib.get_close_matches(path.name, names, n=1)
     if near:
         return f"perhaps you meant {folder / near[0]}"
-    return f"suites there: {', '.join(names)}" if names else ""
+    return f"files there: {', '.join(names)}" if names else ""
 
 
-def _fault(document: Document, fault: Any) -> str:
+def _fault(document: Document, model: type[Record], fault: Any) -> str:
     path = _existing_path(document.data, fault["loc"])
-    shown = ".".join(str(part) for part in path) or "suite"
+    shown = ".".join(str(part) for part in path) or "file"
     if fault["type"] == "extra_forbidden":
-        known = _keys_beside(path)
+        known = _keys_beside(model, path)
         near = difflib.get_close_matches(str(path[-1]), known, n=1)
         hint = f", perhaps you meant {near[0]!r}" if near else f" (known here: {', '.join(known)})"
         return f"{document.origin(path)}: {shown}: unknown key{hint}"
@@ -115,9 +128,9 @@ def _existing_path(data: Any, location: tuple[str | int, ...]) -> KeyPath:
     return tuple(path)
 
 
-def _keys_beside(path: KeyPath) -> list[str]:
+def _keys_beside(model: type[Record], path: KeyPath) -> list[str]:
     """The keys that the JSON Schema knows at the path's parent, over all members of a union there."""
-    schema = SuiteFile.model_json_schema()
+    schema = model.model_json_schema()
     nodes = [schema]
     for part in path[:-1]:
         nodes = [child for node in nodes for child in _children(schema, node, part)]

@@ -73,7 +73,7 @@ def test_all_faults_are_reported_at_once() -> None:
     ("text", "part"),
     [
         ("name: [", "s.yaml:1"),
-        ("- a\n- b\n", "a suite is a mapping"),
+        ("- a\n- b\n", "has to be a mapping"),
         ("name: s\nname: t\n", "duplicate key"),
         ("name: s\n", "the key 'steps' is missing"),
         ("name: !!python/object:os.system s\nsteps:\n  - kind: idle\n", "s.yaml:1"),

@@ -1,0 +1,207 @@
+"""From a policy and a report to a decision.
+
+A condition is go only where the data shows at the policy's confidence that it holds, no-go where they show that it
+does not, else undecided; it is judged for each volume, step and set of parameters by itself. All conditions have
+to be go, each at level alpha, so a wrong go has at most that probability without a correction (Berger,
+Technometrics 24, 1982). A wrong no-go can come from any condition: its probability grows with their number, and is
+near alpha only for a volume that lies on a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from volbench.analysis.gate.language import (
+    CheckIs,
+    Condition,
+    FindingIs,
+    MetricLimit,
+    NotWorse,
+    ValidCells,
+    parse_condition,
+)
+from volbench.analysis.gate.metrics import limit_kept, not_worse
+from volbench.errors import UsageError
+from volbench.records.gate import ConditionRow, Decision, GroupRow
+from volbench.records.policy import PolicyCondition, PolicyFile
+from volbench.records.report import CellRow, Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """Which rows of a report a policy is about."""
+
+    report: Report
+    policy: PolicyFile
+    current: str
+    candidates: tuple[str, ...]
+
+    @property
+    def alpha(self) -> float:
+        """The chance of a wrong decision that the policy accepts."""
+        return 1 - self.policy.confidence
+
+    def volumes(self, role: str, where: str) -> tuple[str, ...]:
+        """The volumes of a role or name; the candidates for an empty one. Raises UsageError."""
+        names = [volume.name for volume in self.report.volumes]
+        match role:
+            case "" | "candidate" if role not in names:
+                return self.candidates
+            case "current" if role not in names:
+                return (self.current,)
+            case _ if role in names:
+                return (role,)
+            case _:
+                raise UsageError(
+                    f"the run has no volume {role!r}",
+                    where=where,
+                    evidence=f"it has: {', '.join(names)}; roles are current and candidate",
+                )
+
+    def groups(self, volume: str, step: str) -> dict[tuple[str, str], list[CellRow]]:
+        """A volume's cells by step and parameters, invalid ones too."""
+        found: dict[tuple[str, str], list[CellRow]] = {}
+        for cell in self.report.cells:
+            if cell.volume == volume and step in {"", cell.step}:
+                found.setdefault((cell.step, repr(sorted(cell.parameters.items()))), []).append(cell)
+        return found
+
+
+def scope_of(report: Report, policy: PolicyFile, *, where: str) -> Scope:
+    """The roles filled with volumes of the report. Raises UsageError when the run has no such volume."""
+    names = [volume.name for volume in report.volumes]
+    for role in filter(None, (policy.current, policy.candidate)):
+        if role not in names:
+            raise UsageError(f"the run has no volume {role!r}", where=where, evidence=f"it has: {', '.join(names)}")
+    current = policy.current or next((name for name in names if name != policy.candidate), names[0])
+    others = tuple(name for name in names if name != current) or (current,)
+    return Scope(
+        report=report,
+        policy=policy,
+        current=current,
+        candidates=(policy.candidate,) if policy.candidate else others,
+    )
+
+
+def decide(scope: Scope, origins: Sequence[str]) -> tuple[ConditionRow, ...]:
+    """Every condition of the policy; `origins` are their lines. Raises UsageError for one that cannot be read."""
+    parsed = [
+        parse_condition(one.check, where=origin)
+        for one, origin in zip(scope.policy.conditions, origins, strict=True)
+    ]
+    rows = []
+    for one, condition, origin in zip(scope.policy.conditions, parsed, origins, strict=True):
+        _check_step(scope, one, origin)
+        groups = tuple(_judge(scope, condition, one, origin))
+        decision = worst(group.decision for group in groups) if groups else "undecided"
+        reason = "" if groups else "nothing in this run can decide it: " + _why_nothing(condition)
+        rows.append(
+            ConditionRow(
+                check=one.check, where=origin, why=one.why, decision=decision, reason=reason, groups=groups
+            )
+        )
+    return tuple(rows)
+
+
+def worst(decisions: Iterable[Decision]) -> Decision:
+    """no-go before undecided before go; of none at all: undecided."""
+    found = set(decisions)
+    if "no-go" in found:
+        return "no-go"
+    return "go" if found == {"go"} else "undecided"
+
+
+def _judge(scope: Scope, condition: Condition, one: PolicyCondition, where: str) -> Iterator[GroupRow]:
+    match condition:
+        case NotWorse():
+            yield from _against(scope, condition, one, where)
+        case CheckIs():
+            return
+        case _:
+            for volume in scope.volumes(one.volume, where):
+                yield from _on_volume(scope, condition, volume, one.step)
+
+
+def _on_volume(
+    scope: Scope, condition: MetricLimit | FindingIs | ValidCells, volume: str, step: str
+) -> Iterator[GroupRow]:
+    if isinstance(condition, FindingIs):
+        yield from _finding(scope, condition, volume, step)
+        return
+    for cells in scope.groups(volume, step).values():
+        if isinstance(condition, MetricLimit):
+            yield from limit_kept(condition, cells, alpha=scope.alpha)
+        else:
+            yield _enough(condition, cells)
+
+
+def _against(scope: Scope, condition: NotWorse, one: PolicyCondition, where: str) -> Iterator[GroupRow]:
+    than = scope.volumes(condition.than, where)
+    if len(than) != 1:
+        raise UsageError(
+            f"{condition.than} stands for several volumes: {', '.join(than)}", where=where,
+            next_step="name the one to compare with",
+        )  # fmt: skip
+    before = scope.groups(than[0], one.step)
+    for volume in scope.volumes(condition.volume, where):
+        for key, after in scope.groups(volume, one.step).items():
+            yield from not_worse(condition, before.get(key, []), after, alpha=scope.alpha)
+
+
+def _finding(scope: Scope, condition: FindingIs, volume: str, step: str) -> Iterator[GroupRow]:
+    """Absent is a go only where the step was explained: where another cause, or `none`, was named."""
+    cells = [cell for cell in scope.report.cells if cell.volume == volume and step in {"", cell.step}]
+    for name in dict.fromkeys(cell.step for cell in cells):
+        valid = [cell.cell_id for cell in cells if cell.step == name and cell.valid]
+        said = [row for row in scope.report.findings if (row.volume, row.step) == (volume, name)]
+        sure = [row for row in said if (row.confidence or 0.0) >= scope.policy.findings_from]
+        named = [row for row in sure if row.cause == condition.cause and set(row.cell_ids) & set(valid)]
+        doubtful = [row for row in said if row not in sure and row.cause == condition.cause]
+        if named:
+            there: Decision = "go" if condition.present else "no-go"
+            first = named[0].evidence[0].text if named[0].evidence else ""
+            text = f"{condition.cause} in {len(named[0].cell_ids)} cells" + (f": {first}" if first else "")
+        elif doubtful:
+            there = "undecided"
+            text = (
+                f"{condition.cause} was named, below the confidence of {scope.policy.findings_from:.0%} asked for"
+            )
+        elif said and valid:
+            there = "no-go" if condition.present else "go"
+            text = f"not named; what was: {', '.join(row.cause for row in said)}"
+        else:
+            there, text = "undecided", "the evidence carried no cause here, so nothing is known to be absent"
+        yield GroupRow(volume=volume, step=name, decision=there, text=text, cells=len(valid))
+
+
+def _enough(condition: ValidCells, cells: Sequence[CellRow]) -> GroupRow:
+    valid = sum(cell.valid for cell in cells)
+    missing = condition.at_least - valid
+    return GroupRow(
+        volume=cells[0].volume,
+        step=cells[0].step,
+        parameters=cells[0].parameters,
+        decision="go" if missing <= 0 else "undecided",
+        text=f"{valid} of {len(cells)} cells are valid",
+        cells=valid,
+        more_cells=missing if missing > 0 else None,
+    )
+
+
+def _check_step(scope: Scope, one: PolicyCondition, where: str) -> None:
+    known = list(dict.fromkeys(cell.step for cell in scope.report.cells))
+    if one.step and one.step not in known:
+        raise UsageError(f"the run has no step {one.step!r}", where=where, evidence=f"it has: {', '.join(known)}")
+
+
+def _why_nothing(condition: Condition) -> str:
+    match condition:
+        case MetricLimit(metric=name):
+            return f"no cell of these volumes has {name}"
+        case NotWorse():
+            return "no metric with a better direction is in cells of both volumes"
+        case CheckIs(name=name):
+            return f"it did not check {name}"
+        case _:
+            return "there is no cell of these volumes"

@@ -1,0 +1,196 @@
+"""The language of conditions: one sentence each, read with regular expressions that cannot backtrack far.
+
+METRIC <= QUANTITY                          latency_ms_p95 <= 20 ms;  dump_s <= 4h;  tps >= 1500
+VOLUME not worse than VOLUME by > PERCENT   candidate not worse than current by > 10 %   [in METRIC]
+finding CAUSE absent | present              finding storage.burst_exhausted absent
+valid cells >= NUMBER                       valid cells >= 5
+NAME equal                                  checksums equal (what `volbench validate` checked)
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from volbench.errors import UsageError
+from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
+from volbench.records.causes import CAUSES
+from volbench.records.metrics import CATALOGUE
+
+Operator = Literal["<=", "<", ">=", ">"]
+EXAMPLES = (
+    "latency_ms_p95 <= 20 ms",
+    "candidate not worse than current by > 10 %",
+    "finding storage.burst_exhausted absent",
+    "valid cells >= 5",
+    "checksums equal",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricLimit:
+    """The median over cells of a metric keeps a limit, in the metric's own unit."""
+
+    metric: str
+    operator: Operator
+    limit: float
+
+    def holds(self, value: float) -> bool:
+        """Whether one value keeps the limit."""
+        match self.operator:
+            case "<=":
+                return value <= self.limit
+            case "<":
+                return value < self.limit
+            case ">=":
+                return value >= self.limit
+            case ">":
+                return value > self.limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotWorse:
+    """A volume is not worse than another by more than a share of the other's value."""
+
+    volume: str
+    than: str
+    by: float
+    metric: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingIs:
+    """A cause was named, or was not."""
+
+    cause: str
+    present: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidCells:
+    """So many valid cells of each volume and step."""
+
+    at_least: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckIs:
+    """A check of `volbench validate` came out equal."""
+
+    name: str
+
+
+Condition = MetricLimit | NotWorse | FindingIs | ValidCells | CheckIs
+
+_OPERATORS: dict[str, Operator] = {"<=": "<=", "<": "<", ">=": ">=", ">": ">"}
+_NAME = r"[A-Za-z0-9][\w.-]{0,80}"
+_COMPARED = re.compile(r"(?P<metric>[a-z][a-z0-9_]{0,60})\s*(?P<operator><=|>=|<|>|==?|!=)\s*(?P<limit>\S.{0,40})")
+_NOT_WORSE = re.compile(
+    rf"(?P<volume>{_NAME})\s+not\s+worse\s+than\s+(?P<than>{_NAME})(\s+by\s*>\s*(?P<by>[\d.]+\s*%?))?(\s+in\s+(?P<metric>\w{{1,60}}))?"
+)
+_FINDING = re.compile(r"finding\s+(?P<cause>[a-z]+(\.[a-z_]+)?)\s+(?P<state>absent|present)")
+_CELLS = re.compile(r"valid\s+cells\s*>=\s*(?P<number>\d{1,4})")
+_EQUAL = re.compile(r"(?P<name>[a-z][a-z_ ]{0,40}?)\s+equal")
+
+
+def parse_condition(text: str, *, where: str) -> Condition:
+    """One condition.
+
+    Args:
+        text: the sentence, without surrounding space.
+        where: file and line, for messages.
+
+    Raises UsageError with the nearest match or examples.
+    """
+    text = text.strip()
+    for pattern, read in _READERS:
+        found = pattern.fullmatch(text)
+        if found:
+            return read(found, where)
+    raise UsageError(
+        f"a condition that cannot be read: {text!r}",
+        where=where,
+        next_step="write one like: " + "; ".join(EXAMPLES),
+    )
+
+
+def _finding(found: re.Match[str], where: str) -> Condition:
+    cause = found["cause"]
+    if cause not in CAUSES:
+        raise UsageError(f"no cause is called {cause!r}", where=where, evidence=_nearest(cause, CAUSES))
+    return FindingIs(cause=cause, present=found["state"] == "present")
+
+
+def _cells(found: re.Match[str], _where: str) -> Condition:
+    return ValidCells(at_least=int(found["number"]))
+
+
+def _equal(found: re.Match[str], _where: str) -> Condition:
+    return CheckIs(name=" ".join(found["name"].split()))
+
+
+def _not_worse(found: re.Match[str], where: str) -> Condition:
+    if found["metric"] and _known_metric(found["metric"], where)[1] == "none":
+        raise UsageError(f"{found['metric']} has no better direction, so nothing is worse in it", where=where)
+    try:
+        by = parse_fraction(found["by"]) if found["by"] else 0.0
+    except ValueError as error:
+        raise UsageError(str(error), where=where) from error
+    if not 0 <= by < 1:
+        raise UsageError(f"{found['by']!r} is no share below 100 %", where=where, next_step="write it as 10 %")
+    return NotWorse(volume=found["volume"], than=found["than"], by=by, metric=found["metric"] or "")
+
+
+def _limit(found: re.Match[str], where: str) -> Condition:
+    unit, _ = _known_metric(found["metric"], where)
+    operator = _OPERATORS.get(found["operator"])
+    if operator is None:
+        raise UsageError(
+            f"a measured value is never exactly equal: {found['operator']!r}", where=where, next_step="use <= or >="
+        )
+    try:
+        limit = _quantity(found["limit"].strip(), unit)
+    except ValueError as error:
+        raise UsageError(f"the limit of {found['metric']}: {error}", where=where) from error
+    if not math.isfinite(limit):
+        raise UsageError(f"the limit of {found['metric']} is not finite", where=where)
+    return MetricLimit(metric=found["metric"], operator=operator, limit=limit)
+
+
+def _quantity(text: str, unit: str) -> float:
+    """The number in the metric's unit; a bare one is in it already."""
+    match unit:
+        case "s":
+            return parse_duration_s(text)
+        case "ms":
+            return parse_duration_s(text) * 1000 if text[-1:].isalpha() else parse_duration_s(text)
+        case "B":
+            return float(parse_size_bytes(text))
+        case "1":
+            return parse_fraction(text)
+        case _:
+            return parse_fraction(text.removesuffix(unit).strip())
+
+
+def _known_metric(name: str, where: str) -> tuple[str, str]:
+    if name not in CATALOGUE:
+        raise UsageError(f"no metric is called {name!r}", where=where, evidence=_nearest(name, list(CATALOGUE)))
+    return CATALOGUE[name]
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"perhaps you meant {near[0]}" if near else f"known: {', '.join(known)}"
+
+
+_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Condition]], ...] = (
+    (_FINDING, _finding),
+    (_CELLS, _cells),
+    (_EQUAL, _equal),
+    (_NOT_WORSE, _not_worse),
+    (_COMPARED, _limit),
+)

@@ -1,0 +1,109 @@
+"""Conditions on numbers: a limit that the median keeps, a volume that is not worse than another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from volbench.analysis.gate.language import MetricLimit, NotWorse
+from volbench.analysis.gate.sign import CELLS_NEEDED_MAX, more_cells, side_of
+from volbench.analysis.statistics import RUNS_MIN, shift_of
+from volbench.records.gate import Decision, GroupRow
+from volbench.records.metrics import CATALOGUE, PRIMARY_METRICS
+from volbench.records.report import CellRow
+
+_WORDS: dict[bool | None, Decision] = {True: "go", False: "no-go", None: "undecided"}
+
+
+def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float) -> Iterator[GroupRow]:
+    """Whether the median over valid cells keeps the limit, by the sign test; nothing where the metric is absent."""
+    if not any(condition.metric in cell.metrics for cell in cells):
+        return
+    values = _values(cells, condition.metric)
+    kept = sum(condition.holds(value) for value in values)
+    side = side_of(len(values), kept, alpha=alpha)
+    seen = f", {min(values):.4g} to {max(values):.4g}, median {median(values):.4g}" if values else ""
+    yield GroupRow(
+        volume=cells[0].volume,
+        step=cells[0].step,
+        parameters=cells[0].parameters,
+        decision=_WORDS[side],
+        text=f"{kept} of {len(values)} valid cells keep it{seen} {_unit(condition.metric)}".rstrip(),
+        cells=len(values),
+        more_cells=more_cells(len(values), kept, alpha=alpha) if side is None else None,
+    )
+
+
+def not_worse(
+    condition: NotWorse, before: Sequence[CellRow], after: Sequence[CellRow], *, alpha: float
+) -> Iterator[GroupRow]:
+    """Whether the metric asked for, else each primary one, is not worse by more than the share: by the interval."""
+    names = [condition.metric] if condition.metric else list(PRIMARY_METRICS.get(after[0].kind, ()))
+    for name in names:
+        if not any(name in cell.metrics for cell in after):
+            continue
+        decision, text, more = _ratio_decision(condition, name, _values(before, name), _values(after, name), alpha)
+        yield GroupRow(
+            volume=after[0].volume,
+            step=after[0].step,
+            parameters=after[0].parameters,
+            decision=decision,
+            text=f"{name}: {text}",
+            cells=len(_values(after, name)),
+            more_cells=more,
+        )
+
+
+def _ratio_decision(
+    condition: NotWorse, name: str, before: Sequence[float], after: Sequence[float], alpha: float
+) -> tuple[Decision, str, int | None]:
+    fewest = min(len(before), len(after))
+    if fewest < RUNS_MIN:
+        return (
+            "undecided",
+            f"{len(before)} and {len(after)} valid cells, {RUNS_MIN} are the fewest",
+            RUNS_MIN - fewest,
+        )
+    if min(*before, *after) <= 0:
+        return "undecided", "values that are zero or negative have no ratio", None
+    higher = CATALOGUE[name][1] == "higher"
+    # "Worse" turned so that a ratio above 1 is worse, whatever the metric's direction.
+    shift = shift_of(after, before, alpha=alpha) if higher else shift_of(before, after, alpha=alpha)
+    limit = 1 / (1 - condition.by) if higher else 1 + condition.by
+    ends = [f"{end - 1:+.1%}" if end is not None else "no bound" for end in _as_seen(shift.low, shift.high, higher)]
+    estimate = 1 / shift.ratio if higher else shift.ratio
+    text = f"{estimate - 1:+.1%} [{', '.join(ends)}] against {condition.than}, {len(before)} and {len(after)} cells"
+    if shift.high is not None and shift.high <= limit:
+        return "go", text, None
+    if shift.low is not None and shift.low > limit:
+        return "no-go", text, None
+    return "undecided", text, _more_pairs(shift.ratio, shift.low, shift.high, limit, fewest)
+
+
+def _as_seen(low: float | None, high: float | None, inverted: bool) -> tuple[float | None, float | None]:
+    """The interval of after / before, as reports show it."""
+    if not inverted:
+        return low, high
+    return (None if high is None else 1 / high), (None if low is None else 1 / low)
+
+
+def _more_pairs(ratio: float, low: float | None, high: float | None, limit: float, cells: int) -> int | None:
+    """An estimate: an interval's half-width shrinks with the root of the cells until it clears the limit."""
+    distance = math.log(limit / ratio)
+    end = high if distance > 0 else low
+    if end is None:
+        return 1
+    if distance == 0:
+        return None
+    whole = math.ceil(cells * (math.log(end / ratio) / distance) ** 2)
+    return max(1, whole - cells) if whole <= CELLS_NEEDED_MAX else None
+
+
+def _values(cells: Sequence[CellRow], name: str) -> list[float]:
+    return [cell.metrics[name].value for cell in cells if cell.valid and name in cell.metrics]
+
+
+def _unit(metric: str) -> str:
+    unit = CATALOGUE[metric][0]
+    return "" if unit == "1" else unit

@@ -1,0 +1,132 @@
+"""A policy's decision as text, Markdown for a pull request, JUnit for a pipeline, and a page to sign."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from volbench.records.gate import ConditionRow, Gate, GroupRow
+from volbench.report.junit import clean
+from volbench.report.wording import parameter_text
+
+GateFormat = Literal["text", "md", "json", "junit", "html"]
+GATE_FORMATS: tuple[GateFormat, ...] = get_args(GateFormat)
+MARKS = {"go": "GO", "no-go": "NO-GO", "undecided": "UNDECIDED"}
+
+
+def render_gate(gate: Gate, wanted: GateFormat) -> str:
+    """The decision in a format, ending in a line feed."""
+    match wanted:
+        case "json":
+            return gate.model_dump_json(indent=1, by_alias=True) + "\n"
+        case "text":
+            return _text(gate)
+        case "md":
+            return _markdown(gate)
+        case "junit":
+            return _junit(gate)
+        case "html":
+            return _html(gate)
+
+
+def rehearsal(gate: Gate) -> str:
+    """What has to be said where volumes were emulated; else nothing."""
+    if not gate.emulated:
+        return ""
+    return f"a rehearsal: {', '.join(gate.emulated)} emulated, so this decides nothing about the real volume"
+
+
+def place(group: GroupRow) -> str:
+    """Volume, step and parameters of a row."""
+    return " ".join(filter(None, (f"{group.volume},", group.step, parameter_text(group.parameters)))).rstrip(",")
+
+
+def group_text(group: GroupRow) -> str:
+    """What was seen, and what would decide."""
+    more = f"; about {group.more_cells} more cells would decide" if group.more_cells else ""
+    return f"{place(group)}: {group.text}{more}"
+
+
+def _text(gate: Gate) -> str:
+    lines = [f"{MARKS[gate.decision]}: {gate.reason}", f"  {_about(gate)}"]
+    lines += [f"  {rehearsal(gate)}"] if gate.emulated else []
+    for row in gate.conditions:
+        lines.append(f"{MARKS[row.decision]:>9}  {row.check}" + (f"  ({row.why})" if row.why else ""))
+        lines += [f"           {text}" for text in _details(row)]
+    return "\n".join(lines) + "\n"
+
+
+def _about(gate: Gate) -> str:
+    candidates = ", ".join(gate.candidates)
+    return (
+        f"policy {gate.policy}; {candidates} against {gate.current}; run {gate.run_id}; "
+        f"confidence {gate.confidence:.3g}"
+    )
+
+
+def _details(row: ConditionRow) -> list[str]:
+    return [group_text(group) for group in row.groups] or [row.reason]
+
+
+def _markdown(gate: Gate) -> str:
+    lines = [
+        f"## {MARKS[gate.decision]}: {_cell(gate.policy)}",
+        "",
+        _cell(gate.reason),
+        "",
+        _cell(_about(gate)),
+        "",
+    ]
+    lines += [f"**{_cell(rehearsal(gate))}**", ""] if gate.emulated else []
+    lines += ["| decision | condition | evidence |", "|---|---|---|"]
+    for row in gate.conditions:
+        evidence = "<br>".join(_cell(text) for text in _details(row))
+        why = f" ({_cell(row.why)})" if row.why else ""
+        lines.append(f"| {MARKS[row.decision]} | {_cell(row.check)}{why} | {evidence} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text that stays in its table cell and is never markup."""
+    for character in ("&", "<", ">"):
+        text = text.replace(character, {"&": "&amp;", "<": "&lt;", ">": "&gt;"}[character])
+    return " ".join(text.replace("|", "\\|").replace("`", "'").split())
+
+
+def _junit(gate: Gate) -> str:
+    counts = {
+        name: str(sum(row.decision == kind for row in gate.conditions)) for name, kind in _JUNIT_COUNTS.items()
+    }
+    root = Element("testsuites", name=clean(f"volbench gate {gate.policy}"))
+    about = {"name": clean(gate.policy), "tests": str(len(gate.conditions)), "errors": "0", **counts}
+    suite = SubElement(root, "testsuite", about)
+    for row in gate.conditions:
+        case = SubElement(suite, "testcase", classname=clean(f"gate.{gate.policy}"), name=clean(row.check))
+        text = clean("\n".join(_details(row)))
+        match row.decision:
+            case "no-go":
+                SubElement(case, "failure", type="no-go", message=text)
+            case "undecided":
+                SubElement(case, "skipped", message=text)
+            case "go":
+                SubElement(case, "system-out").text = text
+    indent(root)
+    return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+_JUNIT_COUNTS = {"failures": "no-go", "skipped": "undecided"}
+
+
+def _html(gate: Gate) -> str:
+    environment = Environment(
+        loader=PackageLoader("volbench.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("gate.html.j2").render(
+        gate=gate, marks=MARKS, about=_about(gate), rehearsal=rehearsal(gate), details=_details
+    )

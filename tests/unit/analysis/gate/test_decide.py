@@ -1,0 +1,186 @@
+"""Decisions on reports with known cells: go, no-go and undecided, and never a go that the data do not carry."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from volbench.analysis.gate.gate import EXIT_CODES, gate_report
+from volbench.analysis.gate.sign import more_cells, side_of, tail
+from volbench.errors import UsageError
+from volbench.records.gate import Gate
+from volbench.records.metrics import metric
+from volbench.records.report import CellRow, FindingRow, Report, Summary, Timing, VolumeRow
+from volbench.suite.policy import check_policy
+
+Values = Mapping[str, Sequence[float | None]]
+
+
+def report(values: Values, *, name: str = "latency_ms_p95", complete: bool = True, **more: object) -> Report:
+    """A run of volumes whose cells have these values; None is an invalid cell."""
+    cells = [
+        CellRow(
+            cell_id=f"{repeat:02d}-{volume}", volume=volume, step="read-write", kind="oltp",
+            parameters={"threads": 8}, block=repeat, repeat=repeat, valid=value is not None,
+            metrics={name: metric(name, 1.0 if value is None else value)},
+        )
+        for volume, row in values.items()
+        for repeat, value in enumerate(row, 1)
+    ]  # fmt: skip
+    fields: dict[str, object] = {
+        "run_id": "r", "suite": "s", "started_at": "t", "finished_at": "t", "complete": complete,
+        "volbench_version": "0", "summary": Summary(verdict="mixed", sentence=""), "engine": None, "host": {},
+        "timing": Timing(wall_s=1, measured_s=1), "comparisons": (), "cells": tuple(cells),
+        "volumes": tuple(VolumeRow(name=v, kind="path", spec="path:/x") for v in values),
+    }  # fmt: skip
+    return Report.model_validate({**fields, **more})
+
+
+def gate(about: Report, *conditions: str, head: str = "") -> Gate:
+    text = f"schema: 1\n{head}conditions:\n" + "".join(f"  - {one}\n" for one in conditions)
+    loaded = check_policy(text, name="p.yaml")
+    return gate_report(about, loaded.policy, policy_text=loaded.text, origins=loaded.origins, where=loaded.name)
+
+
+def found(cause: str, volume: str = "b", *, confidence: float = 0.9) -> FindingRow:
+    cells = tuple(f"{n:02d}-{volume}" for n in range(1, 6))
+    return FindingRow(cause=cause, volume=volume, step="read-write", cell_ids=cells, confidence=confidence)
+
+
+def test_the_sign_test_agrees_with_the_binomial_table() -> None:
+    assert tail(5, 5) == 1 / 32
+    assert tail(8, 7) == 9 / 256
+    assert side_of(5, 5, alpha=0.05) is True
+    assert side_of(4, 4, alpha=0.05) is None
+    assert side_of(5, 0, alpha=0.05) is False
+    assert side_of(0, 0, alpha=0.05) is None
+    assert (more_cells(3, 3, alpha=0.05), more_cells(0, 0, alpha=0.05)) == (2, 5)
+    assert more_cells(10, 5, alpha=0.05) is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "decision", "more"),
+    [
+        ([10, 11, 12, 13, 14], "go", None),
+        ([10, 11, 12, 13], "undecided", 1),
+        ([30, 31, 32, 33, 34], "no-go", None),
+        ([10, 11, 12, 13, 30], "undecided", None),
+        ([10, 11, 12, 13, None], "undecided", 1),
+        ([20, 20, 20, 20, 20], "go", None),
+        ([None, None], "undecided", 5),
+    ],
+)
+def test_a_limit_is_decided_by_the_median_of_valid_cells(
+    cells: list[float | None], decision: str, more: int | None
+) -> None:
+    decided = gate(report({"a": [99] * 5, "b": cells}), "latency_ms_p95 <= 20 ms")
+    [row] = decided.conditions[0].groups
+    assert (decided.decision, row.volume) == (decision, "b")
+    if more is not None:
+        assert row.more_cells == more
+
+
+def test_the_candidates_are_meant_unless_a_role_or_name_is_given() -> None:
+    about = report({"a": [99.0] * 5, "b": [9.0] * 5, "c": [9.0] * 5})
+    assert gate(about, "latency_ms_p95 <= 20").decision == "go"
+    assert gate(about, "{check: latency_ms_p95 <= 20, volume: current}").decision == "no-go"
+    assert gate(about, "{check: latency_ms_p95 <= 20, volume: c}").decision == "go"
+    assert gate(about, "latency_ms_p95 <= 20", head="current: c\n").decision == "no-go"
+
+
+def test_one_volume_alone_is_its_own_candidate() -> None:
+    assert gate(report({"a": [9.0] * 5}), "latency_ms_p95 <= 20").decision == "go"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "decision"),
+    [
+        ("latency_ms_p95", [20, 21, 20.5, 20.2, 20.8], [20, 20.4, 21, 20.3, 20.6], "go"),
+        ("latency_ms_p95", [20, 21, 20.5, 20.2, 20.8], [30, 31, 30.5, 30.2, 30.8], "no-go"),
+        ("latency_ms_p95", [20, 21, 20.5, 20.2, 20.8], [15, 30, 18, 27, 22], "undecided"),
+        ("latency_ms_p95", [20, 21, 20.5], [10, 10, 10], "undecided"),
+        ("tps", [500, 510, 505, 502, 508], [800, 810, 805, 802, 808], "go"),
+        ("tps", [500, 510, 505, 502, 508], [300, 310, 305, 302, 308], "no-go"),
+        ("tps", [500, 510, 505, 502, 508], [495, 505, 500, 497, 503], "go"),
+    ],
+)
+def test_not_worse_goes_by_the_interval_in_the_metrics_direction(
+    name: str, before: list[float], after: list[float], decision: str
+) -> None:
+    about = report({"a": before, "b": after}, name=name)
+    assert gate(about, "candidate not worse than current by > 10 %").decision == decision
+
+
+def test_how_many_more_cells_is_said_for_an_open_comparison() -> None:
+    about = report({"a": [20, 21, 22, 23, 24], "b": [20.5, 21.5, 22.5, 23.5, 24.2]})
+    [row] = gate(about, "b not worse than a by > 10 %").conditions[0].groups
+    assert row.decision == "undecided"
+    assert row.more_cells is not None
+    assert "+" in row.text
+
+
+def test_absent_is_known_only_where_something_was_named() -> None:
+    values = {"a": [1.0] * 5, "b": [1.0] * 5}
+    absent = "finding storage.stall absent"
+    assert gate(report(values), absent).decision == "undecided"
+    assert gate(report(values, findings=(found("none"),)), absent).decision == "go"
+    assert gate(report(values, findings=(found("storage.stall"),)), absent).decision == "no-go"
+    assert gate(report(values, findings=(found("storage.stall", confidence=0.3),)), absent).decision == "undecided"
+    on_current = (found("storage.stall", "a"), found("none"))
+    assert gate(report(values, findings=on_current), absent).decision == "go"
+
+
+def test_cells_that_are_too_few_are_undecided_and_counted() -> None:
+    decided = gate(report({"a": [1.0] * 5, "b": [1.0, None, 1.0]}), "valid cells >= 5")
+    assert decided.decision == "undecided"
+    assert decided.conditions[0].groups[0].more_cells == 3
+    assert "3 more cells" in decided.reason
+
+
+def test_what_the_run_did_not_check_is_undecided() -> None:
+    decided = gate(report({"a": [1.0] * 5}), "checksums equal", "dump_s <= 4h")
+    assert [row.decision for row in decided.conditions] == ["undecided", "undecided"]
+    assert "no cell of these volumes has dump_s" in decided.conditions[1].reason
+
+
+def test_an_unfinished_run_is_never_a_go_but_may_be_a_no_go() -> None:
+    good, bad = ({"a": [1.0] * 5, "b": [value] * 5} for value in (1.0, 99.0))
+    assert gate(report(good, complete=False), "latency_ms_p95 <= 20").decision == "undecided"
+    assert gate(report(bad, complete=False), "latency_ms_p95 <= 20").decision == "no-go"
+
+
+def test_no_go_comes_before_undecided_before_go() -> None:
+    about = report({"a": [9.0] * 5, "b": [9.0] * 5})
+    assert gate(about, "latency_ms_p95 <= 20", "checksums equal").decision == "undecided"
+    assert gate(about, "latency_ms_p95 <= 2", "checksums equal").decision == "no-go"
+    assert EXIT_CODES == {"go": 0, "no-go": 1, "undecided": 6}
+
+
+@pytest.mark.parametrize(
+    ("condition", "head", "said"),
+    [
+        ("{check: tps > 1, volume: c}", "", "no volume 'c'"),
+        ("{check: tps > 1, step: nothing}", "", "no step 'nothing'"),
+        ("{check: tps > 1, stp: x}", "", "perhaps you meant 'step'"),
+        ("z not worse than a", "", "no volume 'z'"),
+        ("tps > 1", "candidate: z\n", "no volume 'z'"),
+        ("tps > 1", "confidence: 20 %\n", "confidence"),
+    ],
+)
+def test_a_policy_that_does_not_fit_is_refused(condition: str, head: str, said: str) -> None:
+    with pytest.raises(UsageError, match=r"p\.yaml") as caught:
+        gate(report({"a": [1.0] * 5, "b": [1.0] * 5}), condition, head=head)
+    assert said in str(caught.value)
+
+
+def test_a_wrong_go_is_as_rare_as_the_confidence_says() -> None:
+    """The median lies a hair beyond the limit: a go is wrong. 2,000 runs of 7 cells, heavy tails."""
+    random.seed(11)
+    wrong = 0
+    for _ in range(2000):
+        cells = [20.0001 * random.lognormvariate(0, 0.5) for _ in range(7)]
+        kept = sum(value <= 20 for value in cells)
+        wrong += side_of(7, kept, alpha=0.05) is True
+    assert wrong / 2000 <= 0.05
