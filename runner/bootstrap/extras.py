@@ -41,9 +41,10 @@ def try_extras(places: Places, console: Console) -> None:
 
 
 def try_compiler(places: Places, console: Console) -> None:
-    """Install what compiles the emulator, unless its daemon is in the cache or this kernel cannot run it."""
-    if means.fuse_and_loop().present and not emulator.is_built(places):
-        _try(partial(install, (*COMPILER, *SMALL_TOOLS[1:]), places, console), console, "no emulated volumes")
+    """Install what makes emulated volumes, and what compiles their daemon, where this kernel can run it."""
+    if not means.lacks_for_emulation():
+        compiler = () if emulator.is_built(places) else COMPILER
+        _try(partial(install, (*compiler, *SMALL_TOOLS[1:]), places, console), console, "no emulated volumes")
 
 
 def try_emulator(places: Places, console: Console) -> None:

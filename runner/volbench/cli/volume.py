@@ -204,10 +204,11 @@ def probe(
     check_seconds(seconds)
     if fit is not None:
         check_destination(fit)
+    volume = make_volume(parse_volume(spec, name="probe"))
     fio = find_program("fio")
     if not fio.present:
         raise EnvironmentLacks("a probe needs fio", where="volume probe", evidence=fio.evidence, next_step=fio.mend)
-    with make_volume(parse_volume(spec, name="probe")) as opened:
+    with volume as opened:
         measured = measure(opened, fio=fio.evidence, seconds=seconds, watch=console.say)
     nearest = nearest_profiles(measured.figures)
     if fit is not None:

@@ -60,10 +60,10 @@ def ask(argv: Sequence[str], *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
     return Answer(code=done.returncode, output=done.stdout if done.returncode == 0 else done.stdout + done.stderr)
 
 
-def find_program(*names: str, package: str = "", path: str = SEARCH_PATH) -> Means:
-    """The first of several names of a program on PATH or in the sbin directories; `package` is Debian's."""
+def find_program(*names: str, package: str = "", path: str | None = None) -> Means:
+    """The first of several names of a program on `path`, else on SEARCH_PATH; `package` is Debian's."""
     for name in names:
-        found = shutil.which(name, path=path)
+        found = shutil.which(name, path=SEARCH_PATH if path is None else path)
         if found:
             return Means(name=names[0], present=True, evidence=found)
     mend = f"apt-get install --no-install-recommends {package or names[0]}"
@@ -120,18 +120,18 @@ def local_server_tools() -> Means:
 
 def fuse_and_loop() -> Means:
     """What emulated volumes need of the machine: FUSE, loop devices, XFS tools and root."""
-    lacks = []
-    if os.geteuid() != 0:
-        lacks.append("not root")
-    if not Path("/dev/fuse").exists():
-        lacks.append("no /dev/fuse")
-    if not Path("/dev/loop-control").exists():
-        lacks.append("no /dev/loop-control")
+    lacks = lacks_for_emulation()
     lacks += [f"no {name}" for name in ("losetup", "mkfs.xfs") if not find_program(name).present]
     if lacks:
         mend = "as root, on a kernel with FUSE and loop devices: apt-get install mount xfsprogs"
         return Means(name="emulator", present=False, evidence=", ".join(lacks), mend=mend)
     return Means(name="emulator", present=True, evidence="root, /dev/fuse, /dev/loop-control, losetup, mkfs.xfs")
+
+
+def lacks_for_emulation() -> list[str]:
+    """What emulated volumes need and no package brings."""
+    rights = [] if os.geteuid() == 0 else ["not root"]
+    return rights + [f"no {device}" for device in ("/dev/fuse", "/dev/loop-control") if not Path(device).exists()]
 
 
 def chromium() -> Means:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bootstrap import emulator, extras
+from bootstrap.console import Console
 from bootstrap.places import find_places
 from volbench.target import means
 
@@ -32,3 +33,22 @@ def test_a_kernel_without_fuse_compares_with_memory(tmp_path: Path, monkeypatch:
     absent = means.Means(name="emulator", present=False, evidence="no /dev/fuse")
     monkeypatch.setattr(means, "fuse_and_loop", lambda: absent)
     assert extras.second_demo_volume(find_places()).startswith("memory=")
+
+
+def test_what_packages_bring_is_installed_before_the_emulator_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without mkfs.xfs and a compiler gets both, where the kernel can carry emulated volumes."""
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        extras, "install", lambda needs, *_: asked.append(tuple(need.packages[0] for need in needs))
+    )
+    monkeypatch.setattr(emulator, "is_built", lambda _: False)
+    monkeypatch.setattr(means, "lacks_for_emulation", list)
+    extras.try_compiler(find_places(), Console(yes=True))
+    (packages,) = asked
+    assert {"cargo-web", "xfsprogs", "mount"} <= set(packages)
+
+
+def test_where_the_kernel_cannot_emulate_nothing_is_installed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "install", lambda *_: pytest.fail("installed"))
+    monkeypatch.setattr(means, "lacks_for_emulation", lambda: ["no /dev/fuse"])
+    extras.try_compiler(find_places(), Console(yes=True))

@@ -13,6 +13,7 @@ from volbench.cli.main import app
 from volbench.cli.volume_faults import FAULTS, parse_fault
 from volbench.errors import EnvironmentLacks, Refused, UsageError, VolbenchError
 from volbench.records.facts import VolumeFacts
+from volbench.target import means
 from volbench.volume import emulated, ownership
 from volbench.volume.probe import Fall, Probe
 from volbench.volume.probe_figures import expected_figures
@@ -81,11 +82,21 @@ def test_show_of_the_instance_table_and_as_json() -> None:
     ],
 )
 def test_a_mistake_has_one_message_that_says_what_next(
-    arguments: list[str], failure: type[VolbenchError], words: str
+    arguments: list[str], failure: type[VolbenchError], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "fio").write_text("#!/bin/sh\n")
+    (tmp_path / "fio").chmod(0o755)
+    monkeypatch.setattr(means, "SEARCH_PATH", str(tmp_path))
     with pytest.raises(failure) as caught:
         told(*arguments)
     assert words in str(caught.value)
+
+
+def test_a_probe_without_fio_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(means, "SEARCH_PATH", str(tmp_path))
+    with pytest.raises(EnvironmentLacks, match="a probe needs fio") as caught:
+        told("probe", f"path:{tmp_path}")
+    assert "apt-get install" in str(caught.value)
 
 
 def test_without_the_daemon_there_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
