@@ -27,6 +27,7 @@ from typing import Any, Literal
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.volume.ownership import claim, is_ours, remove
 from volbench.volume.profiles import ResolvedVolume
+from volbench.volume.space import require_space
 from volbench.volume.teardown import (
     DAEMON,
     LOCK,
@@ -44,6 +45,10 @@ VOLUME_SCHEMA = 1
 READY_S_MAX = 15.0
 ANSWER_S_MAX = 10.0
 _MKFS_S_MAX = 120.0
+# An image takes the space of what is written to it, so a 1 TiB volume may lie on a small disk. But a disk that
+# fills up below it would look like a broken volume: there has to be room for a file system and a small dataset.
+_FREE_BYTES_MIN = 2 << 30
+_MORE_SPACE = "free space there, or name a directory on another disk with dir="
 _LOG_CHARACTERS = 1500
 _ANSWER_BYTES_MAX = 4 << 20
 _MKFS = {"xfs": ["mkfs.xfs", "-q", "-f", "-K"], "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard"]}
@@ -379,7 +384,10 @@ def _check_environment(resolved: ResolvedVolume) -> Path:
 
 
 def _check_image(image: Path, size_bytes: int) -> None:
-    """Make the image, sparse; or grow one that is there. Raises Refused for one that would be cut."""
+    """Make the image, sparse; or grow one that is there.
+
+    Raises Refused for one that would be cut, EnvironmentLacks for a disk below it that is about full.
+    """
     with image.open("ab") as file:
         there = file.tell()
         if there > size_bytes:
@@ -389,7 +397,9 @@ def _check_image(image: Path, size_bytes: int) -> None:
                 evidence=f"{there} bytes are there, {size_bytes} are asked for",
                 next_step="use another name, or remove the volume first",
             )
-        file.truncate(size_bytes)
+        if there < size_bytes:
+            require_space(image.parent, min(size_bytes - there, _FREE_BYTES_MIN), next_step=_MORE_SPACE)
+            file.truncate(size_bytes)
 
 
 def _phase(directory: Path) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from volbench.errors import EnvironmentLacks, StepFailed
 
 _MIB = 1 << 20
+_FREE_SPACE = "free space on it, or make the suite's dataset smaller (--set dataset.rows=...)"
 _GONE = frozenset(
     {
         errno.EIO,
@@ -32,7 +33,7 @@ def free_bytes(path: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def require_space(path: Path, bytes_needed: int) -> None:
+def require_space(path: Path, bytes_needed: int, *, next_step: str = _FREE_SPACE) -> None:
     """Raise EnvironmentLacks (cause volume_full) when a filesystem has less free space than needed."""
     free = free_bytes(path)
     if free < bytes_needed:
@@ -40,7 +41,7 @@ def require_space(path: Path, bytes_needed: int) -> None:
             "the volume has too little free space",
             where=str(path),
             evidence=f"{free / _MIB:.0f} MiB free, {bytes_needed / _MIB:.0f} MiB needed",
-            next_step="free space on it, or make the suite's dataset smaller (--set dataset.rows=...)",
+            next_step=next_step,
             cause="volume_full",
         )
 

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,25 @@ def test_a_refusal_and_a_silence_are_failures(deep_directory: Path) -> None:
     thread.join(10)
     with pytest.raises(StepFailed, match="does not answer"):
         ask(deep_directory, {"do": "state"})
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with 16 MiB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    done = run(["mount", "-t", "tmpfs", "-o", "size=16m", "volbench-test", str(place)])
+    if done.code != 0:
+        pytest.skip(f"cannot mount a tmpfs: {done.output}")
+    yield place
+    run(["umount", str(place)])
+
+
+def test_a_disk_without_room_for_the_image_is_refused(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image is sparse, so only its maker can tell: later it would look like a broken volume."""
+    monkeypatch.setattr(emulated, "_check_environment", lambda _: Path("/bin/false"))
+    with pytest.raises(EnvironmentLacks, match="too little free space") as caught:
+        EmulatedVolume(resolve("ebs-gp3", {"size": "50GiB"}), small_disk, name="x").start()
+    assert caught.value.cause == "volume_full"
+    assert "16 MiB free, 2048 MiB needed" in str(caught.value)
+    assert (small_disk / "x" / "backing" / "disk.img").stat().st_size == 0
