@@ -8,9 +8,14 @@ BIN := .venv/bin
 DEMO_DISK ?= $(HOME)/.cache/volbench/demo
 BENCHMARKS ?= sampling sampling_effect template_copy long_run verdict_rates credits compare_time
 PYTEST ?=
+SPLIT ?= test
+RUNS ?= 5
+SEED ?= 1
+CONDITIONS ?=
+LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint lock engine images local bench bench-emulator clean
+.PHONY: help setup demo test lint lock engine images local bench bench-emulator lab clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -54,6 +59,11 @@ bench: ## volbench's own speed and memory: each benchmark prints its figures and
 bench-emulator: ## the emulator's figures: limits, latencies, overhead, CPU, memory
 	@$(BOOTSTRAP) test
 	@$(BIN)/python tests/benchmarks/emulator.py
+
+lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED=1 SPLIT=test; goes on where it was
+	@$(BOOTSTRAP) test
+	@$(LAB) run --split $(SPLIT) --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
+	@$(LAB) score
 
 clean: ## caches and the Python environment; results and images stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist

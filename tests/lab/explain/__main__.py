@@ -1,0 +1,119 @@
+"""`make lab`: makes causes, runs volbench on them, scores what it names, and writes data and a page.
+
+python -m explain run    runs what is not done yet
+python -m explain score  reads all runs that are done, with the rules as they are now
+python -m explain list   the conditions
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from explain.conditions import FILE, SPLITS, Condition, load_conditions, setup_of
+from explain.observed import Observed, read_places
+from explain.page import data_of, scores, write
+from explain.rates import verdict_rates
+from explain.runner import is_done, run_setup
+from volbench import __version__
+from volbench.store.journal import utc_now
+from volbench.volume.host import host_facts
+
+DEFAULT_OUT = Path("/var/tmp/volbench-lab")
+DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab"
+SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
+
+
+def main() -> int:
+    """Parses the command line; 2 for one that is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="explain", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("what", choices=("run", "score", "list"))
+    parser.add_argument("--conditions", default="", help="names, comma-separated; empty: all")
+    parser.add_argument("--runs", type=int, default=5, help="of each condition")
+    parser.add_argument("--seed", type=int, default=1, help="of all values that are drawn")
+    parser.add_argument("--split", choices=SPLITS, default="test")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="where runs are kept")
+    parser.add_argument("--to", type=Path, default=DEFAULT_TO, help="where scores and page go")
+    options = parser.parse_args()
+    known = load_conditions()
+    names = [name for name in options.conditions.split(",") if name] or list(known)
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        sys.stderr.write(f"{FILE} has no {', '.join(unknown)}; it has {', '.join(known)}\n")
+        return 2
+    chosen = {name: known[name] for name in names}
+    if options.what == "list":
+        for name, condition in chosen.items():
+            sys.stdout.write(f"{name}: {condition.text} ({', '.join(condition.truth)})\n")
+    elif options.what == "run":
+        _run(chosen, options)
+    else:
+        _score(known, options)
+    return 0
+
+
+def _run(conditions: Mapping[str, Condition], options: argparse.Namespace) -> None:
+    root = options.out.absolute() / options.split / f"seed-{options.seed}"
+    disk = options.out.absolute() / "disk"
+    disk.mkdir(parents=True, exist_ok=True)
+    # Run by run over all conditions, so that a machine that drifts, or a lab that is cut short, hits all alike.
+    for number in range(1, options.runs + 1):
+        for condition in conditions.values():
+            setup = setup_of(condition, split=options.split, number=number, lab_seed=options.seed)
+            place = root / setup.name
+            if is_done(place):
+                continue
+            begun_s = time.monotonic()
+            ran = run_setup(setup, place, disk=disk)
+            _say(f"{setup.name}: {time.monotonic() - begun_s:.0f} s {ran.failure}")
+
+
+def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> None:
+    found = read_places(options.out.absolute())
+    runs = {split: [run for run in found if run.split == split] for split in SPLITS}
+    for split, some in runs.items():
+        if some:
+            _say_scores(split, scores(some), some)
+    data = data_of(runs, conditions, machine=_machine(), rates=verdict_rates())
+    for path in write(data, options.to):
+        _say(str(path))
+
+
+def _say_scores(split: str, scored: Mapping[str, Any], runs: list[Observed]) -> None:
+    _say(f"== {split}: {len(runs)} runs")
+    for run in runs:
+        if run.top not in run.truth:
+            _say(f"  {run.condition}/{run.number}: {', '.join(run.truth)}, and named {run.causes or run.top}")
+    for bar in scored["bars"]:
+        verdict = {True: "pass", False: "FAIL", None: "not measured"}[bar["passed"]]
+        value = "-" if bar["value"] is None else f"{bar['value']:.3g} {bar['unit']}"
+        asked = f"{'>=' if bar['at_least'] else '<='} {bar['limit']}"
+        _say(f"  {bar['name']}: {value} ({asked}) {verdict}; {bar['meaning']}")
+
+
+def _machine() -> dict[str, Any]:
+    facts = host_facts().model_dump(mode="json")
+    here = Path(__file__).parent
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
+    return {
+        "at": utc_now(),
+        "volbench_version": __version__,
+        "commit": commit.stdout.strip() or "unknown",
+        "machine": {name: value for name, value in facts.items() if name in SHOWN_FACTS},
+    }
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""The lab's conditions as data, and the values that a seeded generator draws for one run of one of them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import yaml
+
+Split = Literal["development", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+FILE = Path(__file__).with_name("conditions.yaml")
+NONE = "none"
+_NAME = re.compile(r"\$\{?([a-z_]+)\}?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """What is done to one kind of run, and what its cause is. `draw` is by name of a value, then by split."""
+
+    name: str
+    text: str
+    truth: tuple[str, ...]
+    accepted: tuple[str, ...]
+    warmup_s: float
+    measured_s: float
+    draw: Mapping[str, Mapping[str, Any]]
+    volume: Mapping[str, Any]
+    config: Mapping[str, Any]
+    dataset: Mapping[str, Any]
+    load: Mapping[str, Any]
+    actions: tuple[Mapping[str, Any], ...]
+
+    @property
+    def is_compound(self) -> bool:
+        """Whether several causes act at once."""
+        return len(self.truth) > 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """One run of a condition with its values in their places; what is not drawn is the condition's."""
+
+    condition: str
+    split: Split
+    number: int
+    seed: int
+    truth: tuple[str, ...]
+    accepted: tuple[str, ...]
+    warmup_s: float
+    measured_s: float
+    drawn: Mapping[str, Any]
+    volume: Mapping[str, Any]
+    config: Mapping[str, Any]
+    dataset: Mapping[str, Any]
+    load: Mapping[str, Any]
+    actions: tuple[Mapping[str, Any], ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        """The run's directory below the split's."""
+        return f"{self.condition}/{self.number}"
+
+
+def load_conditions(path: Path = FILE) -> dict[str, Condition]:
+    """All conditions by name, in the file's order. Raises ValueError for a key or a name that is unknown."""
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    defaults = content["defaults"]
+    return {name: _condition(name, given, defaults) for name, given in content["conditions"].items()}
+
+
+def setup_of(condition: Condition, *, split: Split, number: int, lab_seed: int) -> Setup:
+    """The values of one run; the same seed gives the same values, whatever other conditions there are.
+
+    Args:
+        number: of the run, from 1.
+        lab_seed: of the lab.
+    """
+    words = f"{condition.name}/{split}/{number}/{lab_seed}"
+    generator = np.random.default_rng(list(words.encode()))
+    drawn = {name: _drawn(ranges[split], generator) for name, ranges in condition.draw.items()}
+    parts = ("volume", "config", "dataset", "load", "actions")
+    filled = {part: _filled(getattr(condition, part), drawn) for part in parts}
+    return Setup(
+        condition=condition.name,
+        split=split,
+        number=number,
+        seed=int(generator.integers(1, 2**31 - 1)),
+        truth=condition.truth,
+        accepted=condition.accepted,
+        warmup_s=condition.warmup_s,
+        measured_s=condition.measured_s,
+        drawn=drawn,
+        **{**filled, "actions": tuple(filled["actions"])},
+    )
+
+
+def _condition(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Condition:
+    known = {"text", "truth", "accepted", "draw", "actions", *defaults}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise ValueError(f"condition {name}: unknown {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    merged = {part: {**defaults[part], **given.get(part, {})} for part in ("config", "dataset", "load")}
+    condition = Condition(
+        name=name,
+        text=given["text"],
+        truth=tuple(given["truth"]),
+        accepted=tuple(given.get("accepted", ())),
+        warmup_s=float(given.get("warmup_s", defaults["warmup_s"])),
+        measured_s=float(given.get("measured_s", defaults["measured_s"])),
+        draw=given["draw"],
+        volume=given.get("volume", defaults["volume"]),
+        actions=tuple(given.get("actions", ())),
+        **merged,
+    )
+    missing = _names(condition) - condition.draw.keys()
+    if missing:
+        raise ValueError(f"condition {name}: nothing is drawn for {', '.join(sorted(missing))}")
+    return condition
+
+
+def _drawn(ranges: Mapping[str, Any] | Sequence[Any], generator: np.random.Generator) -> Any:
+    if isinstance(ranges, Mapping):
+        values = ranges["of"]
+        return values[int(generator.integers(len(values)))]
+    several = [ranges] if not isinstance(ranges[0], list) else ranges
+    low, high = several[int(generator.integers(len(several)))]
+    value = math.exp(generator.uniform(math.log(low), math.log(high)))
+    return round(value) if isinstance(low, int) and isinstance(high, int) else round(value, 3)
+
+
+def _filled(part: Any, drawn: Mapping[str, Any]) -> Any:
+    """The same structure, with drawn values for their names; a name alone becomes the value itself."""
+    if isinstance(part, Mapping):
+        return {key: _filled(value, drawn) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_filled(value, drawn) for value in part]
+    if not isinstance(part, str):
+        return part
+    whole = _NAME.fullmatch(part)
+    return drawn[whole[1]] if whole else _NAME.sub(lambda found: str(drawn[found[1]]), part)
+
+
+def _names(condition: Condition) -> set[str]:
+    text = str([condition.volume, condition.config, condition.dataset, condition.load, condition.actions])
+    return set(_NAME.findall(text))

@@ -1,0 +1,138 @@
+"""lab.json and the page beside it: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from explain import scoring
+from explain.conditions import Condition
+from explain.observed import FAILED, NONE, NOTHING, Observed
+
+HERE = Path(__file__).parent
+DATA_FILE, PAGE_FILE = "lab.json", "index.html"
+SCHEMA = 1
+
+
+def data_of(
+    runs: Mapping[str, Sequence[Observed]],
+    conditions: Mapping[str, Condition],
+    *,
+    machine: Mapping[str, Any],
+    rates: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Everything that the page shows, and each run.
+
+    Args:
+        runs: by split.
+        conditions: all, also those that were not run.
+        machine: facts of the machine, version and commit.
+        rates: of the verdicts, see `rates.verdict_rates`.
+    """
+    return {
+        "schema": SCHEMA,
+        **machine,
+        "conditions": {name: _condition(one) for name, one in conditions.items()},
+        "scores": {split: scores(found) for split, found in runs.items() if found},
+        "runs": [dataclasses.asdict(run) for found in runs.values() for run in found],
+        "verdict_rates": rates,
+    }
+
+
+def scores(runs: Sequence[Observed]) -> dict[str, Any]:
+    """All scores of one split."""
+    pairs = scoring.judged(runs)
+    rows = scoring.reliability(pairs)
+    valid = [run for run in runs if not run.invalid_reasons and not run.failure]
+    return {
+        "runs": len(runs),
+        "seeds": sorted({run.seed for run in runs}),
+        "bars": [{**dataclasses.asdict(bar), "passed": bar.passed} for bar in scoring.bars(runs)],
+        "top1_single": scoring.top1([run for run in runs if len(run.truth) == 1]),
+        "top1_valid_cells": scoring.top1(valid),
+        "confusion": {name: dict(row) for name, row in scoring.confusion(runs).items()},
+        "right": {
+            name: [sum(scoring.is_right(run) for run in found), len(found)] for name, found in _by(runs).items()
+        },
+        "also_named": [
+            {"condition": condition, "cause": cause, "runs": count}
+            for (condition, cause), count in sorted(scoring.spurious(runs).items())
+        ],
+        "caps": [_deviation(one) for one in scoring.caps(runs)],
+        "knees": [_deviation(one) for one in scoring.knees(runs)],
+        "forecasts": [_deviation(one) for one in scoring.forecasts(runs)],
+        "what_ifs": [_deviation(one) for one in scoring.what_ifs(runs)],
+        "reliability": [dataclasses.asdict(row) for row in rows],
+        "brier": scoring.brier(pairs),
+        "calibration_error": scoring.calibration_error(rows),
+        "findings_judged": len(pairs),
+        "wall_s": scoring.costs(runs),
+        "wall_total_s": sum(run.wall_s for run in runs),
+        "invalid": [{"run": run, "reason": reason} for run, reason in scoring.invalid(runs)],
+    }
+
+
+def write(data: Mapping[str, Any], directory: Path) -> tuple[Path, Path]:
+    """lab.json and index.html."""
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = directory / DATA_FILE, directory / PAGE_FILE
+    paths[0].write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    paths[1].write_text(html(data), encoding="utf-8")
+    return paths
+
+
+def html(data: Mapping[str, Any]) -> str:
+    """The page."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    shown = {
+        split: {"columns": columns_of(one["confusion"], data["conditions"]), **one}
+        for split, one in data["scores"].items()
+    }
+    return environment.get_template("page.html.j2").render(data=data, splits=shown)
+
+
+def columns_of(confusion: Mapping[str, Mapping[str, int]], conditions: Mapping[str, Any]) -> list[str]:
+    """Causes in the order of the conditions that make them, then others that were named, then no answer."""
+    last = [NONE, NOTHING, FAILED]
+    made = list(dict.fromkeys(cause for one in conditions.values() for cause in one["truth"]))
+    named = Counter(cause for row in confusion.values() for cause in row)
+    others = sorted(set(named) - set(made) - set(last))
+    return [
+        *(cause for cause in made if cause not in last),
+        *others,
+        *(one for one in last if one in named or one == NONE),
+    ]
+
+
+def _by(runs: Sequence[Observed]) -> dict[str, list[Observed]]:
+    found: dict[str, list[Observed]] = {}
+    for run in runs:
+        found.setdefault(run.condition, []).append(run)
+    return found
+
+
+def _condition(one: Condition) -> dict[str, Any]:
+    return {
+        "text": one.text,
+        "truth": list(one.truth),
+        "accepted": list(one.accepted),
+        "warmup_s": one.warmup_s,
+        "measured_s": one.measured_s,
+        "draw": one.draw,
+    }
+
+
+def _deviation(one: scoring.Deviation) -> dict[str, Any]:
+    return {**dataclasses.asdict(one), "error": one.error}

@@ -1,0 +1,269 @@
+"""Scores of the lab: pure functions from runs to figures. Every run counts, failed and invalid ones too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from explain.observed import NONE, Observed
+
+TOP1_MIN, CLEAN_ALARMS_MAX, RECALL_MIN = 0.95, 0.05, 0.85
+KNEE_S_MAX, FORECAST_MAX, CAP_MAX, WHAT_IF_MAX = 10.0, 0.05, 0.05, 0.20
+RECALL_AT = 3
+BINS = 5
+_CAP_OF = {
+    "storage.iops_limit": ("iops", "iops"),
+    "storage.throughput_limit": ("throughput", "throughput"),
+    "storage.burst_exhausted": ("baseline", "baseline"),
+}
+"""Cause -> the evidence row with the level named, and the lab's own name of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A figure against what is asked for; `value` None: nothing was there to measure it on."""
+
+    name: str
+    value: float | None
+    limit: float
+    at_least: bool
+    of: int
+    unit: str = ""
+    meaning: str = ""
+
+    @property
+    def passed(self) -> bool | None:
+        """None: not known."""
+        if self.value is None:
+            return None
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deviation:
+    """A named level or time against the true one of one run; `named` None: nothing was named."""
+
+    run: str
+    what: str
+    named: float | None
+    true: float
+
+    @property
+    def error(self) -> float | None:
+        """Relative."""
+        return None if self.named is None else self.named / self.true - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reliability:
+    """Findings of one range of confidence: how sure they were, how often they were right."""
+
+    low: float
+    high: float
+    findings: int
+    confidence: float
+    right: float
+
+
+def is_right(run: Observed) -> bool:
+    """Whether the first cause named is one that was made."""
+    return run.top in run.truth
+
+
+def confusion(runs: Iterable[Observed]) -> dict[str, Counter[str]]:
+    """By condition, how often each cause was named first."""
+    table: dict[str, Counter[str]] = {}
+    for run in runs:
+        table.setdefault(run.condition, Counter())[run.top] += 1
+    return table
+
+
+def top1(runs: Sequence[Observed]) -> float | None:
+    """Share of runs whose first cause is right."""
+    return _mean([float(is_right(run)) for run in runs])
+
+
+def clean_alarms(runs: Iterable[Observed]) -> tuple[int, int]:
+    """Runs without a cause for which one was named, and all of them. Saying nothing is no alarm."""
+    clean = [run for run in runs if run.truth == (NONE,)]
+    return sum(any(cause != NONE for cause in run.causes) for run in clean), len(clean)
+
+
+def compound_recall(runs: Iterable[Observed], at: int = RECALL_AT) -> float | None:
+    """Share of the causes of compounds that are among the first `at` named."""
+    found = [cause in run.causes[:at] for run in runs if len(run.truth) > 1 for cause in run.truth]
+    return _mean([float(one) for one in found])
+
+
+def spurious(runs: Iterable[Observed]) -> Counter[tuple[str, str]]:
+    """(condition, cause) that were named, first or not, and are neither true nor accepted."""
+    return Counter(
+        (run.condition, cause)
+        for run in runs
+        for cause in run.causes
+        if cause not in run.truth and cause not in run.accepted
+    )
+
+
+def caps(runs: Iterable[Observed]) -> list[Deviation]:
+    """Levels that findings name against those that were set, where the cause is true."""
+    found = []
+    for run in runs:
+        for cause in run.truth:
+            row, name = _CAP_OF.get(cause, ("", ""))
+            if name in run.truths:
+                level = next((one.evidence.get(row) for one in run.named if one.cause == cause), None)
+                named = float(level) if isinstance(level, int | float) else None
+                found.append(Deviation(run=_name(run), what=name, named=named, true=run.truths[name]))
+    return found
+
+
+def knees(runs: Iterable[Observed]) -> list[Deviation]:
+    """The second at which credits ran out, as named and as it was."""
+    found = []
+    for run in runs:
+        if "exhausted_at_s" in run.truths:
+            finding = next((one for one in run.named if one.cause == "storage.burst_exhausted"), None)
+            at = None if finding is None else finding.evidence.get("exhausted_at")
+            named = float(at) if isinstance(at, int | float) else None
+            found.append(
+                Deviation(run=_name(run), what="exhausted_at_s", named=named, true=run.truths["exhausted_at_s"])
+            )
+    return found
+
+
+def forecasts(runs: Iterable[Observed]) -> list[Deviation]:
+    """Time until credits run out, as forecast from the first seconds of the load, and as it was."""
+    return [
+        Deviation(
+            run=_name(run), what="exhausted_after_s",
+            named=run.forecast.get("after_s"), true=run.truths["exhausted_after_s"],
+        )
+        for run in runs
+        if "exhausted_after_s" in run.truths
+    ]  # fmt: skip
+
+
+def what_ifs(runs: Iterable[Observed]) -> list[Deviation]:
+    """Predicted tps of another volume against its measurement; empty while runs hold neither."""
+    return [
+        Deviation(run=_name(run), what="tps", named=run.forecast["tps"], true=run.truths["tps"])
+        for run in runs
+        if "tps" in run.truths and "tps" in run.forecast
+    ]
+
+
+def judged(runs: Iterable[Observed]) -> list[tuple[float, bool]]:
+    """Confidence of each finding, and whether it is true or accepted."""
+    return [
+        (one.confidence, one.cause in run.truth or one.cause in run.accepted)
+        for run in runs
+        for one in run.named
+        if one.confidence is not None
+    ]
+
+
+def brier(pairs: Sequence[tuple[float, bool]]) -> float | None:
+    """Mean squared distance of confidence from 1 where right, 0 where wrong (Brier, 1950)."""
+    return _mean([(confidence - right) ** 2 for confidence, right in pairs])
+
+
+def reliability(pairs: Sequence[tuple[float, bool]], bins: int = BINS) -> list[Reliability]:
+    """The rows of a reliability diagram: equal ranges of confidence, empty ones left out."""
+    rows = []
+    for number in range(bins):
+        low, high = number / bins, (number + 1) / bins
+        inside = [one for one in pairs if low <= one[0] < high or (number == bins - 1 and one[0] == 1.0)]
+        if inside:
+            rows.append(
+                Reliability(
+                    low=low,
+                    high=high,
+                    findings=len(inside),
+                    confidence=sum(one[0] for one in inside) / len(inside),
+                    right=sum(one[1] for one in inside) / len(inside),
+                )
+            )
+    return rows
+
+
+def calibration_error(rows: Sequence[Reliability]) -> float | None:
+    """Expected calibration error: distance of confidence from frequency, weighted by findings (Naeini, 2015)."""
+    total = sum(row.findings for row in rows)
+    return sum(row.findings * abs(row.confidence - row.right) for row in rows) / total if total else None
+
+
+def costs(runs: Iterable[Observed]) -> dict[str, float]:
+    """Wall seconds of a run, by condition: the median."""
+    by_name: dict[str, list[float]] = {}
+    for run in runs:
+        by_name.setdefault(run.condition, []).append(run.wall_s)
+    return {name: median(values) for name, values in by_name.items()}
+
+
+def invalid(runs: Iterable[Observed]) -> list[tuple[str, str]]:
+    """Runs whose cell is invalid, or that failed, and why."""
+    return [
+        (_name(run), run.failure or "; ".join(run.invalid_reasons))
+        for run in runs
+        if run.failure or run.invalid_reasons
+    ]
+
+
+def bars(runs: Sequence[Observed]) -> list[Bar]:
+    """All figures that something is asked of."""
+    alarms, clean = clean_alarms(runs)
+    compounds = sum(len(run.truth) for run in runs if len(run.truth) > 1)
+    return [
+        Bar(name="top-1", value=top1(runs), limit=TOP1_MIN, at_least=True, of=len(runs),
+            meaning="runs whose first cause is one that was made"),
+        Bar(name="false alarms on clean runs", value=alarms / clean if clean else None, limit=CLEAN_ALARMS_MAX,
+            at_least=False, of=clean, meaning="clean runs for which any cause was named"),
+        Bar(name="recall@3 of compounds", value=compound_recall(runs), limit=RECALL_MIN, at_least=True,
+            of=compounds, meaning="causes of compounds among the first three named"),
+        _worst("knee of a burst", knees(runs), KNEE_S_MAX, unit="s", distance=_seconds),
+        _worst("forecast of exhaustion", forecasts(runs), FORECAST_MAX, distance=_relative),
+        _worst("caps named", caps(runs), CAP_MAX, distance=_relative),
+        _worst("what-if, tps", what_ifs(runs), WHAT_IF_MAX, distance=_relative),
+    ]  # fmt: skip
+
+
+def _worst(
+    name: str,
+    found: Sequence[Deviation],
+    limit: float,
+    *,
+    distance: Callable[[Deviation], float | None],
+    unit: str = "",
+) -> Bar:
+    known = [value for one in found if (value := distance(one)) is not None]
+    silent = len(found) - len(known)
+    meaning = f"largest error; median {median(known):.3g}{unit and ' ' + unit}" if known else "nothing to compare"
+    if known:
+        meaning += (
+            f"; {sum(value <= limit for value in known)} of {len(known)} within {limit:g}{unit and ' ' + unit}"
+        )
+    if silent:
+        meaning += f"; none named in {silent} of {len(found)}"
+    return Bar(
+        name=name, value=max(known) if known else None, limit=limit, at_least=False, of=len(known), unit=unit,
+        meaning=meaning,
+    )  # fmt: skip
+
+
+def _relative(one: Deviation) -> float | None:
+    return None if one.error is None else abs(one.error)
+
+
+def _seconds(one: Deviation) -> float | None:
+    return None if one.named is None else abs(one.named - one.true)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _name(run: Observed) -> str:
+    return f"{run.condition}/{run.number}"

@@ -1,0 +1,108 @@
+"""What the lab itself knows of a run: caps that were set, and when credits ran out by the emulator's counters.
+
+Read from the run's series, never from its findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volbench.analysis.credits.forecast import forecast
+from volbench.analysis.credits.limits import limits_of
+from volbench.analysis.credits.work import constant
+from volbench.records.cell import CellResult
+from volbench.store.run_directory import SERIES_FILE, RunDirectory
+from volbench.store.series import Series, SeriesKey, read_series
+from volbench.volume.profiles import resolve
+
+CREDITS = "volume.credits"
+EMPTY_PERCENT = 1.0
+FORECAST_AFTER_S = 4.0
+"""Seconds of the load that a forecast is made from."""
+GP2_IOPS_PER_GIB, GP2_IOPS_MIN = 3, 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """`truths` by name, and what `volbench credits` forecast from the first seconds."""
+
+    truths: Mapping[str, float] = field(default_factory=dict)
+    forecast: Mapping[str, float] = field(default_factory=dict)
+
+
+def known_of(directory: RunDirectory, volume: Mapping[str, Any], drawn: Mapping[str, Any]) -> Known:
+    """What is known of a run with one cell.
+
+    Args:
+        volume: the setup's, with its profile.
+        drawn: the setup's values.
+    """
+    truths = {name: float(drawn[name]) for name in ("iops", "throughput") if name in drawn}
+    if volume.get("profile") != "ebs-gp2":
+        return Known(truths=truths)
+    truths["baseline"] = float(max(GP2_IOPS_MIN, GP2_IOPS_PER_GIB * float(drawn["size"])))
+    results = list(directory.results())
+    if not results or not results[0].steps:
+        return Known(truths=truths)
+    credits_known, forecast = _credits(directory, results[0], volume)
+    return Known(truths={**truths, **credits_known}, forecast=forecast)
+
+
+def empty_at_s(t_s: NDArray[np.float64], percent: NDArray[np.float64]) -> float | None:
+    """When a falling balance reaches 0: the line through the last two samples that are clearly above it.
+
+    None when it never does.
+    """
+    empty = np.flatnonzero(percent <= EMPTY_PERCENT)
+    if not len(empty) or empty[0] < 2:
+        return None
+    first = int(empty[0])
+    fall = (percent[first - 2] - percent[first - 1]) / (t_s[first - 1] - t_s[first - 2])
+    if fall <= 0:
+        return float(t_s[first])
+    return float(min(t_s[first], t_s[first - 1] + percent[first - 1] / fall))
+
+
+def _credits(
+    directory: RunDirectory, result: CellResult, volume: Mapping[str, Any]
+) -> tuple[dict[str, float], dict[str, float]]:
+    begin_s, end_s = result.steps[0].window_s
+    path = directory.cell_dir(result.cell_id) / SERIES_FILE
+    series = read_series(path, sources=["emulator"], window_s=(begin_s, end_s))
+    balance = series.get(SeriesKey(source="emulator", metric="balance_percent", entity=CREDITS))
+    if balance is None:
+        return {}, {}
+    at_s = empty_at_s(balance.t_s, balance.value)
+    later = np.flatnonzero(balance.t_s >= begin_s + FORECAST_AFTER_S)
+    if at_s is None or not len(later) or balance.t_s[later[0]] >= at_s:
+        return ({} if at_s is None else {"exhausted_at_s": at_s}), {}
+    now_s, left = float(balance.t_s[later[0]]), float(balance.value[later[0]]) / 100
+    truths = {"exhausted_at_s": at_s, "exhausted_after_s": at_s - now_s}
+    return truths, _forecast(series, volume, begin_s, now_s, left)
+
+
+def _forecast(
+    series: Mapping[SeriesKey, Series], volume: Mapping[str, Any], begin_s: float, now_s: float, left: float
+) -> dict[str, float]:
+    """As `volbench credits` answers, for the mean load from `begin_s` to `now_s` and the balance at `now_s`."""
+
+    def mean(metric: str) -> float:
+        found = series[SeriesKey(source="emulator", metric=metric)]
+        inside = (found.t_s > begin_s + 1.0) & (found.t_s <= now_s)
+        return float(found.value[inside].mean())
+
+    reads, writes = mean("reads_per_s"), mean("writes_per_s")
+    read_bytes, write_bytes = (
+        mean(name) * 2**20 / rate if rate > 0 else 0.0
+        for name, rate in (("read_mib_per_s", reads), ("write_mib_per_s", writes))
+    )
+    work = constant(reads_per_s=reads, writes_per_s=writes, read_bytes=read_bytes, write_bytes=write_bytes)
+    options = {name: str(value) for name, value in volume.items() if name not in {"profile", "dir", "seed"}}
+    limits = limits_of(resolve(str(volume["profile"]), options)).starting_at(left)
+    after_s = forecast(limits, work).exhausted_after_s
+    return {} if after_s is None else {"after_s": after_s}

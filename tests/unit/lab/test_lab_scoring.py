@@ -1,0 +1,164 @@
+"""The lab's own scores, on runs and findings that are made up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from explain import page, scoring
+from explain.conditions import load_conditions, setup_of
+from explain.observed import FAILED, NOTHING, Named, Observed
+from explain.truths import empty_at_s
+
+
+def run(
+    condition: str, truth: tuple[str, ...], *named: tuple[str, float], number: int = 1, **more: object
+) -> Observed:
+    values: dict[str, object] = {
+        "condition": condition,
+        "number": number,
+        "split": "test",
+        "seed": 1,
+        "truth": truth,
+        "accepted": (),
+        "drawn": {},
+        "named": tuple(Named(cause=cause, confidence=confidence) for cause, confidence in named),
+        "wall_s": 30.0,
+        **more,
+    }
+    return Observed(**values)  # type: ignore[arg-type]  # a builder for tests
+
+
+CAP = ("storage.iops_limit",)
+PAIR = ("storage.burst_exhausted", "storage.stall")
+
+
+def test_the_confusion_counts_the_first_cause_named_for_each_condition() -> None:
+    """A run that says nothing and one that failed have columns of their own."""
+    runs = [
+        run("iops-cap", CAP, ("storage.iops_limit", 0.8), ("memory.buffer_pool_small", 0.5)),
+        run("iops-cap", CAP, ("storage.throughput_limit", 0.6), ("storage.iops_limit", 0.9)),
+        run("iops-cap", CAP),
+        run("iops-cap", CAP, ("storage.iops_limit", 0.8), failure="the server did not start"),
+    ]
+    expected = {"storage.iops_limit": 1, "storage.throughput_limit": 1, NOTHING: 1, FAILED: 1}
+    assert dict(scoring.confusion(runs)["iops-cap"]) == expected
+    assert scoring.top1(runs) == 0.25
+
+
+def test_a_clean_run_of_which_nothing_is_said_is_no_alarm_and_not_right() -> None:
+    """Only a cause is an alarm; `none` is the right answer."""
+    clean = ("none",)
+    runs = [
+        run("clean", clean, ("none", 0.8)),
+        run("clean", clean),
+        run("clean", clean, ("cpu.server_saturated", 0.7)),
+    ]
+    assert scoring.clean_alarms(runs) == (1, 3)
+    assert scoring.top1(runs) == pytest.approx(1 / 3)
+
+
+def test_an_accepted_cause_is_neither_right_nor_spurious() -> None:
+    """It does not spoil a run, and it does not save one."""
+    one = run("burst", ("storage.burst_exhausted",), ("storage.iops_limit", 0.8), accepted=("storage.iops_limit",))
+    assert not scoring.is_right(one)
+    assert not scoring.spurious([one])
+    assert scoring.judged([one]) == [(0.8, True)]
+
+
+def test_recall_of_compounds_looks_at_the_first_three() -> None:
+    """Two causes of two runs: one is fourth, one is missing."""
+    others = (("a", 0.5), ("b", 0.5))
+    runs = [
+        run("pair", PAIR, (PAIR[0], 0.9), *others, (PAIR[1], 0.9)),
+        run("pair", PAIR, ("c", 0.9), (PAIR[1], 0.5)),
+        run("iops-cap", CAP),
+    ]
+    assert scoring.compound_recall(runs) == 0.5
+    assert scoring.compound_recall([run("iops-cap", CAP)]) is None
+
+
+def test_reliability_puts_confidence_beside_frequency() -> None:
+    """Ten findings at 0.9 of which nine are right are calibrated; four at 0.7 of which none is are not."""
+    pairs = [(0.9, number > 0) for number in range(10)] + [(0.7, False)] * 4
+    low, high = scoring.reliability(pairs)
+    assert (low.findings, low.right, high.findings, high.right) == (4, 0.0, 10, 0.9)
+    assert scoring.calibration_error([low, high]) == pytest.approx(4 / 14 * 0.7)
+    assert scoring.brier(pairs) == pytest.approx((9 * 0.1**2 + 0.9**2 + 4 * 0.7**2) / 14)
+
+
+def test_a_confidence_of_one_is_in_the_last_range() -> None:
+    """The ranges have no gap and no overlap."""
+    rows = scoring.reliability([(0.0, False), (0.2, False), (1.0, True)])
+    assert [(row.low, row.findings) for row in rows] == [(0.0, 1), (0.2, 1), (0.8, 1)]
+
+
+def test_levels_and_knees_are_compared_with_what_was_made() -> None:
+    """A cap that is not named is counted as such, and does not pass for a small error."""
+    named = Named(cause="storage.iops_limit", confidence=0.8, evidence={"iops": 1040.0})
+    burst = Named(cause="storage.burst_exhausted", confidence=0.8, evidence={"exhausted_at": 21.5, "baseline": 300})
+    runs = [
+        run("iops-cap", CAP, truths={"iops": 1000.0}, named=(named,)),
+        run("iops-cap", CAP, number=2, truths={"iops": 1000.0}),
+        run("burst", PAIR[:1], truths={"exhausted_at_s": 20.0, "baseline": 300.0}, named=(burst,)),
+    ]
+    assert [one.error for one in scoring.caps(runs)] == [pytest.approx(0.04), None, 0.0]
+    (knee,) = scoring.knees(runs)
+    assert knee.named == 21.5
+    bars = {bar.name: bar for bar in scoring.bars(runs)}
+    assert bars["caps named"].passed
+    assert "none named in 1 of 3" in bars["caps named"].meaning
+    assert bars["knee of a burst"].value == 1.5
+    assert bars["what-if, tps"].passed is None
+
+
+def test_the_second_of_exhaustion_lies_between_samples() -> None:
+    """The balance falls by 10 % a second and reaches 0 half a second after its last sample above."""
+    t_s = np.arange(10.0)
+    percent = np.maximum(0.0, 45.0 - 10.0 * t_s)
+    assert empty_at_s(t_s, percent) == pytest.approx(4.5)
+    assert empty_at_s(t_s, percent + 5) is None
+
+
+def test_a_seed_draws_the_same_values_and_the_splits_draw_others() -> None:
+    """Values depend on condition, split, number and seed, and on nothing else."""
+    for condition in load_conditions().values():
+        first, again = (setup_of(condition, split="test", number=1, lab_seed=1) for _ in range(2))
+        assert first == again
+        assert first != setup_of(condition, split="test", number=2, lab_seed=1)
+        assert first.seed != setup_of(condition, split="development", number=1, lab_seed=1).seed
+
+
+def test_no_range_of_the_test_split_touches_one_of_development() -> None:
+    """Rules are tuned on development alone: numbers of the test split must be new to them."""
+    for condition in load_conditions().values():
+        for name, ranges in condition.draw.items():
+            if isinstance(ranges["test"], dict):
+                continue  # a choice of tests and pools may share a value
+            development, test = (_intervals(ranges[split]) for split in ("development", "test"))
+            apart = all(high < low2 or high2 < low for low, high in development for low2, high2 in test)
+            assert apart, f"{condition.name}: {name}"
+
+
+def test_the_page_shows_every_run_and_every_bar() -> None:
+    """Failures and invalid cells are on it as well."""
+    runs = [
+        run("iops-cap", CAP, ("storage.iops_limit", 0.8), truths={"iops": 1000.0}),
+        run("clean", ("none",), failure="the server did not start"),
+        run("cpu-client", ("cpu.client_saturated",), invalid_reasons=("the client was CPU-bound",)),
+    ]
+    machine = {
+        "at": "2026-01-01T00:00:00Z", "volbench_version": "0", "commit": "c",
+        "machine": {"cpu_model": "x", "cpus": 2, "memory_bytes": 1 << 30, "kernel": "6.1"},
+    }  # fmt: skip
+    data = page.data_of(
+        {"test": runs}, load_conditions(), machine=machine, rates={"families": 1, "seed": 1, "rows": []}
+    )
+    shown = page.html(data)
+    for text in ("iops-cap", "the server did not start", "the client was CPU-bound", "recall@3", FAILED):
+        assert text in shown
+
+
+def _intervals(ranges: list[object]) -> list[tuple[float, float]]:
+    several = ranges if isinstance(ranges[0], list) else [ranges]
+    return [(low, high) for low, high in several]  # type: ignore[misc]  # pairs of numbers, as the file has them
