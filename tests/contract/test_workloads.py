@@ -10,11 +10,25 @@ import pytest
 from volbench.engine.attached import AttachedServer
 from volbench.engine.server import Server
 from volbench.records.metrics import CATALOGUE, PRIMARY_METRICS
-from volbench.records.steps import ColdReadStep, DumpStep, IdleStep, OltpStep, RestoreStep, Step
+from volbench.records.steps import (
+    ColdReadStep,
+    DdlStep,
+    DumpStep,
+    FioStep,
+    IdleStep,
+    OltpStep,
+    RestoreStep,
+    SequentialStep,
+    SmallFilesStep,
+    Step,
+)
 from volbench.workload.interface import ServerHandle, StepContext, Workload
 from volbench.workload.registry import WORKLOADS, workload_for
 
-STEPS: list[Step] = [OltpStep(), DumpStep(), RestoreStep(), ColdReadStep(), IdleStep()]
+STEPS: list[Step] = [
+    OltpStep(), DumpStep(), RestoreStep(), ColdReadStep(), IdleStep(),
+    SmallFilesStep(), DdlStep(), FioStep(), SequentialStep(),
+]  # fmt: skip
 
 
 def test_every_kind_of_step_has_a_workload_and_no_other() -> None:

@@ -234,7 +234,7 @@ class SequentialStep(StepBase):
 
     kind: Literal["sequential"] = "sequential"
     size_bytes: Sizes = Field(default=(256 << 20,), alias="size", description="Sizes of the file.")
-    block_size_bytes: Bytes = Field(default=1 << 20, alias="block_size", ge=4096, le=1 << 26)
+    block_size_bytes: Bytes = Field(default=1 << 20, alias="block_size", ge=4096, le=1 << 26, multiple_of=4096)
     modes: tuple[SequentialMode, ...] = Field(
         default=SEQUENTIAL_MODES,
         min_length=1,

@@ -239,7 +239,7 @@ class _Measurement:
             extent_bytes=self._extent_bytes,
             runtime_s=share * self._seconds,
             direct=self._direct,
-            sync=sync,
+            sync_every=int(sync),
             once=once,
         )
         result = run_job(self._fio, job)

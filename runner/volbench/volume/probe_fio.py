@@ -1,10 +1,11 @@
-"""fio: one job at a time, its JSON and its IOPS log turned into numbers."""
+"""fio: one load at a time, its JSON and its IOPS log turned into numbers."""
 
 from __future__ import annotations
 
 import json
 import statistics
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,12 +14,12 @@ from volbench.errors import StepFailed
 from volbench.volume.teardown import run
 
 LOG_INTERVAL_S = 0.5
-_SETTLE_S_MAX = 60.0
+SETTLE_S_MAX = 60.0
 """How much longer than its runtime a job may take: a slow volume still has to finish what is under way."""
 
 _SERIES_MIN = 3
 
-Pattern = Literal["read", "write", "randread", "randwrite"]
+Pattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +27,12 @@ class Job:
     """One load on one file.
 
     Args:
-        depth: operations under way at a time.
+        depth: operations under way at a time, of each of `jobs`.
         direct: with O_DIRECT; else through the page cache.
-        sync: fdatasync after each write.
+        sync_every: fdatasync after so many writes; 0: never.
         once: end when the extent has been written once, instead of going on for runtime_s.
+        ramp_s: run before runtime_s, and not counted.
+        read_share: of operations, in the mixed patterns.
     """
 
     file: Path
@@ -39,8 +42,11 @@ class Job:
     extent_bytes: int
     runtime_s: float
     direct: bool
-    sync: bool = False
+    sync_every: int = 0
     once: bool = False
+    jobs: int = 1
+    ramp_s: float = 0.0
+    read_share: float = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +75,41 @@ class JobResult:
         return statistics.median(rates) if len(rates) >= _SERIES_MIN else self.iops
 
 
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """What a load did, reads and writes together.
+
+    Args:
+        latency_ms: completion latency of the middle of each of fio's bins, ascending; `count` operations in each.
+    """
+
+    operations: int
+    iops: float
+    moved_bytes_per_s: float
+    latency_ms: tuple[float, ...]
+    count: tuple[int, ...]
+    latency_ms_mean: float
+    latency_ms_max: float
+
+    def quantile_ms(self, level: float) -> float:
+        """The latency that a share `level` of operations does not exceed, by bins less than 2 % wide."""
+        wanted = level * sum(self.count)
+        seen = 0
+        for latency_ms, count in zip(self.latency_ms, self.count, strict=True):
+            seen += count
+            if seen >= wanted:
+                return latency_ms
+        return self.latency_ms[-1]
+
+
 def run_job(fio: str, job: Job) -> JobResult:
     """Run a job. Raises StepFailed with fio's own words when it fails, or does not end in time."""
     with tempfile.TemporaryDirectory(prefix="volbench-fio-") as scratch:
         answer = Path(scratch) / "fio.json"
         log = Path(scratch) / "log"
         done = run(
-            [fio, *_arguments(job), f"--output={answer}", f"--write_iops_log={log}"],
-            timeout_s=job.runtime_s + _SETTLE_S_MAX,
+            [fio, *fio_arguments(job), f"--output={answer}", f"--write_iops_log={log}"],
+            timeout_s=job.runtime_s + SETTLE_S_MAX,
         )
         if done.code != 0:
             raise StepFailed(
@@ -93,8 +126,7 @@ def run_job(fio: str, job: Job) -> JobResult:
 def parse_result(text: str, pattern: Pattern, *, log: str = "") -> JobResult:
     """The result of a job from fio's JSON (versions 3.x) and its IOPS log. Raises StepFailed."""
     try:
-        # fio prints warnings before the JSON.
-        (job,) = json.loads(text[text.index("{") :])["jobs"]
+        job = _job_of(text)
         side = job["read" if pattern in ("read", "randread") else "write"]
         if job["error"] or not side["total_ios"]:
             raise ValueError(f"error {job['error']}, {side['total_ios']} operations")
@@ -117,6 +149,40 @@ def parse_result(text: str, pattern: Pattern, *, log: str = "") -> JobResult:
         ) from error
 
 
+def parse_point(text: str, *, where: str) -> Point:
+    """The result of a load from fio's JSON with bins (`json+`, versions 3.x). Raises StepFailed."""
+    try:
+        job = _job_of(text)
+        sides = [job[name] for name in ("read", "write") if job[name]["total_ios"]]
+        if job["error"] or not sides:
+            raise ValueError(f"error {job['error']}, {sum(side['total_ios'] for side in sides)} operations")
+        bins: Counter[int] = Counter()
+        for side in sides:
+            bins.update({int(ns): count for ns, count in side["clat_ns"]["bins"].items()})
+        latencies = sorted(bins)
+        counted = [side["clat_ns"] for side in sides]
+        events = sum(one["N"] for one in counted)
+        return Point(
+            operations=sum(side["total_ios"] for side in sides),
+            iops=sum(float(side["iops"]) for side in sides),
+            moved_bytes_per_s=sum(float(side["bw_bytes"]) for side in sides),
+            latency_ms=tuple(ns / 1e6 for ns in latencies),
+            count=tuple(bins[ns] for ns in latencies),
+            latency_ms_mean=sum(one["mean"] * one["N"] for one in counted) / events / 1e6,
+            latency_ms_max=max(one["max"] for one in counted) / 1e6,
+        )
+    except (ValueError, KeyError, IndexError, ZeroDivisionError) as error:
+        raise StepFailed(
+            "fio's answer cannot be used", where=where, evidence=f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _job_of(text: str) -> dict[str, Any]:
+    """The one job of fio's JSON, before which fio prints its warnings."""
+    (job,) = json.loads(text[text.index("{") :])["jobs"]
+    return dict(job)
+
+
 def parse_iops_log(text: str) -> tuple[tuple[float, float], ...]:
     """Time in seconds and IOPS of each line of an averaged IOPS log: `milliseconds, value, direction, ...`."""
     rows = (line.split(",") for line in text.splitlines() if line.count(",") >= 2)
@@ -128,34 +194,49 @@ def _percentiles(latency: dict[str, Any]) -> tuple[float, float]:
     return found["50.000000"] / 1e6, found["99.000000"] / 1e6
 
 
-def _arguments(job: Job) -> list[str]:
+def fio_arguments(job: Job) -> list[str]:
+    """fio's options for a load, but for where its output goes."""
     # Without O_DIRECT libaio waits in each submission, so depth needs threads.
-    parallel = ["--ioengine=libaio", f"--iodepth={job.depth}"] if job.direct else [f"--numjobs={job.depth}"]
+    threads = job.jobs if job.direct else job.depth * job.jobs
+    queue = ["--ioengine=libaio", f"--iodepth={job.depth}"] if job.direct and job.depth > 1 else []
     arguments = [
         "--name=probe",
         f"--filename={job.file}",
         f"--rw={job.pattern}",
         f"--bs={job.block_bytes}",
-        f"--size={job.extent_bytes}",
+        *_extent(job, threads),
         f"--runtime={max(1, round(job.runtime_s * 1e3))}ms",
         f"--direct={int(job.direct)}",
         "--ioengine=psync",
-        *(parallel if job.depth > 1 else []),
+        *queue,
+        *([f"--numjobs={threads}"] if threads > 1 else []),
         "--thread",
         "--group_reporting",
         "--fallocate=none",
         "--norandommap",
         "--randrepeat=0",
         "--percentile_list=50:99",
-        "--output-format=json",
+        "--output-format=json+",
         "--eta=never",
         f"--log_avg_msec={LOG_INTERVAL_S * 1e3:.0f}",
     ]
-    if job.sync:
-        arguments.append("--fdatasync=1")
+    if job.sync_every:
+        arguments.append(f"--fdatasync={job.sync_every}")
+    if job.ramp_s:
+        arguments.append(f"--ramp_time={round(job.ramp_s * 1e3)}ms")
+    if job.pattern in ("rw", "randrw"):
+        arguments.append(f"--rwmixread={round(100 * job.read_share)}")
     if not job.once:
         arguments.append("--time_based")
     return arguments
+
+
+def _extent(job: Job, threads: int) -> list[str]:
+    """Where the load works: sequential jobs each in a part of its own, lest they read each other's bytes."""
+    if threads == 1 or job.pattern not in ("read", "write", "rw"):
+        return [f"--size={job.extent_bytes}"]
+    part = job.extent_bytes // threads // job.block_bytes * job.block_bytes
+    return [f"--size={part}", f"--offset_increment={part}"]
 
 
 def _text(path: Path) -> str:

@@ -6,11 +6,15 @@ from typing import Any
 
 from volbench.records.steps import Step
 from volbench.workload.cold_read import ColdRead
+from volbench.workload.ddl import Ddl
 from volbench.workload.dump import Dump
+from volbench.workload.fio import Fio
 from volbench.workload.idle import Idle
 from volbench.workload.interface import Workload
 from volbench.workload.oltp import Oltp
 from volbench.workload.restore import Restore
+from volbench.workload.sequential import Sequential
+from volbench.workload.small_files import SmallFiles
 
 WORKLOADS: dict[str, Workload[Any]] = {
     "oltp": Oltp(beside_workload=Dump()),
@@ -18,6 +22,10 @@ WORKLOADS: dict[str, Workload[Any]] = {
     "restore": Restore(),
     "cold_read": ColdRead(),
     "idle": Idle(),
+    "small_files": SmallFiles(),
+    "ddl": Ddl(),
+    "fio": Fio(),
+    "sequential": Sequential(),
 }
 
 

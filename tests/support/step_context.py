@@ -1,0 +1,66 @@
+"""A step's context on a directory of a test's own: no server but what the test gives, everything recorded kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from volbench.records.cell import DatasetSpec
+from volbench.records.series import HistogramRow, SeriesRow
+from volbench.volume import ownership
+from volbench.volume.facts import discover
+from volbench.workload.interface import Clock, StepContext
+
+
+@dataclass
+class Kept:
+    """Takes what a step records."""
+
+    rows: list[SeriesRow] = field(default_factory=list)
+    histograms: list[HistogramRow] = field(default_factory=list)
+
+    def series(self, rows: Iterable[SeriesRow]) -> None:
+        self.rows += rows
+
+    def histogram(self, row: HistogramRow) -> None:
+        self.histograms.append(row)
+
+
+class NoServer:
+    """A server that steps which only use files stop and start; it says whether it runs."""
+
+    def __init__(self) -> None:
+        self.running = True
+        self.starts = 0
+
+    def stop(self) -> None:
+        self.running = False
+
+    def start(self) -> float:
+        self.running, self.starts = True, self.starts + 1
+        return 0.0
+
+    def alive(self) -> bool:
+        return self.running
+
+
+def context_on(directory: Path, *, server: Any = None) -> tuple[StepContext, Kept]:
+    """A context whose volume is `directory`/volume, marked as ours, and what is recorded in it."""
+    volume, scratch = directory / "volume", directory / "scratch"
+    ownership.claim(volume, purpose="test")
+    scratch.mkdir(exist_ok=True)
+    kept = Kept()
+    context = StepContext(
+        server=server or NoServer(),
+        dataset=DatasetSpec(),
+        volume_facts=discover(volume),
+        volume_dir=volume,
+        scratch_dir=scratch,
+        seed=7,
+        clock=Clock(zero_monotonic_ns=time.monotonic_ns()),
+        record=kept,
+    )
+    return context, kept
