@@ -1,0 +1,192 @@
+"""Checksums of tables on two servers, chunk by chunk, and the rows that differ.
+
+A row's text is its columns joined as CONCAT_WS does, with a map of its NULLs; numbers and times as the session
+prints them (UTC), binary values in hex, strings in utf8mb4. Of all rows of a chunk: their number, the exclusive or
+of 64 bits of SHA-256 each, and the sum of CRC32 each (which also sees two equal rows come or go). The method is
+pt-table-checksum's, with more bits; MySQL from 9.6 on has no MD5() and SHA1().
+"""
+
+# ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from volbench.validation.inventory import Inventory
+from volbench.validation.source import Reads
+
+CHUNK_ROWS = 100_000
+ROWS_NAMED = 5
+_BINARY = ("binary", "varbinary", "blob", "tinyblob", "mediumblob", "longblob", "bit", "geometry", "point",
+           "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+           "geomcollection")  # fmt: skip
+_TEXT = ("char", "varchar", "text", "tinytext", "mediumtext", "longtext", "enum", "set")
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table to compare: its columns with their types, its key, and columns that cannot be compared."""
+
+    schema: str
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """schema.table"""
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        """`schema`.`table`"""
+        return f"{_name(self.schema)}.{_name(self.name)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableComparison:
+    """What two servers have in a table. `equal` is None where nothing could be compared."""
+
+    table: str
+    equal: bool | None
+    source_rows: int
+    candidate_rows: int
+    chunks: int
+    texts: tuple[str, ...] = ()
+
+
+def tables_of(source: Inventory, candidate: Inventory) -> list[Table]:
+    """The tables and columns that both sides have; JSON is left out where the other side has text."""
+    return [_table(source, candidate, name) for name in sorted(source["table"].keys() & candidate["table"].keys())]
+
+
+def compare_tables(
+    source: Reads, candidate: Reads, tables: Sequence[Table], progress: Callable[[str, float], None]
+) -> Iterator[TableComparison]:
+    """Each table in turn, read in full on both sides."""
+    for done, table in enumerate(tables):
+        progress(table.label, done / len(tables))
+        yield _compare(source, candidate, table)
+
+
+def row_text(table: Table) -> str:
+    """The SQL expression of a row's text."""
+    texts = ", ".join(f"COALESCE({_column_text(name, kind)}, '')" for name, kind in table.columns)
+    nulls = ", ".join(f"ISNULL({_name(name)})" for name, _ in table.columns)
+    return f"CONCAT_WS('#', {texts}, CONCAT({nulls}))"
+
+
+def chunk_query(table: Table, where: str) -> str:
+    """Rows, exclusive or and sum of a chunk."""
+    text = row_text(table)
+    return (
+        f"SELECT COUNT(*), COALESCE(BIT_XOR(CAST(CONV(LEFT(SHA2({text}, 256), 16), 16, 10) AS UNSIGNED)), 0), "
+        f"COALESCE(SUM(CRC32({text})), 0) FROM {table.quoted} WHERE {where}"
+    )
+
+
+def _compare(source: Reads, candidate: Reads, table: Table) -> TableComparison:
+    rows, chunks, differing = [0, 0], 0, []
+    for where in _chunks(source, candidate, table):
+        chunks += 1
+        ours, theirs = (tuple(map(int, side.query(chunk_query(table, where))[0])) for side in (source, candidate))
+        rows = [rows[0] + ours[0], rows[1] + theirs[0]]
+        if ours != theirs:
+            differing.append(where)
+    texts = _explained(source, candidate, table, differing) if differing else []
+    if table.left_out:
+        texts.append(f"not compared: {', '.join(table.left_out)} (JSON on one side, text on the other)")
+    equal = False if differing else (None if table.left_out else True)
+    return TableComparison(
+        table=table.label, equal=equal, source_rows=rows[0], candidate_rows=rows[1], chunks=chunks,
+        texts=tuple(texts),
+    )  # fmt: skip
+
+
+def _chunks(source: Reads, candidate: Reads, table: Table) -> Iterator[str]:
+    """Conditions that share out all rows of both sides: ranges of a whole-number key, else the table at once."""
+    kinds = dict(table.columns)
+    if not table.key or kinds.get(table.key[0], "").split("(")[0].split()[0] not in _INTEGERS:
+        yield "TRUE"
+        return
+    key = _name(table.key[0])
+    ends = [
+        side.query(f"SELECT MIN({key}), MAX({key}), COUNT(*) FROM {table.quoted}")[0]
+        for side in (source, candidate)
+    ]
+    known = [end for end in ends if end[0] is not None]
+    if not known:
+        yield "TRUE"
+        return
+    low, high = min(int(end[0]) for end in known), max(int(end[1]) for end in known)
+    parts = max(1, -(-max(int(end[2]) for end in known) // CHUNK_ROWS))
+    step = -(-(high - low + 1) // parts)
+    for first in range(low, high + 1, step):
+        yield f"{key} >= {first} AND {key} <= {min(first + step - 1, high)}"
+
+
+def _explained(source: Reads, candidate: Reads, table: Table, differing: Sequence[str]) -> list[str]:
+    """The first rows that differ, by their key; without a key only the chunk can be said."""
+    if not table.key:
+        return ["rows differ; the table has no primary key that could name them"]
+    keys = ", ".join(_name(name) for name in table.key)
+    sides = [
+        {
+            tuple(map(str, row[:-1])): str(row[-1])
+            for row in side.query(
+                f"SELECT {keys}, SHA2({row_text(table)}, 256) FROM {table.quoted} WHERE {differing[0]} "
+                f"ORDER BY {keys} LIMIT {4 * CHUNK_ROWS}"
+            )
+        }
+        for side in (source, candidate)
+    ]
+    ours, theirs = sides
+    texts = [f"row {_key(k)} is missing on the candidate" for k in ours if k not in theirs]
+    texts += [f"row {_key(k)} is only on the candidate" for k in theirs if k not in ours]
+    texts += [f"row {_key(k)} has other values" for k in ours if k in theirs and ours[k] != theirs[k]]
+    more = len(texts) - ROWS_NAMED
+    return texts[:ROWS_NAMED] + ([f"and {more} more rows in this chunk"] if more > 0 else [])
+
+
+def _table(source: Inventory, candidate: Inventory, label: str) -> Table:
+    schema, _, name = label.partition(".")
+    ours = {column.removeprefix(f"{label}."): one["type"] for column, one in source["column"].items()
+            if column.startswith(f"{label}.")}  # fmt: skip
+    theirs = {column.removeprefix(f"{label}."): one["type"] for column, one in candidate["column"].items()
+              if column.startswith(f"{label}.")}  # fmt: skip
+    shared = [column for column in ours if column in theirs]
+    mixed = tuple(column for column in shared if (ours[column] == "json") != (theirs[column] == "json"))
+    key = [
+        (int(index.rpartition(".")[2]), one["column"])
+        for index, one in source["index"].items()
+        if index.startswith(f"{label}.PRIMARY.")
+    ]
+    return Table(
+        schema=schema,
+        name=name,
+        columns=tuple((column, ours[column]) for column in shared if column not in mixed),
+        key=tuple(column for _, column in sorted(key)),
+        left_out=mixed,
+    )
+
+
+def _column_text(name: str, kind: str) -> str:
+    base = kind.split("(", maxsplit=1)[0].split(maxsplit=1)[0]
+    if base in _BINARY:
+        return f"HEX({_name(name)})"
+    if base in _TEXT or base == "json":
+        return f"CONVERT({_name(name)} USING utf8mb4)"
+    if base == "float":
+        return f"({_name(name)} + 0e0)"  # by itself it prints six digits, which hides the last bits
+    return _name(name)
+
+
+def _key(key: tuple[str, ...]) -> str:
+    return key[0] if len(key) == 1 else f"({', '.join(key)})"
+
+
+def _name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

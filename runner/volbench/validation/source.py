@@ -1,0 +1,141 @@
+"""A server that is read and never written: statements are checked before they are sent, and listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import mysql.connector
+from mysql.connector.abstracts import MySQLConnectionAbstract
+
+from volbench.engine.connection import Account, connection
+from volbench.errors import EnvironmentLacks, Refused, StepFailed
+
+STATEMENT_BOUND_S = 3600.0
+"""No statement on the source runs longer; checksums go chunk by chunk to stay far below."""
+SESSION: tuple[str, ...] = (
+    "SET SESSION time_zone = '+00:00'",
+    "SET SESSION sql_mode = ''",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "SET SESSION TRANSACTION READ ONLY",
+)
+"""What makes both sides print a value alike, and the server itself refuse a write."""
+
+_READS = re.compile(
+    r"\s*(SELECT|SHOW|EXPLAIN|WITH|SET\s+SESSION\s|START\s+TRANSACTION\s+WITH\s+CONSISTENT\s+SNAPSHOT|ROLLBACK)",
+    re.IGNORECASE,
+)
+_WRITES = re.compile(
+    r"\bINTO\s+(OUTFILE|DUMPFILE|@)|\bFOR\s+(UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\b|\bGET_LOCK\s*\("
+    r"|\bANALYZE\b|\bEXPLAIN\s+(INSERT|UPDATE|DELETE|REPLACE)\b",
+    re.IGNORECASE,
+)
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\b0x[0-9a-f]+\b|\b\d+\b", re.IGNORECASE)
+
+Rows = list[tuple[Any, ...]]
+
+
+class Reads(Protocol):
+    """A server's answers: what inventories and checksums need of it."""
+
+    def query(self, sql: str) -> Rows:
+        """All rows of one reading statement."""
+        ...
+
+
+def refuse_writes(sql: str) -> None:
+    """Raise Refused for anything but one reading statement. Literals do not count, so data cannot pose as SQL."""
+    bare = _LITERAL.sub("?", sql)
+    if _READS.match(bare) and not _WRITES.search(bare) and ";" not in bare:
+        return
+    raise Refused(
+        "a statement that does not only read was about to be sent to the source",
+        where="source",
+        evidence=" ".join(bare.split())[:200],
+        next_step="this is a fault of volbench: please report it",
+    )
+
+
+class ReadOnlySource:
+    """Reads one server in one consistent snapshot, and remembers what it sent.
+
+    `statements` counts the statements by their text with literals left out, in the order of their first use.
+    """
+
+    def __init__(self, opened: MySQLConnectionAbstract, place: str) -> None:
+        self._opened = opened
+        self._place = place
+        self.statements: dict[str, int] = {}
+
+    def query(self, sql: str) -> Rows:
+        """All rows of one statement. Raises Refused for a write, StepFailed with the server's words."""
+        refuse_writes(sql)
+        shape = " ".join(_LITERAL.sub("?", sql).split())
+        self.statements[shape] = self.statements.get(shape, 0) + 1
+        try:
+            with self._opened.cursor() as cursor:
+                cursor.execute(sql)
+                return [tuple(map(_plain, row)) for row in cursor.fetchall()] if cursor.description else []
+        except mysql.connector.Error as error:
+            raise StepFailed(
+                "a query failed", where=f"reading {self._place}", evidence=f"{error}; {shape[:200]}"
+            ) from error
+
+
+@contextmanager
+def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySource]:
+    """A session that the server itself holds read-only, perhaps in one snapshot of all InnoDB tables.
+
+    Raises EnvironmentLacks when nobody answers or lets us in.
+    """
+    place = account.socket or f"{account.host or '127.0.0.1'}:{account.port or 3306}"
+    try:
+        opening = connection(account, timeout_s=STATEMENT_BOUND_S)
+        opened = opening.__enter__()
+    except mysql.connector.Error as error:
+        raise EnvironmentLacks(
+            "the server does not let us in", where=f"reading {place}", evidence=str(error),
+            next_step="check host, port or socket, the user and its password",
+        ) from error  # fmt: skip
+    try:
+        source = ReadOnlySource(opened, place)
+        for statement in SESSION:
+            source.query(statement)
+        if snapshot:
+            source.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        yield source
+    finally:
+        opening.__exit__(None, None, None)
+
+
+WRITE_PRIVILEGES = frozenset(
+    [
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "CREATE",
+        "DROP",
+        "ALTER",
+        "INDEX",
+        "SUPER",
+        "FILE",
+        "SHUTDOWN",
+        "RELOAD",
+        "EVENT",
+        "TRIGGER",
+    ]
+)
+
+
+def excessive_privileges(query: Callable[[str], Rows]) -> list[str]:
+    """Global privileges of this account that a reader does not need; a sign to use a lesser one."""
+    held = query("SELECT privilege_type FROM information_schema.user_privileges WHERE grantee = "
+                 "CONCAT('''', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '''@''', "
+                 "SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''')")  # fmt: skip
+    return sorted({str(row[0]).upper() for row in held} & WRITE_PRIVILEGES)
+
+
+def _plain(value: Any) -> Any:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes | bytearray) else value
