@@ -15,17 +15,21 @@ from volbench.cli import console, options
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
 from volbench.plan.cost import Cost, estimate
+from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
+from volbench.plan.order import Treatment
 from volbench.records.cell import AttachSpec
-from volbench.records.run import RunRecord, VolumeSpec
+from volbench.records.run import ResolvedSuite, RunRecord, VolumeSpec
 from volbench.records.steps import parameters_of
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
 from volbench.suite.model import FULL_SCALE
+from volbench.suite.sweep import with_parameters
 from volbench.target.attach import parse_dsn, target_options, without_password
 from volbench.volume.host import host_facts
 from volbench.volume.spec import parse_volume
+from volbench.volume.variants import spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +55,12 @@ def plan(
         console.show_json({"run": planned.run.model_dump(mode="json"), "cost": planned.cost.__dict__})
         return
     show_plan(planned)
-    table = Table("no.", "cell", "volume", "block", "seed", box=None)
+    factors = list(planned.run.suite.sweep.factors) if planned.run.suite.sweep else []
+    short = [factor.rpartition(".")[2] for factor in factors]
+    table = Table("no.", "cell", "volume", *short, "block", "seed", box=None)
     for number, cell in enumerate(planned.run.cells, start=1):
-        table.add_row(str(number), cell.cell_id, cell.volume, str(cell.block + 1), str(cell.seed))
+        values = [str(cell.parameters[factor]) for factor in factors]
+        table.add_row(str(number), cell.cell_id, cell.volume, *values, str(cell.block + 1), str(cell.seed))
     console.out.print(table)
 
 
@@ -74,18 +81,43 @@ def make_plan(
     specs = _volumes(volumes, suite_file.volumes, attached=attach is not None)
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, chosen)})
+    spreads, treatments = spread(specs, suite.sweep)
+    _refuse_attached_sweep(attach, suite)
     run = plan_run(
         run_id=new_run_id(suite.name),
         started_at=utc_now(),
         suite=suite,
         suite_source=source,
-        volumes=specs,
+        volumes=spreads,
+        treatments=treatments,
         target=chosen,
         target_options=target_options(attach) if attach else {"tools": tools} if tools else {},
         command=["volbench", *map(without_password, sys.argv[1:])],
         host=host_facts(),
     )
-    return Planned(run=run, cost=estimate(suite, volumes=len(specs)), attach=attach)
+    return Planned(run=run, cost=_cost(suite, treatments), attach=attach)
+
+
+def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:
+    """The costs of all treatments together; space is that of the largest, since cells run one after the other."""
+    costs = [estimate(with_parameters(suite, t.parameters), volumes=1) for t in treatments]
+    return Cost(
+        cells=sum(cost.cells for cost in costs),
+        wall_s=sum(cost.wall_s for cost in costs),
+        measured_s=sum(cost.measured_s for cost in costs),
+        template_bytes=max(cost.template_bytes for cost in costs),
+        volume_bytes=max(cost.volume_bytes for cost in costs),
+    )
+
+
+def _refuse_attached_sweep(attach: AttachSpec | None, suite: ResolvedSuite) -> None:
+    fixed = [key for key in (suite.sweep.factors if suite.sweep else ()) if not key.startswith("steps.")]
+    if attach is not None and fixed:
+        raise UsageError(
+            f"an attached server is taken as it is: {fixed[0]} cannot be varied",
+            where="sweep",
+            next_step="vary parameters of steps only, or choose another target",
+        )
 
 
 def show_plan(planned: Planned) -> None:
@@ -101,8 +133,12 @@ def show_plan(planned: Planned) -> None:
     for step in suite.steps:
         shown = ", ".join(f"{name}={value}" for name, value in parameters_of(step).items())
         out.print(f"  step {step.name}: {step.kind} {shown}", markup=False)
+    if suite.sweep is not None:
+        for line in sweep_lines(suite.sweep):
+            out.print(f"  {line}", markup=False)
+    per = "volume" if suite.sweep is None else "combination"
     out.print(
-        f"{cost.cells} cells ({suite.repeats} per volume), about {duration(cost.wall_s)}, "
+        f"{cost.cells} cells ({suite.repeats} per {per}), about {duration(cost.wall_s)}, "
         f"{duration(cost.measured_s)} of it measured"
     )
     out.print(

@@ -11,16 +11,17 @@ from volbench.engine.supervisor import supervisor_script
 from volbench.errors import StepFailed, VolbenchError
 from volbench.execute.interruptions import Interruptions
 from volbench.execute.progress import Progress, read_progress
+from volbench.execute.templates import is_template
 from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.run_directory import RunDirectory
+from volbench.suite.sweep import with_parameters
 from volbench.target.interface import Job, JobKind, Placement, Target
 from volbench.volume.interface import OpenVolume
 
 POLL_S = 0.2
 INTERRUPT_GRACE_S = 60.0
 """How long an agent may take to end in good order; after a second Ctrl-C it is killed at once."""
-TEMPLATE_CELL = PlannedCell(cell_id="template", volume="-", block=0, repeat=1, seed=1)
 ENDS = frozenset({"cell_finished", "cell_failed", "cell_abandoned"})
 
 
@@ -91,7 +92,7 @@ class Attempts:
         cell = self._directory.cell(planned.cell_id)
         if cell is None:
             return None
-        job = self._job(cell, volume, "prepare" if planned is TEMPLATE_CELL else "run")
+        job = self._job(cell, volume, "prepare" if is_template(planned) else "run")
         return job, self._target.find(job)
 
     def _see_through(self, job: Job, placement: Placement, *, place: bool) -> CellResult:
@@ -177,7 +178,7 @@ class Attempts:
     def _new_job(self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, template_key: str) -> Job:
         """A new attempt, the cell's earlier one set apart, with its cell.json written."""
         self._directory.set_attempt_apart(planned.cell_id)
-        suite = self._run.suite
+        suite = with_parameters(self._run.suite, planned.parameters)
         cell = CellSpec(
             run_id=self._run.run_id,
             cell_id=planned.cell_id,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import remove_attached_dataset
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError
-from volbench.execute.attempts import TEMPLATE_CELL, Attempts, CellState
+from volbench.execute.attempts import Attempts, CellState
 from volbench.execute.closing import at_end
 from volbench.execute.interruptions import Interruptions
+from volbench.execute.templates import shape_of, template_cells
 from volbench.execute.volume_watch import CAUSES, VolumeWatch, kernel_refused
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
@@ -145,7 +146,7 @@ class Orchestrator:
     def _settle(self, volumes: Mapping[str, OpenVolume]) -> None:
         """See to what an earlier orchestrator left: first the agents that still run, then what others left."""
         cells = [(cell, volumes.get(cell.volume)) for cell in self._run.cells]
-        cells.append((TEMPLATE_CELL, next(iter(volumes.values()), None)))
+        cells += [(cell, next(iter(volumes.values()), None)) for cell in template_cells(self._run).values()]
         for cell, volume in cells:
             self._attempts.take_over(cell, volume)
         for cell, volume in cells:
@@ -154,9 +155,10 @@ class Orchestrator:
     def _run_cells(self, volumes: Mapping[str, OpenVolume]) -> list[VolbenchError]:
         """Run what is not done; returns the failures of single cells, raises one that stops the run."""
         waiting = [cell for cell in self._run.cells if not _is_done(self._directory, cell)]
-        template_key = self._prepare_template(volumes) if waiting and self._attach is None else ""
+        keys = self._prepare_templates(volumes, waiting) if self._attach is None else {}
         failures: list[VolbenchError] = []
         for cell in waiting:
+            template_key = keys.get(shape_of(self._run, cell), "")
             failure = self._run_cell(cell, volumes.get(cell.volume), template_key)
             if failure is None:
                 continue
@@ -165,17 +167,25 @@ class Orchestrator:
                 raise failure
         return failures
 
-    def _prepare_template(self, volumes: Mapping[str, OpenVolume]) -> str:
-        """The template's key; the agent answers at once when the template is in the cache.
+    def _prepare_templates(
+        self, volumes: Mapping[str, OpenVolume], waiting: Sequence[PlannedCell]
+    ) -> dict[str, str]:
+        """Shape of a cell -> key of its template; the agent answers at once when the template is in the cache.
 
         The server beside the first volume makes it; the volume itself is not used.
         """
-        result = self._attempts.new(TEMPLATE_CELL, next(iter(volumes.values())), "prepare")
-        if result.status != "done":
-            raise _failure(result)
-        template = read_record(self._directory.cell_dir(TEMPLATE_CELL.cell_id) / TEMPLATE_FILE, PreparedTemplate)
-        self._directory.journal.append("template_ready", **template.model_dump())
-        return template.key
+        wanted = {shape_of(self._run, cell) for cell in waiting}
+        keys = {}
+        for shape, cell in template_cells(self._run).items():
+            if shape not in wanted:
+                continue
+            result = self._attempts.new(cell, next(iter(volumes.values())), "prepare")
+            if result.status != "done":
+                raise _failure(result)
+            template = read_record(self._directory.cell_dir(cell.cell_id) / TEMPLATE_FILE, PreparedTemplate)
+            self._directory.journal.append("template_ready", **template.model_dump())
+            keys[shape] = template.key
+        return keys
 
     def _run_cell(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
         """Try the cell until it is done; returns its failure after TRIES attempts, or one that is not chance."""

@@ -6,25 +6,30 @@ from collections.abc import Sequence
 
 from volbench import __version__
 from volbench.errors import UsageError
-from volbench.plan.order import interleave
+from volbench.plan.order import Treatment, interleave
 from volbench.records.base import Scalar
 from volbench.records.facts import HostFacts
 from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
 
 
-def plan_run(
+def plan_run(  # noqa: PLR0913 - one for each fact of run.json
     *,
     run_id: str,
     started_at: str,
     suite: ResolvedSuite,
     suite_source: str,
     volumes: Sequence[VolumeSpec],
+    treatments: Sequence[Treatment] | None = None,
     target: TargetName,
     target_options: dict[str, Scalar],
     command: Sequence[str],
     host: HostFacts,
 ) -> RunRecord:
-    """The run's record, with every cell in its place. Raises UsageError for no volume or two of one name."""
+    """The run's record, with every cell in its place. Raises UsageError for no volume or two of one name.
+
+    Args:
+        treatments: what a sweep makes of the volumes; without one each volume is a treatment.
+    """
     names = [volume.name for volume in volumes]
     if not names:
         raise UsageError(
@@ -47,6 +52,6 @@ def plan_run(
         suite=suite,
         suite_source=suite_source,
         volumes=tuple(volumes),
-        cells=tuple(interleave(names, repeats=suite.repeats, seed=suite.seed)),
+        cells=tuple(interleave(treatments or names, repeats=suite.repeats, seed=suite.seed)),
         host=host,
     )

@@ -1,39 +1,52 @@
-"""The order of cells: randomised blocks, each mirrored by the next (ABBA), so that a drift hits volumes alike."""
+"""The order of cells: randomised blocks, each mirrored by the next (ABBA), so that a drift hits all alike."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
+from volbench.records.base import Scalar
 from volbench.records.run import PlannedCell
 
 
-def interleave(volumes: Sequence[str], *, repeats: int, seed: int) -> list[PlannedCell]:
-    """One cell per volume and repeat.
+@dataclass(frozen=True, kw_only=True)
+class Treatment:
+    """What is compared with what: a volume, with a combination of a sweep's factors. `label` is unique in a run."""
 
-    Each block holds every volume once. Odd blocks are in random order, each followed by its mirror image:
-    over a pair of blocks a linear drift of the machine adds the same to every volume.
+    volume: str
+    label: str
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+def interleave(treatments: Sequence[str | Treatment], *, repeats: int, seed: int) -> list[PlannedCell]:
+    """One cell per treatment (a volume's name stands for that volume, nothing varied) and repeat.
+
+    Each block holds every treatment once. Odd blocks are in random order, each followed by its mirror image:
+    over a pair of blocks a linear drift of the machine adds the same to every treatment.
     """
     generator = random.Random(seed)  # noqa: S311 - an order to be repeated, not a secret
-    blocks: list[list[str]] = []
+    wanted = [t if isinstance(t, Treatment) else Treatment(volume=t, label=t) for t in treatments]
+    blocks: list[list[Treatment]] = []
     while len(blocks) < repeats:
-        order = list(volumes)
+        order = list(wanted)
         generator.shuffle(order)
         blocks += [order, order[::-1]]
     return [
         PlannedCell(
-            cell_id=f"{number:02d}-{volume}",
-            volume=volume,
+            cell_id=f"{number:02d}-{treatment.label}",
+            volume=treatment.volume,
             block=number - 1,
             repeat=number,
+            parameters=dict(treatment.parameters),
             seed=_cell_seed(seed, number),
         )
         for number, block in enumerate(islice(blocks, repeats), start=1)
-        for volume in block
+        for treatment in block
     ]
 
 
 def _cell_seed(seed: int, repeat: int) -> int:
-    """The same for all volumes of a block, so that they get the same rows in the same order."""
+    """The same for all cells of a block, so that they get the same rows in the same order."""
     return random.Random(f"{seed}/{repeat}").randrange(1, 2**31)  # noqa: S311

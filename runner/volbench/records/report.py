@@ -8,6 +8,7 @@ from pydantic import Field
 
 from volbench.records.base import Record, Scalar
 from volbench.records.metrics import MetricValue
+from volbench.records.sweep import Design, Factor
 
 REPORT_SCHEMA = 1
 Verdict = Literal["better", "worse", "equivalent", "inconclusive"]
@@ -87,6 +88,49 @@ class ComparisonRow(Record):
     primary: bool = True
 
 
+class SweepRow(Record):
+    """What a run varied. `aliased`: groups of terms of which only the sum is known."""
+
+    design: Design
+    factors: dict[str, Factor]
+    combinations: int
+    resolution: int | None = Field(default=None, description="Of a fraction: length of its shortest word.")
+    aliased: tuple[tuple[str, ...], ...] = ()
+    said: tuple[str, ...] = Field(default=(), description="Which factor matters, and why the others do not.")
+
+
+class EffectRow(Record):
+    """One factor at a level (or two) against the base; `ratio` is level / base, `ci` its confidence interval.
+
+    Of two factors, `ratio` is that of two ratios: the first factor's when the second is at its level, to the same
+    at the second's base.
+    """
+
+    volume: str
+    step: str
+    parameters: dict[str, Scalar]
+    metric: str
+    unit: str
+    better: str
+    primary: bool
+    factors: tuple[str, ...]
+    levels: tuple[Scalar, ...]
+    bases: tuple[Scalar, ...]
+    aliases: tuple[str, ...] = Field(default=(), description="Terms that the same numbers would show.")
+    base_value: float | None
+    value: float | None
+    ratio: float | None
+    ci: tuple[float, float] | None
+    p_value: float | None
+    p_adjusted: float | None = None
+    verdict: Verdict
+    reason: str = ""
+    runs: tuple[int, int]
+    runs_needed: int | None = None
+    margin: float
+    confidence: float
+
+
 class EvidenceRow(Record):
     """One checkable fact behind a finding."""
 
@@ -146,6 +190,8 @@ class Report(Record):
     cells: tuple[CellRow, ...]
     comparisons: tuple[ComparisonRow, ...]
     findings: tuple[FindingRow, ...] = ()
+    sweep: SweepRow | None = None
+    effects: tuple[EffectRow, ...] = Field(default=(), description="Of a sweep's factors, main effects first.")
     failures: tuple[dict[str, Any], ...] = ()
     differing_settings: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="Setting or fact -> volume -> value, where volumes differ."

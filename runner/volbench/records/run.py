@@ -10,6 +10,7 @@ from volbench.records.base import Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.facts import HostFacts
 from volbench.records.steps import Step
+from volbench.records.sweep import SweepSpec
 
 RUN_SCHEMA = 1
 
@@ -25,6 +26,9 @@ class VolumeSpec(Record):
     place: str
     options: dict[str, str] = Field(default_factory=dict)
     text: str = Field(description="The SPEC as given.")
+    variant_of: str = Field(
+        default="", description="In a sweep of volume options: the volume that this one is, but for those options."
+    )
 
 
 class ComparisonSpec(Record):
@@ -50,6 +54,7 @@ class ResolvedSuite(Record):
     limits: ValidityLimits
     comparison: ComparisonSpec
     scale: str = Field(default="full", description="Size of the suite that was run; `full`: as it stands.")
+    sweep: SweepSpec | None = None
 
 
 class PlannedCell(Record):
@@ -59,7 +64,7 @@ class PlannedCell(Record):
     volume: str
     block: int
     repeat: int
-    parameters: dict[str, Scalar] = Field(default_factory=dict)
+    parameters: dict[str, Scalar] = Field(default_factory=dict, description="Its combination of a sweep's factors.")
     seed: int
 
 

@@ -10,6 +10,7 @@ from volbench.records.report import Report
 from volbench.report.caveats import caveats
 from volbench.report.compared import compared_cells, comparison_rows
 from volbench.report.differences import differing_settings
+from volbench.report.effects import as_declared, effect_rows, sweep_row
 from volbench.report.rows import cell_rows, data_row, engine_row, failure_rows, finished_at, timing, volume_rows
 from volbench.report.summary import summarise_run
 from volbench.store.run_directory import RunDirectory
@@ -18,9 +19,12 @@ from volbench.store.run_directory import RunDirectory
 def build_report(directory: RunDirectory) -> Report:
     """All that is known about a run so far. Raises RunUnreadable naming a file that is damaged or foreign."""
     run, results, events = directory.run, directory.results(), directory.events()
-    names = [volume.name for volume in run.volumes]
+    names = [volume.name for volume in run.volumes if not volume.variant_of]
     cells, volumes, engine = cell_rows(run, results), volume_rows(run, results), engine_row(results)
-    comparisons = compared_cells(cells, names, run.suite.comparison)
+    comparisons = compared_cells(as_declared(run, cells), names, run.suite.comparison)
+    findings = findings_of(directory)
+    effects = effect_rows(run, cells)
+    sweep = sweep_row(run, effects, findings)
     pairs = summarise(comparisons)
     done = sum(result.status == "done" for result in results)
     warnings = caveats(run, volumes, cells, engine, pairs, with_result=done)
@@ -31,7 +35,7 @@ def build_report(directory: RunDirectory) -> Report:
         finished_at=finished_at(events),
         complete=done == len(run.cells) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
-        summary=summarise_run(pairs, cells, names, warnings),
+        summary=summarise_run(pairs, cells, names, warnings, said=sweep.said if sweep else ()),
         engine=engine,
         data=data_row(events, engine),
         host=run.host.model_dump(mode="json", exclude_none=True),
@@ -39,7 +43,9 @@ def build_report(directory: RunDirectory) -> Report:
         volumes=volumes,
         cells=cells,
         comparisons=comparison_rows(comparisons),
-        findings=findings_of(directory),
+        findings=findings,
+        sweep=sweep,
+        effects=effects,
         failures=failure_rows(directory, run, results),
         differing_settings=differing_settings(results, {cell.cell_id: cell.volume for cell in run.cells}),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),

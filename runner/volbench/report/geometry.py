@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from volbench.records.report import CellRow, ComparisonRow
+from volbench.records.report import CellRow, ComparisonRow, EffectRow
 from volbench.report.distribution import LEVELS, Curve, Distribution
 from volbench.report.wording import change, label, quantity
 
@@ -80,7 +80,7 @@ class RatioAxis:
         ratios = [*(1 / ratio for ratio in reversed(up)), 1.0, *up]
         return [Tick(at=self.place(r), text="same" if r == 1 else change(r)) for r in ratios]
 
-    def mark(self, row: ComparisonRow) -> IntervalMark | None:
+    def mark(self, row: ComparisonRow | EffectRow) -> IntervalMark | None:
         """The comparison's mark; None when it has no ratio."""
         if row.ratio is None or row.ratio <= 0:
             return None
@@ -94,7 +94,7 @@ class RatioAxis:
         )
 
 
-def ratio_axis(rows: Sequence[ComparisonRow]) -> RatioAxis:
+def ratio_axis(rows: Sequence[ComparisonRow | EffectRow]) -> RatioAxis:
     """An axis that holds every interval, at least 1.3 times the margin and at most a factor of 100 each way."""
     margin = max([row.margin for row in rows], default=0.05)
     ends = [end for row in rows for end in (row.ratio, *(row.ci or ())) if end is not None and 0 < end < math.inf]

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
 from volbench.report.distribution import distributions
+from volbench.report.effects_shown import effect_tables
 from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.report.panels import Panel
 from volbench.report.timeline import CELLS_MAX, CellTimeline, as_json, timelines
@@ -55,6 +56,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         axis=ratio_axis([row for row in report.comparisons if row.primary] or report.comparisons),
         primary=[row for row in report.comparisons if row.primary],
         secondary=[row for row in report.comparisons if not row.primary],
+        effects=effect_tables(report.effects),
         charts=charts(panels, len(volumes)),
         timeline_json=_script_json(_timeline_data(drawn.cells, volumes, panels)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),

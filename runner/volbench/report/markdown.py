@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from volbench.records.report import ComparisonRow, Report
+from volbench.records.report import ComparisonRow, EffectRow, Report
+from volbench.report.effects_shown import effect_tables
 from volbench.report.wording import change, data_text, duration, interval, label, parameter_text, quantity
 
 ROWS_MAX = 24
 CAVEATS_MAX = 6
 LISTED_MAX = 5
+SAID_MAX = 12
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~!])")
 _QUOTE = "'"
 _SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equivalent", "inconclusive": "❔ open"}
@@ -18,7 +20,7 @@ _SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equi
 
 def markdown(report: Report) -> str:
     """The whole text. Names from outside are escaped; nothing in them becomes markup."""
-    lines = [*_head(report), *_table(report), *_validity(report), *_reproduce(report)]
+    lines = [*_head(report), *_effects(report), *_table(report), *_validity(report), *_reproduce(report)]
     return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
@@ -32,6 +34,40 @@ def _head(report: Report) -> Iterator[str]:
     for finding in report.findings[:LISTED_MAX]:
         why = finding.evidence[0].text if finding.evidence else ""
         yield f"- {_code(finding.cause)} on {_escaped(finding.volume)} ({_escaped(finding.step)}): {_escaped(why)}"
+
+
+def _effects(report: Report) -> Iterator[str]:
+    """A sweep: what was found in words, and a table for each primary metric."""
+    if report.sweep is None:
+        return
+    yield ""
+    yield from (f"- {_escaped(text)}" for text in report.sweep.said[:SAID_MAX])
+    for table in [table for table in effect_tables(report.effects) if table.primary][:LISTED_MAX]:
+        first = table.rows[0]
+        yield ""
+        yield f"**{_escaped(label(first.metric))}** of {_escaped(first.step)} on {_escaped(first.volume)}"
+        yield ""
+        yield "| factor | value | result | change | interval | verdict | cells |"
+        yield "|---|---|--:|--:|---|---|---|"
+        if table.base_value is not None:
+            yield f"| base | | {quantity(table.base_value, first.unit)} | | | | {first.runs[0]} |"
+        yield from map(_effect, table.rows[:ROWS_MAX])
+    yield from (f"\nnot told apart: {_escaped(' = '.join(group))}" for group in report.sweep.aliased)
+    yield ""
+
+
+def _effect(row: EffectRow) -> str:
+    steps = ", ".join(f"{base} → {level}" for base, level in zip(row.bases, row.levels, strict=True))
+    cells = (
+        _code(" × ".join(row.factors)),
+        _escaped(steps),
+        quantity(row.value, row.unit),
+        change(row.ratio),
+        interval(row.ci),
+        _SIGNS[row.verdict],
+        f"{row.runs[0]} / {row.runs[1]}",
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def _table(report: Report) -> Iterator[str]:

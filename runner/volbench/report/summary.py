@@ -16,12 +16,18 @@ SHOWN_MAX = 4
 
 
 def summarise_run(
-    pairs: Sequence[PairSummary], cells: Sequence[CellRow], volumes: Sequence[str], caveats: tuple[str, ...]
+    pairs: Sequence[PairSummary],
+    cells: Sequence[CellRow],
+    volumes: Sequence[str],
+    caveats: tuple[str, ...],
+    *,
+    said: Sequence[str] = (),
 ) -> Summary:
-    """The summary of all candidates against the first volume."""
+    """The summary of all candidates against the first volume; of a sweep on one volume, what `said` says first."""
+    compared = " ".join(pair_sentence(pair) for pair in pairs)
     return Summary(
         verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
-        sentence=" ".join(pair_sentence(pair) for pair in pairs) or _without_pairs(cells, volumes),
+        sentence=compared or next(iter(said), "") or _without_pairs(cells, volumes),
         low_power=any("low power" in caveat for caveat in caveats),
         caveats=caveats,
     )

@@ -9,6 +9,7 @@ def summary_lines(report: Report) -> list[str]:
     """Lines to print: the verdict first, then the primary comparisons, invalid cells, failures and caveats."""
     lines = ["", report.summary.sentence, ""]
     lines += [comparison_line(row) for row in report.comparisons if row.primary]
+    lines += [f"  {text}" for text in (report.sweep.said if report.sweep else ())]
     invalid = [cell for cell in report.cells if not cell.valid]
     lines += [f"  left out: {cell.cell_id} {cell.step}: {'; '.join(cell.invalid_reasons)}" for cell in invalid]
     lines += [f"  failed: {failure.get('cell_id')}: {failure.get('what')}" for failure in report.failures]

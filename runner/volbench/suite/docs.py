@@ -24,6 +24,7 @@ from volbench.records.steps import (
     SmallFilesStep,
     SysbenchTest,
 )
+from volbench.records.sweep import Factor, SweepSpec
 from volbench.suite.model import PINNED_DURABILITY, SuiteFile
 
 _PARTS: tuple[tuple[str, type[Record]], ...] = (
@@ -32,6 +33,8 @@ _PARTS: tuple[tuple[str, type[Record]], ...] = (
     ("sampling", SamplingSpec),
     ("limits", ValidityLimits),
     ("comparison", ComparisonSpec),
+    ("sweep", SweepSpec),
+    ("sweep.factors.KEY", Factor),
 )
 _STEPS: tuple[type[Record], ...] = (
     OltpStep, DumpStep, RestoreStep, ColdReadStep, SmallFilesStep, DdlStep, FioStep, SequentialStep, IdleStep,
@@ -117,6 +120,26 @@ scales:
     repeats: 4
     steps.read-write.duration: 5s
 ```
+
+## Sweeps
+`sweep` varies factors: each volume runs every combination of the design, `repeats` times, in blocks that hold every
+combination once in random order. The report says what each factor does. `volbench plan` shows combinations, cells,
+time, and what a fraction cannot tell apart.
+
+```
+sweep:
+  design: one_factor
+  factors:
+    volume.iops: {base: 192, levels: [960]}
+    engine.config.innodb_flush_log_at_trx_commit: {base: 1, levels: [2, 0]}
+    steps.read-write.threads: {base: 8, levels: [16, 32]}
+```
+
+- `volume.OPTION` is an option of the volume's SPEC, so of an emulated volume a parameter of its profile, of `nfs:`
+  a mount option (`true` and `false` put a word such as `noac` in or leave it out).
+- With `one_factor` each level is compared with the base by the exact test that compares volumes. `full` and
+  `fractional` fit a linear model to logarithms: main effects, and interactions of two factors.
+- A fraction has one level a factor, 3 to 8 factors, and at least the `resolution` asked for.
 """
 
 

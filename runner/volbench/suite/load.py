@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from volbench.suite.document import Document, parse_document, set_value
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
 from volbench.suite.scale import scaled
+from volbench.suite.sweep import sweep_faults
 
 MAX_SUITE_BYTES = 1 << 20
 Model = TypeVar("Model", bound=Record)
@@ -34,12 +35,18 @@ def check_suite(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteF
     document = scaled(parse_document(text, name=name), settings)
     for assignment in settings:
         document = set_value(document, assignment)
-    return check_model(
-        document,
-        SuiteFile,
-        noun="suite",
-        next_step="see suites/README.md for every key, or point your editor at suites/suite.schema.json",
-    )
+    next_step = "see suites/README.md for every key, or point your editor at suites/suite.schema.json"
+    suite = check_model(document, SuiteFile, noun="suite", next_step=next_step)
+    faults = list(_faults_of_sweep(document, suite))
+    if faults:
+        raise _faulty(faults, noun="suite", next_step=next_step)
+    return suite
+
+
+def _faults_of_sweep(document: Document, suite: SuiteFile) -> Iterator[str]:
+    for name, fault in sweep_faults(suite.sweep, suite.resolved()) if suite.sweep else ():
+        path = ("sweep", "factors", name)
+        yield f"{document.origin(path)}: {'.'.join(path)}: {fault}"
 
 
 def check_model(document: Document, model: type[Model], *, noun: str, next_step: str) -> Model:
@@ -49,13 +56,17 @@ def check_model(document: Document, model: type[Model], *, noun: str, next_step:
     except ValidationError as error:
         found = error.errors(include_url=False)
         faults = [_fault(document, model, fault) for fault in found if not _follows_from_another(fault, found)]
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise UsageError(
-            f"the {noun} has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
-            where=faults[0].split(": ", 1)[0] + more,
-            evidence="\n    ".join(faults),
-            next_step=next_step,
-        ) from error
+        raise _faulty(faults, noun=noun, next_step=next_step) from error
+
+
+def _faulty(faults: Sequence[str], *, noun: str, next_step: str) -> UsageError:
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return UsageError(
+        f"the {noun} has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
+        where=faults[0].split(": ", 1)[0] + more,
+        evidence="\n    ".join(faults),
+        next_step=next_step,
+    )
 
 
 def read_file(path: Path, *, noun: str = "suite") -> str:

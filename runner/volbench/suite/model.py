@@ -11,6 +11,7 @@ from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, Validit
 from volbench.records.metrics import CATALOGUE
 from volbench.records.run import ComparisonSpec, ResolvedSuite
 from volbench.records.steps import OltpStep, RestoreStep, Step
+from volbench.records.sweep import SweepSpec
 
 PINNED_DURABILITY: dict[str, Scalar] = {
     "innodb_flush_log_at_trx_commit": 1,
@@ -48,6 +49,9 @@ class SuiteFile(Record):
     sampling: SamplingSpec = Field(default=SamplingSpec(), description="Grid and sources of the samplers.")
     limits: ValidityLimits = Field(default=ValidityLimits(), description="Beyond these a step is invalid.")
     comparison: ComparisonSpec = Field(default=ComparisonSpec(), description="How volumes are compared.")
+    sweep: SweepSpec | None = Field(
+        default=None, description="What is varied beside the volume; each volume runs every combination."
+    )
     volumes: dict[str, str] = Field(
         default_factory=dict,
         description="Volumes by name, as SPECs; --volume replaces them. The first is the baseline.",
@@ -102,6 +106,7 @@ class SuiteFile(Record):
             limits=self.limits,
             comparison=self.comparison,
             scale=self.scale,
+            sweep=self.sweep,
         )
 
 

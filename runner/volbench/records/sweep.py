@@ -1,0 +1,52 @@
+"""Sweeps: which factors a run varies, and by which design."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from volbench.records.base import Record, Scalar
+
+Design = Literal["one_factor", "full", "fractional"]
+
+
+def _as_tuple(value: Any) -> Any:
+    return (value,) if isinstance(value, bool | int | float | str) else value
+
+
+_LEVEL = {"type": ["boolean", "integer", "number", "string"]}
+Levels = Annotated[
+    tuple[Scalar, ...],
+    Field(min_length=1),
+    BeforeValidator(_as_tuple),
+    WithJsonSchema({"anyOf": [*({"type": t} for t in _LEVEL["type"]), {"type": "array", "items": _LEVEL}]}),
+]
+
+
+class Factor(Record):
+    """What is varied: its value where nothing is changed, and the values that it is changed to."""
+
+    base: Scalar = Field(description="The value in the base combination, to which all others are compared.")
+    levels: Levels = Field(description="Other values; a fraction has one of each factor.")
+
+
+class SweepSpec(Record):
+    """Varies volume options, my.cnf settings, and step parameters, and says what each does."""
+
+    design: Design = Field(
+        default="one_factor",
+        description="one_factor: the base, and each level alone; full: every combination; fractional: a regular "
+        "fraction of all combinations of two levels.",
+    )
+    factors: dict[str, Factor] = Field(
+        min_length=1,
+        description="By key: `volume.OPTION`, `engine.config.OPTION`, `steps.NAME.KEY` or `dataset.KEY`.",
+    )
+    resolution: int = Field(
+        default=4,
+        ge=3,
+        le=8,
+        description="Of a fraction. 3: main effects are aliased with two-factor interactions; 4: these only with "
+        "each other; 5: neither.",
+    )
