@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
 
+from volbench.analysis.statistics import runs_for_level
 from volbench.cli import console, options
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
@@ -21,6 +22,7 @@ from volbench.plan.order import Treatment
 from volbench.records.cell import AttachSpec
 from volbench.records.run import ResolvedSuite, RunRecord, VolumeSpec
 from volbench.records.steps import parameters_of
+from volbench.records.sweep import SweepSpec
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
@@ -134,7 +136,7 @@ def show_plan(planned: Planned) -> None:
         shown = ", ".join(f"{name}={value}" for name, value in parameters_of(step).items())
         out.print(f"  step {step.name}: {step.kind} {shown}", markup=False)
     if suite.sweep is not None:
-        for line in sweep_lines(suite.sweep):
+        for line in (*sweep_lines(suite.sweep), *_too_few(suite, suite.sweep)):
             out.print(f"  {line}", markup=False)
     per = "volume" if suite.sweep is None else "combination"
     out.print(
@@ -145,6 +147,14 @@ def show_plan(planned: Planned) -> None:
         f"space: about {mib(cost.volume_bytes)} on each volume while a cell runs, "
         f"{mib(cost.template_bytes)} once in the cache"
     )
+
+
+def _too_few(suite: ResolvedSuite, sweep: SweepSpec) -> Iterator[str]:
+    """That the exact test cannot decide anything with so few repeats, corrected over so many levels."""
+    levels = sum(len(factor.levels) for factor in sweep.factors.values())
+    needed = runs_for_level(alpha=1 - suite.comparison.confidence, family=levels)
+    if sweep.design == "one_factor" and suite.repeats < needed:
+        yield f"{suite.repeats} repeats decide nothing between {levels} levels and the base: {needed} can"
 
 
 def duration(seconds: float) -> str:

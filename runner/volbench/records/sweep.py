@@ -15,12 +15,12 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, bool | int | float | str) else value
 
 
-_LEVEL = {"type": ["boolean", "integer", "number", "string"]}
+_KINDS: list[dict[str, Any]] = [{"type": kind} for kind in ("boolean", "number", "string")]
 Levels = Annotated[
     tuple[Scalar, ...],
     Field(min_length=1),
     BeforeValidator(_as_tuple),
-    WithJsonSchema({"anyOf": [*({"type": t} for t in _LEVEL["type"]), {"type": "array", "items": _LEVEL}]}),
+    WithJsonSchema({"anyOf": [*_KINDS, {"type": "array", "items": {"anyOf": _KINDS}, "minItems": 1}]}),
 ]
 
 

@@ -17,12 +17,24 @@ from volbench.store.run_directory import RunDirectory
 def cell_rows(run: RunRecord, results: Iterable[CellResult]) -> tuple[CellRow, ...]:
     """One row for each step of each cell that has a result; those of a failed cell are shown as invalid."""
     planned, found = {cell.cell_id: cell for cell in run.cells}, tuple(results)
-    odd = odd_settings(found)
+    odd = _odd_settings(planned, found)
     return tuple(
         _cell_row(planned[result.cell_id], result, step, odd=odd.get(result.cell_id, ()))
         for result in found
         for step in result.steps
     )
+
+
+def _odd_settings(
+    planned: Mapping[str, PlannedCell], results: Iterable[CellResult]
+) -> Mapping[str, tuple[str, ...]]:
+    """Cells whose server was set otherwise than that of the cells of the same my.cnf, which a sweep may vary."""
+    groups: dict[str, list[CellResult]] = {}
+    for result in results:
+        varied = planned[result.cell_id].parameters
+        group = str({key: value for key, value in varied.items() if key.startswith("engine.")})
+        groups.setdefault(group, []).append(result)
+    return {cell_id: reasons for group in groups.values() for cell_id, reasons in odd_settings(group).items()}
 
 
 def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, *, odd: tuple[str, ...]) -> CellRow:

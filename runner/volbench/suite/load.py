@@ -149,8 +149,14 @@ def _keys_beside(model: type[Record], path: KeyPath) -> list[str]:
 
 
 def _children(schema: dict[str, Any], node: dict[str, Any], part: str | int) -> list[dict[str, Any]]:
-    found = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
+    found = node.get("items") if isinstance(part, int) else _of_mapping(node, part)
     return _members(schema, found) if found else []
+
+
+def _of_mapping(node: dict[str, Any], part: str) -> Any:
+    """What the schema says of a key: one that it names, or any key of a mapping whose keys are free."""
+    found = node.get("properties", {}).get(part) or node.get("additionalProperties")
+    return found if isinstance(found, dict) else None
 
 
 def _members(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
