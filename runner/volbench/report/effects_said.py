@@ -60,7 +60,7 @@ def said(sweep: SweepSpec, effects: Sequence[EffectRow], of_base: Sequence[Findi
         cause = next((f for f in of_base if (f.volume, f.step) == (volume, step) and f.cause != "none"), None)
         yield from _of_step(f"{step} on {volume}", group, cause)
     if sweep.design == "one_factor" and len(sweep.factors) > 1:
-        yield "One factor at a time says nothing of how factors work together; `design: full` would."
+        yield "One factor at a time says nothing of how factors work together; a full design would."
 
 
 def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -> Iterator[str]:

@@ -52,7 +52,7 @@ def html(report: Report, directory: RunDirectory) -> str:
     curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
     return environment.get_template("report.html.j2").render(
         report=report,
-        headline=headline(report.summary.verdict, volumes),
+        headline=headline(report.summary.verdict, volumes, sweep=report.sweep is not None),
         axis=ratio_axis([row for row in report.comparisons if row.primary] or report.comparisons),
         primary=[row for row in report.comparisons if row.primary],
         secondary=[row for row in report.comparisons if not row.primary],
@@ -105,8 +105,10 @@ def _source_troubles(directory: RunDirectory) -> list[tuple[str, str, list[str]]
     return [(source, trouble, volumes) for (source, trouble), volumes in sorted(found.items())]
 
 
-def headline(verdict: str, volumes: Sequence[str]) -> str:
+def headline(verdict: str, volumes: Sequence[str], *, sweep: bool = False) -> str:
     """The verdict in a few words. `volumes`: names, the baseline first."""
+    if sweep and verdict == "single_volume":
+        return "What each factor does"
     if verdict == "candidate_better":
         return f"{volumes[1]} is better" if len(volumes) == 2 else f"Every other volume is better than {volumes[0]}"
     if verdict == "candidate_worse":

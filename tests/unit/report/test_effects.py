@@ -1,0 +1,102 @@
+"""A sweep in report.json, Markdown and HTML: what each factor does, and why the others do not."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
+
+from volbench.plan.designs import combinations_of
+from volbench.records.report import EvidenceRow, FindingRow, Report
+from volbench.records.sweep import SweepSpec
+from volbench.report.build import build_report
+from volbench.report.effects import sweep_row
+from volbench.report.html import html
+from volbench.report.markdown import markdown
+from volbench.report.terminal import summary_lines
+from volbench.store.files import write_record
+from volbench.store.run_directory import RUN_FILE, RunDirectory
+
+SWEEP = SweepSpec.model_validate(
+    {
+        "factors": {
+            "volume.iops": {"base": 192, "levels": [960]},
+            "volume.mode": {"base": "sync", "levels": ["async"]},
+        }
+    }
+)
+VARIANTS = ("fsx", "fsx.iops-960", "fsx.mode-async")
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """One declared volume in three variants, six cells each: async is eight times faster, IOPS change nothing."""
+    volumes = tuple(
+        SyntheticVolume(name=name, speed=8.0 if name.endswith("async") else 1.0, kind="emulated")
+        for name in VARIANTS
+    )
+    wanted = Synthetic(volumes=volumes, repeats=6, steps=(OLTP,), noise=0.01)
+    directory = build_run(tmp_path_factory.mktemp("swept"), wanted)
+    run = directory.run
+    parameters = dict(zip(VARIANTS, combinations_of(SWEEP), strict=True))
+    write_record(
+        directory.path / RUN_FILE,
+        run.model_copy(
+            update={
+                "suite": run.suite.model_copy(update={"sweep": SWEEP}),
+                "volumes": tuple(
+                    v.model_copy(update={"variant_of": "" if v.name == "fsx" else "fsx"}) for v in run.volumes
+                ),
+                "cells": tuple(c.model_copy(update={"parameters": parameters[c.volume]}) for c in run.cells),
+            }
+        ),
+    )
+    return RunDirectory.open(directory.path)
+
+
+@pytest.fixture(scope="module")
+def report(swept: RunDirectory) -> Report:
+    return build_report(swept)
+
+
+def test_each_level_is_compared_with_the_base_of_the_declared_volume(report: Report) -> None:
+    found = {e.factors[0]: e for e in report.effects if e.metric == "tps"}
+    assert {e.volume for e in report.effects} == {"fsx"}
+    assert found["volume.mode"].ratio == pytest.approx(8, rel=0.05)
+    assert (found["volume.mode"].verdict, found["volume.mode"].runs) == ("better", (6, 6))
+    assert found["volume.iops"].verdict == "equivalent"
+    assert found["volume.iops"].base_value == found["volume.mode"].base_value
+
+
+def test_variants_of_a_volume_are_not_compared_as_volumes(report: Report) -> None:
+    assert report.comparisons == ()
+    assert report.summary.verdict == "single_volume"
+    assert report.summary.sentence.startswith("read-write on fsx: volume.mode from sync to async matters most")
+
+
+def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
+    swept: RunDirectory, report: Report
+) -> None:
+    base_cell = next(cell.cell_id for cell in swept.run.cells if cell.volume == "fsx")
+    cause = FindingRow(
+        cause="storage.sync_latency",
+        volume="fsx",
+        step="read-write",
+        cell_ids=(base_cell,),
+        evidence=(EvidenceRow(metric="f_await_ms", value=25.0, unit="ms", text="a commit waits 25 ms"),),
+    )
+    said = sweep_row(swept.run, report.effects, [cause])
+    assert said is not None
+    text = "\n".join(said.said)
+    assert "what bounds the base is storage.sync_latency: a commit waits 25 ms" in text
+    assert "volume.iops from 192 to 960" in text
+    assert "it raises how many operations a second are let through, and that is not what bounds the base" in text
+    assert "it decides whether a commit waits" not in text
+
+
+def test_every_report_shows_the_effects(swept: RunDirectory, report: Report) -> None:
+    page, text, lines = html(report, swept), markdown(report), "\n".join(summary_lines(report))
+    for shown in (page, text):
+        assert "volume.iops" in shown
+        assert "sync →" in shown
+    assert 'id="effects"' in page
+    assert "matters most" in lines
