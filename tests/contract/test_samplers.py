@@ -61,6 +61,10 @@ def cgroup_values() -> Values:
     return {(name, "sda"): 5 for name in ("reads", "writes", "read_bytes", "write_bytes")}
 
 
+def cgroup_cpu_values() -> Values:
+    return {(name, "server"): 5 for name in ("used_us", "periods", "throttled")}
+
+
 def ebs_values() -> Values:
     """An emulated volume keeps the same counters; the log page adds bins of latency."""
     emulated = parse_counters(text("emulator-counters.json").encode())
@@ -94,6 +98,7 @@ READINGS: dict[str, Callable[[], Values]] = {
     "diskstats": disk_values,
     "mountstats": mount_values,
     "cgroup_io": cgroup_values,
+    "cgroup_cpu": cgroup_cpu_values,
     "psi": lambda: kernel_values("psi"),
     "cpu": lambda: kernel_values("cpu"),
     "vm": lambda: kernel_values("vm"),

@@ -19,6 +19,8 @@ FOREIGN_READ_MIB = 64.0
 """So much may be read beside the server without a word: programs being loaded, a log being looked at."""
 CHANCE_SIGMAS = 3.0
 """Arrivals are Poisson: a rate that falls short by no more than so many standard deviations is chance."""
+CLIENT_THROTTLED_MAX = 0.5
+"""Share of periods in which a CPU quota may hold the client back."""
 SLACK_S = 0.05
 """A tick is read a little late."""
 _OF_THE_MACHINE = ("cpu", "vm", "diskstats")
@@ -30,6 +32,7 @@ class Observation:
     """What the rules look at. None: not known on this machine or for this step, so its rule is not applied."""
 
     client_cpu_ratio: float | None = None
+    client_throttled_ratio: float | None = None
     offered_ratio: float | None = None
     offered_due: float | None = None
     missed_ratio: float | None = None
@@ -62,10 +65,18 @@ def observe(
     """
     t0_s, t1_s = step.window_s
     around_s = (t0_s - 2 * interval_s, t1_s + 2 * interval_s)
-    wide = read_series(series_path, sources=[*_OF_THE_MACHINE, "innodb", "emulator"], window_s=around_s)
+    wide = read_series(
+        series_path, sources=[*_OF_THE_MACHINE, "innodb", "emulator", "cgroup_cpu"], window_s=around_s
+    )
     device = _integral(wide, "diskstats", ("reads_per_s", "writes_per_s"), step.window_s, interval_s)
     return Observation(
         client_cpu_ratio=step.details.get("client_cpu_ratio"),
+        client_throttled_ratio=_mean(
+            wide,
+            SeriesKey(source="cgroup_cpu", metric="throttled_ratio", entity="client"),
+            step.window_s,
+            interval_s,
+        ),
         offered_ratio=step.details.get("offered_ratio"),
         offered_due=step.details.get("offered_due"),
         missed_ratio=_missed_ratio(series_path, wide, step.window_s, interval_s),
@@ -92,6 +103,11 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
         reasons.append(
             f"the client was CPU-bound: sysbench used {seen.client_cpu_ratio:.0%} of the CPU it can use"
             f" (limit {limits.client_cpu:.0%})"
+        )
+    if seen.client_throttled_ratio is not None and seen.client_throttled_ratio > CLIENT_THROTTLED_MAX:
+        reasons.append(
+            f"the client was CPU-bound: a quota held it back in {seen.client_throttled_ratio:.0%} of its periods"
+            f" (limit {CLIENT_THROTTLED_MAX:.0%})"
         )
     if seen.offered_ratio is not None and seen.offered_ratio < 1 - limits.rate_shortfall - _chance(
         seen.offered_due

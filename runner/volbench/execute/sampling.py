@@ -12,6 +12,7 @@ from volbench.execute.diary import Diary
 from volbench.execute.recorder import CellRecorder
 from volbench.records.cell import CellSpec, StepResult
 from volbench.records.series import HistogramRow
+from volbench.sample.cgroup_cpu import find_cpu_files
 from volbench.sample.cgroup_io import find_directory
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
@@ -51,6 +52,7 @@ def in_steps(rows: Iterator[HistogramRow], steps: Sequence[StepResult]) -> Itera
 def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) -> SamplingConfig:
     facts = diary.volume_facts
     disks = (facts.disk,) if facts.disk else ()
+    server_group = _server_group(cell)
     return SamplingConfig(
         raw_file=str(raw_file),
         zero_monotonic_ns=diary.clock.zero_monotonic_ns,
@@ -59,19 +61,34 @@ def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) ->
         disks=disks,
         nvme_devices=tuple(f"/dev/{disk}" for disk in disks if disk.startswith("nvme")),
         mount_point=facts.mount_point or "" if facts.nfs_server else "",
-        cgroup_dir=_cgroup_dir(cell),
+        cgroup_dir=_cgroup_dir(server_group),
+        server_cpu_files=_cpu_files(server_group),
+        client_cpu_files=_cpu_files(Path("/proc/self/cgroup").read_text()) if server_group else (),
         option_file=str(server.option_file),
         emulator_socket=cell.places.emulator_socket if cell.places else "",
     )
 
 
-def _cgroup_dir(cell: CellSpec) -> str:
-    """Where the kernel accounts the server's I/O; empty when the server has no cgroup of its own."""
+def _server_group(cell: CellSpec) -> str:
+    """What the target wrote of the server's control group; empty when it has none of its own.
+
+    Then neither has the client: both are in that of whoever started them.
+    """
     if cell.places is None:
         return ""
     try:
-        text = (Path(cell.places.control_dir) / SERVER_CGROUP_FILE).read_text()
+        return (Path(cell.places.control_dir) / SERVER_CGROUP_FILE).read_text()
     except OSError:
         return ""
-    found = (find_directory(text, root) for root in CGROUP_ROOTS)
+
+
+def _cpu_files(group: str) -> tuple[str, ...]:
+    """Where the kernel accounts a group's CPU time; none when that cannot be seen."""
+    found = (find_cpu_files(group, root) for root in CGROUP_ROOTS) if group else iter(())
+    return next((files for files in found if files), ())
+
+
+def _cgroup_dir(group: str) -> str:
+    """Where the kernel accounts a group's I/O; empty when that cannot be seen."""
+    found = (find_directory(group, root) for root in CGROUP_ROOTS) if group else iter(())
     return str(next((place for place in found if place is not None), ""))

@@ -94,6 +94,13 @@ _MOUNTSTATS = _table(
     },
 )  # fmt: skip
 _CGROUP_IO = _table("block device", _TRAFFIC)
+_CGROUP_CPU = _table(
+    "server or client",
+    {
+        "cpus_used": ("1", "CPUs that the control group used, 1 is one CPU all the time"),
+        "throttled_ratio": ("1", "share of the quota's periods in which it was held back; absent without a quota"),
+    },
+)
 _PSI = _table(
     "",
     {
@@ -238,6 +245,7 @@ SAMPLED: dict[str, dict[str, SampledMetric]] = {
     "diskstats": _DISKSTATS,
     "mountstats": _MOUNTSTATS,
     "cgroup_io": _CGROUP_IO,
+    "cgroup_cpu": _CGROUP_CPU,
     "psi": _PSI,
     "cpu": _CPU,
     "vm": _VM,

@@ -22,6 +22,7 @@ class SamplingConfig:
         nvme_devices: device files for the EBS log page, such as /dev/nvme1n1.
         mount_point: the data directory's mount, for NFS.
         cgroup_dir: directory with the server's I/O account (`cgroup_io.find_directory`).
+        server_cpu_files, client_cpu_files: their CPU accounts (`cgroup_cpu.find_cpu_files`).
         option_file, socket: how the server is reached; credentials are in the option file only.
         emulator_socket: control socket of the emulated volume.
         parent_pid: sampling ends when this process is no longer the parent; 0: whoever is at the start.
@@ -35,6 +36,8 @@ class SamplingConfig:
     nvme_devices: tuple[str, ...] = ()
     mount_point: str = ""
     cgroup_dir: str = ""
+    server_cpu_files: tuple[str, ...] = ()
+    client_cpu_files: tuple[str, ...] = ()
     option_file: str = ""
     socket: str = ""
     emulator_socket: str = ""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from volbench.sample.cgroup_cpu import CgroupCpuAccount
 from volbench.sample.cgroup_io import CgroupIoAccount
 from volbench.sample.config import SamplingConfig
 from volbench.sample.cpu import Cpu
@@ -30,6 +31,7 @@ SAMPLERS: dict[str, type[Sampler]] = {
         DiskStats,
         MountStats,
         CgroupIoAccount,
+        CgroupCpuAccount,
         Pressure,
         Cpu,
         VirtualMemory,
@@ -65,6 +67,7 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
                 DiskStats(config.disks),
                 MountStats(config.mount_point),
                 CgroupIoAccount(cgroup_dir),
+                CgroupCpuAccount({"server": config.server_cpu_files, "client": config.client_cpu_files}),
                 Pressure(),
                 Cpu(),
                 VirtualMemory(),

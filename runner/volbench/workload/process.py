@@ -223,9 +223,13 @@ def process_cpu_s(pid: int) -> float | None:
 
 
 def usable_cpus() -> float:
-    """CPUs that this process and its children may use: affinity, and the quota of its cgroup (v2)."""
+    """CPUs that this process and its children may use: affinity, and the quota of its control group."""
     cpus = float(len(os.sched_getaffinity(0)))
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    own = Path("/sys/fs/cgroup")
+    with contextlib.suppress(OSError, ValueError):  # version 2; its `max` is no number, and no limit
+        quota, period = (own / "cpu.max").read_text().split()
         cpus = min(cpus, int(quota) / int(period))
+    with contextlib.suppress(OSError, ValueError):  # version 1; -1 is no limit
+        quota, period = ((own / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        cpus = min(cpus, int(quota) / int(period)) if int(quota) > 0 else cpus
     return cpus

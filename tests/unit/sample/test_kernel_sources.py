@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from volbench.sample.cgroup_cpu import CgroupCpuAccount, find_cpu_files
 from volbench.sample.cgroup_io import CgroupIoAccount, find_directory
 from volbench.sample.cpu import Cpu
 from volbench.sample.diskstats import DiskStats
@@ -230,3 +231,35 @@ def test_no_nfs_is_absent_with_a_reason(tmp_path: Path) -> None:
     file = tmp_path / "mountstats"
     file.write_text("device proc mounted on /proc with fstype proc\n")
     assert "no NFS mount on /mnt/x" in MountStats("/mnt/x", file).probe().reason
+
+
+def test_the_cpu_account_of_a_group_of_version_1_and_of_its_quota(tmp_path: Path) -> None:
+    """Half of the periods were held back, and half a CPU was used."""
+    for controller, name, text in (
+        ("cpu", "cpu.stat", "nr_periods 10\nnr_throttled 5\nthrottled_time 123\n"),
+        ("cpuacct", "cpuacct.usage", "2500000000\n"),
+    ):
+        group = tmp_path / controller / "docker" / "abc"
+        group.mkdir(parents=True)
+        (group / name).write_text(text)
+    files = find_cpu_files("2:cpuacct:/docker/abc\n1:cpu:/docker/abc\n0::/docker/abc\n", tmp_path)
+    sampler = CgroupCpuAccount({"server": files, "client": ()})
+    assert sampler.probe().present
+    values = sampler.read()
+    sampler.close()
+    assert values == {("used_us", "server"): 2_500_000, ("periods", "server"): 10, ("throttled", "server"): 5}
+    later = {("used_us", "server"): 3_000_000, ("periods", "server"): 20, ("throttled", "server"): 10}
+    found = rates(CgroupCpuAccount, values, later)
+    assert found == {("cpus_used", "server"): 0.5, ("throttled_ratio", "server"): 0.5}
+
+
+def test_a_group_of_version_2_without_a_quota_has_no_throttled_ratio(tmp_path: Path) -> None:
+    """Without a quota no period is counted: nothing is known of being held back, not even zero."""
+    group = tmp_path / "system.slice"
+    group.mkdir()
+    (group / "cpu.stat").write_text("usage_usec 100\nuser_usec 60\nnr_periods 0\nnr_throttled 0\n")
+    (group / "cpu.max").write_text("max 100000\n")
+    assert find_cpu_files("0::/system.slice\n", tmp_path) == (str(group / "cpu.stat"),)
+    assert find_cpu_files("0::/\n", tmp_path) == ()
+    before = {("used_us", "client"): 100, ("periods", "client"): 0, ("throttled", "client"): 0}
+    assert set(rates(CgroupCpuAccount, before, before)) == {("cpus_used", "client")}

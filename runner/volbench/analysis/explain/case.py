@@ -146,6 +146,16 @@ class Case:
         return self.cpu_busy is not None and self.cpu_busy >= limit.CPU_BUSY_MIN and waited
 
     @cached_property
+    def server_throttled(self) -> float | None:
+        """Share of periods in which the server's CPU quota held it back, median; None without a quota."""
+        return median(self.grid.column("cgroup_cpu", "throttled_ratio", "server"))
+
+    @cached_property
+    def client_throttled(self) -> float | None:
+        """The same of the client's."""
+        return median(self.grid.column("cgroup_cpu", "throttled_ratio", "client"))
+
+    @cached_property
     def tps(self) -> float | None:
         """Transactions per second over the window."""
         return mean(self.grid.column("client", "tps"))

@@ -23,18 +23,33 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Found]:
         case: the step.
         volume_named: a storage cause was found already, so that many reads are not the pool's fault alone.
     """
-    found = [*_client(case), *_steal(case), *_cpu(case), *_locks(case), *_checkpoint(case), *_interference(case)]
+    bound = [*_client(case)]
+    cpu = [] if bound else [*_cpu(case)]  # a client that is behind tells nothing of the server
+    found = [*bound, *_steal(case), *cpu, *_locks(case), *_checkpoint(case), *_interference(case)]
     return found if volume_named else [*found, *_pool(case)]
 
 
 def _client(case: Case) -> Iterator[Found]:
-    used = case.client_cpu_ratio
-    if used is not None and used >= limit.CLIENT_CPU_MIN:
-        yield _simple(
-            case, "cpu.client_saturated", None, [True],
-            row("client_cpu_ratio", used, "1", f"sysbench used {percent(used)} of the CPU that it can use"),
-            "The load generator is the limit: give it more CPUs, or fewer threads. The cell is invalid.",
-        )  # fmt: skip
+    used, held = case.client_cpu_ratio, case.client_throttled
+    bound = [used is not None and used >= limit.CLIENT_CPU_MIN, held is not None and held >= limit.THROTTLED_MIN]
+    if not any(bound):
+        return
+    rows = []
+    if used is not None:
+        text = f"sysbench used {percent(used)} of the CPU that it can use"
+        rows.append(row("client_cpu_ratio", used, "1", text))
+    if held is not None:
+        text = f"a CPU quota held the client back in {percent(held)} of its periods"
+        rows.append(row("client_throttled_ratio", held, "1", text))
+    checks = [True, used is None or bound[0], held is None or bound[1]]
+    yield Found(
+        cause="cpu.client_saturated",
+        window_s=case.window_s,
+        share=None,
+        confidence=confidence_of(checks),
+        evidence=(*rows, confidence_row(checks)),
+        advice="The load generator is the limit: give it more CPUs, or fewer threads. The cell is invalid.",
+    )
 
 
 def _steal(case: Case) -> Iterator[Found]:
@@ -48,14 +63,20 @@ def _steal(case: Case) -> Iterator[Found]:
 
 
 def _cpu(case: Case) -> Iterator[Found]:
-    """CPU of the whole host: the server's own is not sampled."""
-    busy, pressure = case.cpu_busy, median(case.at("cpu_some_ratio", "psi"))
+    """The CPUs of the host, or the part of them that a quota leaves the server."""
+    busy, pressure, held = case.cpu_busy, median(case.at("cpu_some_ratio", "psi")), case.server_throttled
     rest = case.budget.share("rest") if case.budget is not None else None
-    if busy is None or busy < limit.CPU_BUSY_MIN or (pressure is not None and pressure < limit.CPU_PRESSURE_MIN):
+    throttled = held is not None and held >= limit.THROTTLED_MIN
+    if not (throttled or case.cpu_bound) or (rest is not None and rest < limit.STORAGE_SHARE_MIN):
         return
-    if rest is not None and rest < limit.STORAGE_SHARE_MIN:
-        return
-    rows = [row("cpu_busy_ratio", busy, "1", f"the host's CPUs are {percent(busy)} busy")]
+    rows = []
+    if throttled and held is not None:
+        used = mean(case.grid.column("cgroup_cpu", "cpus_used", "server"))
+        given = "" if used is None else f" and left it {number(used)} CPUs"
+        text = f"a CPU quota held the server back in {percent(held)} of its periods{given}"
+        rows.append(row("server_throttled_ratio", held, "1", text))
+    if busy is not None:
+        rows.append(row("cpu_busy_ratio", busy, "1", f"the host's CPUs are {percent(busy)} busy"))
     if pressure is not None:
         waited = f"tasks waited for a CPU in {percent(pressure)} of the time"
         rows.append(row("cpu_some_ratio", pressure, "1", waited))
@@ -63,14 +84,15 @@ def _cpu(case: Case) -> Iterator[Found]:
         rows.append(
             row("rest_share", rest, "1", f"{percent(rest)} of statement time is neither file nor lock waits")
         )
-    checks = [True, None if pressure is None else True, None if rest is None else True]
+    checks = [True, throttled or (None if pressure is None else True), None if rest is None else True]
     yield Found(
         cause="cpu.server_saturated",
         window_s=case.window_s,
         share=rest,
         confidence=confidence_of(checks),
         evidence=(*rows, confidence_row(checks)),
-        advice="More CPU for the server, or less other work on this host: a faster volume changes little here.",
+        advice="More CPU for the server (a larger quota where one holds it back), or less other work on this host:"
+        " a faster volume changes little here.",
     )
 
 

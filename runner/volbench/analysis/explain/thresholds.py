@@ -57,6 +57,8 @@ CPU_PRESSURE_MIN = 0.5
 CPU_IDLE_MAX = 0.5
 """Below it, time that no instrument shows is waiting, not computing."""
 CLIENT_CPU_MIN = 0.90
+THROTTLED_MIN = 0.5
+"""Share of periods in which a CPU quota held a group back, from which the quota is what it waits for."""
 ROW_LOCK_SHARE_MIN = 0.2
 CHECKPOINT_AGE_FULL = 0.75
 """InnoDB flushes in earnest from about 3/4 of the redo log and stops writers at about 7/8."""

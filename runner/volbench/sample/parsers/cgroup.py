@@ -1,4 +1,4 @@
-"""I/O accounts of control groups: io.stat of version 2, blkio.throttle.* of version 1, and where they are."""
+"""Accounts of control groups: io.stat and cpu.stat of version 2, blkio, cpu and cpuacct of version 1."""
 
 from __future__ import annotations
 
@@ -59,6 +59,26 @@ def join_blkio(serviced: str, service_bytes: str) -> dict[str, CgroupIo]:
         )
         for device, counts in operations.items()
     }
+
+
+def parse_cpu_stat(stat: str, usage: str = "") -> dict[str, int]:
+    """`used_us`, and with a quota `periods` and `throttled`, from cpu.stat.
+
+    Args:
+        stat: cpu.stat; of version 2 it holds the time used as well.
+        usage: cpuacct.usage of version 1, nanoseconds.
+
+    Source: Documentation/admin-guide/cgroup-v2.rst; Documentation/scheduler/sched-bwc.rst.
+    """
+    fields = dict(line.split(None, 1) for line in stat.splitlines() if len(line.split()) == 2)
+    found = {
+        name: int(fields[key])
+        for key, name in (("usage_usec", "used_us"), ("nr_periods", "periods"), ("nr_throttled", "throttled"))
+        if key in fields
+    }
+    if usage.strip():
+        found["used_us"] = int(usage) // 1000
+    return found
 
 
 def parse_proc_cgroup(text: str) -> dict[str, str]:
