@@ -12,6 +12,7 @@ from volbench.engine.server import Server
 from volbench.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.records.steps import (
     ColdReadStep,
+    CrashStep,
     DdlStep,
     DumpStep,
     FioStep,
@@ -26,7 +27,7 @@ from volbench.workload.interface import ServerHandle, StepContext, Workload
 from volbench.workload.registry import WORKLOADS, workload_for
 
 STEPS: list[Step] = [
-    OltpStep(), DumpStep(), RestoreStep(), ColdReadStep(), IdleStep(),
+    OltpStep(), DumpStep(), RestoreStep(), ColdReadStep(), CrashStep(), IdleStep(),
     SmallFilesStep(), DdlStep(), FioStep(), SequentialStep(),
 ]  # fmt: skip
 

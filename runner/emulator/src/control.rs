@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use rustix::mount::{MountFlags, mount_remount};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -64,16 +66,19 @@ pub struct Control {
     engine: Arc<Engine>,
     storage: Arc<dyn Storage>,
     facts: Facts,
+    /// Where the tree is mounted, in files mode.
+    tree: Option<PathBuf>,
     phase: AtomicU8,
     connections: AtomicUsize,
 }
 
 impl Control {
-    pub fn new(engine: Arc<Engine>, storage: Arc<dyn Storage>, facts: Facts) -> Arc<Self> {
+    pub fn new(engine: Arc<Engine>, storage: Arc<dyn Storage>, facts: Facts, tree: Option<PathBuf>) -> Arc<Self> {
         Arc::new(Control {
             engine,
             storage,
             facts,
+            tree,
             phase: AtomicU8::new(Phase::Starting as u8),
             connections: AtomicUsize::new(0),
         })
@@ -150,9 +155,20 @@ impl Control {
             }
             Command::Fault { fault } => {
                 let lost = self.engine.inject(&fault, self.storage.as_ref())?;
+                if matches!(fault, Fault::PowerOn) {
+                    self.forget_files()?;
+                }
                 Ok(json!({"lost": lost}))
             }
         }
+    }
+
+    /// Makes the client's kernel forget the files that nobody has open, as a client that was cut off itself has: it
+    /// believes lengths and pages that a power cut has taken back. A remount does it and leaves users in place.
+    fn forget_files(&self) -> Result<(), String> {
+        let Some(mount) = &self.tree else { return Ok(()) };
+        mount_remount(mount, MountFlags::NOSUID | MountFlags::NODEV, "")
+            .map_err(|error| format!("power is on, but {} cannot be remounted: {error}", mount.display()))
     }
 
     fn state(&self) -> Value {

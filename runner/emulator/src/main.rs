@@ -146,7 +146,8 @@ fn serve<F: Filesystem>(
     facts: Facts,
 ) -> Result<(), String> {
     let socket = config.directory.join("control.sock");
-    let control = Control::new(Arc::clone(engine), storage, facts);
+    let tree = (config.mode == Mode::Files).then(|| config.mount.clone());
+    let control = Control::new(Arc::clone(engine), storage, facts, tree);
     let listener = listen(&config.directory).map_err(|error| format!("{}: {error}", socket.display()))?;
     // The writer's umask is in the modes that arrive; ours must not be taken off a second time.
     rustix::process::umask(rustix::fs::Mode::empty());

@@ -118,6 +118,10 @@ class AttachedServer:
         """Nothing: its log belongs to whoever runs it."""
         return ""
 
+    def log_since_start(self) -> str:
+        """Nothing, as `log_tail`."""
+        return ""
+
     def failure(self, where: str = "attached server") -> Failure | None:
         """That the server does not answer; None when it does."""
         if self.alive():

@@ -205,6 +205,10 @@ class Server:
             return Failure(cause="server_not_started", what="the server was not started", where=where)
         return self._diagnose(state.exit_code, where)
 
+    def log_since_start(self) -> str:
+        """What the server has logged since its last start."""
+        return self.supervisor.log_since(self._log_mark)
+
     def why_down(self) -> str:
         """Why the server is not running, in a sentence with its evidence."""
         failure = self.failure()

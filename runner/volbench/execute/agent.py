@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def _volume_facts(cell: CellSpec) -> VolumeFacts:
 
 def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress: ProgressFile) -> None:
     with (
-        _on_volume(cell.places) as cancelled,
+        _on_volume(cell.places) as (cancelled, watch),
         server_of(cell) as server,
         _attached_data(cell, server, diary, progress),
         sampling(cell, out, diary, server, record),
@@ -78,7 +78,7 @@ def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress
         if cell.places is not None:
             _start_on_copy(cell, cell.places, diary, server, progress)
         diary.server = server.facts()
-        context = _context(cell, out, diary, server, record, progress, cancelled)
+        context = _context(cell, out, diary, server, record, progress, cancelled, watch)
         for step in cell.steps:
             workload_for(step).check(step, context)
         for step in cell.steps:
@@ -155,6 +155,7 @@ def _context(
     record: CellRecorder,
     progress: ProgressFile,
     cancelled: threading.Event,
+    watch: VolumeWatch | None,
 ) -> StepContext:
     places = cell.places
     return StepContext(
@@ -169,6 +170,8 @@ def _context(
         progress=progress.report,
         cancelled=cancelled,
         device_read_bytes=partial(device_read_bytes, diary.volume_facts),
+        emulator_socket=Path(places.emulator_socket) if places and places.emulator_socket else None,
+        outage=watch.outage if watch else nullcontext,
     )
 
 
@@ -220,23 +223,24 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
 
 
 @contextmanager
-def _on_volume(places: CellPlaces | None) -> Iterator[threading.Event]:
+def _on_volume(places: CellPlaces | None) -> Iterator[tuple[threading.Event, VolumeWatch | None]]:
     """Leaves nothing on the volume, whatever comes; the directory itself is the orchestrator's.
 
-    Yields the event that cancels a step, set when the volume stays in trouble. A failure behind which the volume's
-    own trouble is, is told as that.
+    Yields the event that cancels a step, set when the volume stays in trouble, and the watch that sets it.
+    A failure behind which the volume's own trouble is, is told as that.
     """
     cancelled = threading.Event()
     if places is None:
-        yield cancelled
+        yield cancelled, None
         return
     directory = Path(places.volume_dir)
     ownership.claim(directory, purpose="cell")
     ownership.erase_contents(directory)
     watch = VolumeWatch(directory, ours=True)
     try:
-        with cancelling(VolumeWatch(directory), cancelled):
-            yield cancelled
+        looking = VolumeWatch(directory)
+        with cancelling(looking, cancelled):
+            yield cancelled, looking
         watch.check(where=f"volume at {directory}")  # a server goes on writing to a volume that was unmounted
     except (VolbenchError, OSError) as error:
         trouble = watch.trouble()

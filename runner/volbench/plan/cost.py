@@ -8,6 +8,7 @@ from volbench.records.cell import DatasetSpec
 from volbench.records.run import ResolvedSuite
 from volbench.records.steps import (
     ColdReadStep,
+    CrashStep,
     DdlPhase,
     DdlStep,
     DumpStep,
@@ -36,6 +37,7 @@ ASSUMED_DDL_S = 0.05
 """One statement that makes, changes or drops a table's file, with all its syncs."""
 TABLE_FILE_BYTES = 160 * 2**10
 """An empty table's file (112 KiB on MySQL 9.7), and a second one while an ALTER copies it."""
+RECOVERY_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +136,8 @@ def _step_s(step: Step, mib: float) -> float:  # noqa: PLR0911 - one for each ki
             return mib / ASSUMED_DUMP_MIB_PER_S
         case RestoreStep():
             return mib / ASSUMED_RESTORE_MIB_PER_S
+        case CrashStep():
+            return step.cuts * (step.after_s + RECOVERY_S) + int(step.check_tables) * mib / ASSUMED_READ_MIB_PER_S
         case ColdReadStep():
             return (int(step.files) * 2 + int(step.table_scan)) * mib / ASSUMED_READ_MIB_PER_S
         case SmallFilesStep():

@@ -95,6 +95,33 @@ class ColdReadStep(StepBase):
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
 
 
+class CrashStep(StepBase):
+    """Durability: clients commit, power is cut or the server is killed, and what is lost is counted."""
+
+    kind: Literal["crash"] = "crash"
+    how: Literal["auto", "power_cut", "kill_server"] = Field(
+        default="auto",
+        description="power_cut drops what an emulated volume had not made durable; kill_server is SIGKILL; "
+        "auto: power_cut on emulated volumes, kill_server on others.",
+    )
+    threads: int = Field(
+        default=8, ge=1, le=256, description="Clients that commit, each on a connection of its own."
+    )
+    after_s: Seconds = Field(
+        default=8.0,
+        alias="after",
+        gt=0,
+        le=600,
+        description="Commits before a cut; its moment is drawn by the seed, between 0.5 and 1.5 times this.",
+    )
+    cuts: int = Field(default=1, ge=1, le=100, description="How often, each followed by a recovery.")
+    rows_per_commit: int = Field(default=4, ge=2, le=100, description="Rows of a transaction; each can be told.")
+    row_bytes: int = Field(default=200, ge=16, le=4096, description="Bytes of a row, all decided by the seed.")
+    check_tables: bool = Field(
+        default=True, description="CHECK TABLE on the whole dataset after the last recovery."
+    )
+
+
 class IdleStep(StepBase):
     """Nothing but the server's own background work: the baseline noise of the volume."""
 
@@ -250,6 +277,7 @@ Step = Annotated[
     | DumpStep
     | RestoreStep
     | ColdReadStep
+    | CrashStep
     | IdleStep
     | SmallFilesStep
     | DdlStep

@@ -26,6 +26,7 @@ def caveats(
 ) -> tuple[str, ...]:
     """All that apply, the gravest first."""
     found = [
+        *_of_losses(cells),
         *_of_volumes(volumes),
         *_of_the_run(run, with_result),
         *_of_validity(cells),
@@ -55,6 +56,25 @@ def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
             yield f"Volume {volume.name} is on an overlay filesystem: a container's layer, not a volume."
         if volume.facts.get("nfs_server") and "async" in volume.mount_options:
             yield f"Volume {volume.name} is mounted async: a crash loses data that MySQL believes to be safe."
+
+
+def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
+    """Per volume and crash step, all cells together: what a cut cost."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for cell in cells:
+        if "lost_commits" in cell.metrics:
+            names = ("lost_commits", "acknowledged_commits", "torn_commits", "damaged_rows", "damaged_tables")
+            values = [cell.metrics[name].value if name in cell.metrics else 0.0 for name in names]
+            before = sums.get((cell.volume, cell.step), [0.0] * len(names))
+            sums[cell.volume, cell.step] = [a + b for a, b in zip(before, values, strict=True)]
+    for (volume, step), (lost, acknowledged, *broken) in sums.items():
+        if lost:
+            yield (
+                f"Volume {volume} lost {lost:,.0f} of {acknowledged:,.0f} acknowledged commits in the crash test "
+                f"({step}): a server with these settings on it is not durable."
+            )
+        if any(broken):
+            yield f"Volume {volume} left data torn or damaged after a crash ({step})."
 
 
 def _of_the_run(run: RunRecord, with_result: int) -> Iterator[str]:

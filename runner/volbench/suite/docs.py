@@ -14,6 +14,7 @@ from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.run import ComparisonSpec
 from volbench.records.steps import (
     ColdReadStep,
+    CrashStep,
     DdlStep,
     DumpStep,
     FioStep,
@@ -37,7 +38,8 @@ _PARTS: tuple[tuple[str, type[Record]], ...] = (
     ("sweep.factors.KEY", Factor),
 )
 _STEPS: tuple[type[Record], ...] = (
-    OltpStep, DumpStep, RestoreStep, ColdReadStep, SmallFilesStep, DdlStep, FioStep, SequentialStep, IdleStep,
+    OltpStep, DumpStep, RestoreStep, ColdReadStep, CrashStep, SmallFilesStep, DdlStep, FioStep, SequentialStep,
+    IdleStep,
 )  # fmt: skip
 _TESTS = {
     "oltp_read_write": "point and range reads, updates, a delete and an insert in one transaction",

@@ -31,6 +31,7 @@ from volbench.volume.space import require_space
 from volbench.volume.teardown import (
     DAEMON,
     LOCK,
+    Done,
     attachments,
     is_locked,
     run,
@@ -41,6 +42,8 @@ from volbench.volume.teardown import (
 )
 
 CONTROL_SOCKET = "control.sock"
+FORMATTED = "formatted"
+"""In backing/: the name of the file system that was made."""
 VOLUME_SCHEMA = 1
 READY_S_MAX = 15.0
 ANSWER_S_MAX = 10.0
@@ -236,25 +239,56 @@ class EmulatedVolume:
         cache = "write through" if self.resolved.durability == "write_through" else "write back"
         (Path("/sys/block") / device.name / "queue" / "write_cache").write_text(cache, encoding="ascii")
         filesystem = self.resolved.filesystem or "xfs"
-        formatted = self.directory / "backing" / "formatted"
+        formatted = self.directory / "backing" / FORMATTED
         if not formatted.exists():
             self._run([*_MKFS[filesystem], str(device)], timeout_s=_MKFS_S_MAX)
             formatted.write_text(filesystem, encoding="ascii")
-        made_as = formatted.read_text(encoding="ascii")
-        # xfs refuses a second file system of the same UUID, which a killed volume may have left somewhere.
-        options = ["-o", "nouuid"] if made_as == "xfs" else []
-        self._run(["mount", "-t", made_as, *options, str(device), str(self.data)])
+        mount_block(self.directory, device)
 
     def _run(self, argv: list[str], *, timeout_s: float = 60.0) -> str:
-        done = run(argv, timeout_s=timeout_s)
-        if done.code != 0:
-            raise StepFailed(
-                f"{argv[0]} failed" if done.code is not None else f"{argv[0]} did not end within {timeout_s:g} s",
-                where=str(self.directory),
-                evidence=done.output or _log_tail(self.directory),
-                next_step=f"the command was: {' '.join(argv)}",
-            )
-        return done.output
+        return _run(self.directory, argv, timeout_s=timeout_s)
+
+
+def mount_block(directory: Path, device: Path | None = None) -> None:
+    """Mount the file system of a volume that is a block device. Raises StepFailed.
+
+    Args:
+        device: the loop device; None: the one that is attached already.
+    """
+    if device is None:
+        loops = attachments(directory).loops
+        if not loops:
+            raise StepFailed("the emulated volume has no loop device any more", where=str(directory))
+        device = Path("/dev") / loops[0]
+    made_as = (directory / "backing" / FORMATTED).read_text(encoding="ascii")
+    # xfs refuses a second file system of the same UUID, which a killed volume may have left somewhere.
+    options = ["-o", "nouuid"] if made_as == "xfs" else []
+    _run(directory, ["mount", "-t", made_as, *options, str(device), str(directory / "data")])
+
+
+def unmount_block(directory: Path) -> None:
+    """Unmount the file system of a volume that is a block device, and keep the device. Raises StepFailed."""
+    last = Done(code=None, output="")
+
+    def unmounted() -> bool:
+        nonlocal last
+        last = run(["umount", str(directory / "data")])  # a sampler may be looking into it for a moment
+        return last.code == 0
+
+    if not wait_until(unmounted, timeout_s=ANSWER_S_MAX):
+        raise StepFailed("the emulated volume is in use", where=str(directory), evidence=last.output)
+
+
+def _run(directory: Path, argv: list[str], *, timeout_s: float = 60.0) -> str:
+    done = run(argv, timeout_s=timeout_s)
+    if done.code != 0:
+        raise StepFailed(
+            f"{argv[0]} failed" if done.code is not None else f"{argv[0]} did not end within {timeout_s:g} s",
+            where=str(directory),
+            evidence=done.output or _log_tail(directory),
+            next_step=f"the command was: {' '.join(argv)}",
+        )
+    return done.output
 
 
 def find_daemon() -> Path | None:
@@ -267,23 +301,28 @@ def find_daemon() -> Path | None:
 
 
 def ask(directory: Path, request: Mapping[str, object]) -> dict[str, Any]:
-    """Send one request to the daemon of a volume's directory and return its answer.
+    """Send one request to the daemon of a volume's directory and return its answer. Raises as ask_socket does."""
+    return ask_socket(directory / CONTROL_SOCKET, request)
+
+
+def ask_socket(control: Path, request: Mapping[str, object]) -> dict[str, Any]:
+    """Send one request to a daemon's control socket, which may be seen elsewhere than in the volume's directory.
 
     Raises StepFailed when it refuses, does not answer in time, or is not there.
     """
     try:
-        answer = json.loads(_exchange(directory, json.dumps(request).encode() + b"\n"))
+        answer = json.loads(_exchange(control, json.dumps(request).encode() + b"\n"))
     except (OSError, ValueError) as error:
         raise StepFailed(
             "the emulated volume's daemon does not answer",
-            where=str(directory),
+            where=str(control.parent),
             evidence=f"{type(error).__name__}: {error}",
-            next_step=f"see {directory / 'daemon.log'}",
+            next_step=f"see {control.parent / 'daemon.log'}",
         ) from error
     if not answer.get("ok"):
         raise StepFailed(
             f"the emulated volume refuses {request.get('do')}",
-            where=str(directory),
+            where=str(control.parent),
             evidence=str(answer.get("error")),
         )
     return dict(answer)
@@ -404,19 +443,19 @@ def _check_image(image: Path, size_bytes: int) -> None:
 
 def _phase(directory: Path) -> str | None:
     try:
-        return str(json.loads(_exchange(directory, b'{"do": "state"}\n'))["state"]["phase"])
+        return str(json.loads(_exchange(directory / CONTROL_SOCKET, b'{"do": "state"}\n'))["state"]["phase"])
     except (OSError, ValueError, KeyError):
         return None
 
 
-def _exchange(directory: Path, line: bytes) -> bytes:
+def _exchange(control: Path, line: bytes) -> bytes:
     """One line to the control socket, one line back."""
     # A socket's path may have 107 bytes; by way of a descriptor the directory's may be longer.
-    place = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    place = os.open(control.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
             stream.settimeout(ANSWER_S_MAX)
-            stream.connect(f"/proc/self/fd/{place}/{CONTROL_SOCKET}")
+            stream.connect(f"/proc/self/fd/{place}/{control.name}")
             stream.sendall(line)
             with stream.makefile("rb") as reader:
                 return reader.readline(_ANSWER_BYTES_MAX)

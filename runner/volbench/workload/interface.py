@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -41,8 +41,14 @@ class ServerHandle(Protocol):
     def stop(self) -> None:
         """Shut down cleanly."""
 
+    def kill(self) -> None:
+        """SIGKILL, as in a crash; the process is gone when this returns."""
+
     def alive(self) -> bool:
         """Whether the server's process runs."""
+
+    def log_since_start(self) -> str:
+        """What the server has logged since its last start; empty where its log cannot be seen."""
 
     def facts(self) -> ServerFacts:
         """Flavor, version and settings, as the server says."""
@@ -97,6 +103,8 @@ class StepContext:
         device_read_bytes: bytes that the volume's device has delivered so far; None when it cannot be seen.
         state: what later steps need from earlier ones, such as the last dump (`dump.LAST_DUMP`).
         cancelled: set when the step shall end early; its child processes are then ended.
+        emulator_socket: control socket of an emulated volume, as this process sees it.
+        outage: a block within which trouble of the volume is the step's own doing, and cancels nothing.
     """
 
     server: ServerHandle
@@ -111,6 +119,8 @@ class StepContext:
     device_read_bytes: Callable[[], int | None] = unknown_device_bytes
     state: dict[str, Any] = field(default_factory=dict)
     cancelled: threading.Event = field(default_factory=threading.Event)
+    emulator_socket: Path | None = None
+    outage: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from volbench.records.steps import Step
 from volbench.workload.cold_read import ColdRead
+from volbench.workload.crash import Crash
 from volbench.workload.ddl import Ddl
 from volbench.workload.dump import Dump
 from volbench.workload.fio import Fio
@@ -21,6 +22,7 @@ WORKLOADS: dict[str, Workload[Any]] = {
     "dump": Dump(),
     "restore": Restore(),
     "cold_read": ColdRead(),
+    "crash": Crash(),
     "idle": Idle(),
     "small_files": SmallFiles(),
     "ddl": Ddl(),

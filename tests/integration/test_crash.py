@@ -1,0 +1,113 @@
+"""The crash step: power cuts and killed servers under acknowledged commits, on real servers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import live_run
+import pytest
+
+from volbench.records.cell import StepResult
+from volbench.volume.emulated import find_daemon, list_volumes
+from volbench.volume.teardown import take_down
+
+CRASH = (
+    "steps=[{kind: crash, name: crash, threads: 4, after: 2s, cuts: 2}]",
+    "engine.config.innodb_buffer_pool_size=32M", "dataset.tables=1", "dataset.rows=2000",
+)  # fmt: skip
+NFS = "emulated:fsx-openzfs?iops=50000&throughput=4000"
+emulated = [
+    pytest.mark.emulator,
+    pytest.mark.skipif(find_daemon() is None, reason="needs the daemon: pip install runner/emulator"),
+]
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A directory for volumes' bytes, on a disk."""
+    place = Path(tempfile.mkdtemp(prefix="vbc", dir="/var/tmp"))
+    yield place
+    for directory in place.iterdir():
+        take_down(directory, force=True)
+    shutil.rmtree(place)
+
+
+def crashed(bench: live_run.Bench, *settings: str, **specs: str) -> dict[str, StepResult]:
+    """Run the crash step on these volumes; its result by volume."""
+    bench.volumes.clear() if specs else None
+    volumes = [word for name, spec in specs.items() for word in ("--volume", f"{name}={spec}")]
+    ended = bench.end(bench.start(*settings, options=volumes))
+    assert ended.code == 0, ended.output
+    volume_of = {cell.cell_id: cell.volume for cell in bench.directory.run.cells}
+    return {volume_of[result.cell_id]: result.steps[0] for result in bench.directory.results()}
+
+
+def value(step: StepResult, name: str) -> float:
+    return step.metrics[name].value
+
+
+def assert_whole(step: StepResult) -> None:
+    """Whatever was lost, what is there is in order, and the recovery was timed and told."""
+    assert value(step, "acknowledged_commits") > 0
+    for name in ("torn_commits", "damaged_rows", "damaged_tables"):
+        assert value(step, name) == 0, step.details
+    assert value(step, "recovery_s") > 0
+    assert value(step, "first_query_ms") > 0
+    assert all(cut["log"] for cut in step.details["cuts"]), "the server said nothing of its recovery"
+
+
+@pytest.mark.parametrize("_", [pytest.param(None, marks=emulated)])
+def test_power_cuts_lose_commits_on_an_async_export_and_none_on_a_sync_one(
+    bench: live_run.Bench, disk: Path, _: None
+) -> None:
+    """The same server with the same options: MariaDB here, MySQL in containers."""
+    steps = crashed(bench, *CRASH, sync=f"{NFS}&dir={disk}", **{"async": f"{NFS}&mode=async&dir={disk}"})
+    for step in steps.values():
+        assert_whole(step)
+        assert step.details["how"] == "power_cut"
+        assert step.details["settings"]["innodb_flush_log_at_trx_commit"] == "1"
+    assert value(steps["sync"], "lost_commits") == 0
+    assert value(steps["async"], "lost_commits") > 0
+    assert 0 < value(steps["async"], "lost_s") <= 5.5, "the export's window is five seconds"
+    assert all(cut["dropped"]["writes"] > 0 for cut in steps["async"].details["cuts"])
+    report = (bench.directory.path / "report.md").read_text()
+    assert "acknowledged commits" in report
+    assert not list_volumes(disk)
+    assert bench.leftovers() == []
+
+
+@pytest.mark.mysqld
+@pytest.mark.parametrize("_", [pytest.param(None, marks=emulated)])
+def test_a_power_cut_of_a_disk_loses_only_what_the_server_did_not_sync(
+    local: live_run.Bench, disk: Path, _: None
+) -> None:
+    """A redo log that is written once a second loses up to that second on any volume."""
+    spec = f"emulated:ebs-gp3?size=10GiB&dir={disk}"
+    lax = ("engine.config.innodb_flush_log_at_trx_commit=2", "engine.config.sync_binlog=0")
+    step = crashed(local, *CRASH, *lax, gp3=spec)["gp3"]
+    assert_whole(step)
+    assert step.details["volume_promises"] == "write_through"
+    assert value(step, "lost_commits") > 0
+    assert value(step, "lost_s") < 2.5
+    assert local.leftovers() == []
+
+
+@pytest.mark.mysqld
+def test_a_killed_server_loses_nothing_on_any_volume(local: live_run.Bench) -> None:
+    local.volumes.pop("b")
+    step = crashed(local, *CRASH)["a"]
+    assert_whole(step)
+    assert step.details["how"] == "kill_server"
+    assert value(step, "lost_commits") == 0
+    assert any("only a power cut tests the volume" in note for note in step.notes)
+
+
+@pytest.mark.mysqld
+def test_power_that_cannot_be_cut_is_said_before_anything_runs(local: live_run.Bench) -> None:
+    local.volumes.pop("b")
+    ended = local.end(local.start("steps=[{kind: crash, how: power_cut}]"))
+    assert ended.code != 0
+    assert "only an emulated volume has a power that can be cut" in ended.output
