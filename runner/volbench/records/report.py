@@ -154,6 +154,35 @@ class FindingRow(Record):
     advice: str = ""
 
 
+class SpeedRow(Record):
+    """What a volume did in another step: the median of its valid cells."""
+
+    step: str
+    metric: str
+    value: float
+    unit: str
+
+
+class DurabilityRow(Record):
+    """What cuts cost on one volume in one crash step, all its cells together, with its speed beside it."""
+
+    volume: str
+    step: str
+    how: str
+    volume_promises: str | None = Field(default=None, description="Of an emulated volume: its durability.")
+    settings: dict[str, str] = Field(default_factory=dict, description="The server's, as it says them.")
+    cells: int
+    cuts: int
+    acknowledged_commits: int
+    lost_commits: int
+    torn_or_damaged: int
+    lost_s: float | None = None
+    commits_per_s: float | None = None
+    recovery_s: float | None = None
+    first_query_ms: float | None = None
+    speeds: tuple[SpeedRow, ...] = ()
+
+
 class Summary(Record):
     """The verdict in a sentence, and what it rests on."""
 
@@ -192,6 +221,7 @@ class Report(Record):
     findings: tuple[FindingRow, ...] = ()
     sweep: SweepRow | None = None
     effects: tuple[EffectRow, ...] = Field(default=(), description="Of a sweep's factors, main effects first.")
+    durability: tuple[DurabilityRow, ...] = ()
     failures: tuple[dict[str, Any], ...] = ()
     differing_settings: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="Setting or fact -> volume -> value, where volumes differ."

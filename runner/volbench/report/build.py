@@ -10,6 +10,7 @@ from volbench.records.report import Report
 from volbench.report.caveats import caveats
 from volbench.report.compared import compared_cells, comparison_rows
 from volbench.report.differences import differing_settings
+from volbench.report.durability import durability_rows
 from volbench.report.effects import as_declared, effect_rows, sweep_row
 from volbench.report.rows import cell_rows, data_row, engine_row, failure_rows, finished_at, timing, volume_rows
 from volbench.report.summary import summarise_run
@@ -46,6 +47,7 @@ def build_report(directory: RunDirectory) -> Report:
         findings=findings,
         sweep=sweep,
         effects=effects,
+        durability=durability_rows(results, cells, {cell.cell_id: cell.volume for cell in run.cells}, names),
         failures=failure_rows(directory, run, results),
         differing_settings=differing_settings(results, {cell.cell_id: cell.volume for cell in run.cells}),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),

@@ -46,7 +46,17 @@ def html(report: Report, directory: RunDirectory) -> str:
     )
     environment.filters |= {
         name: getattr(wording, name)
-        for name in ("change", "data_text", "duration", "interval", "label", "number", "parameter_text", "quantity")
+        for name in (
+            "change",
+            "data_text",
+            "duration",
+            "how_text",
+            "interval",
+            "label",
+            "number",
+            "parameter_text",
+            "quantity",
+        )
     }
     environment.filters |= {"tight": tight, "fact": fact}
     curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
@@ -57,6 +67,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         primary=[row for row in report.comparisons if row.primary],
         secondary=[row for row in report.comparisons if not row.primary],
         effects=effect_tables(report.effects),
+        speeds=list(dict.fromkeys((one.step, one.metric) for row in report.durability for one in row.speeds)),
         charts=charts(panels, len(volumes)),
         timeline_json=_script_json(_timeline_data(drawn.cells, volumes, panels)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from volbench.records.report import ComparisonRow, EffectRow, Report
 from volbench.report.effects_shown import effect_tables
-from volbench.report.wording import change, data_text, duration, interval, label, parameter_text, quantity
+from volbench.report.wording import (
+    change,
+    data_text,
+    duration,
+    how_text,
+    interval,
+    label,
+    number,
+    parameter_text,
+    quantity,
+)
 
 ROWS_MAX = 24
 CAVEATS_MAX = 6
@@ -20,7 +30,8 @@ _SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equi
 
 def markdown(report: Report) -> str:
     """The whole text. Names from outside are escaped; nothing in them becomes markup."""
-    lines = [*_head(report), *_effects(report), *_table(report), *_validity(report), *_reproduce(report)]
+    lines = [*_head(report), *_effects(report), *_table(report), *_durability(report), *_validity(report)]
+    lines += _reproduce(report)
     return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
@@ -81,6 +92,34 @@ def _table(report: Report) -> Iterator[str]:
     yield from map(_row, rows[:ROWS_MAX])
     if len(rows) > ROWS_MAX:
         yield f"\n{len(rows) - ROWS_MAX} more rows are in report.json."
+    yield ""
+
+
+def _durability(report: Report) -> Iterator[str]:
+    """What cuts cost, with the speed of the same volume beside it."""
+    if not report.durability:
+        return
+    speeds = list(dict.fromkeys((speed.step, speed.metric) for row in report.durability for speed in row.speeds))
+    heads = ["volume", "how", "durability settings", "lost of acknowledged", "lost work", "torn or damaged"]
+    heads += ["recovery", "first query", "commits/s", *(f"{label(metric)} ({step})" for step, metric in speeds)]
+    yield ""
+    yield f"| {' | '.join(map(_escaped, heads))} |"
+    yield f"|---|---|---|{'--:|' * (len(heads) - 3)}"
+    for row in report.durability:
+        found = {(speed.step, speed.metric): quantity(speed.value, speed.unit) for speed in row.speeds}
+        values = [
+            row.volume,
+            how_text(row),
+            parameter_text(row.settings),
+            f"{row.lost_commits:,} of {row.acknowledged_commits:,}",
+            quantity(row.lost_s, "s") if row.lost_commits else "none",
+            f"{row.torn_or_damaged:,}",
+            quantity(row.recovery_s, "s"),
+            quantity(row.first_query_ms, "ms"),
+            number(row.commits_per_s),
+            *(found.get(key, "\N{EN DASH}") for key in speeds),
+        ]
+        yield f"| {' | '.join(map(_escaped, values))} |"
     yield ""
 
 

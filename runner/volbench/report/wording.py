@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from volbench.records.base import Scalar
-from volbench.records.report import ComparisonRow, DataRow
+from volbench.records.report import ComparisonRow, DataRow, DurabilityRow
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -123,6 +123,14 @@ def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
     """One comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step where several are."""
     where = f" ({row.step})" if steps else ""
     return f"{label(row.metric)} {change(row.ratio)} {interval(row.ci)}{where}"
+
+
+def how_text(row: DurabilityRow) -> str:
+    """`2 power cuts (volume: async)`, `1 kill of the server`."""
+    what = "power cut" if row.how == "power_cut" else "kill of the server"
+    many = what if row.cuts == 1 else what.replace("cut", "cuts").replace("kill", "kills")
+    promise = f" (volume: {row.volume_promises.replace('_', '-')})" if row.volume_promises else ""
+    return f"{row.cuts} {many}{promise}"
 
 
 def duration(seconds: float | None) -> str:
