@@ -12,6 +12,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.engine.connection import Account, connection
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.validation.fingerprint import fingerprint
 
 STATEMENT_BOUND_S = 3600.0
 """No statement on the source runs longer; checksums go chunk by chunk to stay far below."""
@@ -24,7 +25,7 @@ SESSION: tuple[str, ...] = (
 """What makes both sides print a value alike, and the server itself refuse a write."""
 
 _READS = re.compile(
-    r"\s*(SELECT|SHOW|EXPLAIN|WITH|SET\s+SESSION\s|START\s+TRANSACTION\s+WITH\s+CONSISTENT\s+SNAPSHOT|ROLLBACK)",
+    r"\s*\(*\s*(SELECT|SHOW|EXPLAIN|WITH|USE\s+`|SET\s+SESSION\s|START\s+TRANSACTION\s+WITH\s+CONSISTENT\s+SNAPSHOT|ROLLBACK)",
     re.IGNORECASE,
 )
 _WRITES = re.compile(
@@ -32,7 +33,6 @@ _WRITES = re.compile(
     r"|\bANALYZE\b|\bEXPLAIN\s+(INSERT|UPDATE|DELETE|REPLACE)\b",
     re.IGNORECASE,
 )
-_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\b0x[0-9a-f]+\b|\b\d+\b", re.IGNORECASE)
 
 Rows = list[tuple[Any, ...]]
 
@@ -47,7 +47,7 @@ class Reads(Protocol):
 
 def refuse_writes(sql: str) -> None:
     """Raise Refused for anything but one reading statement. Literals do not count, so data cannot pose as SQL."""
-    bare = _LITERAL.sub("?", sql)
+    bare = fingerprint(sql)
     if _READS.match(bare) and not _WRITES.search(bare) and ";" not in bare:
         return
     raise Refused(
@@ -72,7 +72,7 @@ class ReadOnlySource:
     def query(self, sql: str) -> Rows:
         """All rows of one statement. Raises Refused for a write, StepFailed with the server's words."""
         refuse_writes(sql)
-        shape = " ".join(_LITERAL.sub("?", sql).split())
+        shape = fingerprint(sql)
         self.statements[shape] = self.statements.get(shape, 0) + 1
         try:
             with self._opened.cursor() as cursor:

@@ -1,0 +1,245 @@
+"""The same queries on two servers: the same rows, the same plan, and not slower by an exact test.
+
+Each class of queries is asked in turn on source and candidate, so that both see the same moments. A query whose
+rows differ between two asks of the source alone is not deterministic, and its rows are not judged.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from volbench.analysis.statistics import Shift, holm, judge, shift_of
+from volbench.errors import Refused, StepFailed
+from volbench.validation.fingerprint import fingerprint
+from volbench.validation.slowlog import LoggedStatement
+from volbench.validation.source import Reads, Rows, refuse_writes
+
+ROUNDS_MIN = 5
+SAMPLES_EACH = 2
+Result = Literal[
+    "equal", "differs", "not deterministic", "error on both", "error on the candidate", "error on the source"
+]
+SLOWER_MARGIN = 0.5
+"""A class is called slower beyond this share only: what a user would notice, not what a clock can tell."""
+FASTEST_JUDGED_S = 0.0005
+"""Below half a millisecond on both sides a ratio of times is that of the client and the socket."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryClass:
+    """Queries of one shape: how often they were logged, for how long in all, and some of them."""
+
+    fingerprint: str
+    schema: str
+    samples: tuple[str, ...]
+    count: int
+    total_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryComparison:
+    """One class on both servers. `ratio` is candidate / source of the time of the slowest sample."""
+
+    query: QueryClass
+    result: Result
+    text: str = ""
+    sample: str = ""
+    shift: Shift | None = None
+    slower: bool = False
+    source_ms: float | None = None
+    candidate_ms: float | None = None
+    plans: tuple[str, str] | None = None
+
+    @property
+    def plan_changed(self) -> bool:
+        """Whether the two optimizers read the tables in other ways."""
+        return self.plans is not None and self.plans[0] != self.plans[1]
+
+
+def query_classes(statements: Iterable[LoggedStatement], *, samples_each: int = SAMPLES_EACH) -> list[QueryClass]:
+    """Classes of the reading queries of a log, those that took most time in all first; others are left out."""
+    found: dict[tuple[str, str], QueryClass] = {}
+    for one in statements:
+        if not _only_reads(one.sql):
+            continue
+        key = (one.schema, fingerprint(one.sql))
+        known = found.get(key) or QueryClass(
+            fingerprint=key[1], schema=one.schema, samples=(), count=0, total_s=0.0
+        )
+        samples = known.samples if one.sql in known.samples else (*known.samples, one.sql)[:samples_each]
+        found[key] = replace(known, samples=samples, count=known.count + 1, total_s=known.total_s + one.query_s)
+    return sorted(found.values(), key=lambda query: -query.total_s)
+
+
+def compare_queries(
+    source: Reads,
+    candidate: Reads,
+    classes: Sequence[QueryClass],
+    progress: Callable[[str, float], None],
+    *,
+    rounds: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[QueryComparison]:
+    """Every class on both servers; slower ones by Holm's correction over all classes that could be timed."""
+    compared = []
+    rounds = rounds or rounds_for(len(classes))
+    for done, query in enumerate(classes):
+        progress(query.fingerprint[:60], done / len(classes))
+        compared.append(_compare_class(_Pair(source, candidate, clock), query, rounds))
+    return list(_judged(compared))
+
+
+def rounds_for(classes: int, *, alpha: float = 0.05) -> int:
+    """The fewest rounds whose smallest p-value, 2 / C(2n, n), passes Holm's correction over so many classes."""
+    rounds = ROUNDS_MIN
+    while 2 * max(1, classes) / math.comb(2 * rounds, rounds) > alpha:
+        rounds += 1
+    return rounds
+
+
+def _compare_class(pair: _Pair, query: QueryClass, rounds: int) -> QueryComparison:
+    """The first sample whose rows differ, else the one that takes the candidate longest."""
+    worst: QueryComparison | None = None
+    for sample in query.samples:
+        one = _compare_sample(pair, query, sample, rounds)
+        if one.result == "differs" or one.result.startswith("error on the"):
+            return one
+        if worst is None or (one.candidate_ms or 0.0) > (worst.candidate_ms or 0.0):
+            worst = one
+    assert worst is not None  # noqa: S101 - a class has a sample
+    return worst
+
+
+def _compare_sample(pair: _Pair, query: QueryClass, sample: str, rounds: int) -> QueryComparison:
+    asked = [pair.ask(query.schema, sample) for _ in range(rounds + 1)]
+    ours, theirs = zip(*asked, strict=True)
+    result, text = _result(sample, ours, theirs)
+    base = QueryComparison(query=query, result=result, text=text, sample=sample)
+    if result in {"error on both", "error on the source", "error on the candidate"}:
+        return base
+    # The first round warms both caches; it counts for rows, not for times.
+    before, after = ([one.seconds for one in side[1:]] for side in (ours, theirs))
+    return replace(
+        base,
+        shift=shift_of(before, after) if min(before) > 0 and min(after) > 0 else None,
+        source_ms=sorted(before)[len(before) // 2] * 1000,
+        candidate_ms=sorted(after)[len(after) // 2] * 1000,
+        plans=_plans(pair.source, pair.candidate, sample),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answer:
+    rows: tuple[tuple[str, ...], ...] = ()
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Pair:
+    source: Reads
+    candidate: Reads
+    clock: Callable[[], float]
+
+    def ask(self, schema: str, sample: str) -> tuple[_Answer, _Answer]:
+        """Both answers, the source's first."""
+        return self._ask(self.source, schema, sample), self._ask(self.candidate, schema, sample)
+
+    def _ask(self, server: Reads, schema: str, sample: str) -> _Answer:
+        try:
+            if schema:
+                server.query(f"USE `{schema.replace('`', '``')}`")
+            before = self.clock()
+            rows = server.query(sample)
+            seconds = self.clock() - before
+        except StepFailed as error:
+            return _Answer(error=error.evidence.split(";")[0])
+        return _Answer(rows=tuple(tuple(map(_text, row)) for row in rows), seconds=seconds)
+
+
+def _result(sample: str, ours: Sequence[_Answer], theirs: Sequence[_Answer]) -> tuple[Result, str]:
+    if ours[0].error or theirs[0].error:
+        side: Result = (
+            "error on both" if ours[0].error and theirs[0].error
+            else "error on the source" if ours[0].error else "error on the candidate"
+        )  # fmt: skip
+        return side, theirs[0].error or ours[0].error
+    ordered = "order by" in sample.lower()
+    rows = [one.rows if ordered else tuple(sorted(one.rows)) for one in (*ours, *theirs)]
+    source_rows, candidate_rows = rows[: len(ours)], rows[len(ours) :]
+    if len(set(source_rows)) > 1:
+        return "not deterministic", "the source itself answers with other rows each time"
+    if set(candidate_rows) == {source_rows[0]}:
+        return "equal", ""
+    if ordered and {tuple(sorted(one)) for one in candidate_rows} == {tuple(sorted(source_rows[0]))}:
+        return "differs", "the same rows in another order"
+    return "differs", _first_difference(source_rows[0], candidate_rows[0])
+
+
+def _first_difference(ours: Rows | tuple[Any, ...], theirs: Rows | tuple[Any, ...]) -> str:
+    if len(ours) != len(theirs):
+        return f"{len(ours)} rows became {len(theirs)}"
+    at = next((number for number, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]), 0)
+    return f"row {at + 1}: {str(ours[at])[:80]} became {str(theirs[at])[:80]}"
+
+
+def _judged(compared: Sequence[QueryComparison]) -> Iterator[QueryComparison]:
+    timed = [one for one in compared if _can_be_timed(one)]
+    adjusted = dict(zip(map(id, timed), holm([one.shift.p_value for one in timed if one.shift]), strict=True))
+    for one in compared:
+        if id(one) in adjusted and one.shift is not None:
+            verdict = judge(one.shift, better="lower", margin=SLOWER_MARGIN, p_adjusted=adjusted[id(one)]).verdict
+            yield replace(one, slower=verdict == "worse")
+        else:
+            yield one
+
+
+def _can_be_timed(one: QueryComparison) -> bool:
+    slowest_ms = max(one.source_ms or 0.0, one.candidate_ms or 0.0)
+    return one.shift is not None and slowest_ms >= FASTEST_JUDGED_S * 1000
+
+
+def _plans(source: Reads, candidate: Reads, sample: str) -> tuple[str, str] | None:
+    try:
+        first, second = (
+            plan_text(json.loads(str(server.query(f"EXPLAIN FORMAT=JSON {sample}")[0][0])))
+            for server in (source, candidate)
+        )
+    except (StepFailed, Refused, ValueError, IndexError):
+        return None
+    return first, second
+
+
+def plan_text(plan: Any) -> str:
+    """How each table is read, in order: `orders all, customers eq_ref PRIMARY`; for both flavors' JSON."""
+    return ", ".join(_accesses(plan))
+
+
+def _accesses(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if "table_name" in node and ("access_type" in node or "key" in node or "index_name" in node):
+            parts = (node["table_name"], str(node.get("access_type", "")).lower(), node.get("key"))
+            yield " ".join(str(part) for part in (*parts, node.get("index_name")) if part)
+        for value in node.values():
+            yield from _accesses(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _accesses(value)
+
+
+def _only_reads(sql: str) -> bool:
+    try:
+        refuse_writes(sql)
+    except Refused:
+        return False
+    return sql.lstrip("( \n\t").lower().startswith(("select", "with"))
+
+
+def _text(value: Any) -> str:
+    """One value as both servers print it: numbers by their value, all else by its text."""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
