@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from volbench.analysis.explain.findings import NONE
-from volbench.analysis.explain.run import explain_run, ranked_associations
+from volbench.analysis.explain.per_transaction import TITLES
+from volbench.analysis.explain.run import explain_run
+from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
+from volbench.analysis.explain.what_if import other_volume
+from volbench.analysis.explain.wording import number, percent
 from volbench.analysis.recorded.directory import explain_recorded
 from volbench.cli import console, options
 from volbench.errors import UsageError
-from volbench.records.report import FindingRow
+from volbench.records.report import AssociationRow, FindingRow, QueryRow, TransactionRow, WhatIfRow
 from volbench.store.run_directory import RunDirectory
 
 ASSOCIATIONS_SHOWN = 5
+QUERIES_SHOWN = 5
 
 
 def explain(
@@ -27,6 +32,7 @@ def explain(
             "--from", help="A directory of sar, iostat -x, sysbench or CloudWatch output, in place of a run."
         ),
     ] = None,
+    what_if: options.WhatIf = [],  # noqa: B006 - typer copies it
     json: options.Json = False,
 ) -> None:
     """Name the causes of what a run saw, with evidence; or of what other tools recorded."""
@@ -35,37 +41,76 @@ def explain(
             "one of a run's directory and --from is needed", next_step="volbench explain results/<run>"
         )
     if recorded is not None:
+        if what_if:
+            raise UsageError("what others recorded has no transactions to predict from", where="--what-if")
         _explain_recorded(recorded, json=json)
     elif path is not None:
-        _explain_run(path, json=json)
+        _explain_run(path, what_if, json=json)
 
 
-def _explain_run(path: Path, *, json: bool) -> None:
+def _explain_run(path: Path, what_if: list[str], *, json: bool) -> None:
+    others = [other_volume(spec) for spec in what_if]  # a wrong one is told of before anything is read
     directory = RunDirectory.open(path)
     found = explain_run(directory)
     for name in found.unreadable:
         console.say(f"passed over: {name}")
-    moving = ranked_associations(directory, most=ASSOCIATIONS_SHOWN)
+    volumes = [volume.name for volume in directory.run.volumes]
+    tables: dict[str, Sequence[Any]] = {
+        "findings": found.findings,
+        "transactions": transaction_rows(found, volumes),
+        "queries": query_rows(found, volumes),
+        "associations": association_rows(found, volumes),
+        "what_if": what_if_rows(found, volumes, others),
+    }
     if json:
-        rows = [row.model_dump(mode="json") for row in found.findings]
         said = [{"volume": volume, "step": step, "notes": list(one)} for (volume, step), one in found.notes.items()]
-        console.show_json({"findings": rows, "notes": said})
+        rows = {name: [row.model_dump(mode="json") for row in table] for name, table in tables.items()}
+        console.show_json({**rows, "notes": said})
         return
     for (volume, step), notes in found.notes.items():
-        _print_step(
-            f"{volume}, {step}", [row for row in found.findings if (row.volume, row.step) == (volume, step)], notes
-        )
-        shown = moving.get((volume, step), ())
-        if shown:
-            console.out.print("  moves with p95 (association, no cause):", markup=False)
-            for one in shown:
-                name = " ".join(filter(None, (one.key.source, one.key.metric, one.key.entity)))
-                lag = f", {one.lag} intervals before" if one.lag else ""
-                console.out.print(
-                    f"    {name}: rank correlation {one.rho:+.2f}{lag}, q {one.q_value:.2g}", markup=False
-                )
+        of = {
+            name: [row for row in table if (row.volume, row.step) == (volume, step)]
+            for name, table in tables.items()
+        }
+        _print_step(f"{volume}, {step}", of.pop("findings"), notes)
+        for line in table_lines(**of):
+            console.out.print(f"  {line}", markup=False)
     if not found.notes:
         console.out.print("no step with samples to explain", markup=False)
+
+
+def table_lines(
+    *,
+    transactions: Sequence[TransactionRow],
+    queries: Sequence[QueryRow],
+    associations: Sequence[AssociationRow],
+    what_if: Sequence[WhatIfRow],
+) -> Iterator[str]:
+    """What stands beside a step's findings."""
+    for row in what_if:
+        yield f"on {row.spec}: {row.text}"
+    if transactions:
+        shown = (f"{TITLES[row.metric]} {number(row.value)}{_against(row.ratio)}" for row in transactions)
+        yield f"a transaction costs: {', '.join(shown)}"
+    for query in queries[:QUERIES_SHOWN]:
+        parts = [
+            f"{name} {number(value)} ms"
+            for name, value in (("CPU", query.cpu_ms), ("waiting", query.waited_ms))
+            if value is not None
+        ]
+        about = f" ({', '.join(parts)})" if parts else ""
+        yield f"{percent(query.share)} of statement time, {number(query.mean_ms)} ms each{about}: {query.query}"
+    if associations:
+        yield "moves with p95 (association, no cause):"
+    for one in associations[:ASSOCIATIONS_SHOWN]:
+        name = " ".join(filter(None, (one.source, one.metric, one.entity)))
+        lag = f", {one.lag_s:g} s before" if one.lag_s else ""
+        yield f"  {name}: rank correlation {one.rho:+.2f}{lag}, q {one.q_value:.2g}"
+
+
+def _against(ratio: float | None) -> str:
+    """Against the baseline; nothing for the baseline itself."""
+    return "" if ratio is None or ratio == 1 else f" (x{ratio:.2f})"
 
 
 def _explain_recorded(place: Path, *, json: bool) -> None:
@@ -80,7 +125,7 @@ def _explain_recorded(place: Path, *, json: bool) -> None:
     _print_step(volume, list(found.findings), found.notes)
 
 
-def _print_step(title: str, rows: list[FindingRow], notes: tuple[str, ...]) -> None:
+def _print_step(title: str, rows: Sequence[FindingRow], notes: tuple[str, ...]) -> None:
     console.out.print(title, markup=False)
     if not rows:
         console.out.print("  no cause can be named from this evidence", markup=False)

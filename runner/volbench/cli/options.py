@@ -35,3 +35,11 @@ OptionFile = Annotated[
 Results = Annotated[Path, typer.Option("--out", help="Where runs are kept.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+WhatIf = Annotated[
+    list[str],
+    typer.Option(
+        "--what-if",
+        metavar="SPEC",
+        help="Predict tps and p95 on this volume, such as ebs-gp3?iops=6000; repeat it.",
+    ),
+]

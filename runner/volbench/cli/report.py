@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from volbench.analysis.explain.what_if import other_volume
 from volbench.cli import console, options
 from volbench.report.across import compare_runs
 from volbench.report.build import build_report
@@ -24,15 +25,17 @@ def report(
     format: Annotated[  # noqa: A002 - it is the option's name
         Format | None, typer.Option("--format", help="Print this format on stdout instead of writing the files.")
     ] = None,
+    what_if: options.WhatIf = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Rebuild a run's reports from its directory, or print one of them."""
+    others = [other_volume(spec) for spec in what_if]
     directory = RunDirectory.open(path)
     if format is None:
-        _, files = write_reports(directory)
+        _, files = write_reports(directory, what_if=others)
         for file in files:
             console.out.print(f"report: {file}", markup=False)
         return
-    sys.stdout.write(render(build_report(directory), directory, format))
+    sys.stdout.write(render(build_report(directory, what_if=others), directory, format))
 
 
 def compare(

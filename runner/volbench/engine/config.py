@@ -108,6 +108,8 @@ def render_config(
         ours.append(("user", "root"))
     if fitted.options.get("performance_schema") is True:
         ours += [("performance_schema_instrument", f"{name}=ON") for name in ("wait/io/file/%", "statement/%")]
+        if identity.flavor == "mysql":  # loose: servers before 8.0.28 do not know it
+            ours.append(("loose_performance_schema_consumer_events_statements_cpu", True))
     lines = ["[mysqld]", *(_line(name, value) for name, value in (*fitted.options.items(), *ours))]
     notes = tuple(note for name, note in fitted.notes.items() if name in wanted)
     return RenderedConfig(text="\n".join(lines) + "\n", notes=notes)

@@ -183,6 +183,67 @@ class DurabilityRow(Record):
     speeds: tuple[SpeedRow, ...] = ()
 
 
+class TransactionRow(Record):
+    """What one transaction of a step costs on a volume, median over valid cells; and against the first volume."""
+
+    volume: str
+    step: str
+    metric: str
+    value: float
+    unit: str
+    ratio: float | None = Field(default=None, description="Against the first volume, the baseline.")
+    cells: int
+
+
+class QueryRow(Record):
+    """One text of a statement on a volume, all valid cells together; the one with most time first."""
+
+    volume: str
+    step: str
+    query: str = Field(description="Text of the digest; numbers within names are N, so that like tables are one.")
+    share: float = Field(description="Of the time of all statements of the step.")
+    per_s: float
+    mean_ms: float
+    cpu_ms: float | None = Field(default=None, description="MySQL 8.0.28 and later.")
+    lock_ms: float | None = Field(default=None, description="Table locks.")
+    waited_ms: float | None = Field(default=None, description="Neither CPU nor table locks: files, commits, rows.")
+    ratio: float | None = Field(default=None, description="mean_ms against the first volume, the baseline.")
+
+
+class AssociationRow(Record):
+    """A metric that moves with p95 in a step's first cell. It supports a finding and never makes one."""
+
+    volume: str
+    step: str
+    cell_id: str
+    source: str
+    metric: str
+    entity: str = ""
+    rho: float = Field(description="Rank correlation of differences from interval to interval.")
+    lag_s: float = Field(description="By how much the metric leads.")
+    samples: int
+    effective_samples: float
+    q_value: float = Field(description="Corrected for all metrics and lags that were tried.")
+
+
+class WhatIfRow(Record):
+    """A step as it would be on another volume; `cannot` says why it is not predicted."""
+
+    volume: str
+    step: str
+    spec: str
+    cannot: str = ""
+    regime: Literal["", "steady", "burst", "baseline"] = ""
+    lasts_s: float | None = Field(default=None, description="Of a burst.")
+    tps: float | None = None
+    tps_interval: tuple[float, float] | None = None
+    latency_ms_p95: float | None = None
+    latency_interval: tuple[float, float] | None = None
+    limited_by: str = ""
+    limit_per_s: float | None = None
+    text: str = ""
+
+
 class Summary(Record):
     """The verdict in a sentence, and what it rests on."""
 
@@ -222,6 +283,10 @@ class Report(Record):
     sweep: SweepRow | None = None
     effects: tuple[EffectRow, ...] = Field(default=(), description="Of a sweep's factors, main effects first.")
     durability: tuple[DurabilityRow, ...] = ()
+    transactions: tuple[TransactionRow, ...] = ()
+    queries: tuple[QueryRow, ...] = ()
+    associations: tuple[AssociationRow, ...] = ()
+    what_if: tuple[WhatIfRow, ...] = ()
     failures: tuple[dict[str, Any], ...] = ()
     differing_settings: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="Setting or fact -> volume -> value, where volumes differ."

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from volbench.analysis.comparison import summarise
-from volbench.analysis.explain.run import findings_of
+from volbench.analysis.explain.run import explain_run
+from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
+from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.report import Report
 from volbench.report.caveats import caveats
 from volbench.report.compared import compared_cells, comparison_rows
@@ -17,15 +20,19 @@ from volbench.report.summary import summarise_run
 from volbench.store.run_directory import RunDirectory
 
 
-def build_report(directory: RunDirectory) -> Report:
-    """All that is known about a run so far. Raises RunUnreadable naming a file that is damaged or foreign."""
+def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()) -> Report:
+    """All that is known about a run so far, and what its loads would do on other volumes.
+
+    Raises RunUnreadable naming a file that is damaged or foreign.
+    """
     run, results, events = directory.run, directory.results(), directory.events()
+    every = [volume.name for volume in run.volumes]
     names = [volume.name for volume in run.volumes if not volume.variant_of]
     cells, volumes, engine = cell_rows(run, results), volume_rows(run, results), engine_row(results)
     comparisons = compared_cells(as_declared(run, cells), names, run.suite.comparison)
-    findings = findings_of(directory)
+    explained = explain_run(directory)
     effects = effect_rows(run, cells)
-    sweep = sweep_row(run, effects, findings)
+    sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     done = sum(result.status == "done" for result in results)
     warnings = caveats(run, volumes, cells, engine, pairs, with_result=done)
@@ -44,10 +51,14 @@ def build_report(directory: RunDirectory) -> Report:
         volumes=volumes,
         cells=cells,
         comparisons=comparison_rows(comparisons),
-        findings=findings,
+        findings=explained.findings,
         sweep=sweep,
         effects=effects,
         durability=durability_rows(results, cells, {cell.cell_id: cell.volume for cell in run.cells}, names),
+        transactions=transaction_rows(explained, every),
+        queries=query_rows(explained, every),
+        associations=association_rows(explained, every),
+        what_if=what_if_rows(explained, every, what_if),
         failures=failure_rows(directory, run, results),
         differing_settings=differing_settings(results, {cell.cell_id: cell.volume for cell in run.cells}),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.report import Report
 from volbench.report.build import build_report
 from volbench.report.csv import csv
@@ -35,12 +37,14 @@ def render(report: Report, directory: RunDirectory, wanted: Format) -> str:
             return csv(report)
 
 
-def write_reports(directory: RunDirectory) -> tuple[Report, tuple[Path, ...]]:
+def write_reports(
+    directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
+) -> tuple[Report, tuple[Path, ...]]:
     """Build the report and write report.json, report.md and report.html, each whole or not at all.
 
     Raises RunUnreadable naming a file of the run that is damaged or foreign.
     """
-    report = build_report(directory)
+    report = build_report(directory, what_if=what_if)
     written = []
     for wanted in WRITTEN:
         path = directory.path / f"report.{wanted}"

@@ -174,6 +174,15 @@ _PERFORMANCE_SCHEMA = {
         "class (file_data, file_redo, file_dblwr, file_binlog, table, lock_table, lock_metadata, binlog_group)",
         {"wait_s_per_s": ("s/s", "time foreground threads waited; `table` contains the file waits below it")},
     ),
+    **_table(
+        "query: the text of a statement digest, numbers in names as N",
+        {
+            "query_per_s": ("1/s", "statements of this text that ended"),
+            "query_s_per_s": ("s/s", "their time"),
+            "query_lock_s_per_s": ("s/s", "time in which these waited for table locks"),
+            "query_cpu_s_per_s": ("s/s", "CPU time of their threads (MySQL 8.0.28 and later)"),
+        },
+    ),
 }
 _INNODB = _table(
     "",

@@ -6,6 +6,7 @@ Waits nest: `table` (time in the storage engine) contains the file waits of the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -20,6 +21,7 @@ STATEMENT_BUCKET = "statement_bucket"
 """Counter of the statements in one bucket of the histogram; the entity is the bucket's number."""
 _STATEMENT_COUNTERS = ("statements", "statement_ps", "statement_lock_ps", "statement_errors")
 _PS_PER_S, _PS_PER_MS = 1e12, 1e9
+_NUMBERED = re.compile(r"(?<=[A-Za-z_])\d+")
 
 
 class PerformanceSchema:
@@ -50,10 +52,13 @@ class PerformanceSchema:
         def names(sql: str) -> frozenset[str]:
             return frozenset(bytes(row[0] or b"").decode() for row in self._server.rows(sql))
 
+        tables = frozenset(name.lower() for name in names(parse.TABLES_QUERY))
+        digests = int(self._server.text(parse.DIGESTS_QUERY)[0]) if parse.DIGESTS_TABLE in tables else None
         return parse.Available(
-            tables=frozenset(name.lower() for name in names(parse.TABLES_QUERY)),
+            tables=tables,
             consumers=names(parse.CONSUMERS_QUERY),
             instruments=names(parse.INSTRUMENTS_QUERY),
+            digests=digests,
         )
 
     def read(self) -> Values:
@@ -77,6 +82,8 @@ class PerformanceSchema:
             values["background_ps", kind] = sums[1]
         for kind, sums in parse.sums_by_class(texts.get("waits", ""), parse.WAIT_CLASSES, None).items():
             values["wait_ps", kind] = sums[1]
+        for digest, sums_of in parse.parse_digests(texts.get("digests", "")):
+            values |= {(f"digest_{name}", digest): number for name, number in sums_of.items()}
         return values
 
     def close(self) -> None:
@@ -95,6 +102,29 @@ class PerformanceSchema:
             yield from change.rows([("wait_s_per_s", _foreground(change, kind))], f"file_{kind}")
         for kind in change.entities("wait_ps"):
             yield from change.rows([("wait_s_per_s", change.per_s("wait_ps", kind, unit=_PS_PER_S))], kind)
+        for query, digests in _queries(change).items():
+            yield from change.rows(_of_query(change, digests), query)
+
+
+def _queries(change: Change) -> dict[str, list[str]]:
+    """Digests that are the same but for numbers in their names, such as those of sbtest1 and sbtest2."""
+    found: dict[str, list[str]] = {}
+    for digest in change.entities("digest_count"):
+        found.setdefault(_NUMBERED.sub("N", digest.partition(" ")[2]), []).append(digest)
+    return found
+
+
+def _of_query(change: Change, digests: list[str]) -> Iterator[tuple[str, float | None]]:
+    """Rates of some digests together; CPU time only where it is known of all."""
+    for name, metric, unit in (
+        ("count", "query_per_s", 1.0),
+        ("ps", "query_s_per_s", _PS_PER_S),
+        ("lock_ps", "query_lock_s_per_s", _PS_PER_S),
+        ("cpu_ps", "query_cpu_s_per_s", _PS_PER_S),
+    ):
+        grown = [change.grown(f"digest_{name}", digest) for digest in digests]
+        known = [one for one in grown if one is not None]
+        yield metric, sum(known) / unit / change.dt_s if len(known) == len(grown) else None
 
 
 def _statements(change: Change) -> Iterator[tuple[str, float | None]]:

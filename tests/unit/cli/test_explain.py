@@ -55,3 +55,22 @@ def test_what_others_recorded() -> None:
 def test_one_of_both_is_needed(words: list[str]) -> None:
     with pytest.raises(UsageError, match="one of"):
         CliRunner().invoke(app, ["explain", *words], catch_exceptions=False)
+
+
+def test_another_volume_is_predicted_or_the_reason_is_said(tmp_path: Path) -> None:
+    """Synthetic runs have no statement times: nothing is predicted from them, and that is said."""
+    directory = build_run(tmp_path, two_volumes(steps=(OltpStep(name="load"),), repeats=1))
+    text = invoke(str(directory.path), "--what-if", "ebs-gp3?iops=6000")
+    assert "on ebs-gp3?iops=6000: cannot be predicted: no statement times" in text
+    rows = json.loads(invoke(str(directory.path), "--what-if", "ebs-gp2?size=100GiB", "--json"))["what_if"]
+    assert {(row["spec"], row["tps"]) for row in rows} == {("ebs-gp2?size=100GiB", None)}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [("ebs-gp7", "perhaps you meant"), ("efs-elastic", "only block volumes"), ("nfs:x:/y", "name")],
+)
+def test_a_volume_that_cannot_be_predicted_is_refused(spec: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        CliRunner().invoke(app, ["explain", "results/x", "--what-if", spec], catch_exceptions=False)
+    assert said in str(refused.value)

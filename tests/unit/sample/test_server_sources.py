@@ -102,6 +102,24 @@ def test_foreground_waits_are_never_negative() -> None:
     assert rates(PerformanceSchema, before, after)["wait_s_per_s", "file_data"] == 0.0
 
 
+def digests(**counted: tuple[int, int]) -> Values:
+    values: Values = {("connection", ""): 1}
+    for name, (count, ps) in counted.items():
+        text = name.replace("_", " ")
+        values |= {("digest_count", text): count, ("digest_ps", text): ps, ("digest_cpu_ps", text): ps // 4}
+    return values
+
+
+def test_like_digests_are_one_query_and_one_that_is_new_has_no_rate_yet() -> None:
+    """What a digest counted before it came among the largest is not of this interval."""
+    before = digests(aa_GET_t1=(10, 0), bb_GET_t2=(10, 0))
+    after = digests(aa_GET_t1=(20, 4 * 10**12), bb_GET_t2=(40, 2 * 10**12), cc_GET_t3=(10**6, 10**15))
+    found = rates(PerformanceSchema, before, after, dt_s=2.0)
+    assert found["query_per_s", "GET tN"] == 20
+    assert found["query_s_per_s", "GET tN"] == 3.0
+    assert found["query_cpu_s_per_s", "GET tN"] == 0.75
+
+
 def statements(buckets: dict[int, int], connection: int = 1, errors: int = 0) -> Values:
     values: Values = {("connection", ""): connection, ("statement_errors", ""): errors}
     return values | {("statement_bucket", str(number)): count for number, count in buckets.items()}

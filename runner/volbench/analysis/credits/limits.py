@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -146,13 +147,27 @@ def _charge(data: Mapping[str, Any]) -> Charge:
 
 
 def read_latency_s(volume: ResolvedVolume, io_bytes: float) -> float:
-    """Mean service time of one random read: means of the lognormal legs, then the bytes at one stream's speed.
+    """Mean service time of one random read, see `latency_s`."""
+    return latency_s(volume, "read", io_bytes)
 
-    The mean of a lognormal is median x exp(sigma^2 / 2). An assumption wherever the profile's latency is one.
+
+def latency_s(volume: ResolvedVolume, operation: str, io_bytes: float) -> float:
+    """Mean service time of one operation: means of the lognormal legs, then the bytes at one stream's speed.
+
+    The mean of a lognormal is median x exp(sigma^2 / 2); of the slowest of several draws (`max_of`) it is taken
+    around their median. An assumption wherever the profile's latency is one.
     """
-    latency = volume.model["latency"].get("read")
+    latency = volume.model["latency"].get(operation)
     if latency is None:
         return 0.0
-    legs_us = sum(leg["median_us"] * math.exp(leg["sigma"] ** 2 / 2) for leg in latency["parts"])
+    legs_us = sum(
+        leg["median_us"] * math.exp(leg["sigma"] * _slowest(leg["max_of"]) + leg["sigma"] ** 2 / 2)
+        for leg in latency["parts"]
+    )
     stream = latency.get("stream_bytes_per_s")
     return float(legs_us / 1e6 + (io_bytes / stream if stream else 0.0))
+
+
+def _slowest(draws: int) -> float:
+    """The median of the largest of some normal draws; 0 of one."""
+    return NormalDist().inv_cdf(0.5 ** (1 / max(1, draws)))

@@ -21,6 +21,8 @@ LAGS = range(4)
 """Intervals by which a metric may lead the latency; one that follows it is no cause."""
 SAMPLES_MIN = 20
 FALSE_DISCOVERIES = 0.05
+_PARTS_OF_LATENCY = "query_"
+"""Times of single queries: latency by other names."""
 _SPEARMAN_VARIANCE = 1.06  # of Fisher's z for rank correlations (Fieller, Hartley and Pearson 1957)
 
 
@@ -55,7 +57,7 @@ def associations(grid: Grid, latency: SeriesKey) -> tuple[Association, ...]:
         return ()
     found = {}
     for key, column in grid.columns.items():
-        if key.source != latency.source:
+        if key.source != latency.source and not key.metric.startswith(_PARTS_OF_LATENCY):
             best = strongest(column, target)
             if best is not None:
                 found[key] = best

@@ -75,13 +75,6 @@ class Budget:
         return max(STORAGE, key=lambda part: self.shares.get(part, 0.0))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PerTransaction:
-    """What one transaction costs, over a whole step; a key is left out when it is not known."""
-
-    values: Mapping[str, tuple[float, str]]
-
-
 def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: int | None = None) -> Budget | None:
     """The budget of a step; None when the server keeps no statement times or nothing ran.
 
@@ -108,31 +101,6 @@ def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: i
     return Budget(
         statement_s=statements, parts=parts, cpu_max_s=_cpu_s(grid, cpus), notes=tuple(notes), shares=shares
     )
-
-
-def per_transaction(grid: Grid, *, cpus: int | None = None) -> PerTransaction:
-    """mdcallag's table: operations, bytes, syncs and CPU per transaction of a step."""
-    tps = grid.column("client", "tps")
-    done = float(np.nansum(tps)) if tps is not None else 0.0
-    values: dict[str, tuple[float, str]] = {}
-    if done <= 0 or tps is None:
-        return PerTransaction(values=values)
-    wanted: dict[str, tuple[Floats | None, float, str]] = {
-        "reads": (grid.column("innodb", "data_reads_per_s"), 1, "1"),
-        "writes": (grid.column("innodb", "data_writes_per_s"), 1, "1"),
-        "fsyncs": (grid.column("innodb", "data_fsyncs_per_s"), 1, "1"),
-        "read_kib": (grid.column("innodb", "data_read_mib_per_s"), 1024, "KiB"),
-        "written_kib": (grid.column("innodb", "data_written_mib_per_s"), 1024, "KiB"),
-        "context_switches": (grid.column("cpu", "context_switches_per_s"), 1, "1"),
-        "cpu_ms": (_cpu_s(grid, cpus), 1000, "ms"),
-    }
-    for name, (column, scale, unit) in wanted.items():
-        if column is not None:
-            both = np.isfinite(column) & np.isfinite(tps)
-            count = float(tps[both].sum())
-            if count > 0:
-                values[name] = (float(column[both].sum()) * scale / count, unit)
-    return PerTransaction(values=values)
 
 
 def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Floats], list[str]]:

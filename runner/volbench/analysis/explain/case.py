@@ -31,7 +31,7 @@ class Case:
     """What is known of one step, or of what others recorded. Everything but the grids may be missing.
 
     `grid` is the measured window, `whole` all of the cell on the same grid. `clock_zero_s` is the time of day at
-    t_s 0 where evidence shall show times of day.
+    t_s 0 where evidence shall show times of day. `client_cpus` is how many CPUs the client used on average.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Case:
     cpus: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     client_cpu_ratio: float | None = None
+    client_cpus: float | None = None
     beside: tuple[Beside, ...] = ()
     clock_zero_s: float = 0.0
 
@@ -137,6 +138,23 @@ class Case:
         """Share of the host's CPU time that was used, median over the window."""
         user, system = self.grid.column("cpu", "user_ratio"), self.grid.column("cpu", "system_ratio")
         return None if user is None or system is None else median(user + system)
+
+    @property
+    def cpu_s_per_s(self) -> Floats | None:
+        """CPU seconds of the whole host in each second."""
+        user, system = self.at("user_ratio", "cpu"), self.at("system_ratio", "cpu")
+        return None if user is None or system is None or not self.cpus else (user + system) * self.cpus
+
+    @cached_property
+    def statement_cpu_s_per_s(self) -> Floats | None:
+        """CPU seconds of statements in each second; None where the server does not keep them."""
+        names = self.grid.entities("performance_schema", "query_cpu_s_per_s")
+        columns = [self.grid.column("performance_schema", "query_cpu_s_per_s", name) for name in names]
+        known = [column for column in columns if column is not None]
+        if not known:
+            return None
+        total = np.nansum(known, axis=0)
+        return np.where(np.isfinite(known).any(axis=0), total, np.nan)
 
     @property
     def cpu_bound(self) -> bool:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from volbench.analysis.explain.align import Grid, align
 from volbench.analysis.explain.association import Association, associations
 from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
 from volbench.analysis.explain.findings import Explanation, common_notes, explain_case, finding_rows
+from volbench.analysis.explain.per_transaction import PerTransaction, per_transaction
+from volbench.analysis.explain.queries import QueryCost, query_costs
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult, StepResult
 from volbench.records.report import FindingRow
@@ -17,56 +20,68 @@ from volbench.store.series import SeriesKey, read_series
 
 KINDS = ("oltp", "dump", "restore", "cold_read")
 """Steps that are explained; an idle one has nothing to explain."""
+ASSOCIATIONS_MAX = 12
 LATENCY = SeriesKey(source="client", metric="latency_ms_p95")
 
 
 @dataclass(frozen=True, kw_only=True)
+class StepView:
+    """What one step of one cell showed, without its series."""
+
+    explanation: Explanation
+    per_transaction: PerTransaction
+    queries: tuple[QueryCost, ...]
+    demand: Demand | Unpredictable
+    length_s: float
+    associations: tuple[Association, ...] = ()
+    interval_s: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunExplanation:
-    """Findings of a run; `notes` says by volume and step what is missing."""
+    """Findings of a run; `notes` says by volume and step what is missing, `views` by cell what it showed."""
 
     findings: tuple[FindingRow, ...]
     notes: dict[tuple[str, str], tuple[str, ...]]
+    views: dict[tuple[str, str], dict[str, StepView]]
     unreadable: tuple[str, ...] = ()
 
 
 def explain_run(directory: RunDirectory) -> RunExplanation:
     """All findings of a run so far. Cells without samples are passed over, damaged ones are named."""
     volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
-    found: dict[tuple[str, str], dict[str, Explanation]] = {}
+    views: dict[tuple[str, str], dict[str, StepView]] = {}
     unreadable = []
     for result in directory.results():
         try:
             for case in cases_of(directory, result):
-                key = (volume_of[result.cell_id], case.name)
-                found.setdefault(key, {})[result.cell_id] = explain_case(case)
+                seen = views.setdefault((volume_of[result.cell_id], case.name), {})
+                seen[result.cell_id] = _view(case, ranked=not seen)
         except RunUnreadable as error:
             unreadable.append(f"{error.where}: {error.what}")
+    explained = {key: {cell: view.explanation for cell, view in cells.items()} for key, cells in views.items()}
     return RunExplanation(
-        findings=tuple(row for (volume, step), cells in found.items() for row in finding_rows(volume, step, cells)),
-        notes={key: common_notes(list(cells.values())) for key, cells in found.items()},
+        findings=tuple(
+            row for (volume, step), cells in explained.items() for row in finding_rows(volume, step, cells)
+        ),
+        notes={key: common_notes(list(cells.values())) for key, cells in explained.items()},
+        views=views,
         unreadable=tuple(unreadable),
     )
 
 
-def findings_of(directory: RunDirectory) -> tuple[FindingRow, ...]:
-    """The findings alone, as report.json has them."""
-    return explain_run(directory).findings
-
-
-def ranked_associations(directory: RunDirectory, *, most: int) -> dict[tuple[str, str], tuple[Association, ...]]:
-    """Per volume and step, the metrics that move most with p95 in its first cell, of those that hold."""
-    volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
-    ranked: dict[tuple[str, str], tuple[Association, ...]] = {}
-    for result in directory.results():
-        if all((volume_of[result.cell_id], step.step) in ranked for step in result.steps):
-            continue
-        try:
-            for case in cases_of(directory, result):
-                held = [one for one in associations(case.grid, LATENCY) if one.holds]
-                ranked.setdefault((volume_of[result.cell_id], case.name), tuple(held[:most]))
-        except RunUnreadable:
-            continue  # named by explain_run
-    return ranked
+def _view(case: Case, *, ranked: bool) -> StepView:
+    """`ranked`: with the metrics that move with p95, which takes a while and is shown of one cell only."""
+    held = [one for one in associations(case.grid, LATENCY) if one.holds] if ranked else []
+    return StepView(
+        explanation=explain_case(case),
+        per_transaction=per_transaction(case),
+        queries=query_costs(case.grid),
+        demand=demand_of(case),
+        length_s=case.length_s,
+        associations=tuple(held[:ASSOCIATIONS_MAX]),
+        interval_s=case.grid.width_s,
+    )
 
 
 def cases_of(directory: RunDirectory, result: CellResult) -> Iterator[Case]:
@@ -88,7 +103,7 @@ def cases_of(directory: RunDirectory, result: CellResult) -> Iterator[Case]:
 
 def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
     threads, rate = step.parameters.get("threads"), step.parameters.get("rate")
-    ratio = step.details.get("client_cpu_ratio")
+    ratio, usable = (step.details.get(name) for name in ("client_cpu_ratio", "client_cpus_usable"))
     return Case(
         name=step.step,
         grid=whole.within(*step.window_s),
@@ -100,6 +115,9 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         cpus=result.host.cpus,
         variables=result.server.variables if result.server is not None else {},
         client_cpu_ratio=float(ratio) if isinstance(ratio, int | float) else None,
+        client_cpus=(
+            float(ratio * usable) if isinstance(ratio, int | float) and isinstance(usable, int | float) else None
+        ),
         beside=tuple(
             Beside(
                 name=str(other.parameters.get("tool", other.kind)), t0_s=other.window_s[0], t1_s=other.window_s[1]

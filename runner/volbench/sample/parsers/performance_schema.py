@@ -46,9 +46,17 @@ def _quoted(names: Iterable[str]) -> str:
 TABLES_QUERY = (
     "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'performance_schema'"
     " AND TABLE_NAME IN ('events_statements_histogram_global', 'events_statements_summary_global_by_event_name',"
-    " 'file_summary_by_event_name', 'events_waits_summary_by_thread_by_event_name', 'setup_instruments')"
+    " 'file_summary_by_event_name', 'events_waits_summary_by_thread_by_event_name', 'setup_instruments',"
+    " 'events_statements_summary_by_digest')"
 )
 CONSUMERS_QUERY = "SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"
+DIGESTS_TABLE = "events_statements_summary_by_digest"
+DIGESTS_QUERY = f"SELECT COUNT(*) FROM performance_schema.{DIGESTS_TABLE}"  # noqa: S608 - our own constant
+DIGESTS_MAX = 2_000
+"""A server with more of them is not asked for the largest at every tick: that sorts them all."""
+_DIGESTS_SHOWN, _DIGEST_CHARACTERS = 40, 160
+DIGEST_FIELDS = ("count", "ps", "lock_ps", "cpu_ps")
+_CPU_CONSUMER = "events_statements_cpu"
 _INSTRUMENTS = "SELECT NAME FROM performance_schema.setup_instruments WHERE ENABLED = 'YES' AND TIMED = 'YES'"
 INSTRUMENTS_QUERY = f"{_INSTRUMENTS} AND NAME IN ({_quoted((*WATCHED_FILES, *WAIT_CLASSES))})"
 
@@ -80,6 +88,13 @@ _WAITS = (
     "SELECT GROUP_CONCAT(EVENT_NAME, ' ', COUNT_STAR, ' ', SUM_TIMER_WAIT SEPARATOR '\\n')"
     " FROM performance_schema.events_waits_summary_global_by_event_name WHERE EVENT_NAME IN ({names})"
 )
+# No server sums waits by digest: what a statement's time without its CPU and lock time is, is waiting.
+_DIGESTS = (
+    "SELECT GROUP_CONCAT(COUNT_STAR, ' ', SUM_TIMER_WAIT, ' ', SUM_LOCK_TIME, ' ', {cpu}, ' ',"
+    " LEFT(DIGEST, 8), ' ', LEFT(REPLACE(DIGEST_TEXT, '\\n', ' '), {characters}) SEPARATOR '\\n')"
+    " FROM (SELECT * FROM performance_schema.events_statements_summary_by_digest WHERE DIGEST_TEXT IS NOT NULL"
+    " ORDER BY SUM_TIMER_WAIT DESC LIMIT {shown}) largest"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +104,7 @@ class Available:
     tables: frozenset[str]
     consumers: frozenset[str]
     instruments: frozenset[str]
+    digests: int | None = None
 
 
 def columns_of(available: Available) -> dict[str, str]:
@@ -108,6 +124,10 @@ def columns_of(available: Available) -> dict[str, str]:
     waits = [name for name in WAIT_CLASSES if name in available.instruments]
     if waits:
         columns["waits"] = _WAITS.format(names=_quoted(waits))
+    digests = DIGESTS_TABLE in available.tables
+    if digests and "statements_digest" in available.consumers and (available.digests or 0) <= DIGESTS_MAX:
+        cpu = "SUM_CPU_TIME" if _CPU_CONSUMER in available.consumers else "'-'"
+        columns["digests"] = _DIGESTS.format(cpu=cpu, characters=_DIGEST_CHARACTERS, shown=_DIGESTS_SHOWN)
     return columns
 
 
@@ -121,6 +141,17 @@ def parse_lines(text: str) -> Iterator[tuple[str, list[int]]]:
     for line in text.splitlines():
         name, *numbers = line.split(" ")
         yield name, [int(number) for number in numbers]
+
+
+def parse_digests(text: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """Each digest (its first characters, then its text) and its numbers; CPU time is left out where it is not kept.
+
+    Raises ValueError for other text.
+    """
+    for line in text.splitlines():
+        *words, digest = line.split(" ", len(DIGEST_FIELDS))
+        known = zip(DIGEST_FIELDS, words, strict=True)
+        yield digest, {name: int(word) for name, word in known if word != "-"}
 
 
 def sums_by_class(text: str, classes: Mapping[str, str], other: str | None) -> dict[str, list[int]]:
@@ -145,4 +176,10 @@ def absences(available: Available, columns: Collection[str]) -> str:
         missing.append("no instrument for doublewrite files")
     if "background" not in columns:
         missing.append("waits are not kept by thread")
+    if "digests" not in columns:
+        many = (available.digests or 0) > DIGESTS_MAX
+        reason = f"{available.digests} of them" if many else "statements_digest is off"
+        missing.append(f"statements are not told apart ({reason})")
+    elif _CPU_CONSUMER not in available.consumers:
+        missing.append("no CPU time of statements (MySQL 8.0.28 and later with the consumer events_statements_cpu)")
     return "; ".join(missing)

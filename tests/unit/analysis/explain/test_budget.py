@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from volbench.analysis.explain.align import Grid
-from volbench.analysis.explain.budget import budget_of, per_transaction
+from volbench.analysis.explain.budget import budget_of
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.per_transaction import per_transaction
 from volbench.store.series import SeriesKey
 
 
@@ -76,14 +78,17 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_cost_of_a_transaction() -> None:
-    cost = per_transaction(
-        grid(client__tps=100.0, innodb__data_reads_per_s=600.0, innodb__data_read_mib_per_s=9.375,
-             innodb__data_fsyncs_per_s=200.0, cpu__user_ratio=0.2, cpu__system_ratio=0.1),
-        cpus=4,
-    ).values  # fmt: skip
+    found = grid(
+        client__tps=100.0, innodb__data_reads_per_s=600.0, innodb__data_read_mib_per_s=9.375,
+        innodb__data_fsyncs_per_s=200.0, cpu__user_ratio=0.2, cpu__system_ratio=0.1,
+        performance_schema__query_cpu_s_per_s__a=0.3, performance_schema__query_cpu_s_per_s__b=0.1,
+    )  # fmt: skip
+    cost = per_transaction(Case(name="x", grid=found, whole=found, cpus=4)).values
+    assert cost["statement_cpu_ms"] == (pytest.approx(4.0), "ms")
     assert cost["reads"] == (pytest.approx(6.0), "1")
     assert cost["read_kib"] == (pytest.approx(96.0), "KiB")
     assert cost["fsyncs"] == (pytest.approx(2.0), "1")
     assert cost["cpu_ms"] == (pytest.approx(12.0), "ms")
     assert "writes" not in cost
-    assert per_transaction(grid(client__tps=0.0)).values == {}
+    idle = grid(client__tps=0.0)
+    assert per_transaction(Case(name="x", grid=idle, whole=idle)).values == {}

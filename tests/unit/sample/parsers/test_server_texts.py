@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def available(server: str) -> parse.Available:
 def test_mysql_has_every_column_and_nothing_is_absent() -> None:
     found = available("mysql-9.7")
     columns = parse.columns_of(found)
-    assert columns.keys() == {"histogram", "statements", "files", "background", "waits"}
+    assert columns.keys() == {"histogram", "statements", "files", "background", "waits", "digests"}
     assert parse.absences(found, columns) == ""
 
 
@@ -52,6 +53,29 @@ def test_without_thread_instrumentation_there_are_no_foreground_waits() -> None:
         instruments=frozenset(parse.FILE_CLASSES),
     )
     assert "background" not in parse.columns_of(found)
+
+
+def test_digests_are_read_with_their_cpu_time() -> None:
+    digests = dict(parse.parse_digests(recorded("mysql-9.7")["columns"]["digests"]))
+    commit = digests["b2840c7e EXECUTE COMMIT"]
+    assert commit == {"count": 1359, "ps": 29382251866000, "lock_ps": 0, "cpu_ps": 350030551000}
+
+
+def test_a_server_without_cpu_times_leaves_them_out_and_says_so() -> None:
+    found = available("mysql-9.7")
+    without = dataclasses.replace(found, consumers=found.consumers - {"events_statements_cpu"})
+    columns = parse.columns_of(without)
+    assert "SUM_CPU_TIME" not in columns["digests"]
+    assert "no CPU time of statements" in parse.absences(without, columns)
+    assert dict(parse.parse_digests("3 9 1 - 0a SELECT ?")) == {"0a SELECT ?": {"count": 3, "ps": 9, "lock_ps": 1}}
+
+
+def test_a_server_with_very_many_digests_is_not_asked_for_them() -> None:
+    """To find the largest, all of them would be sorted at every tick."""
+    found = dataclasses.replace(available("mysql-9.7"), digests=parse.DIGESTS_MAX + 1)
+    columns = parse.columns_of(found)
+    assert "digests" not in columns
+    assert f"{parse.DIGESTS_MAX + 1} of them" in parse.absences(found, columns)
 
 
 def test_files_are_summed_by_class() -> None:

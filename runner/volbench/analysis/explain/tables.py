@@ -1,0 +1,171 @@
+"""What stands beside the findings, as rows: costs per transaction, queries, associations, predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from volbench.analysis.explain.queries import QueryCost, together
+from volbench.analysis.explain.run import RunExplanation, StepView
+from volbench.analysis.explain.what_if import OtherVolume, Outlook, Prediction, predict
+from volbench.analysis.explain.wording import number
+from volbench.records.report import AssociationRow, QueryRow, TransactionRow, WhatIfRow
+
+QUERIES_MAX = 12
+_Views = Mapping[tuple[str, str], Mapping[str, StepView]]
+
+
+def transaction_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[TransactionRow, ...]:
+    """Per step and metric, each volume; `volumes`: names, the baseline first."""
+    rows = []
+    for (volume, step), cells in _in_order(found.views, volumes):
+        baseline = _costs(found.views.get((volumes[0], step), {}))
+        for metric, (value, unit, count) in _costs(cells).items():
+            base = baseline.get(metric)
+            ratio = value / base[0] if base is not None and base[0] > 0 else None
+            rows.append(
+                TransactionRow(
+                    volume=volume, step=step, metric=metric, value=value, unit=unit, ratio=ratio, cells=count
+                )
+            )
+    return tuple(rows)
+
+
+def query_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[QueryRow, ...]:
+    """Per volume and step, the queries with most time."""
+    rows: list[QueryRow] = []
+    for (volume, step), cells in _in_order(found.views, volumes):
+        baseline = {one.query: _mean_ms(one) for one in _queries(found.views.get((volumes[0], step), {}))}
+        costs, length_s = _queries(cells), sum(view.length_s for view in cells.values())
+        total = sum(one.time_s for one in costs)
+        rows += [
+            _query_row(one, volume, step, total, length_s, baseline.get(one.query)) for one in costs[:QUERIES_MAX]
+        ]
+    return tuple(rows)
+
+
+def association_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[AssociationRow, ...]:
+    """Per volume and step, the metrics that move most with p95 in its first cell."""
+    return tuple(
+        AssociationRow(
+            volume=volume,
+            step=step,
+            cell_id=cell,
+            source=one.key.source,
+            metric=one.key.metric,
+            entity=one.key.entity,
+            rho=one.rho,
+            lag_s=one.lag * view.interval_s,
+            samples=one.samples,
+            effective_samples=one.effective_samples,
+            q_value=one.q_value,
+        )
+        for (volume, step), cells in _in_order(found.views, volumes)
+        for cell, view in cells.items()
+        for one in view.associations
+    )
+
+
+def what_if_rows(
+    found: RunExplanation, volumes: Sequence[str], others: Sequence[OtherVolume]
+) -> tuple[WhatIfRow, ...]:
+    """Each step of each volume on each other volume."""
+    return tuple(
+        row
+        for (volume, step), cells in _in_order(found.views, volumes)
+        for other in others
+        for row in _rows_of(predict([view.demand for view in cells.values()], other), volume, step)
+    )
+
+
+def outlook_text(outlook: Outlook) -> str:
+    """An outlook in a line."""
+    low, high = outlook.tps_interval
+    text = f"about {number(outlook.tps)} tps ({number(low)} to {number(high)})"
+    if outlook.p95_ms is not None and outlook.p95_interval is not None:
+        low, high = outlook.p95_interval
+        text += f", p95 about {number(outlook.p95_ms)} ms ({number(low)} to {number(high)})"
+    text += f"; {limited_by(outlook)} limits first"
+    if outlook.regime == "burst" and outlook.lasts_s is not None:
+        text += f", for {number(outlook.lasts_s)} s until its credits are spent"
+    return text + (", once its credits are spent" if outlook.regime == "baseline" else "")
+
+
+def limited_by(outlook: Outlook) -> str:
+    """What limits first, with its figure: `3,000 IOPS (volume.iops)`, `CPU`, `latency`."""
+    if outlook.bound_per_s is None:
+        return outlook.bound
+    is_bytes = outlook.bound_unit == "byte"
+    amount = f"{number(outlook.bound_per_s / 2**20)} MiB/s" if is_bytes else f"{number(outlook.bound_per_s)} IOPS"
+    return f"{amount} ({outlook.bound})"
+
+
+def _rows_of(prediction: Prediction, volume: str, step: str) -> Iterator[WhatIfRow]:
+    if prediction.cannot:
+        yield WhatIfRow(
+            volume=volume, step=step, spec=prediction.spec, cannot=prediction.cannot,
+            text=f"cannot be predicted: {prediction.cannot}",
+        )  # fmt: skip
+    for one in prediction.outlooks:
+        yield WhatIfRow(
+            volume=volume,
+            step=step,
+            spec=prediction.spec,
+            regime=one.regime,
+            lasts_s=one.lasts_s,
+            tps=one.tps,
+            tps_interval=one.tps_interval,
+            latency_ms_p95=one.p95_ms,
+            latency_interval=one.p95_interval,
+            limited_by=one.bound,
+            limit_per_s=one.bound_per_s,
+            text=outlook_text(one),
+        )
+
+
+def _in_order(views: _Views, volumes: Sequence[str]) -> Iterator[tuple[tuple[str, str], Mapping[str, StepView]]]:
+    """By step, then by volume in their order."""
+    steps = dict.fromkeys(step for _, step in views)
+    for step in steps:
+        for volume in volumes:
+            if (volume, step) in views:
+                yield (volume, step), views[volume, step]
+
+
+def _costs(cells: Mapping[str, StepView]) -> dict[str, tuple[float, str, int]]:
+    """Median over cells, unit, number of cells by metric."""
+    values: dict[str, list[tuple[float, str]]] = {}
+    for view in cells.values():
+        for name, pair in view.per_transaction.values.items():
+            values.setdefault(name, []).append(pair)
+    return {name: (median(one for one, _ in pairs), pairs[0][1], len(pairs)) for name, pairs in values.items()}
+
+
+def _queries(cells: Mapping[str, StepView]) -> tuple[QueryCost, ...]:
+    return together([view.queries for view in cells.values()])
+
+
+def _mean_ms(cost: QueryCost) -> float | None:
+    return 1000 * cost.time_s / cost.statements if cost.statements > 0 else None
+
+
+def _query_row(
+    cost: QueryCost, volume: str, step: str, total_s: float, length_s: float, baseline_ms: float | None
+) -> QueryRow:
+    each_ms = _mean_ms(cost) or 0.0
+
+    def part(seconds: float | None) -> float | None:
+        return None if seconds is None or cost.statements <= 0 else 1000 * seconds / cost.statements
+
+    return QueryRow(
+        volume=volume,
+        step=step,
+        query=cost.query,
+        share=cost.time_s / total_s,
+        per_s=cost.statements / length_s,
+        mean_ms=each_ms,
+        cpu_ms=part(cost.cpu_s),
+        lock_ms=part(cost.lock_s),
+        waited_ms=part(cost.waited_s),
+        ratio=each_ms / baseline_ms if baseline_ms else None,
+    )

@@ -1,0 +1,207 @@
+"""What a step's transactions would do on another volume: throughput and p95, each with an interval.
+
+Operational analysis (Denning and Buzen 1978): a transaction's demand is measured, the other volume is a latency and
+capacities, and the clients are a closed loop over CPU and those capacities. The interval goes from
+MODEL_ERROR below what random service gives to the asymptotic bound. tests/benchmarks/what_if.py
+measures how far off the answer is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+import numpy as np
+
+from volbench.analysis.credits.limits import Limit, latency_s, limits_of
+from volbench.analysis.explain.closed_network import Solved, Station, solve
+from volbench.analysis.explain.demand import Demand, Unpredictable
+from volbench.errors import UsageError
+from volbench.volume.profiles import ResolvedVolume, resolve
+from volbench.volume.spec import parse_volume
+
+MODEL_ERROR = 0.15
+TAILS = (1.2, 2.2)
+"""p95 against the mean: many like waits in a long queue even out, a few of random length do not."""
+CPU, LATENCY = "CPU", "latency"
+_WHOSE_CPU = "the host's CPUs were busy, and how much of that was this load is not known: they may limit first"
+Regime = Literal["steady", "burst", "baseline"]
+_PLACE_OPTIONS = ("dir",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherVolume:
+    """Another volume as the model knows it: its times without a queue, and its capacities."""
+
+    name: str
+    read_s: float
+    write_s: float
+    caps: tuple[Limit, ...]
+    buckets: tuple[Limit, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """Transactions per second and p95 in one regime: `steady`, `burst` (for `lasts_s`) or `baseline` after it.
+
+    `bound` names what limits first: CPU, latency, or a limit of the volume with `bound_per_s` of its unit.
+    """
+
+    regime: Regime
+    tps: float
+    tps_interval: tuple[float, float]
+    p95_ms: float | None
+    p95_interval: tuple[float, float] | None
+    bound: str
+    bound_per_s: float | None = None
+    bound_unit: str = ""
+    lasts_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Outlooks on one volume, or why there are none."""
+
+    spec: str
+    outlooks: tuple[Outlook, ...] = ()
+    cannot: str = ""
+
+
+def other_volume(spec: str) -> OtherVolume:
+    """The volume of a SPEC such as ebs-gp3?iops=6000, with or without `emulated:`. Raises UsageError."""
+    named = parse_volume(spec if spec.startswith("emulated:") else f"emulated:{spec}", name="what-if")
+    options = {key: value for key, value in named.options.items() if key not in _PLACE_OPTIONS}
+    resolved = resolve(named.place, options)
+    if resolved.mode != "block":
+        raise UsageError(
+            "only block volumes can be predicted: round trips of a network file system are not known from here",
+            where=f"--what-if {spec}",
+            next_step=f"measure it: volbench run suites/quick.yaml --volume v=emulated:{named.place}",
+        )
+    limits = limits_of(resolved)
+    return OtherVolume(
+        name=spec,
+        read_s=latency_s(resolved, "read", _PAGE),
+        write_s=latency_s(resolved, "write", _PAGE) + _flush_s(resolved),
+        caps=limits.caps,
+        buckets=limits.buckets,
+    )
+
+
+_PAGE = 16_384.0
+
+
+def _flush_s(resolved: ResolvedVolume) -> float:
+    """Of a sync's flush; a volume that writes through has nothing to flush."""
+    return 0.0 if resolved.durability == "write_through" else latency_s(resolved, "flush", 0.0)
+
+
+def predict(found: Sequence[Demand | Unpredictable], volume: OtherVolume) -> Prediction:
+    """One step on another volume; of several repeats the medians, and the outermost ends of the intervals."""
+    demands = [one for one in found if isinstance(one, Demand)]
+    reasons = [one.reason for one in found if isinstance(one, Unpredictable)]
+    if not demands:
+        return Prediction(spec=volume.name, cannot=reasons[0] if reasons else "no cell to predict from")
+    by_regime: dict[str, list[Outlook]] = {}
+    for demand in demands:
+        for outlook in outlooks_of(demand, volume):
+            if outlook.bound != CPU or demand.cpu_known:
+                by_regime.setdefault(outlook.regime, []).append(outlook)
+    if not by_regime:
+        return Prediction(spec=volume.name, cannot=_WHOSE_CPU)
+    return Prediction(spec=volume.name, outlooks=tuple(_together(found) for found in by_regime.values()))
+
+
+def outlooks_of(demand: Demand, volume: OtherVolume) -> tuple[Outlook, ...]:
+    """Steady, or the burst and what follows it."""
+    with_credits = _outlook("steady", demand, volume, volume.caps)
+    lasts = [
+        found for bucket in volume.buckets if (found := _lasts_s(bucket, demand, with_credits.tps)) is not None
+    ]
+    if not lasts:
+        return (with_credits,)
+    after = _outlook("baseline", demand, volume, (*volume.caps, *volume.buckets))
+    if min(lasts) <= 0:
+        return (after,)
+    return (_outlook("burst", demand, volume, volume.caps, lasts_s=min(lasts)), after)
+
+
+def _lasts_s(bucket: Limit, demand: Demand, tps: float) -> float | None:
+    """Seconds until a bucket is empty at this load; None: it never is."""
+    spent_per_s = tps * _units(bucket, demand) - bucket.rate_per_s
+    return bucket.start / spent_per_s if spent_per_s > 0 else None
+
+
+def _units(limit: Limit, demand: Demand) -> float:
+    """What one transaction costs a limit, in its units."""
+    sizes = np.array([demand.read_bytes, demand.write_bytes])
+    read, write = limit.charge.per_request(sizes, sequential=False).tolist()
+    weights = limit.charge.read_weight * demand.reads * read, limit.charge.write_weight * demand.writes * write
+    return float(sum(weights))
+
+
+def _outlook(
+    regime: Regime, demand: Demand, volume: OtherVolume, limits: Iterable[Limit], *, lasts_s: float | None = None
+) -> Outlook:
+    capacities = {limit.name: limit for limit in limits}
+    stations = [
+        Station(name=name, demand_s=_units(limit, demand) / limit.rate_per_s) for name, limit in capacities.items()
+    ]
+    delay_s = demand.reads_waited * volume.read_s + demand.writes_waited * volume.write_s
+    delay_s += demand.locks_share * demand.response_s
+    least, usual, most = (
+        _solved(demand, delay_s, cpu_s, stations) for cpu_s in (demand.cpu_s_max, demand.cpu_s, demand.cpu_s_min)
+    )
+    low = (1 - MODEL_ERROR) * least.rate_min
+    high = most.rate_max if most.bound in capacities else max(most.rate_max, (1 + MODEL_ERROR) * usual.rate)
+    bound = usual.bound or LATENCY
+    limit = capacities.get(bound)
+    p95_ms, p95_interval = _p95_ms(demand, usual.rate, (low, high))
+    return Outlook(
+        regime=regime,
+        tps=usual.rate,
+        tps_interval=(low, high),
+        p95_ms=p95_ms,
+        p95_interval=p95_interval,
+        bound=bound,
+        bound_per_s=None if limit is None else limit.rate_per_s,
+        bound_unit="" if limit is None else limit.charge.unit,
+        lasts_s=lasts_s,
+    )
+
+
+def _solved(demand: Demand, delay_s: float, cpu_s: float, stations: Sequence[Station]) -> Solved:
+    cpu = Station(name=CPU, demand_s=cpu_s, servers=demand.cpus)
+    return solve(clients=demand.clients, delay_s=delay_s, stations=[cpu, *stations])
+
+
+def _p95_ms(
+    demand: Demand, tps: float, interval: tuple[float, float]
+) -> tuple[float, tuple[float, float]] | tuple[None, None]:
+    """The mean response times the measured tail; the interval takes any tail that is usual."""
+    tail = demand.tail
+    if tail is None:
+        return None, None
+    usual, low, high = (1000 * demand.clients / one for one in (tps, interval[1], interval[0]))
+    return usual * tail, (low * min(tail, TAILS[0]), high * max(tail, TAILS[1]))
+
+
+def _together(found: Sequence[Outlook]) -> Outlook:
+    """Several repeats as one."""
+    middle = sorted(found, key=lambda one: one.tps)[len(found) // 2]
+    p95 = [one.p95_ms for one in found if one.p95_ms is not None]
+    spans = [one.p95_interval for one in found if one.p95_interval is not None]
+    lasts = [one.lasts_s for one in found if one.lasts_s is not None]
+    return Outlook(
+        regime=middle.regime,
+        tps=median(one.tps for one in found),
+        tps_interval=(min(one.tps_interval[0] for one in found), max(one.tps_interval[1] for one in found)),
+        p95_ms=median(p95) if p95 else None,
+        p95_interval=(min(low for low, _ in spans), max(high for _, high in spans)) if spans else None,
+        bound=middle.bound,
+        bound_per_s=middle.bound_per_s,
+        bound_unit=middle.bound_unit,
+        lasts_s=median(lasts) if lasts else None,
+    )

@@ -1,0 +1,148 @@
+"""Predictions against physics that is known: the closed loop, its demand, and the limits of another volume."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_cell import Load, Storage, columns
+
+from volbench.analysis.explain.align import align
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.closed_network import Station, solve
+from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
+from volbench.analysis.explain.what_if import other_volume, outlooks_of, predict
+
+LOAD = Load()
+DEMAND = Demand(
+    clients=8, tps=60.0, response_s=8 / 60, reads=28.0, writes=15.0, read_bytes=16384.0, write_bytes=24576.0,
+    reads_waited=26.0, writes_waited=2.0, read_s=0.0034, write_s=0.016, cpu_s_min=0.004, cpu_s=0.006,
+    cpu_s_max=0.008, cpu_known=True, cpus=2, locks_share=0.0, p95_s=0.23,
+)  # fmt: skip
+
+
+def case(load: Load = LOAD, **more: object) -> Case:
+    grid = align(columns(load, Storage(iops=2000.0)))
+    known = {"threads": load.threads, "cpus": 8, **more}
+    return Case(name="load", grid=grid, whole=grid, **known)  # type: ignore[arg-type]
+
+
+def test_one_client_never_queues() -> None:
+    found = solve(clients=1, delay_s=0.03, stations=[Station(name="a", demand_s=0.01)])
+    assert found.rate_min == found.rate_max == pytest.approx(25.0)
+    assert found.bound == ""
+
+
+def test_many_clients_reach_the_tightest_station() -> None:
+    stations = [Station(name="disk", demand_s=0.01), Station(name="CPU", demand_s=0.016, servers=4)]
+    found = solve(clients=400, delay_s=0.1, stations=stations)
+    assert found.bound == "disk"
+    assert found.rate == pytest.approx(100, rel=0.01)
+
+
+def test_two_clients_and_one_station_by_hand() -> None:
+    """X(1) = 1 / 2, Q(1) = 1 / 2; R(2) = 1 + 1.5, X(2) = 2 / 2.5; at most min(2 / 2, 1 / 1)."""
+    found = solve(clients=2, delay_s=1.0, stations=[Station(name="s", demand_s=1.0)])
+    assert found.rate_min == pytest.approx(0.8)
+    assert found.rate_max == pytest.approx(1.0)
+
+
+@given(
+    clients=st.integers(1, 200),
+    delay_s=st.floats(0.001, 1),
+    demands=st.lists(st.floats(1e-5, 0.1), min_size=1, max_size=4),
+)
+def test_random_service_is_never_faster_than_the_bound(clients: int, delay_s: float, demands: list[float]) -> None:
+    stations = [Station(name=str(number), demand_s=demand) for number, demand in enumerate(demands)]
+    found = solve(clients=clients, delay_s=delay_s, stations=stations)
+    assert 0 < found.rate_min <= found.rate_max * (1 + 1e-9)
+
+
+def test_a_capped_volume_gives_its_iops_divided_by_a_transactions_operations() -> None:
+    (steady,) = outlooks_of(dataclasses.replace(DEMAND, clients=200), other_volume("ebs-gp3"))
+    assert steady.regime == "steady"
+    assert (steady.bound, steady.bound_per_s) == ("volume.iops", 3000)
+    assert steady.tps == pytest.approx(3000 / 43, rel=0.02)
+
+
+@given(st.integers(3000, 15_000), st.integers(100, 5_000))
+def test_more_provisioned_iops_are_never_slower(iops: int, more: int) -> None:
+    less, much = (outlooks_of(DEMAND, other_volume(f"ebs-gp3?iops={n}"))[0] for n in (iops, iops + more))
+    assert much.tps >= less.tps * (1 - 1e-9)
+    assert less.tps_interval[0] <= less.tps <= less.tps_interval[1]
+
+
+def test_a_burst_is_told_apart_from_what_follows() -> None:
+    burst, baseline = outlooks_of(DEMAND, other_volume("ebs-gp2?size=100GiB"))
+    assert (burst.regime, baseline.regime) == ("burst", "baseline")
+    assert baseline.tps == pytest.approx(300 / 43, rel=0.02)
+    assert burst.lasts_s == pytest.approx(5.4e6 / (43 * burst.tps - 300), rel=0.05)
+    (empty,) = outlooks_of(DEMAND, other_volume("ebs-gp2?size=100GiB&credits=0%"))
+    assert empty.regime == "baseline"
+
+
+def test_credits_that_last_for_ever_are_no_burst() -> None:
+    light = dataclasses.replace(DEMAND, clients=1, reads=0.1, writes=0.1, reads_waited=100.0)
+    (steady,) = outlooks_of(light, other_volume("ebs-gp2?size=300GiB"))
+    assert steady.regime == "steady"
+
+
+def test_cpu_limits_what_no_volume_can_lift() -> None:
+    (steady,) = outlooks_of(
+        dataclasses.replace(DEMAND, clients=200, cpu_s=0.02), other_volume("ebs-io2?iops=60000")
+    )
+    assert steady.bound == "CPU"
+    assert steady.tps == pytest.approx(100, rel=0.02)
+
+
+def test_cpus_that_others_may_have_used_are_not_predicted_from() -> None:
+    busy = dataclasses.replace(DEMAND, cpu_s=0.2, cpu_known=False)
+    assert "how much of that was this load is not known" in predict([busy], other_volume("ebs-io2")).cannot
+    assert predict([busy], other_volume("ebs-gp2?size=34GiB&credits=0%")).outlooks
+
+
+def test_demand_is_what_the_load_was_made_of() -> None:
+    found = demand_of(case())
+    assert isinstance(found, Demand)
+    assert found.reads / (found.reads + found.writes) == pytest.approx(0.65, abs=0.03)
+    assert found.read_bytes == pytest.approx(16384, rel=0.01)
+    assert found.response_s == pytest.approx(16 / found.tps)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"rate": 100.0}, "rate of its own"),
+        ({"threads": None}, "number of clients"),
+        ({"kind": "dump"}, "loads of transactions"),
+        ({"cpus": None}, "CPU time"),
+    ],
+)
+def test_what_cannot_be_told_is_said(more: dict[str, object], reason: str) -> None:
+    found = demand_of(case(**more))
+    assert isinstance(found, Unpredictable)
+    assert reason in found.reason
+
+
+def test_locks_and_unsteady_hits_are_reasons() -> None:
+    locked = demand_of(case(Load(row_lock_s_per_s=8.0)))
+    assert isinstance(locked, Unpredictable)
+    assert "locks take" in locked.reason
+    warming = case()
+    key = next(key for key in warming.grid.columns if key.metric == "reads_per_s")
+    fading = warming.grid.columns[key].copy()
+    fading[len(fading) // 2 :] /= 3
+    changed = dataclasses.replace(warming.grid, columns={**warming.grid.columns, key: fading})
+    found = demand_of(dataclasses.replace(warming, grid=changed, whole=changed))
+    assert isinstance(found, Unpredictable)
+    assert "not steady" in found.reason
+
+
+def test_repeats_give_the_median_and_the_widest_interval() -> None:
+    volume = other_volume("ebs-gp3")
+    each = [outlooks_of(dataclasses.replace(DEMAND, reads=reads), volume)[0] for reads in (20.0, 28.0, 40.0)]
+    (found,) = predict([dataclasses.replace(DEMAND, reads=reads) for reads in (20.0, 28.0, 40.0)], volume).outlooks
+    assert found.tps == each[1].tps
+    assert found.tps_interval == (each[2].tps_interval[0], each[0].tps_interval[1])
