@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.step_context import NoServer, context_on
+from step_context import NoServer, context_on
 
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.plan.cost import step_bytes

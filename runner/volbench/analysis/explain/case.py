@@ -16,6 +16,8 @@ from volbench.analysis.explain.device import Device, device_of
 from volbench.analysis.explain.limits import Exceeded, Plateau, base_await_ms, limits_of, plateaus
 from volbench.analysis.explain.stalls import Stall, client_stalls, storage_stalls
 
+WITHOUT_STATEMENTS = ("small_files", "fio", "sequential")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
@@ -55,7 +57,9 @@ class Case:
 
     @cached_property
     def budget(self) -> Budget | None:
-        """Where statement time went."""
+        """Where statement time went; None in a step that has no statements, whatever else the server did."""
+        if self.kind in WITHOUT_STATEMENTS:
+            return None
         return budget_of(self.grid, variables=self.variables, cpus=self.cpus)
 
     @cached_property
@@ -197,6 +201,22 @@ class Case:
             return None
         share = self.budget.storage_share
         return share if share >= limit.SHARE_MIN or not self.budget.notes else None
+
+    @cached_property
+    def waiting_share(self) -> float | None:
+        """Of a step that works on files itself: the time that its streams wait for the volume, by Little's law.
+
+        None for other steps, and without the volume's waiting times.
+        """
+        device = self.device
+        if self.kind not in WITHOUT_STATEMENTS or device is None or device.await_ms is None:
+            return None
+        under_way = np.nan_to_num(device.iops * device.await_ms / 1000)
+        for source in ("mountstats", "emulator"):
+            rate, waited = self.at("metadata_ops_per_s", source), self.at("metadata_await_ms", source)
+            if rate is not None and waited is not None:
+                under_way = under_way + np.nan_to_num(rate * waited / 1000)
+        return min(1.0, (mean(under_way) or 0.0) / (self.threads or 1))
 
     @cached_property
     def unseen_share(self) -> float | None:

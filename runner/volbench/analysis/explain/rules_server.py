@@ -66,6 +66,8 @@ def _cpu(case: Case) -> Iterator[Found]:
     """The CPUs of the host, or the part of them that a quota leaves the server."""
     busy, pressure, held = case.cpu_busy, median(case.at("cpu_some_ratio", "psi")), case.server_throttled
     rest = case.budget.share("rest") if case.budget is not None else None
+    if case.waiting_share is not None:
+        rest = 1 - case.waiting_share
     throttled = held is not None and held >= limit.THROTTLED_MIN
     if not (throttled or case.cpu_bound) or (rest is not None and rest < limit.STORAGE_SHARE_MIN):
         return
@@ -81,9 +83,10 @@ def _cpu(case: Case) -> Iterator[Found]:
         waited = f"tasks waited for a CPU in {percent(pressure)} of the time"
         rows.append(row("cpu_some_ratio", pressure, "1", waited))
     if rest is not None:
-        rows.append(
-            row("rest_share", rest, "1", f"{percent(rest)} of statement time is neither file nor lock waits")
-        )
+        text = "of the time nothing waits for the volume"
+        if case.waiting_share is None:
+            text = "of statement time is neither file nor lock waits"
+        rows.append(row("rest_share", rest, "1", f"{percent(rest)} {text}"))
     checks = [True, throttled or (None if pressure is None else True), None if rest is None else True]
     yield Found(
         cause="cpu.server_saturated",

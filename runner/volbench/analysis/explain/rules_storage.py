@@ -12,6 +12,7 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
 from volbench.analysis.explain.rules_limits import limit_findings
 from volbench.analysis.explain.rules_slower import slower_findings
+from volbench.analysis.explain.rules_streams import STREAMS, waiting_streams
 from volbench.analysis.explain.shared_evidence import context
 from volbench.analysis.explain.stalls import stalled_together
 from volbench.analysis.explain.wording import clock, number, percent, row
@@ -25,8 +26,12 @@ def storage_findings(case: Case) -> list[Found]:
     degraded = [*_degraded(case)]
     if degraded:
         return [*degraded, *_stalls(case)]
-    limits = limit_findings(case) or [*slower_findings(case)]
-    return [*limits, *_stalls(case), *_metadata(case), *([] if limits else _slow_files(case))]
+    streams = case.kind in STREAMS
+    limits = limit_findings(case)
+    if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design
+        limits = [*slower_findings(case)]
+    slow = [] if limits else [*waiting_streams(case)] if streams else [*_slow_files(case)]
+    return [*limits, *_stalls(case), *_metadata(case), *slow]
 
 
 def _stalls(case: Case) -> Iterator[Found]:
@@ -163,8 +168,8 @@ def _metadata(case: Case) -> Iterator[Found]:
                 ),
                 confidence_row(checks),
             ),
-            advice="Fewer round trips: a larger table_open_cache, fewer and larger files, or block storage in"
-            " place of a network filesystem.",
+            advice=f"Fewer round trips: {'' if case.kind in STREAMS else 'a larger table_open_cache, '}fewer and"
+            " larger files, or block storage in place of a network filesystem.",
         )  # fmt: skip
         return
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from volbench.analysis.explain.align import Grid, align
 from volbench.analysis.explain.association import Association, associations
@@ -19,7 +22,11 @@ from volbench.store.run_directory import SERIES_FILE, RunDirectory
 from volbench.store.series import SeriesKey, read_series
 
 KINDS = ("oltp", "dump", "restore", "cold_read")
-"""Steps that are explained; an idle one has nothing to explain."""
+"""Steps that are explained as a whole; an idle one has nothing to explain."""
+PHASED = ("small_files", "ddl")
+"""Steps whose phases, the time between them left out, are explained together."""
+SWEPT = ("fio", "sequential")
+"""Steps whose points are explained: those of one name together, since a limit shows as the queue grows."""
 ASSOCIATIONS_MAX = 12
 LATENCY = SeriesKey(source="client", metric="latency_ms_p95")
 
@@ -99,10 +106,52 @@ def cases_of(directory: RunDirectory, result: CellResult) -> Iterator[Case]:
         if whole is None:
             whole = align(read_series(path))
         yield _case(result, step, whole)
+    for name, steps in _grouped(result.steps).items():
+        if whole is None:
+            whole = align(read_series(path))
+        yield _case_of_several(result, name, steps, whole)
+
+
+def _grouped(steps: Iterable[StepResult]) -> dict[str, list[StepResult]]:
+    """Parts of steps that are explained together, by the name that their findings have."""
+    groups: dict[str, list[StepResult]] = {}
+    for step in steps:
+        name, _, part = step.step.partition("/")
+        if part and step.kind in (*PHASED, *SWEPT):
+            groups.setdefault(name if step.kind in PHASED else step.step, []).append(step)
+    return groups
+
+
+def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult], whole: Grid) -> Case:
+    middle = whole.t_s - whole.width_s / 2
+    inside = np.zeros(len(whole), dtype=np.bool_)
+    for step in steps:
+        inside |= (middle > step.window_s[0]) & (middle <= step.window_s[1])
+    streams = max((streams for step in steps if (streams := _streams(step)) is not None), default=None)
+    return Case(
+        name=name,
+        grid=whole.where(inside),
+        whole=whole,
+        kind=steps[0].kind,
+        disk=result.volume_facts.disk,
+        threads=streams,
+        cpus=result.host.cpus,
+        variables=result.server.variables if result.server is not None else {},
+    )
+
+
+def _streams(step: StepResult) -> int | None:
+    """How many operations a step has under way at a time; None where it does not say."""
+    said = step.parameters
+    counts = [said[name] for name in ("threads", "jobs", "readers", "iodepth", "numjobs") if name in said]
+    known = [int(count) for count in counts if isinstance(count, int | float)]
+    if step.kind == "sequential":
+        return 1
+    return math.prod(known) if known else None
 
 
 def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
-    threads, rate = step.parameters.get("threads"), step.parameters.get("rate")
+    rate = step.parameters.get("rate")
     ratio, usable = (step.details.get(name) for name in ("client_cpu_ratio", "client_cpus_usable"))
     return Case(
         name=step.step,
@@ -110,7 +159,7 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         whole=whole,
         kind=step.kind,
         disk=result.volume_facts.disk,
-        threads=int(threads) if isinstance(threads, int | float) else None,
+        threads=_streams(step),
         rate=float(rate) if isinstance(rate, int | float) else None,
         cpus=result.host.cpus,
         variables=result.server.variables if result.server is not None else {},

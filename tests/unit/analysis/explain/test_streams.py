@@ -1,0 +1,93 @@
+"""Causes of steps that work on files themselves: no statements, no client series, a few streams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volbench.analysis.explain.align import Grid
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.findings import explain_case
+from volbench.store.series import SeriesKey
+
+SECONDS = 30
+Values = dict[tuple[str, str], float]
+
+
+def case_of(values: Values, *, kind: str = "small_files", streams: int = 1, busy: float = 0.2) -> Case:
+    """A step of steady values: (source, metric) -> value."""
+    values = {("cpu", "user_ratio"): busy, ("cpu", "system_ratio"): 0.0, **values}
+    noise = 1 + np.random.default_rng(1).normal(0, 0.03, SECONDS)
+    grid = Grid(
+        t_s=np.arange(1.0, SECONDS + 1),
+        width_s=1.0,
+        columns={
+            SeriesKey(source=source, metric=metric, entity="sda" if source == "diskstats" else ""): value * noise
+            for (source, metric), value in values.items()
+        },
+    )
+    return Case(name="step", grid=grid, whole=grid, kind=kind, threads=streams, cpus=2)
+
+
+def causes(case: Case) -> list[str]:
+    return [found.cause for found in explain_case(case).findings]
+
+
+def network_files(trips_per_s: float, trip_ms: float, reads_per_s: float, read_ms: float) -> Values:
+    """What an emulated file system of the network counts."""
+    return {
+        ("emulator", "metadata_ops_per_s"): trips_per_s,
+        ("emulator", "metadata_await_ms"): trip_ms,
+        ("emulator", "reads_per_s"): reads_per_s,
+        ("emulator", "writes_per_s"): 0.0,
+        ("emulator", "read_mib_per_s"): reads_per_s / 8,
+        ("emulator", "r_await_ms"): read_ms,
+    }
+
+
+def test_round_trips_that_take_most_of_the_time_are_the_cause_of_slow_small_files() -> None:
+    case = case_of(network_files(160, 5.0, 20, 2.5))
+    (found,) = explain_case(case).findings
+    assert found.cause == "storage.metadata_latency"
+    assert found.share == pytest.approx(0.8, abs=0.05)
+    assert "table_open_cache" not in found.advice
+
+
+def test_many_streams_that_wait_little_have_no_cause_in_round_trips() -> None:
+    assert "storage.metadata_latency" not in causes(case_of(network_files(160, 0.5, 20, 0.3), streams=8))
+
+
+def test_slow_reads_of_one_stream_are_read_latency() -> None:
+    (found,) = explain_case(case_of(network_files(1, 1.0, 200, 4.5), kind="cold_read")).findings
+    assert found.cause == "storage.read_latency"
+    assert found.share == pytest.approx(0.9, abs=0.05)
+    assert "the one stream waits for reads in 90 % of the time: 200 a second of 128 KiB, 4.5 ms each" in (
+        found.evidence[0].text
+    )
+
+
+def test_fast_reads_clear_the_volume() -> None:
+    assert causes(case_of(network_files(1, 0.1, 2000, 0.4), kind="sequential")) == ["none"]
+
+
+def test_slow_writes_with_their_syncs_are_sync_latency() -> None:
+    values = {
+        ("diskstats", "reads_per_s"): 0.0,
+        ("diskstats", "writes_per_s"): 100.0,
+        ("diskstats", "w_await_ms"): 9.0,
+        ("diskstats", "aqu_sz"): 0.9,
+    }
+    assert causes(case_of(values)) == ["storage.sync_latency"]
+
+
+def test_busy_cpus_are_no_cause_where_the_streams_wait_for_the_volume() -> None:
+    waiting = case_of(network_files(160, 5.0, 20, 2.5), busy=1.0)
+    working = case_of(network_files(10, 0.5, 20, 0.3), busy=1.0)
+    assert causes(waiting) == ["storage.metadata_latency"]
+    assert "cpu.server_saturated" in causes(working)
+
+
+def test_statements_of_an_idle_server_say_nothing_of_a_step_on_files() -> None:
+    values = network_files(160, 5.0, 20, 2.5) | {("performance_schema", "statement_s_per_s"): 0.01}
+    assert case_of(values).budget is None
+    assert case_of(values, kind="ddl").budget is not None
