@@ -24,8 +24,8 @@ from volbench.volume.profiles import (
 )
 
 EXPECTED = {
-    "ceph-rbd", "ebs-2016", "ebs-gp2", "ebs-gp3", "ebs-io2", "ebs-sc1", "ebs-st1", "efs-2016", "efs-bursting", "efs-elastic",
-    "fargate-efs", "fsx-openzfs", "local-nvme", "snapshot-lazy-load",
+    "ceph-rbd", "ebs-2016", "ebs-gp2", "ebs-gp3", "ebs-io2", "ebs-sc1", "ebs-st1", "efs-2016", "efs-bursting",
+    "efs-elastic", "fargate-efs", "fsx-openzfs", "local-nvme", "snapshot-lazy-load",
 }  # fmt: skip
 
 
