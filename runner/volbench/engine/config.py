@@ -80,6 +80,10 @@ class RenderedConfig:
     notes: tuple[str, ...] = field(default=())
 
 
+_INSTRUMENTS = ("wait/io/file/%", "statement/%", "wait/synch/cond/sql/MYSQL_BIN_LOG::COND%")
+"""Switched on; the last ones are waits for another's group commit, one a transaction at most."""
+
+
 def render_config(
     *, identity: ServerIdentity, paths: ServerPaths, options: Mapping[str, Scalar], as_root: bool
 ) -> RenderedConfig:
@@ -107,7 +111,7 @@ def render_config(
     if as_root:
         ours.append(("user", "root"))
     if fitted.options.get("performance_schema") is True:
-        ours += [("performance_schema_instrument", f"{name}=ON") for name in ("wait/io/file/%", "statement/%")]
+        ours += [("performance_schema_instrument", f"{name}=ON") for name in _INSTRUMENTS]
         if identity.flavor == "mysql":  # loose: servers before 8.0.28 do not know it
             ours.append(("loose_performance_schema_consumer_events_statements_cpu", True))
     lines = ["[mysqld]", *(_line(name, value) for name, value in (*fitted.options.items(), *ours))]

@@ -36,6 +36,7 @@ PART_TEXT = {
     "rest": "CPU, mutexes and what has no instrument",
 }
 _NO_REDO = "no instrument for redo log files: their syncs are in the rest"
+_NO_GROUP = "no instrument for commits that wait for another's sync of the binary log: they are in the rest"
 _BACKGROUND_REDO = (
     "the redo log is synced by background threads: commits that wait for it are in the rest, not in redo_sync"
 )
@@ -61,8 +62,8 @@ class Budget:
 
     @property
     def hides_commits(self) -> bool:
-        """Whether this server has no instrument for commits that wait for the redo log."""
-        return any(note in self.notes for note in (_BACKGROUND_REDO, _NO_REDO))
+        """Whether this server has no instrument for commits that wait for a log."""
+        return any(note in self.notes for note in (_BACKGROUND_REDO, _NO_REDO, _NO_GROUP))
 
     @property
     def storage_share(self) -> float:
@@ -124,6 +125,8 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
             parts[part] = found
         elif name == "file_redo":
             notes.append(_NO_REDO)
+    if "binlog_sync" in parts and "binlog_group" not in parts:
+        notes.append(_NO_GROUP)
     row_locks = grid.column("innodb", "row_lock_wait_s_per_s")
     if row_locks is not None:
         parts["row_locks"] = row_locks

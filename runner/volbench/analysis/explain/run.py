@@ -172,6 +172,6 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
                 name=str(other.parameters.get("tool", other.kind)), t0_s=other.window_s[0], t1_s=other.window_s[1]
             )
             for other in result.steps
-            if other.step.startswith(f"{step.step}/")
+            if other.step.startswith(f"{step.step}/") and other.kind != step.kind  # the load's own phases
         ),
     )
