@@ -69,13 +69,24 @@ class Case:
         return None if whole is None else base_await_ms(whole)
 
     @cached_property
+    def moving(self) -> Device | None:
+        """The volume while it moved: a stall is no level of what it gives, so its intervals are gaps."""
+        device = self.device
+        if device is None or not self.storage_stalls:
+            return device
+        ends = self.grid.t_s
+        still = np.logical_or.reduce([(ends > one.t0_s) & (ends <= one.t1_s) for one in self.storage_stalls])
+        bytes_ = None if device.mib_per_s is None else np.where(still, np.nan, device.mib_per_s)
+        return replace(device, iops=np.where(still, np.nan, device.iops), mib_per_s=bytes_)
+
+    @cached_property
     def plateaus(self) -> tuple[Plateau, ...]:
         """Levels with a queue."""
-        if self.device is None:
+        if self.moving is None:
             return ()
         return plateaus(
             self.grid.t_s,
-            self.device,
+            self.moving,
             exceeded=self.exceeded,
             base_await_ms=self.base_await_ms,
             cpu_bound=self.cpu_bound,
@@ -89,10 +100,10 @@ class Case:
     @cached_property
     def burst(self) -> Burst | None:
         """A burst that ended in the window; what was spent is counted from the cell's start."""
-        if self.device is None:
+        if self.moving is None:
             return None
         found = (*self.limits, *self.plateaus)
-        fitted = fit_burst(self.grid.t_s, self.device, found, balance_percent=self.balance_percent)
+        fitted = fit_burst(self.grid.t_s, self.moving, found, balance_percent=self.balance_percent)
         before = device_of(self.whole.within(float("-inf"), fitted.exhausted_at_s), self.disk) if fitted else None
         if fitted is None or before is None:
             return fitted
@@ -201,6 +212,14 @@ class Case:
             return None
         share = self.budget.storage_share
         return share if share >= limit.SHARE_MIN or not self.budget.notes else None
+
+    def time_share(self, window_s: tuple[float, float]) -> float:
+        """Share of all statement time that was spent in a part of the window; 1 where statement times are not known."""
+        if self.budget is None:
+            return 1.0
+        inside = (self.grid.t_s > window_s[0]) & (self.grid.t_s <= window_s[1])
+        seconds = np.nan_to_num(self.budget.statement_s)
+        return float(seconds[inside].sum() / seconds.sum())
 
     @cached_property
     def waiting_share(self) -> float | None:

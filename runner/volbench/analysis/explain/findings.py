@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median as median_of
 
 from volbench.analysis.explain import thresholds as limit
@@ -18,6 +18,9 @@ from volbench.records.report import EvidenceRow, FindingRow
 
 NONE = "none"
 SAMPLES_MIN = 5
+LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
+WITHIN_MIN = 0.8
+"""Share of a limit's time that lies within another's."""
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
 
@@ -41,6 +44,7 @@ def explain_case(case: Case) -> Explanation:
         innocent = _innocent(case)
         found = [innocent] if innocent is not None else []
         notes = notes if found else (*notes, _unexplained(case))
+    found = _attributed(found)
     return Explanation(findings=tuple(sorted(found, key=_weight, reverse=True)), notes=notes)
 
 
@@ -92,6 +96,30 @@ def _row(volume: str, step: str, cause: str, found: Mapping[str, Found], repeats
 def _weight(found: Found | FindingRow) -> float:
     share = _UNKNOWN_SHARE if found.share is None else found.share
     return share * (found.confidence or 0.0)
+
+
+def _attributed(found: Sequence[Found]) -> list[Found]:
+    """A limit that is met only while something else runs is that one's doing, as far as it took speed."""
+    others = [one for one in found if one.cause == "interference.backup" and one.share is not None]
+    kept = []
+    for one in found:
+        brought = [
+            float(value)
+            for other in others
+            if one.cause in LIMITS and _within(one.window_s, other.window_s)
+            for value in [next(piece.value for piece in other.evidence if piece.metric == "loss")]
+            if isinstance(value, int | float)
+        ]
+        if brought and one.share is not None:
+            kept.append(replace(one, share=one.share * (1 - max(brought))))
+        else:
+            kept.append(one)
+    return kept
+
+
+def _within(inner: tuple[float, float], outer: tuple[float, float]) -> bool:
+    shared = min(inner[1], outer[1]) - max(inner[0], outer[0])
+    return shared >= WITHIN_MIN * (inner[1] - inner[0])
 
 
 def _innocent(case: Case) -> Found | None:

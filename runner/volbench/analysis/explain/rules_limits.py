@@ -203,7 +203,10 @@ def _latency_rise(case: Case, index: int) -> str | None:
 def _queue_share(case: Case, plateau: Plateau) -> float | None:
     """Share of statement time spent in the volume's queue: storage's share, less what it takes without a queue."""
     share = case.storage_share
-    if share is None or plateau.await_ms is None or not plateau.base_await_ms:
+    if share is None:
+        return None
+    share *= case.time_share(plateau.window_s)
+    if plateau.await_ms is None or not plateau.base_await_ms:
         return share
     return share * max(0.0, 1 - plateau.base_await_ms / plateau.await_ms)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import mean, median, quantile
-from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
@@ -170,31 +171,66 @@ def _pool(case: Case) -> Iterator[Found]:
 
 
 def _interference(case: Case) -> Iterator[Found]:
-    """Something ran beside the load for part of the window: with it against without it."""
-    tps = case.at("tps")
-    if tps is None:
-        return
-    middle = case.grid.t_s - case.grid.width_s / 2
+    """Something ran beside the load for part of the window: with it against without it.
+
+    A closed loop shows it in its throughput, a load at a fixed rate in its latency.
+    """
     for other in case.beside:
-        during = (middle > other.t0_s) & (middle <= other.t1_s)
-        counts = [int(np.isfinite(tps[part]).sum()) for part in (during, ~during)]
-        if min(counts) < 5:
+        effects = [_effect(case, other, name) for name in ("tps", "latency_ms_p95")]
+        known = [one for one in effects if one is not None]
+        if not known:
             continue
-        with_it, without = median(tps[during]) or 0.0, median(tps[~during]) or 0.0
-        if without <= 0 or with_it > (1 - limit.INTERFERENCE_MIN) * without:
+        worst = max(known, key=lambda one: one.loss)
+        if worst.loss < limit.INTERFERENCE_MIN or not any(one.beyond_noise for one in known):
             continue
-        spread = (quantile(tps[~during], 0.75) or 0.0) - (quantile(tps[~during], 0.25) or 0.0)
-        loss = 1 - with_it / without
-        yield _simple(
-            case, "interference.backup", loss, [True, without - with_it > 2 * spread, min(counts) >= 20],
-            row(
-                "tps_loss", loss, "1",
-                f"{other.name} ran from {clock(other.t0_s, case.clock_zero_s)} to"
-                f" {clock(other.t1_s, case.clock_zero_s)}: {number(with_it)} tps with it,"
-                f" {number(without)} without",
+        shown = "; ".join(one.text for one in known)
+        yield Found(
+            cause="interference.backup",
+            window_s=(max(other.t0_s, case.window_s[0]), min(other.t1_s, case.window_s[1])),
+            share=worst.loss * case.time_share((other.t0_s, other.t1_s)),
+            confidence=confidence_of(checks := [True, worst.beyond_noise, worst.samples >= 20]),
+            evidence=(
+                row(
+                    "loss", worst.loss, "1",
+                    f"{other.name} ran from {clock(other.t0_s, case.clock_zero_s)} to"
+                    f" {clock(other.t1_s, case.clock_zero_s)}: {shown}",
+                ),
+                confidence_row(checks),
             ),
-            f"Move {other.name} out of the busy hours or to a replica, throttle it, or take volume snapshots.",
+            advice=f"Move {other.name} out of the busy hours or to a replica, throttle it, or take volume snapshots.",
         )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Effect:
+    """What something beside the load did to one of its metrics. `loss` is the share of speed that it took."""
+
+    loss: float
+    beyond_noise: bool
+    samples: int
+    text: str
+
+
+def _effect(case: Case, other: Beside, metric: str) -> _Effect | None:
+    values = case.at(metric)
+    if values is None:
+        return None
+    middle = case.grid.t_s - case.grid.width_s / 2
+    during = (middle > other.t0_s) & (middle <= other.t1_s)
+    counts = [int(np.isfinite(values[part]).sum()) for part in (during, ~during)]
+    with_it, without = median(values[during]), median(values[~during])
+    if min(counts) < limit.INTERFERENCE_SAMPLES or not with_it or not without:
+        return None
+    spread = (quantile(values[~during], 0.75) or 0.0) - (quantile(values[~during], 0.25) or 0.0)
+    higher_is_better = metric == "tps"
+    loss = 1 - (with_it / without if higher_is_better else without / with_it)
+    unit = "tps" if higher_is_better else "ms p95"
+    return _Effect(
+        loss=loss,
+        beyond_noise=loss > 0 and abs(without - with_it) > 2 * spread,
+        samples=min(counts),
+        text=f"{number(with_it)} {unit} with it, {number(without)} without",
+    )
 
 
 def _simple(

@@ -66,5 +66,7 @@ POOL_FREE_MAX = 0.05
 POOL_MISS_MIN = 0.01
 INTERFERENCE_MIN = 0.10
 """Loss of transactions per second while something else ran, against the rest of the window."""
+INTERFERENCE_SAMPLES = 3
+"""Intervals with and without it that a comparison needs."""
 STALL_COMPLETIONS_MAX = 0.02
 """Of the median: an interval with fewer completions and a queue is a stall."""
