@@ -214,7 +214,7 @@ class Case:
         return share if share >= limit.SHARE_MIN or not self.budget.notes else None
 
     def time_share(self, window_s: tuple[float, float]) -> float:
-        """Share of all statement time that was spent in a part of the window; 1 where statement times are not known."""
+        """Share of all statement time that was spent in a part of the window; 1 without statement times."""
         if self.budget is None:
             return 1.0
         inside = (self.grid.t_s > window_s[0]) & (self.grid.t_s <= window_s[1])

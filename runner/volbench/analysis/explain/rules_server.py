@@ -197,7 +197,8 @@ def _interference(case: Case) -> Iterator[Found]:
                 ),
                 confidence_row(checks),
             ),
-            advice=f"Move {other.name} out of the busy hours or to a replica, throttle it, or take volume snapshots.",
+            advice=f"Move {other.name} out of the busy hours or to a replica, throttle it, or take volume"
+            " snapshots.",
         )  # fmt: skip
 
 
