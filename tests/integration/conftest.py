@@ -1,12 +1,16 @@
-"""What tests of real runs share: the template cache, so that the dataset is made once."""
+"""What these tests share: the template cache, so that the dataset is made once; a place for emulated volumes."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import live_run
 import pytest
+
+from volbench.volume.teardown import take_down
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +40,13 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, run_cache: Path) -> It
     """A place for runs on each target in turn."""
     with live_run.bench(request.param, tmp_path, run_cache) as opened:
         yield opened
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A directory on a real disk for emulated volumes, taken down and removed whatever happens."""
+    place = Path(tempfile.mkdtemp(prefix="volbench-emu-test-", dir="/var/tmp"))
+    yield place
+    for directory in place.iterdir():
+        take_down(directory, force=True)
+    shutil.rmtree(place)

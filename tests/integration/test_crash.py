@@ -11,7 +11,8 @@ import live_run
 import pytest
 
 from volbench.records.cell import StepResult
-from volbench.volume.emulated import find_daemon, list_volumes
+from volbench.volume.emulated_needs import find_daemon
+from volbench.volume.emulated_status import list_volumes
 from volbench.volume.teardown import take_down
 
 CRASH = (

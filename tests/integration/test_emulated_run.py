@@ -14,7 +14,7 @@ import live_run
 import pytest
 
 from volbench.store.series import Series, SeriesKey, read_series
-from volbench.volume.emulated import list_volumes
+from volbench.volume.emulated_status import list_volumes
 from volbench.volume.teardown import take_down
 
 pytestmark = pytest.mark.emulator

@@ -14,7 +14,8 @@ import pytest
 from volbench.sample.catalogue import unit_of
 from volbench.sample.emulator import Emulator
 from volbench.sample.interface import Reading, Unavailable
-from volbench.volume.emulated import EmulatedVolume, find_daemon
+from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.emulated_needs import find_daemon
 from volbench.volume.profiles import resolve
 from volbench.volume.teardown import take_down
 

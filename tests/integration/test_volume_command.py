@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from volbench.volume.emulated import EmulatedVolume, list_volumes
+from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.emulated_status import list_volumes
 from volbench.volume.ownership import is_ours
 from volbench.volume.profiles import resolve
 from volbench.volume.teardown import attachments, take_down, wait_until

@@ -7,7 +7,7 @@ from functools import cache
 
 from volbench.target import means
 from volbench.target.image_names import images_ready
-from volbench.volume.emulated import find_daemon
+from volbench.volume.emulated_needs import find_daemon
 
 
 def emulator() -> means.Means:

@@ -10,7 +10,7 @@ from volbench.records.cell import ServerSpec
 from volbench.target import images, means
 from volbench.target.docker import engine_client
 from volbench.target.means import Means
-from volbench.volume.emulated import find_daemon
+from volbench.volume.emulated_needs import find_daemon
 from volbench.volume.host import host_facts
 from volbench.volume.teardown import DAEMON
 

@@ -13,7 +13,8 @@ from volbench.cli.volume_faults import parse_fault
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.target.means import find_program
 from volbench.volume import ownership
-from volbench.volume.emulated import EmulatedVolume, ask
+from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.emulated_control import ask
 from volbench.volume.emulated_found import (
     DEFAULT_DIRECTORY,
     clear_machine,
@@ -26,7 +27,8 @@ from volbench.volume.factory import make_volume
 from volbench.volume.probe import check_seconds, measure
 from volbench.volume.probe_fit import check_destination, fitted_profile
 from volbench.volume.probe_nearest import nearest_profiles
-from volbench.volume.profiles import INSTANCES, load_profile, profile_names, resolve, whole_profile
+from volbench.volume.profile_files import INSTANCES, load_profile, profile_names, whole_profile
+from volbench.volume.profiles import resolve
 from volbench.volume.spec import parse_volume
 
 app = typer.Typer(help="Volume profiles, emulated volumes, and the probe of any volume.", no_args_is_help=True)

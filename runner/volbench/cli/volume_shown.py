@@ -12,11 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from volbench.cli.plan import mib
-from volbench.volume.emulated import EmulatedVolume, VolumeStatus
+from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.emulated_status import VolumeStatus
 from volbench.volume.probe import Probe
 from volbench.volume.probe_figures import FIGURES, SMALL_BYTES, credit_limits, expected_figures, rate_per_s
 from volbench.volume.probe_nearest import Nearest, unseen
-from volbench.volume.profiles import COMMON, Profile, ResolvedVolume, load_profile
+from volbench.volume.profile_files import COMMON, load_profile
+from volbench.volume.profile_schema import Profile
+from volbench.volume.profiles import ResolvedVolume
 
 _OVERHEAD_MS = 0.08
 """No emulated volume answers faster: FUSE and the loop device take that long."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from volbench.errors import Refused, UsageError, VolbenchError
-from volbench.volume import emulated, ownership
-from volbench.volume.emulated import VolumeStatus, clear_leftovers, list_volumes
+from volbench.volume import emulated_status, ownership
+from volbench.volume.emulated_status import VolumeStatus, clear_leftovers, list_volumes
 from volbench.volume.mountinfo import read_mounts
 from volbench.volume.teardown import DAEMON, take_down
 
@@ -66,7 +66,7 @@ def stop_volume(volume: VolumeStatus) -> None:
     if volume.status == "leftover":
         take_down(volume.directory, force=True)
     else:
-        emulated.stop_volume(volume.directory)
+        emulated_status.stop_volume(volume.directory)
 
 
 def remove_volume(volume: VolumeStatus) -> None:

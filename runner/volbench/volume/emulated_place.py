@@ -8,8 +8,10 @@ from pathlib import Path
 
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.records.run import VolumeSpec
-from volbench.volume.emulated import CONTROL_SOCKET, EmulatedVolume, clear_leftovers, volume_status
+from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.emulated_control import CONTROL_SOCKET
 from volbench.volume.emulated_found import DEFAULT_DIRECTORY
+from volbench.volume.emulated_status import clear_leftovers, volume_status
 from volbench.volume.facts import discover
 from volbench.volume.interface import OpenVolume, VolumeBase
 from volbench.volume.ownership import is_ours

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.volume.emulated import ask_socket, mount_block, unmount_block
+from volbench.volume.emulated_control import ask_socket
+from volbench.volume.emulated_mount import mount_block, unmount_block
 from volbench.volume.teardown import wait_until
 
 SETTLE_S_MAX = 20.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
 from volbench.records.facts import VolumeFacts
 from volbench.volume import ownership
-from volbench.volume.emulated import ask
+from volbench.volume.emulated_control import ask
 from volbench.volume.facts import discover
 from volbench.volume.interface import OpenVolume
 from volbench.volume.path import check_directory

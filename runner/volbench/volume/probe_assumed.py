@@ -12,7 +12,8 @@ from volbench.volume.probe_figures import (
     Operation,
     tightest,
 )
-from volbench.volume.profiles import Formula, Profile, ResolvedVolume
+from volbench.volume.profile_schema import Formula, Profile
+from volbench.volume.profiles import ResolvedVolume
 
 _OPERATIONS: tuple[Operation, ...] = ("read", "write")
 

@@ -15,7 +15,7 @@ from volbench.errors import Refused, UsageError
 from volbench.volume.facts import REMOTE_FILESYSTEMS
 from volbench.volume.probe import Probe
 from volbench.volume.probe_figures import PAGE_BYTES, SMALL_BYTES, STREAM_DEPTH
-from volbench.volume.profiles import PROFILE_SCHEMA
+from volbench.volume.profile_schema import PROFILE_SCHEMA
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MIB = 1 << 20

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from volbench.volume.probe_assumed import assumed_figures
 from volbench.volume.probe_figures import FIGURES, SMALL_BYTES, credit_limits, expected_figures, rate_per_s
-from volbench.volume.profiles import ResolvedVolume, profile_names, resolve, whole_profile
+from volbench.volume.profile_files import profile_names, whole_profile
+from volbench.volume.profiles import ResolvedVolume, resolve
 
 SHOWN = 3
 _SHARED_MIN = 3

@@ -14,11 +14,12 @@ from volbench.cli.volume_faults import FAULTS, parse_fault
 from volbench.errors import EnvironmentLacks, Refused, UsageError, VolbenchError
 from volbench.records.facts import VolumeFacts
 from volbench.target import means
-from volbench.volume import emulated, ownership
+from volbench.volume import emulated_needs, ownership
 from volbench.volume.probe import Fall, Probe
 from volbench.volume.probe_figures import expected_figures
 from volbench.volume.probe_nearest import nearest_profiles
-from volbench.volume.profiles import profile_names, resolve, whole_profile
+from volbench.volume.profile_files import profile_names, whole_profile
+from volbench.volume.profiles import resolve
 
 
 def told(*arguments: str) -> str:
@@ -101,7 +102,7 @@ def test_a_probe_without_fio_names_the_package(tmp_path: Path, monkeypatch: pyte
 
 def test_without_the_daemon_there_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 3, never another volume in its place; nothing is left."""
-    monkeypatch.setattr(emulated, "find_daemon", lambda: None)
+    monkeypatch.setattr(emulated_needs, "find_daemon", lambda: None)
     with pytest.raises(EnvironmentLacks, match="volbench-volume") as caught:
         told("emulate", "emulated:ebs-gp3", "--dir", str(tmp_path))
     assert caught.value.exit_code == 3

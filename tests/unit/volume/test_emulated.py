@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
-from volbench.volume import emulated
-from volbench.volume.emulated import EmulatedVolume, ask, clear_leftovers, list_volumes, volume_status
+from volbench.volume import emulated, emulated_needs
+from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.emulated_control import ask
+from volbench.volume.emulated_status import clear_leftovers, list_volumes, volume_status
 from volbench.volume.ownership import claim, is_ours
 from volbench.volume.profiles import resolve
 from volbench.volume.teardown import LOCK, attachments, is_locked, run, started_at, take_down, take_lock, wait_until
@@ -31,7 +33,7 @@ def make_directory(root: Path, name: str, *, owner: dict[str, int] | None) -> Pa
 
 def test_without_root_the_error_names_all_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(emulated, "find_daemon", lambda: None)
+    monkeypatch.setattr(emulated_needs, "find_daemon", lambda: None)
     with pytest.raises(EnvironmentLacks) as caught:
         EmulatedVolume(resolve("ebs-gp3"), tmp_path, name="x").start()
     assert "lacks root" in str(caught.value)
@@ -40,7 +42,7 @@ def test_without_root_the_error_names_all_that_is_missing(tmp_path: Path, monkey
 
 
 def test_a_foreign_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulated, "_check_environment", lambda _: Path("/bin/false"))
+    monkeypatch.setattr(emulated, "check_environment", lambda _: Path("/bin/false"))
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "precious").write_text("data")
     with pytest.raises(Refused):
@@ -52,13 +54,13 @@ def test_a_daemon_that_dies_is_reported_with_its_words(tmp_path: Path, monkeypat
     script = tmp_path / "daemon"
     script.write_text("#!/bin/sh\necho no such luck >&2\nexit 1\n")
     script.chmod(0o755)
-    monkeypatch.setattr(emulated, "_check_environment", lambda _: script)
+    monkeypatch.setattr(emulated, "check_environment", lambda _: script)
     with pytest.raises(StepFailed, match="no such luck"):
         EmulatedVolume(resolve("efs-elastic"), tmp_path, name="x").start()
 
 
 def test_an_image_is_never_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulated, "_check_environment", lambda _: Path("/bin/false"))
+    monkeypatch.setattr(emulated, "check_environment", lambda _: Path("/bin/false"))
     directory = tmp_path / "x"
     claim(directory, purpose="emulated volume")
     (directory / "backing").mkdir()

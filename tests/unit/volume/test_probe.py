@@ -23,7 +23,8 @@ from volbench.volume.probe_files import measure_files
 from volbench.volume.probe_fio import parse_iops_log, parse_result
 from volbench.volume.probe_fit import check_destination, fitted_profile
 from volbench.volume.probe_nearest import distance, nearest_profiles, unseen
-from volbench.volume.profiles import profile_names, resolve, whole_profile
+from volbench.volume.profile_files import profile_names, whole_profile
+from volbench.volume.profiles import resolve
 from volbench.volume.spec import parse_volume
 
 DAY = datetime.date(2026, 1, 31)

@@ -13,15 +13,9 @@ from hypothesis import strategies as st
 
 from volbench.errors import UsageError
 from volbench.volume.formula import evaluate
-from volbench.volume.profiles import (
-    COMMON,
-    INSTANCES,
-    Profile,
-    load_profile,
-    profile_names,
-    profiles_directory,
-    resolve,
-)
+from volbench.volume.profile_files import COMMON, INSTANCES, load_profile, profile_names, profiles_directory
+from volbench.volume.profile_schema import Profile
+from volbench.volume.profiles import resolve
 
 EXPECTED = {
     "ceph-rbd", "ebs-2016", "ebs-gp2", "ebs-gp3", "ebs-io2", "ebs-sc1", "ebs-st1", "efs-2016", "efs-bursting",

@@ -19,7 +19,8 @@ from volbench.analysis.credits.sizing import (
     instances,
 )
 from volbench.analysis.credits.work import Work
-from volbench.volume.profiles import ResolvedVolume, resolve, whole_profile
+from volbench.volume.profile_files import whole_profile
+from volbench.volume.profiles import ResolvedVolume, resolve
 
 INSTANCE = "instance"
 

@@ -15,7 +15,7 @@ from volbench.errors import UsageError
 from volbench.records.base import Bytes, Record
 from volbench.suite.document import parse_document
 from volbench.volume.formula import Value
-from volbench.volume.profiles import profiles_directory
+from volbench.volume.profile_files import profiles_directory
 
 HOURS_IN_MONTH = 730.0  # as vendors' calculators take it
 _SECONDS_IN_MONTH = HOURS_IN_MONTH * 3600.0

@@ -1,0 +1,113 @@
+"""Volume profiles on disk: which there are, loaded and checked, and stacked on what they stand on.
+
+`common.yaml` stands below every profile, and a profile below its `base`; the upper one wins, name by name.
+A profile of one's own is named by its path, which ends in .yaml; what it stands on is still in suites/volumes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from volbench.errors import UsageError
+from volbench.suite.document import parse_document
+from volbench.volume.profile_schema import Profile
+
+COMMON = "common"
+INSTANCES = "ec2-instances"
+_FRAGMENTS = (COMMON, INSTANCES)
+
+
+def profiles_directory() -> Path:
+    """suites/volumes of the working directory, else of the checkout that this file is in."""
+    here = Path.cwd() / "suites" / "volumes"
+    return here if here.is_dir() else Path(__file__).resolve().parents[3] / "suites" / "volumes"
+
+
+def profile_names(directory: Path | None = None) -> tuple[str, ...]:
+    """The profiles that a SPEC may name."""
+    found = sorted(path.stem for path in (directory or profiles_directory()).glob("*.yaml"))
+    return tuple(name for name in found if name not in _FRAGMENTS)
+
+
+def load_profile(name: str, directory: Path | None = None) -> Profile:
+    """One file of suites/volumes, or the one at a path, checked.
+
+    Raises UsageError with file and line, and for an unknown name with the nearest.
+    """
+    if is_profile_path(name):
+        return _load(Path(name).resolve().parent, Path(name).stem)
+    return _load((directory or profiles_directory()).resolve(), name)
+
+
+def is_profile_path(name: str) -> bool:
+    """Whether a profile is named by the path of its file, such as ./mine.yaml, and not by a name."""
+    return name.endswith(".yaml")
+
+
+@cache
+def _load(directory: Path, name: str) -> Profile:
+    path = directory / f"{name}.yaml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        names = profile_names(directory)
+        nearest = difflib.get_close_matches(name, names, n=1)
+        hint = f"perhaps you meant {nearest[0]}" if nearest else f"profiles there: {', '.join(names)}"
+        raise UsageError(
+            f"there is no volume profile {name!r}", where=str(directory), evidence=str(error), next_step=hint
+        ) from error
+    document = parse_document(text, name=str(path))
+    try:
+        profile = Profile.model_validate(document.data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(
+            f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}", where=document.origin(first["loc"])
+        ) from error
+    if profile.name != name:
+        raise UsageError(f"the profile in {name}.yaml is called {profile.name!r}", where=document.origin(("name",)))
+    return profile
+
+
+def whole_profile(name: str, directory: Path | None = None) -> Profile:
+    """A profile with everything it stands on, as `resolve` sees it. Raises UsageError."""
+    try:
+        return merged_profile(name, {}, (directory or profiles_directory()).resolve())
+    except ValueError as error:
+        raise UsageError(str(error), where=f"profile {name}") from error
+
+
+def merged_profile(name: str, options: Mapping[str, str], directory: Path) -> Profile:
+    """The profile on top of its base, which an option may choose, on top of common.yaml. Raises ValueError."""
+    if name in _FRAGMENTS:
+        raise ValueError(f"{name} is a part of other profiles: there are {', '.join(profile_names(directory))}")
+    chain = [load_profile(name, directory)]
+    while (base := _base_of(chain[-1], options)) is not None:
+        if len(chain) > 3 or base in (profile.name for profile in chain) or base in _FRAGMENTS:
+            raise ValueError(f"{chain[-1].name} cannot stand on {base!r}")
+        chain.append(load_profile(base, directory))
+    merged: dict[str, Any] = {}
+    for profile in (load_profile(COMMON, directory), *reversed(chain)):
+        for key, value in profile.model_dump(by_alias=True, exclude_unset=True).items():
+            below = merged.get(key)
+            if isinstance(below, dict) and isinstance(value, dict) and key != "first_touch":
+                merged[key] = below | value
+            elif key == "limits":
+                replaced = {limit["name"] for limit in value}
+                merged[key] = [limit for limit in below or () if limit["name"] not in replaced] + list(value)
+            elif key == "checks":
+                merged[key] = [*(below or ()), *value]
+            else:
+                merged[key] = value
+    return Profile.model_validate(merged)
+
+
+def _base_of(profile: Profile, options: Mapping[str, str]) -> str | None:
+    chosen = next((key for key, parameter in profile.parameters.items() if parameter.kind == "profile"), None)
+    return options.get(chosen, str(profile.parameters[chosen].default)) if chosen else profile.base

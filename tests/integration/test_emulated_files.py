@@ -1,0 +1,99 @@
+"""Files on emulated volumes: as in any directory, and as an NFS client sees them."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from emulated_volumes import FAST_FSX, read_at_random, volume, without_delay, write_durably
+from twin import Twin
+
+from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.profiles import resolve
+
+pytestmark = pytest.mark.emulator
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [pytest.param(10_000, id="ten thousand"), pytest.param(120_000, id="many", marks=pytest.mark.slow)],
+)
+def test_files_behave_as_in_a_plain_directory(root: Path, operations: int) -> None:
+    subject = EmulatedVolume(without_delay(resolve("fsx-openzfs")), root, name="v")
+    plain = root / "plain"
+    plain.mkdir()
+    with subject:
+        twin = Twin(subject.data, plain, seed=operations)
+        done: dict[str, int] = {}
+        try:
+            for _ in range(operations):
+                name = twin.step()
+                done[name] = done.get(name, 0) + 1
+        finally:
+            twin.close_all()
+        assert Twin.tree(subject.data) == Twin.tree(plain)
+        assert len(done) == len(Twin.ACTIONS)
+    backing = subject.directory / "backing" / "tree"
+    assert Twin.tree(backing) == Twin.tree(plain), "what is below the mount is what was written through it"
+    shutil.rmtree(plain)
+
+
+def test_modes_are_the_writer_s_and_the_control_socket_is_root_s(root: Path) -> None:
+    with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
+        before = os.umask(0)
+        try:
+            (subject.data / "open").mkdir(0o1777)
+            os.close(os.open(subject.data / "file", os.O_CREAT | os.O_WRONLY, 0o666))
+        finally:
+            os.umask(before)
+        assert (subject.data / "open").stat().st_mode & 0o7777 == 0o1777
+        assert (subject.data / "file").stat().st_mode & 0o7777 == 0o666
+        assert (subject.directory / "control.sock").stat().st_mode & 0o022 == 0
+
+
+def test_opening_a_file_again_keeps_the_client_s_cache(root: Path) -> None:
+    with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
+        file = subject.data / "file"
+        write_durably(file, b"x" * (1 << 20))
+        file.read_bytes()
+        before = subject.counters()["operations"].get("read", {"count": 0})["count"]
+        for _ in range(5):
+            file.read_bytes()
+        assert subject.counters()["operations"].get("read", {"count": 0})["count"] == before
+
+
+def test_opens_and_closes_are_round_trips_and_attributes_are_believed_for_a_while(root: Path) -> None:
+    with volume(root, "efs-elastic") as subject:
+        file = subject.data / "file"
+        file.write_bytes(b"x")
+
+        def counts() -> dict[str, int]:
+            return {name: op["count"] for name, op in subject.counters()["operations"].items()}
+
+        before = counts()
+        for _ in range(10):
+            file.read_bytes()
+        after = counts()
+        assert after["open"] - before.get("open", 0) == 10
+        assert after["close"] - before["close"] == 10
+        assert after["lookup"] - before["lookup"] <= 1
+
+
+def test_direct_io_locks_and_mappings_work_on_files(root: Path) -> None:
+
+    with volume(root, "efs-elastic") as subject:
+        file = subject.data / "file"
+        write_durably(file, b"x" * 8192)
+        assert len(read_at_random(file, seconds=0.2, extent=8192)) > 10
+        with file.open("r+b") as one, file.open("r+b") as two:
+            fcntl.flock(one, fcntl.LOCK_EX)
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(two, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with mmap.mmap(one.fileno(), 8192) as mapped:
+                mapped[100:105] = b"mmaps"
+                mapped.flush()
+        assert file.read_bytes()[98:107] == b"xxmmapsxx"
