@@ -31,16 +31,17 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server image to have: what is pulled, and the Debian package it is built from where nothing can be."""
+    """A server image to have: what is pulled, and the Debian packages it is built from where nothing can be."""
 
     flavor: str
     official: str
-    package: str
+    packages: str
 
 
 SERVERS = {
-    "mysql": Server(flavor="mysql", official="mysql:8.4", package="mysql-server-core"),
-    "mariadb": Server(flavor="mariadb", official="mariadb:11.8", package="mariadb-server-core"),
+    "mysql": Server(flavor="mysql", official="mysql:8.4", packages="mysql-server-core"),
+    # mariadb-install-db is the server's, and calls my_print_defaults, which is the client's.
+    "mariadb": Server(flavor="mariadb", official="mariadb:11.8", packages="mariadb-server-core mariadb-client-core"),
 }
 
 
@@ -69,7 +70,7 @@ def ensure_images(
 
 def _recipe(server: Server, root: Path) -> str:
     """The label that says what a server image of ours was built from."""
-    return f"org.volbench.recipe={image_names.content_hash(root, ['docker/mysql', offline.ROOTFS], server.package)}"
+    return f"org.volbench.recipe={image_names.content_hash(root, ['docker/mysql', offline.ROOTFS], server.packages)}"
 
 
 def _is_here(server: Server, root: Path) -> bool:
@@ -108,9 +109,9 @@ def _ensure_server(server: Server, base: str, places: Places, console: Console) 
         )
         return
     built = f"volbench/{server.flavor}:new"
-    console.say(f"building the {server.flavor} server image from Debian's {server.package}")
+    console.say(f"building the {server.flavor} server image from Debian's {server.packages}")
     context = places.root / "docker" / "mysql"
-    arguments = {"BASE": base, "PACKAGES": server.package}
+    arguments = {"BASE": base, "PACKAGES": server.packages}
     log = places.log(f"image-{server.flavor}")
     build(context, context / "Dockerfile", arguments, built, f"--label={_recipe(server, places.root)}", log=log)
     said = means.ask(

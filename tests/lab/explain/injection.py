@@ -17,7 +17,7 @@ from docker.errors import APIError, NotFound
 from volbench.execute.attempts import CellState
 from volbench.target.docker import container_name
 from volbench.target.images import tools_image
-from volbench.volume.emulated import ask
+from volbench.volume.emulated_control import ask
 from volbench.volume.profiles import resolve
 
 LABEL = "org.volbench.lab"
