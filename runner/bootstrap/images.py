@@ -41,7 +41,9 @@ class Server:
 SERVERS = {
     "mysql": Server(flavor="mysql", official="mysql:8.4", packages="mysql-server-core"),
     # mariadb-install-db is the server's, and calls my_print_defaults, which is the client's.
-    "mariadb": Server(flavor="mariadb", official="mariadb:11.8", packages="mariadb-server-core mariadb-client-core"),
+    "mariadb": Server(
+        flavor="mariadb", official="mariadb:11.8", packages="mariadb-server-core mariadb-client-core"
+    ),
 }
 
 
@@ -70,7 +72,9 @@ def ensure_images(
 
 def _recipe(server: Server, root: Path) -> str:
     """The label that says what a server image of ours was built from."""
-    return f"org.volbench.recipe={image_names.content_hash(root, ['docker/mysql', offline.ROOTFS], server.packages)}"
+    return (
+        f"org.volbench.recipe={image_names.content_hash(root, ['docker/mysql', offline.ROOTFS], server.packages)}"
+    )
 
 
 def _is_here(server: Server, root: Path) -> bool:

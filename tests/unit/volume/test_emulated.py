@@ -182,7 +182,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_disk_without_room_for_the_image_is_refused(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The image is sparse, so only its maker can tell: later it would look like a broken volume."""
-    monkeypatch.setattr(emulated, "_check_environment", lambda _: Path("/bin/false"))
+    monkeypatch.setattr(emulated, "check_environment", lambda _: Path("/bin/false"))
     with pytest.raises(EnvironmentLacks, match="too little free space") as caught:
         EmulatedVolume(resolve("ebs-gp3", {"size": "50GiB"}), small_disk, name="x").start()
     assert caught.value.cause == "volume_full"
