@@ -26,6 +26,8 @@ from volbench.volume.host import host_facts
 
 DEFAULT_OUT = Path("/var/tmp/volbench-lab")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab"
+SPARED = {"emulator": "without the volume's own counters"}
+"""Sources that rules are spared in a second reading of the same runs: most volumes do not count their limits."""
 SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
 
 
@@ -76,18 +78,22 @@ def _run(conditions: Mapping[str, Condition], options: argparse.Namespace) -> No
 
 
 def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> None:
-    found = read_places(options.out.absolute())
-    runs = {split: [run for run in found if run.split == split] for split in SPLITS}
-    for split, some in runs.items():
-        if some:
-            _say_scores(split, scores(some), some)
+    runs: dict[str, list[Observed]] = {}
+    for without in ("", *SPARED):
+        found = read_places(options.out.absolute(), without=without)
+        for split in SPLITS:
+            label = f"{split} split" + (f", {SPARED[without]}" if without else "")
+            runs[label] = [run for run in found if run.split == split]
+            _say_scores(label, scores(runs[label]), runs[label])
     data = data_of(runs, conditions, machine=_machine(), rates=verdict_rates())
     for path in write(data, options.to):
         _say(str(path))
 
 
-def _say_scores(split: str, scored: Mapping[str, Any], runs: list[Observed]) -> None:
-    _say(f"== {split}: {len(runs)} runs")
+def _say_scores(label: str, scored: Mapping[str, Any], runs: list[Observed]) -> None:
+    _say(f"== {label}: {len(runs)} runs")
+    if not runs:
+        return
     for run in runs:
         if run.top not in run.truth:
             _say(f"  {run.condition}/{run.number}: {', '.join(run.truth)}, and named {run.causes or run.top}")

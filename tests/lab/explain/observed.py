@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from explain.runner import DONE_FILE, TRUTH_FILE, run_directory_of
 from explain.truths import Known, known_of
@@ -14,7 +20,7 @@ from volbench.errors import VolbenchError
 from volbench.report.build import build_report
 from volbench.report.render import render
 from volbench.store.files import write_atomically
-from volbench.store.run_directory import RunDirectory
+from volbench.store.run_directory import SERIES_FILE, RunDirectory
 
 NONE, NOTHING, FAILED = "none", "(nothing named)", "(run failed)"
 
@@ -66,12 +72,16 @@ class Observed:
         return tuple(one.cause for one in self.named)
 
 
-def read_places(root: Path) -> list[Observed]:
-    """All runs that are done below a directory; their reports are made anew, with the rules as they are now."""
-    return [observed(done.parent) for done in sorted(root.glob(f"*/seed-*/*/*/{DONE_FILE}"))]
+def read_places(root: Path, *, without: str = "") -> list[Observed]:
+    """All runs that are done below a directory; their reports are made anew, with the rules as they are now.
+
+    Args:
+        without: a source of samples that the rules are not shown.
+    """
+    return [observed(done.parent, without=without) for done in sorted(root.glob(f"*/seed-*/*/*/{DONE_FILE}"))]
 
 
-def observed(place: Path) -> Observed:
+def observed(place: Path, *, without: str = "") -> Observed:
     """One run."""
     truth = json.loads((place / TRUTH_FILE).read_text(encoding="utf-8"))
     done = json.loads((place / DONE_FILE).read_text(encoding="utf-8"))
@@ -79,7 +89,7 @@ def observed(place: Path) -> Observed:
     failure, report, known = done["failure"], None, Known()
     if directory is not None and not failure:
         try:
-            report = _report(directory)
+            report = _report_without(directory, without) if without else _report(directory)
             known = known_of(directory, truth["volume"], truth["drawn"])
         except VolbenchError as error:
             failure = f"{error.what} ({error.where})"
@@ -109,6 +119,17 @@ def _report(directory: RunDirectory) -> dict[str, Any]:
     write_atomically(path, render(build_report(directory), directory, "json"))
     found: dict[str, Any] = json.loads(path.read_bytes())
     return found
+
+
+def _report_without(directory: RunDirectory, source: str) -> dict[str, Any]:
+    """The report of a copy of the run, whose series lack one source."""
+    with tempfile.TemporaryDirectory(prefix="volbench-lab-") as place:
+        copy = Path(place) / directory.path.name
+        shutil.copytree(directory.path, copy, ignore=shutil.ignore_patterns("raw", "report.*"))
+        for path in copy.glob(f"cells/*/{SERIES_FILE}"):
+            table = pq.read_table(path)
+            pq.write_table(table.filter(pc.not_equal(table["source"].cast(pa.string()), source)), path)
+        return _report(RunDirectory.open(copy))
 
 
 def _named(row: Mapping[str, Any]) -> Named:

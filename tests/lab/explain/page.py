@@ -30,7 +30,7 @@ def data_of(
     """Everything that the page shows, and each run.
 
     Args:
-        runs: by split.
+        runs: by split, and by what the rules were not shown.
         conditions: all, also those that were not run.
         machine: facts of the machine, version and commit.
         rates: of the verdicts, see `rates.verdict_rates`.
@@ -40,7 +40,7 @@ def data_of(
         **machine,
         "conditions": {name: _condition(one) for name, one in conditions.items()},
         "scores": {split: scores(found) for split, found in runs.items() if found},
-        "runs": [dataclasses.asdict(run) for found in runs.values() for run in found],
+        "runs": {label: [dataclasses.asdict(run) for run in found] for label, found in runs.items() if found},
         "verdict_rates": rates,
     }
 

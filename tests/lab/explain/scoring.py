@@ -135,14 +135,17 @@ def knees(runs: Iterable[Observed]) -> list[Deviation]:
 
 
 def forecasts(runs: Iterable[Observed]) -> list[Deviation]:
-    """Time until credits run out, as forecast from the first seconds of the load, and as it was."""
+    """Time until credits run out, as forecast from the first seconds of the load, and as it was.
+
+    Of bursts alone: a forecast is of the load that goes on, and a stall ends that.
+    """
     return [
         Deviation(
             run=_name(run), what="exhausted_after_s",
             named=run.forecast.get("after_s"), true=run.truths["exhausted_after_s"],
         )
         for run in runs
-        if "exhausted_after_s" in run.truths
+        if "exhausted_after_s" in run.truths and run.truth == ("storage.burst_exhausted",)
     ]  # fmt: skip
 
 
