@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, NotFound
 
-from volbench.execute.attempts import CellState
+from volbench.execute.progress import read_progress
 from volbench.target.docker import container_name
 from volbench.target.images import tools_image
 from volbench.volume.emulated_control import ask
@@ -22,6 +23,10 @@ from volbench.volume.profiles import resolve
 
 LABEL = "org.volbench.lab"
 PERIOD_US = 100_000
+POLL_S = 0.05
+PRIORITY = -10
+LATE_S_MAX = 2.0
+"""An action later than this makes another run than the one that was drawn."""
 _LOAD_TEXT = "transaction"
 """In an agent's progress from the first second of the load on."""
 
@@ -47,61 +52,83 @@ class Place:
 
 
 class Injector:
-    """Carries out actions, timed from the load's begin, which it sees in the run's progress.
+    """Carries out actions, timed from the load's begin, which it sees in the agent's progress.
 
-    A context manager: at its end, timers are stopped and neighbours removed.
+    A context manager: at its end its thread is stopped and neighbours are removed.
 
     Args:
         actions: `at` in seconds from the begin of the measured window, and one of `fault`, `modify`, `cpus`,
             `neighbours`.
+        progress_dir: the cell's directory, where its agent says how far it is.
         warmup_s, measured_s: of the load.
     """
 
     def __init__(
-        self, place: Place, actions: Sequence[Mapping[str, Any]], *, warmup_s: float, measured_s: float
+        self,
+        place: Place,
+        actions: Sequence[Mapping[str, Any]],
+        *,
+        progress_dir: Path,
+        warmup_s: float,
+        measured_s: float,
     ) -> None:
         self._place = place
-        self._actions = actions
+        self._actions = sorted(actions, key=lambda one: float(one["at"]))
+        self._progress_dir = progress_dir
         self._warmup_s, self._length_s = warmup_s, warmup_s + measured_s
-        self._timers: list[threading.Timer] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="injector", daemon=True)
         self._client = docker.from_env()
+        self._neighbour: Any = None
         self.done: list[Done] = []
 
     def __enter__(self) -> Injector:
         remove_neighbours(self._client)
+        for action in self._actions:
+            if "neighbours" in action:  # made beforehand: starting it is one short request
+                self._neighbour = self._made_neighbours(int(action["neighbours"]))
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for timer in self._timers:
-            timer.cancel()
-        for timer in self._timers:
-            timer.join(timeout=30)
+        self._over.set()
+        self._thread.join(timeout=60)
         remove_neighbours(self._client)
         self._client.close()
 
-    def watch(self, state: CellState) -> None:
-        """Takes a run's progress; the load's first report starts the clock of all actions."""
-        progress = state.progress
-        if self._timers or not self._actions or progress is None or progress.fraction is None:
-            return
-        if _LOAD_TEXT not in progress.text:
-            return
-        begun_s = time.monotonic() - progress.fraction * self._length_s
+    def _follow(self) -> None:
+        """Wait for the load's first report, then do each action when it is due."""
+        with suppress(OSError):  # only this thread; on CPUs that are saturated on purpose it must not be late
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PRIORITY)
+        begun_s = None
+        while begun_s is None:
+            if self._over.wait(POLL_S):
+                return
+            begun_s = self._load_begun_s()
         for action in self._actions:
-            wait_s = begun_s + self._warmup_s + float(action["at"]) - time.monotonic()
-            timer = threading.Timer(max(0.0, wait_s), self._carry_out, [action])
-            timer.daemon = True
-            self._timers.append(timer)
-            timer.start()
+            due_s = begun_s + self._warmup_s + float(action["at"])
+            if self._over.wait(max(0.0, due_s - time.monotonic())):
+                return
+            self._carry_out(action, due_s)
 
-    def _carry_out(self, action: Mapping[str, Any]) -> None:
-        at_ns, error = time.monotonic_ns(), ""
+    def _load_begun_s(self) -> float | None:
+        progress = read_progress(self._progress_dir)
+        if progress is None or progress.fraction is None or _LOAD_TEXT not in progress.text:
+            return None
+        return time.monotonic() - progress.fraction * self._length_s
+
+    def _carry_out(self, action: Mapping[str, Any], due_s: float) -> None:
+        error = ""
         try:
             self._do(action)
         except Exception as failure:  # noqa: BLE001 - a run whose cause was not made must be known as such
             error = f"{type(failure).__name__}: {failure}"
+        at_ns = time.monotonic_ns()
+        late_s = at_ns / 1e9 - due_s
+        if not error and late_s > LATE_S_MAX:
+            error = f"an action was carried out {late_s:.1f} s too late"
         self.done.append(Done(action=action, monotonic_ns=at_ns, error=error))
 
     def _do(self, action: Mapping[str, Any]) -> None:
@@ -117,21 +144,20 @@ class Injector:
             quota = int(float(wanted["cpus"]) * PERIOD_US)
             self._client.containers.get(name).update(cpu_period=PERIOD_US, cpu_quota=quota)
         elif "neighbours" in action:
-            self._neighbours(int(action["neighbours"]))
+            self._neighbour.start()
         else:
             raise ValueError(f"nothing is known of the action {dict(action)}")
 
-    def _neighbours(self, processes: int) -> None:
+    def _made_neighbours(self, processes: int) -> Any:
         """One container with so many processes that compute without end; bounded, should nobody remove it."""
         loop = "while :; do :; done"
-        self._client.containers.run(
+        return self._client.containers.create(
             tools_image(self._client, ""),
             ["sh", "-c", f"for i in $(seq {processes}); do timeout 120 sh -c '{loop}' & done; wait"],
             entrypoint=[],
             labels={LABEL: "neighbour"},
             network_mode="none",
             cap_drop=["ALL"],
-            detach=True,
         )
 
 

@@ -113,9 +113,12 @@ def _execute(setup: Setup, suite: Path, results: Path, disk: Path, done: list[Do
         profile=_profile(setup),
         options={name: value for name, value in _options(setup, disk).items() if name != "dir"},
     )
-    with Injector(place, setup.actions, warmup_s=setup.warmup_s, measured_s=setup.measured_s) as injector:
+    cell_dir = directory.cell_dir(cell.cell_id)
+    with Injector(
+        place, setup.actions, progress_dir=cell_dir, warmup_s=setup.warmup_s, measured_s=setup.measured_s
+    ) as injector:
         try:
-            outcome = Orchestrator(directory, target, volumes, watch=injector.watch).run()
+            outcome = Orchestrator(directory, target, volumes).run()
         finally:
             done.extend(injector.done)
     if outcome.failures:
