@@ -89,10 +89,20 @@ class ColdReadStep(StepBase):
     table_scan: bool = Field(
         default=True, description="Restart the server cold; first query, then scan all tables."
     )
-    readers: int = Field(default=1, ge=1, le=64, description="Files read at the same time.")
+    reader: Literal["plain", "cat"] = Field(
+        default="plain",
+        description="plain: into one buffer; cat: `cat FILES | wc -c`, whose pipe costs what memory can give.",
+    )
+    readers: int = Field(default=1, ge=1, le=64, description="Files read at the same time; cat reads one by one.")
     block_size_bytes: Bytes = Field(default=1 << 20, alias="block_size", ge=4096)
     warm_too: bool = Field(default=True, description="Read the files once more, warm, and report it beside.")
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
+
+    @model_validator(mode="after")
+    def _cat_reads_one_by_one(self) -> ColdReadStep:
+        if self.reader == "cat" and self.readers > 1:
+            raise ValueError("cat reads one file after the other: readers must be 1")
+        return self
 
 
 class CrashStep(StepBase):

@@ -223,7 +223,7 @@ def quantile_chart(distribution: Distribution) -> QuantileChart | None:
         ),
         x_ticks=tuple(Tick(at=100 * _nines(v) / right, text=t) for v, t in shown if _nines(v) <= right * 1.001),
         y_ticks=tuple(
-            Tick(at=100 * (high - math.log10(v)) / (high - low), text=f"{v:,.6g}") for v in _log_ticks(low, high)
+            Tick(at=100 * (high - math.log10(v)) / (high - low), text=f"{v:,.6g}") for v in log_ticks(low, high)
         ),
         table=tuple(
             (c.volume, c.events, tuple(c.value_ms[LEVELS.index(lv)] for lv in TABLE_LEVELS))
@@ -237,7 +237,8 @@ def _nines(level: float) -> float:
     return -math.log10(1 - level) if level > 0 else 0.0
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round values whose logarithms to base 10 lie within low .. high; of many, powers of ten alone."""
     decades = range(math.floor(low), math.ceil(high) + 1)
     ticks = [m * 10.0**d for d in decades for m in _DECADE_TICKS]
     inside = [t for t in ticks if low <= math.log10(t) <= high]

@@ -13,6 +13,8 @@ from markupsafe import Markup
 
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
+from volbench.report.beside import beside_rows, beside_sentences, ends, read_pairs
+from volbench.report.curves import curve_plots, step_curves
 from volbench.report.distribution import distributions
 from volbench.report.effects_shown import effect_tables
 from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
@@ -72,6 +74,11 @@ def html(report: Report, directory: RunDirectory) -> str:
         timeline_json=_script_json(_timeline_data(drawn.cells, volumes, panels)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
         distributions=[chart for chart in curves if chart is not None],
+        beside=(side_by_side := beside_rows(report)),
+        beside_said=beside_sentences(side_by_side),
+        ends=ends,
+        read_pairs=read_pairs(report),
+        curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
         dots=_dot_charts(report, volumes),
         metric_table=_metric_table(report.cells, volumes),
         glossary=_glossary(report),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from volbench.records.report import ComparisonRow, EffectRow, Report
+from volbench.report.beside import markdown_lines
 from volbench.report.effects_shown import effect_tables
 from volbench.report.wording import (
     change,
@@ -30,8 +31,8 @@ _SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equi
 
 def markdown(report: Report) -> str:
     """The whole text. Names from outside are escaped; nothing in them becomes markup."""
-    lines = [*_head(report), *_effects(report), *_table(report), *_durability(report), *_validity(report)]
-    lines += _reproduce(report)
+    lines = [*_head(report), *_effects(report), *_table(report), *markdown_lines(report, _escaped)]
+    lines += [*_durability(report), *_validity(report), *_reproduce(report)]
     return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.errors import StepFailed
+from volbench.workload.process import started
 
 _WORD_S = 0.2
+_CAT_FILES_MAX = 4000
+"""On one command line, whose length is limited."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,29 @@ class FileRead:
     path: Path
     size_bytes: int
     seconds: float
+
+
+def cat_files(paths: Sequence[Path], *, timeout_s: float, cancelled: threading.Event, cwd: Path) -> None:
+    """`cat FILES | wc -c`: what people type to see how fast files are read. Its bytes go through a pipe.
+
+    Raises StepFailed when it fails, at the timeout or when cancelled, and when it read less than there is.
+    """
+    expected = sum(path.stat().st_size for path in paths)
+    done, until_s = 0, time.monotonic() + timeout_s
+    for start in range(0, len(paths), _CAT_FILES_MAX):
+        some = [str(path) for path in paths[start : start + _CAT_FILES_MAX]]
+        left_s = max(0.0, until_s - time.monotonic())
+        with started(["cat", "--", *some], timeout_s=left_s, cancelled=cancelled, cwd=cwd) as cat:
+            with started(
+                ["wc", "-c"], timeout_s=left_s, cancelled=cancelled, cwd=cwd, stdin=cat.process.stdout
+            ) as counting:
+                said = "".join(counting.lines())
+                code = cat.wait() or counting.wait()
+            if code != 0 or not said.strip().isdigit():
+                raise StepFailed("cat cannot read the files", evidence=cat.last_words() or said)
+            done += int(said)
+    if done < expected:
+        raise StepFailed(f"cat read {done} bytes of {expected}")
 
 
 class _Reading:

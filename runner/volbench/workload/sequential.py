@@ -24,6 +24,11 @@ from volbench.workload.timed import Timed, timed_operations
 
 _MIB = 1 << 20
 _CONTENT_BYTES = 8 << 20
+_MEMORY: dict[SequentialMode, str] = {
+    "write": "unsynced_write_mib_per_s",
+    "read_warm": "warm_read_mib_per_s",
+}
+"""Modes that say how fast memory is, under metrics of their own, on which no verdict rests."""
 _NOTES: dict[SequentialMode, str] = {
     "write": "not synced: what the page cache took, the volume may not have yet",
     "write_fsync": "the time includes the fsync at the end",
@@ -160,7 +165,9 @@ class _OneFile:
         invalid: tuple[str, ...],
         details: dict[str, Any],
     ) -> StepPart:
-        values = {"sequential_mib_per_s": self.size / _MIB / timed.seconds, "sequential_s": timed.seconds}
+        values = {_MEMORY.get(mode, "sequential_mib_per_s"): self.size / _MIB / timed.seconds}
+        if mode not in _MEMORY:
+            values["sequential_s"] = timed.seconds
         return StepPart(
             suffix=mode,
             kind=self.step.kind,

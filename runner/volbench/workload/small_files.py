@@ -91,7 +91,7 @@ class SmallFiles:
                     "a small file cannot be handled", where=f"step {step.name}", evidence=str(error)
                 ) from error
             ctx.progress("removing the files", None)
-        total_s = sum(part.outcome.metrics["files_s"].value for part in parts)
+        total_s = sum(part.outcome.metrics["files_s"].value for part in parts if part.suffix != "read_warm")
         return StepOutcome(
             window_s=(begun_s, ctx.clock.now_s()),
             metrics={"files_total_s": metric("files_total_s", total_s)},
@@ -204,9 +204,12 @@ def _part(
     invalid: tuple[str, ...],
     details: dict[str, Any],
 ) -> StepPart:
-    values = {"files_per_s": len(timed.ends_s) / timed.seconds, "files_s": timed.seconds}
-    if phase not in _WITHOUT_CONTENT:
-        values["files_mib_per_s"] = tree.size_bytes / _MIB / timed.seconds
+    per_s, mib_per_s = len(timed.ends_s) / timed.seconds, tree.size_bytes / _MIB / timed.seconds
+    values = {"files_s": timed.seconds}
+    if phase == "read_warm":
+        values |= {"warm_files_per_s": per_s, "warm_read_mib_per_s": mib_per_s}
+    else:
+        values |= {"files_per_s": per_s} | ({} if phase in _WITHOUT_CONTENT else {"files_mib_per_s": mib_per_s})
     return StepPart(
         suffix=phase,
         kind=tree.step.kind,

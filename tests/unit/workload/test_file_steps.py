@@ -54,11 +54,12 @@ def test_every_phase_is_a_row_with_rates_and_latencies_and_nothing_is_left(tmp_p
     assert [part.suffix for part in outcome.parts] == list(FILE_PHASES)
     for part in outcome.parts:
         metrics = part.outcome.metrics
-        assert metrics["files_per_s"].value == pytest.approx(300 / metrics["files_s"].value)
+        rate = metrics["warm_files_per_s" if part.suffix == "read_warm" else "files_per_s"]
+        assert rate.value == pytest.approx(300 / metrics["files_s"].value)
         assert metrics["latency_ms_p50"].value <= metrics["latency_ms_p99"].value <= metrics["latency_ms_max"].value
-        assert ("files_mib_per_s" in metrics) == (part.suffix not in ("stat", "delete"))
+        assert ("files_mib_per_s" in metrics) == (part.suffix not in ("stat", "delete", "read_warm"))
         assert sum(row.events for row in kept.histograms if row.step == f"files/{part.suffix}") == 300
-    total = sum(part.outcome.metrics["files_s"].value for part in outcome.parts)
+    total = sum(part.outcome.metrics["files_s"].value for part in outcome.parts if part.suffix != "read_warm")
     assert outcome.metrics["files_total_s"].value == pytest.approx(total)
     assert names_in(ctx.volume_dir) == [MARKER]
 
@@ -122,8 +123,10 @@ def test_a_large_file_is_written_and_read_in_every_mode(tmp_path: Path) -> None:
     left_out = {"write_direct", "read_direct"} - set(parts)
     assert {"write", "write_fsync", "read_cold", "read_warm"} <= set(parts)
     assert len(outcome.notes) == 1 + len(left_out)
-    for part in parts.values():
-        assert part.metrics["sequential_mib_per_s"].value > 0
+    memory = {"write": "unsynced_write_mib_per_s", "read_warm": "warm_read_mib_per_s"}
+    for mode, part in parts.items():
+        assert part.metrics[memory.get(mode, "sequential_mib_per_s")].value > 0
+        assert ("sequential_mib_per_s" in part.metrics) == (mode not in memory)
     assert names_in(ctx.volume_dir) == [MARKER]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.workload.file_reader import read_files
+from volbench.workload.file_reader import cat_files, read_files
 from volbench.workload.files import require_space, stored_bytes, sync_tree, tree_bytes, tree_files
 
 
@@ -78,3 +78,15 @@ def test_room_is_asked_for_before(tmp_path: Path) -> None:
         require_space(tmp_path, stat.f_bavail * stat.f_frsize + 1, what="the dump")
     assert "MiB are free" in caught.value.evidence
     require_space(tmp_path, 0, what="nothing")
+
+
+def test_cat_reads_every_file_and_says_what_it_cannot(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a", "b", "-c")]
+    for path in paths:
+        path.write_bytes(b"x" * 70_000)
+    cat_files(paths, timeout_s=10, cancelled=threading.Event(), cwd=tmp_path)
+    missing = tmp_path / "missing"
+    with pytest.raises(FileNotFoundError):
+        cat_files([missing], timeout_s=10, cancelled=threading.Event(), cwd=tmp_path)
+    with pytest.raises(StepFailed, match="cat cannot read the files"):
+        cat_files([tmp_path], timeout_s=10, cancelled=threading.Event(), cwd=tmp_path)
