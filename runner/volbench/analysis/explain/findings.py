@@ -12,7 +12,7 @@ from volbench.analysis.explain.align import median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
 from volbench.analysis.explain.rules_server import server_findings
-from volbench.analysis.explain.rules_storage import storage_findings
+from volbench.analysis.explain.rules_storage import log_sync_ms, storage_findings
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow, FindingRow
 
@@ -131,7 +131,10 @@ def _innocent(case: Case) -> Found | None:
         return None
     if share is not None:
         rows.append(row("storage_share", share, "1", f"{percent(share)} of foreground statement time is file I/O"))
-        checks.append(share < limit.STORAGE_SHARE_MIN)
+        small = share < limit.STORAGE_SHARE_MIN
+        checks.append(small or _waits_are_short(case))
+        if not small:
+            rows += _short_rows(case)
     device = case.device
     if device is not None:
         waited = median(device.await_ms)
@@ -151,6 +154,21 @@ def _innocent(case: Case) -> Found | None:
         evidence=(*rows, confidence_row(checks)),
         advice="The volume is not what limits this step.",
     )
+
+
+def _waits_are_short(case: Case) -> bool:
+    """Whether reads and fsyncs take what they take on any volume: many short waits are the load's own nature."""
+    synced = [one for kind in ("redo", "binlog") if (one := log_sync_ms(case, kind)) is not None]
+    read_ms = median(case.device.r_await_ms) if case.device is not None else None
+    known = (read_ms is not None or case.budget is not None) and case.device is not None
+    slow = (read_ms or 0.0) >= limit.READ_SLOW_MS or max(synced, default=0.0) >= limit.SYNC_SLOW_MS
+    return known and not slow and not case.limits and not case.storage_stalls
+
+
+def _short_rows(case: Case) -> list[EvidenceRow]:
+    synced = [one for kind in ("redo", "binlog") if (one := log_sync_ms(case, kind)) is not None]
+    text = f"an fsync of a log takes {number(max(synced, default=0.0))} ms: as short as it is on any volume"
+    return [row("sync_ms", max(synced), "ms", text)] if synced else []
 
 
 def _missing(case: Case) -> list[str]:

@@ -188,7 +188,7 @@ def _slow_files(case: Case) -> Iterator[Found]:
     reads = budget.share("data_reads")
     if read_ms is not None and reads >= limit.SHARE_MIN and read_ms >= limit.READ_SLOW_MS:
         yield _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
-    syncs = {name: _sync_ms(case, name) for name in ("redo", "binlog")}
+    syncs = {name: log_sync_ms(case, name) for name in ("redo", "binlog")}
     sync_ms = max((one for one in syncs.values() if one is not None), default=None)
     share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
     if unseen >= limit.UNSEEN_SHARE_MIN:  # commits that wait for another's sync: seen as neither
@@ -197,7 +197,8 @@ def _slow_files(case: Case) -> Iterator[Found]:
         yield _slow(case, "storage.sync_latency", share, "sync", sync_ms, limit.SYNC_SLOW_MS)
 
 
-def _sync_ms(case: Case, kind: str) -> float | None:
+def log_sync_ms(case: Case, kind: str) -> float | None:
+    """Median time of an fsync of a kind of log, `redo` or `binlog`."""
     return median(case.grid.column("performance_schema", "file_sync_ms", kind))
 
 
