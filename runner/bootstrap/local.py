@@ -20,6 +20,7 @@ LOCAL_NEEDS: tuple[Need, ...] = (
         why="mysqldump for the dump and restore steps",
     ),
     program("mydumper", why="parallel dump and restore", optional=True),
+    program("mariadb-backup", why="physical backups of a MariaDB", optional=True),
     program("fio", why="probes a volume without a server", optional=True),
     program("pt-summary", "percona-toolkit", why="the host's facts in a run", optional=True),
 )

@@ -192,6 +192,7 @@ def _result(
         parameters=parameters,
         window_s=outcome.window_s,
         metrics=outcome.metrics,
+        spans_s=outcome.spans_s,
         valid=not outcome.invalid_reasons,
         invalid_reasons=outcome.invalid_reasons,
         notes=outcome.notes,
@@ -214,7 +215,7 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
         reasons = (*step.invalid_reasons, *invalid_reasons(observation, cell.limits))
         diary.steps[number] = step.model_copy(
             update={
-                "metrics": {**storage_metrics(series, step.window_s), **step.metrics},
+                "metrics": {**storage_metrics(series, step.window_s, step.spans_s), **step.metrics},
                 "valid": not reasons,
                 "invalid_reasons": reasons,
                 "notes": (*step.notes, *notes_of(observation)),

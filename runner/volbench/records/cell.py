@@ -158,6 +158,9 @@ class StepResult(Record):
     parameters: dict[str, Scalar]
     window_s: tuple[float, float]
     metrics: dict[str, MetricValue]
+    spans_s: tuple[tuple[float, float], ...] = Field(
+        default=(), description="Stretches of the window that the step is about; none: all of it."
+    )
     valid: bool = True
     invalid_reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="What a reader must know: labels such as true-cold.")

@@ -154,6 +154,26 @@ class FindingRow(Record):
     advice: str = ""
 
 
+class BackupRow(Record):
+    """A backup beside a load on one volume: medians over valid cells."""
+
+    volume: str
+    step: str
+    tool: str
+    cells: int
+    dump_s: float
+    dump_s_max: float = Field(description="The slowest cell: what the window is judged by.")
+    dump_mib_per_s: float | None = None
+    latency_ms_p95_alone: float | None = None
+    latency_ms_p95_during: float | None = None
+    tps_alone: float | None = None
+    tps_during: float | None = None
+    stalled_s_during: float | None = None
+    window_s: float | None = Field(default=None, description="As the suite states it.")
+    fits: bool | None = Field(default=None, description="None: the suite states no window.")
+    recommended_window_s: float
+
+
 class SpeedRow(Record):
     """What a volume did in another step: the median of its valid cells."""
 
@@ -282,6 +302,7 @@ class Report(Record):
     findings: tuple[FindingRow, ...] = ()
     sweep: SweepRow | None = None
     effects: tuple[EffectRow, ...] = Field(default=(), description="Of a sweep's factors, main effects first.")
+    backups: tuple[BackupRow, ...] = ()
     durability: tuple[DurabilityRow, ...] = ()
     transactions: tuple[TransactionRow, ...] = ()
     queries: tuple[QueryRow, ...] = ()

@@ -57,11 +57,17 @@ class OltpStep(StepBase):
 
 
 class DumpStep(StepBase):
-    """A logical backup of the dataset."""
+    """A backup of the dataset: logical, or physical of the whole server."""
 
     kind: Literal["dump"] = "dump"
-    tool: Literal["mysqldump", "mydumper"] = "mysqldump"
-    threads: int = Field(default=4, ge=1, le=256, description="mydumper's threads; mysqldump has one.")
+    tool: Literal["mysqldump", "mydumper", "physical"] = Field(
+        default="mysqldump",
+        description="physical: the server's files, copied while it runs: MySQL clones itself, and of MariaDB it is "
+        "mariadb-backup that copies.",
+    )
+    threads: int = Field(
+        default=4, ge=1, le=256, description="Threads of mydumper and mariadb-backup; mysqldump has one."
+    )
     to: Literal["volume", "scratch", "nowhere"] = Field(
         default="volume",
         description="Where the dump is written: beside the data, on the agent's disk, or dropped.",
@@ -69,6 +75,9 @@ class DumpStep(StepBase):
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
     start_after_s: Seconds = Field(
         default=0.0, alias="start_after", ge=0, description="Delay when run beside another."
+    )
+    window_s: Seconds | None = Field(
+        default=None, alias="window", gt=0, description="The time that the backup may take; reports say if it fits."
     )
 
 
@@ -313,6 +322,6 @@ def parameters_of(step: Step) -> dict[str, Scalar]:
         if step.beside:
             parameters["beside"] = "+".join(other.tool for other in step.beside)
         return parameters
-    shown = step.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s"})
+    shown = step.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "window_s"})
     lists = {name: ",".join(map(str, value)) for name, value in shown.items() if isinstance(value, tuple) and value}
     return {name: value for name, value in (shown | lists).items() if isinstance(value, Scalar)}

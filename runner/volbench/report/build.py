@@ -10,6 +10,7 @@ from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.report import Report
+from volbench.report.backup import backup_rows
 from volbench.report.caveats import caveats
 from volbench.report.compared import compared_cells, comparison_rows
 from volbench.report.differences import differing_settings
@@ -34,6 +35,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     effects = effect_rows(run, cells)
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     done = sum(result.status == "done" for result in results)
     warnings = caveats(run, volumes, cells, engine, pairs, with_result=done)
     return Report(
@@ -54,12 +56,13 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         findings=explained.findings,
         sweep=sweep,
         effects=effects,
-        durability=durability_rows(results, cells, {cell.cell_id: cell.volume for cell in run.cells}, names),
         transactions=transaction_rows(explained, every),
         queries=query_rows(explained, every),
         associations=association_rows(explained, every),
         what_if=what_if_rows(explained, every, what_if),
+        backups=backup_rows(run.suite, results, volume_of, every),
+        durability=durability_rows(results, cells, volume_of, every),
         failures=failure_rows(directory, run, results),
-        differing_settings=differing_settings(results, {cell.cell_id: cell.volume for cell in run.cells}),
+        differing_settings=differing_settings(results, volume_of),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),
     )

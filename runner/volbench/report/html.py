@@ -58,6 +58,7 @@ def html(report: Report, directory: RunDirectory) -> str:
             "number",
             "parameter_text",
             "quantity",
+            "window_text",
         )
     }
     environment.filters |= {"tight": tight, "fact": fact}

@@ -18,6 +18,7 @@ from volbench.report.wording import (
     number,
     parameter_text,
     quantity,
+    window_text,
 )
 
 ROWS_MAX = 24
@@ -32,7 +33,7 @@ _SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equi
 def markdown(report: Report) -> str:
     """The whole text. Names from outside are escaped; nothing in them becomes markup."""
     lines = [*_head(report), *_effects(report), *_table(report), *markdown_lines(report, _escaped)]
-    lines += [*_durability(report), *_validity(report), *_reproduce(report)]
+    lines += [*_backups(report), *_durability(report), *_validity(report), *_reproduce(report)]
     return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
@@ -93,6 +94,29 @@ def _table(report: Report) -> Iterator[str]:
     yield from map(_row, rows[:ROWS_MAX])
     if len(rows) > ROWS_MAX:
         yield f"\n{len(rows) - ROWS_MAX} more rows are in report.json."
+    yield ""
+
+
+def _backups(report: Report) -> Iterator[str]:
+    """What backups did to the queries beside them, and whether they fit their window."""
+    if not report.backups:
+        return
+    yield ""
+    yield "| volume | backup | takes | slowest | p95 alone | p95 during | tps alone | tps during | window |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|---|"
+    for row in report.backups:
+        values = (
+            row.volume,
+            row.tool,
+            duration(row.dump_s),
+            duration(row.dump_s_max),
+            quantity(row.latency_ms_p95_alone, "ms"),
+            quantity(row.latency_ms_p95_during, "ms"),
+            number(row.tps_alone),
+            number(row.tps_during),
+            window_text(row),
+        )
+        yield f"| {' | '.join(map(_escaped, values))} |"
     yield ""
 
 

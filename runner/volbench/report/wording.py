@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from volbench.records.base import Scalar
-from volbench.records.report import ComparisonRow, DataRow, DurabilityRow
+from volbench.records.report import BackupRow, ComparisonRow, DataRow, DurabilityRow
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -133,6 +133,12 @@ def how_text(row: DurabilityRow) -> str:
     many = what if row.cuts == 1 else what.replace("cut", "cuts").replace("kill", "kills")
     promise = f" (volume: {row.volume_promises.replace('_', '-')})" if row.volume_promises else ""
     return f"{row.cuts} {many}{promise}"
+
+
+def window_text(row: BackupRow) -> str:
+    """`fits 10 min 00 s; recommended 3 min 00 s`; of a suite without a window only what is recommended."""
+    said = "" if row.window_s is None else f"{'fits' if row.fits else 'does not fit'} {duration(row.window_s)}; "
+    return f"{said}recommended {duration(row.recommended_window_s)}"
 
 
 def duration(seconds: float | None) -> str:

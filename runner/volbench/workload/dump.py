@@ -1,4 +1,4 @@
-"""The dump step: a logical backup by mysqldump or mydumper, timed until its files are on stable storage."""
+"""The dump step: a logical or physical backup, timed until its files are on stable storage."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from volbench.workload.dump_tools import InstalledTool, installed, mydumper_argv
 from volbench.workload.failures import server_or, tool_failure
 from volbench.workload.files import require_space, sync_tree, tree_bytes
 from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.physical_backup import BACKUP_TOOL, backup_argv, check_physical, clone
 from volbench.workload.process import started
 from volbench.workload.schema_data import data_bytes
 from volbench.workload.state import LAST_DUMP, DumpFiles
@@ -26,14 +27,17 @@ _MIB = 1 << 20
 
 
 class Dump:
-    """Runs mysqldump or mydumper."""
+    """Runs mysqldump or mydumper, or copies the server's files."""
 
     def check(self, step: DumpStep, ctx: StepContext) -> None:
         """Before anything runs: the tool, and room for the dump. Raises EnvironmentLacks, UsageError."""
-        installed(step.tool)
+        if step.tool == "physical":
+            check_physical(step, ctx)
+        else:
+            installed(step.tool)
         place = _place(step, ctx)
         if place is not None:
-            wanted = data_bytes(ctx.server, ctx.dataset.schema_name) * _SPACE_FACTOR
+            wanted = _expected_bytes(step, ctx) * _SPACE_FACTOR
             require_space(place, wanted, what=f"the dump of step {step.name}")
         elif step.tool == "mydumper":
             raise UsageError(
@@ -44,23 +48,30 @@ class Dump:
 
     def run(self, step: DumpStep, ctx: StepContext) -> StepOutcome:
         """Dump; the time ends when all files are synced. Raises StepFailed."""
-        tool = installed(step.tool)
+        tool = _tool(step, ctx)
         place = _place(step, ctx)
-        directory = None if place is None else _fresh(place / f"dump-{step.name or step.tool}")
-        argv = _argv(step, ctx, tool, directory)
-        expected = max(1, data_bytes(ctx.server, ctx.dataset.schema_name))
+        directory = (
+            None if place is None else _fresh(place / f"dump-{step.name or step.tool}", make=tool is not None)
+        )
+        expected = max(1, _expected_bytes(step, ctx))
 
         def report(written: int) -> None:
-            ctx.progress(f"{tool.name}: {written / _MIB:.0f} MiB", min(0.99, written / expected))
+            name = tool.name if tool else "clone"
+            ctx.progress(f"{name}: {written / _MIB:.0f} MiB", min(0.99, written / expected))
 
         begun_s = ctx.clock.now_s()
-        written = _dump(step, ctx, argv, directory, report)
+        if tool is None:
+            assert directory is not None  # noqa: S101 - checked before
+            argv, written = clone(step, ctx, directory, report), 0
+        else:
+            argv = _argv(step, ctx, tool, directory)
+            written = _dump(step, ctx, argv, directory, report)
         dumped_s = ctx.clock.now_s()
         if directory is not None:
             sync_tree(directory)
             written = tree_bytes(directory)
         ended_s = ctx.clock.now_s()
-        if directory is not None:
+        if directory is not None and step.tool != "physical":
             ctx.state[LAST_DUMP] = DumpFiles(
                 tool=step.tool,
                 directory=directory,
@@ -77,8 +88,12 @@ class Dump:
             },
             notes=("dump_s includes the fsync of all files",) if directory else ("the dump was dropped",),
             details={
-                "tool_version": tool.version,
-                "command": [tool.name, *(word for word in argv[1:] if not word.startswith("--defaults-file="))],
+                "tool_version": tool.version if tool else f"MySQL {ctx.server.facts().version}",
+                "command": [
+                    Path(argv[0]).name,
+                    *(word for word in argv[1:] if not word.startswith("--defaults-file=")),
+                ],
+                "window_s": step.window_s,
                 "fsync_s": None if directory is None else ended_s - dumped_s,
                 "data_bytes": expected,
                 "to": step.to,
@@ -117,7 +132,23 @@ def _dump(
     return dropped
 
 
+def _tool(step: DumpStep, ctx: StepContext) -> InstalledTool | None:
+    """The program that does it; None: the server does it itself."""
+    if step.tool != "physical":
+        return installed(step.tool)
+    return None if ctx.server.facts().flavor == "mysql" else installed(BACKUP_TOOL)
+
+
+def _expected_bytes(step: DumpStep, ctx: StepContext) -> int:
+    """About how much there is to back up: one schema, or the whole server."""
+    if step.tool == "physical":
+        return tree_bytes(ctx.server.data_dir)
+    return data_bytes(ctx.server, ctx.dataset.schema_name)
+
+
 def _argv(step: DumpStep, ctx: StepContext, tool: InstalledTool, directory: Path | None) -> list[str]:
+    if step.tool == "physical" and directory is not None:
+        return backup_argv(step, ctx, tool, directory)
     if step.tool == "mydumper" and directory is not None:
         return mydumper_argv(tool, ctx.server.option_file, ctx.dataset, threads=step.threads, directory=directory)
     return mysqldump_argv(tool, ctx.server.option_file, ctx.dataset.schema_name, ctx.server.facts())
@@ -127,9 +158,10 @@ def _place(step: DumpStep, ctx: StepContext) -> Path | None:
     return {"volume": ctx.volume_dir, "scratch": ctx.scratch_dir, "nowhere": None}[step.to]
 
 
-def _fresh(directory: Path) -> Path:
-    """An empty directory; one of that name is ours from an earlier run of the step."""
+def _fresh(directory: Path, *, make: bool) -> Path:
+    """An empty directory, or a name for one that the server makes; one of that name is ours from an earlier run."""
     if directory.exists():
         shutil.rmtree(directory)
-    directory.mkdir()
+    if make:
+        directory.mkdir()
     return directory

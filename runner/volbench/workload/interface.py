@@ -130,6 +130,7 @@ class StepOutcome:
     Args:
         window_s: start and end of the measured time, seconds since the cell's zero.
         warmup_s: seconds that ran before it and were discarded.
+        spans_s: stretches of the window that it is about, when not all of it is.
         invalid_reasons: why the numbers must not be averaged in, found by the workload itself.
         parts: outcomes to be reported beside this one: a step that ran beside it, stretches of its window.
     """
@@ -140,6 +141,7 @@ class StepOutcome:
     notes: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
     invalid_reasons: tuple[str, ...] = ()
+    spans_s: tuple[tuple[float, float], ...] = ()
     parts: tuple[StepPart, ...] = ()
 
 

@@ -11,7 +11,7 @@ from volbench.records.steps import BesideStep, OltpStep
 from volbench.workload.beside import Beside, beside
 from volbench.workload.client_options import sysbench_config_file
 from volbench.workload.failures import server_or, tool_failure
-from volbench.workload.interface import StepContext, StepOutcome, StepPart, Workload
+from volbench.workload.interface import Clock, StepContext, StepOutcome, StepPart, Workload
 from volbench.workload.load_meter import (
     Observed,
     client_cpu,
@@ -249,6 +249,7 @@ def _phases(
             parameters={"test": run.step.test, "threads": run.step.threads[0], "phase": suffix},
             outcome=StepOutcome(
                 window_s=(clock.at_s(chosen[0].start_ns), clock.at_s(chosen[-1].end_ns)),
+                spans_s=_spans(clock, chosen),
                 metrics=load_metrics(chosen, rate=run.step.rate),
                 details={
                     "seconds": sum(one.interval_s for one in chosen),
@@ -264,6 +265,18 @@ def _phases(
         for suffix, chosen in (("during", during), ("alone", alone))
         if chosen
     )
+
+
+def _spans(clock: Clock, chosen: Sequence[Interval]) -> tuple[tuple[float, float], ...]:
+    """The stretches that the intervals cover, those that follow each other put together."""
+    spans: list[tuple[float, float]] = []
+    for one in chosen:
+        start_s, end_s = clock.at_s(one.start_ns), clock.at_s(one.end_ns)
+        if spans and start_s - spans[-1][1] < one.interval_s / 2:
+            spans[-1] = (spans[-1][0], end_s)
+        else:
+            spans.append((start_s, end_s))
+    return tuple(spans)
 
 
 def _rand_types() -> frozenset[str]:

@@ -51,6 +51,24 @@ def test_only_the_window_counts(tmp_path: Path) -> None:
     assert metrics_of(tmp_path, reads_per_s={10.0: 999, 11.0: 10, 12.0: 20, 21.0: 999}) == {"iops_read": 15}
 
 
+def test_of_stretches_what_lies_between_them_does_not_count(tmp_path: Path) -> None:
+    """A dump that ran in the middle of a load is not in the load's figures without it."""
+    path = tmp_path / "series.parquet"
+    by_tick = {11.0: 10, 12.0: 10, 13.0: 900, 14.0: 900, 15.0: 40, 16.0: 40, 17.0: 40}
+    names = ("reads_per_s", "r_await_ms")
+    write_series(
+        path,
+        [
+            SeriesRow(t_s=t_s, source="diskstats", metric=name, value=value, entity="sda")
+            for name in names
+            for t_s, value in by_tick.items()
+        ],
+    )
+    found = storage_metrics(path, (10.0, 17.0), ((10.1, 12.1), (14.1, 17.0)))
+    assert found["iops_read"].value == pytest.approx((2 * 10 + 3 * 40) / 5)
+    assert found["read_await_ms"].value == pytest.approx((2 * 10 * 10 + 3 * 40 * 40) / (2 * 10 + 3 * 40))
+
+
 def test_a_mean_is_over_time(tmp_path: Path) -> None:
     """The sample after two missed ticks is about three seconds."""
     found = metrics_of(tmp_path, reads_per_s={11.0: 10, 12.0: 10, 13.0: 10, 16.0: 40})
