@@ -1,58 +1,71 @@
-"""What to do, with numbers where the measurement carries them."""
+"""What to do, with numbers where the measurement carries them: predicted as `--what-if` predicts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volbench.analysis.credits.limits import Charge, Limit
 from volbench.analysis.explain.align import mean
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.demand import Demand, demand_of
+from volbench.analysis.explain.limits import Resource
+from volbench.analysis.explain.what_if import OtherVolume, outlooks_of
 from volbench.analysis.explain.wording import amount, number
 
-CPU_USABLE = 0.95
+LIFT_MIN = 1.1
+"""A gain below it is not worth a sentence."""
+_HEADROOM = 1.25
+"""Provisioned above what is used, so that the limit does not queue again."""
+_MIB = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lift:
-    """What a closed loop would do without the queue at the volume, and what would bound it next."""
+    """What the same volume would do with `rate` provisioned (operations or MiB per second), and the next limit."""
 
-    tps: float
     rate: float
+    tps: float
+    tps_interval: tuple[float, float]
     bound: str
 
 
-def lift(case: Case, *, rate_now: float, queue_share: float | None) -> Lift | None:
-    """Transactions per second without the volume's queue, at most what the CPU allows; None when it cannot be said.
-
-    A closed loop of n threads does n / T transactions a second; without the share q of T that is spent in the
-    queue it does n / (T (1 - q)). CPU time per transaction stays what it is.
-
-    Args:
-        case: a step whose load is closed (no rate).
-        rate_now: operations or MiB per second now; it grows as the transactions do.
-        queue_share: the share of transaction time spent waiting in the queue.
-    """
-    if queue_share is None or not 0 < queue_share < 1 or case.rate is not None or not case.tps or not rate_now:
+def lift(case: Case, resource: Resource) -> Lift | None:
+    """The volume with its latency as without a queue, and without this limit; None when it cannot be said."""
+    demand, base_ms = demand_of(case), case.base_await_ms
+    if not isinstance(demand, Demand) or base_ms is None:
         return None
-    if case.cpu_busy is None or case.cpu_busy <= 0:
+    same = OtherVolume(name="", read_s=base_ms / 1000, write_s=base_ms / 1000, caps=())
+    (free,) = outlooks_of(demand, same)
+    if free.bound == "CPU" and not demand.cpu_known:
         return None
-    free, by_cpu = case.tps / (1 - queue_share), case.tps * CPU_USABLE / case.cpu_busy
-    if by_cpu <= case.tps:
+    cost = demand.reads + demand.writes
+    if resource == "throughput":
+        cost = demand.reads * demand.read_bytes + demand.writes * demand.write_bytes
+    rate = _HEADROOM * cost * free.tps
+    charge = Charge(unit="io" if resource == "iops" else "byte")
+    cap = Limit(name=resource, scope="volume", resource=resource, rate_per_s=rate, charge=charge)
+    (found,) = outlooks_of(demand, OtherVolume(name="", read_s=same.read_s, write_s=same.write_s, caps=(cap,)))
+    if found.tps < LIFT_MIN * demand.tps:
         return None
-    tps = min(free, by_cpu)
-    bound = "CPU" if by_cpu < free else "the volume's latency"
-    return Lift(tps=tps, rate=rate_now * tps / case.tps, bound=bound)
+    return Lift(
+        rate=rate if resource == "iops" else rate / _MIB,
+        tps=found.tps,
+        tps_interval=found.tps_interval,
+        bound="CPU" if free.bound == "CPU" else "the volume's latency",
+    )
 
 
-def more_of(case: Case, resource: str, level: float, queue_share: float | None) -> str:
+def more_of(case: Case, resource: Resource, level: float) -> str:
     """Advice for a limit of operations or bytes."""
     lever = "buffer pool" if _reads_rule(case) else "writes per transaction"
-    other = f"; or fewer operations: look at the {lever}" if lever else ""
-    found = lift(case, rate_now=level, queue_share=queue_share)
+    other = f"; or fewer operations: look at the {lever}"
+    found = lift(case, resource)
     if found is None:
         return f"Provision more than {amount(level, resource)}, or move to a volume that gives more{other}."
+    low, high = found.tps_interval
     return (
         f"About {amount(found.rate, resource)} provisioned would lift this to about {number(found.tps)} tps"
-        f" (estimate; next limit: {found.bound}){other}."
+        f" ({number(low)} to {number(high)}, estimated): next limit is {found.bound}{other}."
     )
 
 

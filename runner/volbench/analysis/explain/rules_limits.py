@@ -45,7 +45,7 @@ def _limits(case: Case) -> Iterator[Found]:
             share=_queue_share(case, plateau),
             confidence=confidence_of(checks),
             evidence=(*_plateau_rows(case, plateau), *context(case), confidence_row(checks)),
-            advice=more_of(case, resource, plateau.level, _queue_share(case, plateau)),
+            advice=more_of(case, resource, plateau.level),
         )
 
 
@@ -69,7 +69,9 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
         share=None if case.storage_share is None else case.storage_share * min(1.0, share),
         confidence=confidence_of(checks),
         evidence=(*rows, *context(case), confidence_row(checks)),
-        advice=f"More {'IOPS' if resource == 'iops' else 'MiB/s'} provisioned, or fewer of them wanted.",
+        advice=f"More {'IOPS' if resource == 'iops' else 'MiB/s'} provisioned, or fewer of them wanted."
+        if level is None
+        else more_of(case, resource, level),
     )
 
 
@@ -96,7 +98,7 @@ def _burst(case: Case) -> Iterator[Found]:
                 *context(case),
                 confidence_row(checks),
             ),
-            advice=more_of(case, plateau.resource, plateau.level, _queue_share(case, plateau)),
+            advice=more_of(case, plateau.resource, plateau.level),
         )
 
 

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_cell import Load, Storage, columns
 
+from volbench.analysis.explain.advice import lift, more_of
 from volbench.analysis.explain.align import align
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.closed_network import Station, solve
 from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
 from volbench.analysis.explain.what_if import other_volume, outlooks_of, predict
+from volbench.analysis.explain.wording import number
 
 LOAD = Load()
 DEMAND = Demand(
@@ -146,3 +148,19 @@ def test_repeats_give_the_median_and_the_widest_interval() -> None:
     (found,) = predict([dataclasses.replace(DEMAND, reads=reads) for reads in (20.0, 28.0, 40.0)], volume).outlooks
     assert found.tps == each[1].tps
     assert found.tps_interval == (each[2].tps_interval[0], each[0].tps_interval[1])
+
+
+def test_advice_predicts_as_what_if_does() -> None:
+    """2,000 IOPS are less than 16 clients would do at 0.8 ms an operation: more of it helps, and by how much."""
+    quiet = align(columns(Load(queue=1.2, seconds=20), Storage()))
+    capped = dataclasses.replace(case(LOAD, client_cpus=0.1), whole=quiet)
+    found = lift(capped, "iops")
+    assert found is not None
+    assert found.tps > 1.5 * (capped.tps or 0)
+    assert found.tps_interval[0] <= found.tps <= found.tps_interval[1]
+    assert f"about {number(found.tps)} tps" in more_of(capped, "iops", 2000.0)
+    assert "next limit is CPU" in more_of(capped, "iops", 2000.0)
+
+
+def test_advice_without_a_prediction_names_no_figure() -> None:
+    assert "would lift" not in more_of(case(rate=50.0), "iops", 2000.0)
