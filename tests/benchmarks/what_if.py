@@ -1,0 +1,127 @@
+"""How far predictions are off: each volume's load predicted on every other volume, and run there.
+
+    python tests/benchmarks/what_if.py --out DIR [--target docker] [--volume SPEC]... [--json FILE]
+
+Each volume has a run of its own, so that its credits are as the SPEC says. A pair is a load measured on one
+emulated volume and predicted on another. Ends with 1 when a pair's transactions per second are off by more than
+20 %, or with 3 when a run failed. `--again` takes the runs that DIR holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from volbench.analysis.explain.align import median as median_of
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.demand import demand_of
+from volbench.analysis.explain.run import cases_of
+from volbench.analysis.explain.what_if import Outlook, other_volume, predict
+from volbench.store.run_directory import RunDirectory
+
+ERROR_MAX = 0.20
+RUN_TIMEOUT_S = 300
+SUITE = Path(__file__).with_suffix(".yaml")
+VOLUMES = ("ebs-gp2?size=100GiB&credits=0%", "ebs-gp3", "ebs-gp3?iops=6000", "ebs-io2?iops=8000")
+
+
+def run(spec: str, out: Path, target: str) -> None:
+    """One run on one emulated volume."""
+    command = [
+        *(sys.executable, "-m", "volbench", "run", str(SUITE), "--target", target, "--yes", "--out", str(out)),
+        *("--volume", f"v=emulated:{spec}"),
+    ]
+    subprocess.run(command, check=True, timeout=RUN_TIMEOUT_S, stdout=subprocess.DEVNULL)
+
+
+def measured(out: Path) -> dict[str, dict[str, list[Case]]]:
+    """SPEC -> step -> its cases, of all runs."""
+    found: dict[str, dict[str, list[Case]]] = {}
+    for place in sorted(path for path in out.iterdir() if (path / "run.json").exists()):
+        directory = RunDirectory.open(place)
+        (volume,) = directory.run.volumes
+        steps = found.setdefault(volume.text.removeprefix("emulated:"), {})
+        for result in directory.results():
+            for case in cases_of(directory, result):
+                steps.setdefault(case.name, []).append(case)
+    return found
+
+
+def pairs(found: dict[str, dict[str, list[Case]]]) -> Iterator[dict[str, Any]]:
+    """Every load on every other volume: predicted and run."""
+    for measured_on, predicted_on in product(found, repeat=2):
+        for step, cases in found[measured_on].items():
+            there = found[predicted_on].get(step, [])
+            if measured_on == predicted_on or not there:
+                continue
+            outlook = predict([demand_of(case) for case in cases], other_volume(predicted_on))
+            about = {"step": step, "measured_on": measured_on, "predicted_on": predicted_on}
+            if not outlook.outlooks:
+                yield {**about, "cannot": outlook.cannot}
+            yield from ({**about, **_compared(one, there)} for one in outlook.outlooks[-1:])
+
+
+def _compared(outlook: Outlook, there: list[Case]) -> dict[str, Any]:
+    """The last regime (of a volume that starts without credits, the only one) against what was run."""
+    tps = median(case.tps or 0.0 for case in there)
+    p95 = [found for case in there if (found := median_of(case.at("latency_ms_p95"))) is not None]
+    return {
+        "regime": outlook.regime,
+        "limited_by": outlook.bound,
+        "tps": tps,
+        "predicted_tps": outlook.tps,
+        "predicted_interval": outlook.tps_interval,
+        "error": outlook.tps / tps - 1,
+        "held": outlook.tps_interval[0] <= tps <= outlook.tps_interval[1],
+        "latency_ms_p95": median(p95) if p95 else None,
+        "predicted_latency_ms_p95": outlook.p95_ms,
+        "predicted_latency_interval": outlook.p95_interval,
+    }
+
+
+def main() -> int:
+    """Run, predict, print, judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--target", default="docker")
+    parser.add_argument("--volume", action="append", default=[])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--again", action="store_true")
+    wanted = parser.parse_args()
+    wanted.out.mkdir(parents=True, exist_ok=True)
+    for spec in () if wanted.again else wanted.volume or VOLUMES:
+        try:
+            run(spec, wanted.out, wanted.target)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            print(f"{spec}: {error}", file=sys.stderr)
+            return 3
+    rows = list(pairs(measured(wanted.out)))
+    for row in rows:
+        print(_line(row))
+    known = [abs(row["error"]) for row in rows if "error" in row]
+    print(f"{len(known)} pairs: median error {median(known):.1%}, largest {max(known):.1%}" if known else "no pair")
+    if wanted.json is not None:
+        wanted.json.write_text(json.dumps({"schema": 1, "pairs": rows}, indent=1) + "\n")
+    return 0 if known and max(known) <= ERROR_MAX else 1
+
+
+def _line(row: dict[str, Any]) -> str:
+    about = f"{row['step']}: {row['measured_on']} -> {row['predicted_on']}"
+    if "cannot" in row:
+        return f"{about}: {row['cannot']}"
+    low, high = row["predicted_interval"]
+    return (
+        f"{about}: predicted {row['predicted_tps']:.1f} tps ({low:.1f} .. {high:.1f}), run {row['tps']:.1f},"
+        f" {row['error']:+.1%}; limited by {row['limited_by']}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
