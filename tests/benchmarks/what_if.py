@@ -54,6 +54,20 @@ def measured(out: Path) -> dict[str, dict[str, list[Case]]]:
     return found
 
 
+def about(out: Path) -> dict[str, Any]:
+    """What the figures hold for."""
+    directory = RunDirectory.open(min(path for path in out.iterdir() if (path / "run.json").exists()))
+    run, server = directory.run, next(result.server for result in directory.results() if result.server)
+    return {
+        "date": run.started_at[:10],
+        "volbench": run.volbench_version,
+        "target": run.target,
+        "server": f"{server.flavor} {server.version}",
+        "cpus": run.host.cpus,
+        "cpu_model": run.host.cpu_model,
+    }
+
+
 def pairs(found: dict[str, dict[str, list[Case]]]) -> Iterator[dict[str, Any]]:
     """Every load on every other volume: predicted and run."""
     for measured_on, predicted_on in product(found, repeat=2):
@@ -108,7 +122,7 @@ def main() -> int:
     known = [abs(row["error"]) for row in rows if "error" in row]
     print(f"{len(known)} pairs: median error {median(known):.1%}, largest {max(known):.1%}" if known else "no pair")
     if wanted.json is not None:
-        wanted.json.write_text(json.dumps({"schema": 1, "pairs": rows}, indent=1) + "\n")
+        wanted.json.write_text(json.dumps({"schema": 1, **about(wanted.out), "pairs": rows}, indent=1) + "\n")
     return 0 if known and max(known) <= ERROR_MAX else 1
 
 

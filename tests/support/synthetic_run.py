@@ -334,6 +334,10 @@ class _Cell:
             )
             tps = events / self.wanted.interval_s
             series.append([SeriesRow(t_s=t_s, source="client", metric="tps", value=tps)])
+            if events:
+                p95 = int(np.searchsorted(np.cumsum(counts), 0.95 * counts.sum()))
+                p95_ms = math.exp(int(numbers[p95]) / EDGE_MULT + EDGE_DEDUCT)
+                series.append([SeriesRow(t_s=t_s, source="client", metric="latency_ms_p95", value=p95_ms)])
             if measured:
                 whole[numbers] += counts
                 stalled += events == 0

@@ -17,6 +17,7 @@ from volbench.report.beside import beside_rows, beside_sentences, ends, read_pai
 from volbench.report.curves import curve_plots, step_curves
 from volbench.report.distribution import distributions
 from volbench.report.effects_shown import effect_tables
+from volbench.report.explained import multiples, query_tables, transaction_tables
 from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.report.panels import Panel
 from volbench.report.timeline import CELLS_MAX, CellTimeline, as_json, timelines
@@ -80,6 +81,9 @@ def html(report: Report, directory: RunDirectory) -> str:
         ends=ends,
         read_pairs=read_pairs(report),
         curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
+        transaction_tables=transaction_tables(report),
+        query_tables=query_tables(report),
+        multiples=multiples(directory, report.associations),
         dots=_dot_charts(report, volumes),
         metric_table=_metric_table(report.cells, volumes),
         glossary=_glossary(report),

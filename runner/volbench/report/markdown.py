@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from volbench.records.report import ComparisonRow, EffectRow, Report
+from volbench.records.report import ComparisonRow, EffectRow, QueryRow, Report, TransactionRow
 from volbench.report.beside import markdown_lines
 from volbench.report.effects_shown import effect_tables
+from volbench.report.explained import query_tables, transaction_tables
 from volbench.report.wording import (
     change,
     data_text,
@@ -33,7 +34,7 @@ _SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equi
 def markdown(report: Report) -> str:
     """The whole text. Names from outside are escaped; nothing in them becomes markup."""
     lines = [*_head(report), *_effects(report), *_table(report), *markdown_lines(report, _escaped)]
-    lines += [*_backups(report), *_durability(report), *_validity(report), *_reproduce(report)]
+    lines += [*_backups(report), *_durability(report), *_costs(report), *_validity(report), *_reproduce(report)]
     return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
@@ -171,6 +172,42 @@ def _step_text(row: ComparisonRow) -> str:
     return f"{row.step} {parameter_text(shown)}".strip()
 
 
+def _costs(report: Report) -> Iterator[str]:
+    """Predictions that were asked for, what a transaction costs, and the queries with most time, folded."""
+    for row in report.what_if[:ROWS_MAX]:
+        yield f"- {_escaped(row.volume)} ({_escaped(row.step)}) on {_code(row.spec)}: {_escaped(row.text)}"
+    if not report.transactions:
+        return
+    yield ""
+    yield "<details><summary>What a transaction costs, and which query pays</summary>"
+    yield ""
+    volumes = [_escaped(volume.name) for volume in report.volumes]
+    for table in transaction_tables(report)[:LISTED_MAX]:
+        yield f"| {_escaped(table.step)}, per transaction | {' | '.join(volumes)} |"
+        yield f"|---|{'--:|' * len(volumes)}"
+        for title, cells in table.rows:
+            yield f"| {title} | {' | '.join(map(_cost_text, cells))} |"
+        yield ""
+    for queries in query_tables(report)[:LISTED_MAX]:
+        yield f"| {_escaped(queries.step)}, share of time and mean | {' | '.join(volumes)} |"
+        yield f"|---|{'--:|' * len(volumes)}"
+        for query, found in queries.rows[:LISTED_MAX]:
+            yield f"| {_in_cell(_code(query))} | {' | '.join(map(_query_text, found))} |"
+        yield ""
+    yield "</details>"
+    yield ""
+
+
+def _cost_text(row: TransactionRow | None) -> str:
+    if row is None:
+        return "–"
+    return number(row.value) + (f" (×{row.ratio:.2f})" if row.ratio is not None and row.ratio != 1 else "")
+
+
+def _query_text(row: QueryRow | None) -> str:
+    return "–" if row is None else f"{row.share:.0%}, {quantity(row.mean_ms, 'ms')}"
+
+
 def _validity(report: Report) -> Iterator[str]:
     invalid = [cell for cell in report.cells if not cell.valid]
     share = report.timing.measured_share
@@ -214,6 +251,11 @@ def _fenced(lines: Sequence[str]) -> Iterable[str]:
 
 def _escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("&", "&amp;").replace("@", "&#64;")
+
+
+def _in_cell(code: str) -> str:
+    """A bar ends a cell even within a code span."""
+    return code.replace("|", "\\|")
 
 
 def _code(text: str) -> str:

@@ -13,6 +13,8 @@ from volbench.analysis.explain.findings import explain_case, finding_rows
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.analysis.recorded.parsed import Recorded, merged
+from volbench.analysis.recorded.pt_diskstats import looks_like_pt_diskstats, parse_pt_diskstats
+from volbench.analysis.recorded.pt_stalk import READ, Collection, kind_of, parse_collection
 from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
 from volbench.analysis.recorded.sysbench import looks_like_sysbench, parse_sysbench
 from volbench.errors import UsageError
@@ -22,6 +24,7 @@ FILES_MAX = 200
 FILE_BYTES_MAX = 64 << 20
 STEP = "recorded"
 _KINDS: dict[str, tuple[Callable[[str], bool], Callable[[str], Recorded]]] = {
+    "pt-diskstats": (looks_like_pt_diskstats, parse_pt_diskstats),
     "cloudwatch": (looks_like_cloudwatch, parse_cloudwatch),
     "iostat": (looks_like_iostat, parse_iostat),
     "sysbench": (looks_like_sysbench, parse_sysbench),
@@ -44,30 +47,34 @@ def explain_recorded(place: Path) -> RecordedExplanation:
     Files with a time of day share a clock; one without (a sysbench log) is used only when no other has one.
     Raises UsageError when nothing in it is known.
     """
-    read = dict(_read(place))
+    collections = list(_collections(place))
+    collected = {f"{prefix}-{kind}" for prefix, one in collections for kind in one.used}
+    read = {name: one for name, one in _read(place) if name not in collected and not _needless(name)}
+    read |= {prefix: ("pt-stalk", one.recorded) for prefix, one in collections}
     found = {name: one for name, (_, one) in read.items() if one.series}
     if not found:
         raise UsageError(
             "nothing here that can be read",
             where=str(place),
-            next_step="give a directory with text of sar -d, sar -b, iostat -x or sysbench, or JSON of CloudWatch",
+            next_step="give a directory with text of sar -d, sar -b, iostat -x, sysbench, pt-stalk or"
+            " pt-diskstats, or JSON of CloudWatch",
         )
     clocked = any(one.clocked for one in found.values())
     used = {name: one for name, one in found.items() if one.clocked == clocked}
     notes = [note for one in used.values() for note in one.notes]
     notes += [f"{name} is left out: it has no time of day, other files have" for name in found.keys() - used.keys()]
-    case = _case(list(used.values()), clocked=clocked)
+    case = _case(list(used.values()), clocked=clocked, collection=collections[0][1] if collections else None)
     explained = explain_case(case)
-    device = device_of(case.grid)
+    device = device_of(case.grid, case.disk)
     volume = device.entity if device is not None and device.entity else place.name
     return RecordedExplanation(
         findings=finding_rows(volume, STEP, {place.name: explained}),
-        files={name: kind for name, (kind, _) in read.items()},
+        files={**{name: kind for name, (kind, _) in read.items()}, **dict.fromkeys(sorted(collected), "pt-stalk")},
         notes=tuple(dict.fromkeys([*notes, *explained.notes])),
     )
 
 
-def _case(used: list[Recorded], *, clocked: bool) -> Case:
+def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None) -> Case:
     series = with_one_device(merged(used))
     # The coarsest clock of the volume's source rules: a finer one would only repeat its samples.
     disks = [interval_s(one.t_s) for key, one in series.items() if key.source in ("diskstats", "cloudwatch")]
@@ -80,9 +87,29 @@ def _case(used: list[Recorded], *, clocked: bool) -> Case:
         grid=grid,
         whole=grid,
         kind="oltp" if grid.column("client", "tps") is not None else STEP,
+        disk=None if collection is None else collection.disk,
+        variables={} if collection is None else collection.variables,
         threads=None if threads is None else int(threads[0]),
         clock_zero_s=zero_s,
     )
+
+
+def _collections(place: Path) -> Iterator[tuple[str, Collection]]:
+    """What pt-stalk collected, by prefix; of several only the first, which has a day of its own."""
+    files: dict[str, dict[str, Path]] = {}
+    for path in sorted(place.iterdir())[:FILES_MAX] if place.is_dir() else ():
+        named = kind_of(path.name)
+        if named is not None and named[1] in READ and path.is_file():
+            files.setdefault(named[0], {})[named[1]] = path
+    for prefix, found in files.items():
+        if "diskstats" in found:
+            yield prefix, parse_collection(prefix, {kind: _text(path) for kind, path in found.items()})
+            return
+
+
+def _needless(name: str) -> bool:
+    """Of a collection, and either read with it or not needed."""
+    return kind_of(name) is not None
 
 
 def _read(place: Path) -> Iterator[tuple[str, tuple[str, Recorded]]]:
@@ -91,11 +118,7 @@ def _read(place: Path) -> Iterator[tuple[str, tuple[str, Recorded]]]:
         raise UsageError("there is no such file or directory", where=str(place))
     files = [place] if place.is_file() else sorted(path for path in place.iterdir() if path.is_file())
     for path in files[:FILES_MAX]:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise UsageError(
-                f"larger than {FILE_BYTES_MAX >> 20} MiB", where=str(path), next_step="give a part of it"
-            )
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = _text(path)
         for kind, (looks_like, parse) in _KINDS.items():
             if looks_like(text):
                 try:
@@ -105,3 +128,9 @@ def _read(place: Path) -> Iterator[tuple[str, tuple[str, Recorded]]]:
                         f"looks like {kind}, but cannot be read", where=str(path), evidence=str(error)
                     ) from error
                 break
+
+
+def _text(path: Path) -> str:
+    if path.stat().st_size > FILE_BYTES_MAX:
+        raise UsageError(f"larger than {FILE_BYTES_MAX >> 20} MiB", where=str(path), next_step="give a part of it")
+    return path.read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,72 @@
+"""pt-diskstats' text, with or without time stamps. Source: pt-diskstats(1) of Percona Toolkit 3."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from volbench.analysis.recorded.parsed import DayClock, Recorded, Table, number
+
+_COLUMNS = {
+    "rd_s": ("reads_per_s", 1.0),
+    "wr_s": ("writes_per_s", 1.0),
+    "rd_mb_s": ("read_mib_per_s", 1.0),
+    "wr_mb_s": ("write_mib_per_s", 1.0),
+    "rd_rt": ("r_await_ms", 1.0),
+    "wr_rt": ("w_await_ms", 1.0),
+    "in_prg": ("in_flight", 1.0),
+    "busy": ("util_ratio", 0.01),
+}
+_RATE_OF = {"rd_rt": "rd_s", "wr_rt": "wr_s"}
+_STAMP = "%Y-%m-%dT%H:%M:%S"
+
+
+def looks_like_pt_diskstats(text: str) -> bool:
+    """Whether a file has its heading."""
+    return any(_is_heading(line.split()) for line in text.splitlines()[:200])
+
+
+def parse_pt_diskstats(text: str) -> Recorded:
+    """Series of a text. A response time without an operation is printed as 0 and not known."""
+    table, clock = Table(), DayClock()
+    columns: list[str] = []
+    clocked = False
+    for line in text.splitlines():
+        words = line.split()
+        if _is_heading(words):
+            columns = [word.lstrip("#") for word in words]
+        elif columns and len(words) == len(columns):
+            cells = dict(zip(columns, words, strict=True))
+            t_s, is_clock = _time_s(cells["ts"], clock)
+            clocked = clocked or is_clock
+            if t_s is not None:
+                _sample(table, t_s, cells)
+    notes = () if clocked else ("pt-diskstats counts from its first sample: it has no time of day",)
+    return Recorded(series=table.series(), clocked=clocked, notes=notes)
+
+
+def _is_heading(words: list[str]) -> bool:
+    return bool(words) and words[0] == "#ts" and {"device", "rd_s", "wr_s", "busy"} <= set(words)
+
+
+def _time_s(text: str, clock: DayClock) -> tuple[float | None, bool]:
+    """Seconds since the first sample, or of the day with --show-timestamps; and which of the two."""
+    seconds = number(text)
+    if seconds is not None:
+        return seconds, False
+    try:
+        moment = datetime.strptime(text, _STAMP)
+    except ValueError:
+        return None, False
+    return clock.at(moment.hour * 3600.0 + moment.minute * 60 + moment.second), True
+
+
+def _sample(table: Table, t_s: float, cells: dict[str, str]) -> None:
+    concurrency = [number(cells[name]) for name in ("rd_cnc", "wr_cnc") if name in cells]
+    known = [one for one in concurrency if one is not None]
+    table.add(t_s, "diskstats", "aqu_sz", cells["device"], sum(known) if len(known) == 2 else None)
+    for name, (metric, scale) in _COLUMNS.items():
+        value = number(cells[name].rstrip("%")) if name in cells else None
+        rate = _RATE_OF.get(name)
+        if rate is not None and not (number(cells.get(rate, "")) or 0) > 0:
+            value = None
+        table.add(t_s, "diskstats", metric, cells["device"], None if value is None else value * scale)
