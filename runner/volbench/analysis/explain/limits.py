@@ -2,7 +2,8 @@
 
 A closed loop is steady by itself, so that flatness proves nothing. What tells a limit from mere latency: a longer
 queue brings nothing (elasticity), reads and writes take from each other (compensation), operations wait far longer
-than without a queue (inflation), or the volume counts that its limit was exceeded. One check that fails refutes.
+than without a queue (inflation), the volume counts that its limit was exceeded, or operations come more regularly
+than any waiting could make them (regularity). One check that fails refutes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from volbench.analysis.explain.device import Device
 Resource = Literal["iops", "throughput"]
 SMALL_KIB, LARGE_KIB = 32.0, 128.0
 """Up to 32 KiB an operation, the limit of operations is met first on every known type, from 128 KiB the other."""
+REGULARITY_APART = 4.0
+"""Times that one of two plateaus must be more regular to be the metered one."""
+_MAD_TO_SIGMA = 1.4826
 _SLOPE_SAMPLES = 500
 """Theil and Sen's slope takes all pairs; of a long step, every n-th interval will do."""
 
@@ -56,10 +60,10 @@ class Plateau:
 
     @property
     def is_limit(self) -> bool:
-        """A counter that says so, or two checks; and nothing against it."""
+        """A counter that says so, a meter's regularity, or two checks; and nothing against it."""
         held = {check.name for check in self.checks if check.holds}
         refuted = any(check.holds is False for check in self.checks)
-        return not refuted and ("exceeded" in held or len(held) >= 2)
+        return not refuted and (bool(held & {"exceeded", "regularity"}) or len(held) >= 2)
 
     @property
     def strength(self) -> float:
@@ -190,10 +194,12 @@ def _plateau(
     if int(busy.sum()) < limit.PLATEAU_SAMPLES_MIN or busy.mean() < limit.FLAT_SHARE_MIN:
         return None
     inside = values[part][busy]
-    level = float(np.quantile(inside, limit.LEVEL_QUANTILE))
-    low, high = (level * edge for edge in limit.FLAT_TOLERANCE)
-    if level <= 0 or np.mean((inside >= low) & (inside <= high)) < limit.FLAT_SHARE_MIN:
+    top = float(np.quantile(inside, limit.LEVEL_QUANTILE))
+    low, high = (top * edge for edge in limit.FLAT_TOLERANCE)
+    flat = (inside >= low) & (inside <= high)
+    if top <= 0 or flat.mean() < limit.FLAT_SHARE_MIN:
         return None
+    level = float(np.median(inside[flat]))
     in_flight = device.in_flight[part][busy]
     waited = None if device.await_ms is None else median(device.await_ms[part][busy])
     counted = exceeded.of(resource)
@@ -212,6 +218,7 @@ def _plateau(
             _not_made("elasticity") if cpu_bound else _elasticity_check(elasticity(inside, in_flight)),
             _not_made("compensation") if cpu_bound else _compensation_check(device, resource, part, busy),
             _inflation_check(waited, base_ms),
+            _regularity_check(_operations(device, resource, inside, width)),
         ),
     )
 
@@ -263,6 +270,38 @@ def _inflation_check(waited: float | None, base_ms: float | None) -> Check:
     return Check(name="inflation", holds=holds, value=times, text=text)
 
 
+def _operations(device: Device, resource: Resource, values: Floats, width_s: float) -> Floats | None:
+    """Operations in each interval; bytes in units of the mean operation."""
+    if resource == "iops":
+        return values * width_s
+    return values * width_s * 1024 / device.size_kib if device.size_kib else None
+
+
+def _regularity_check(counts: Floats | None) -> Check:
+    enough = counts is not None and len(counts) >= limit.REGULARITY_SAMPLES
+    if counts is None or not enough or np.median(counts) < limit.REGULARITY_OPERATIONS:
+        return _not_made("regularity")
+    middle = float(np.median(counts))
+    # By deviations from the median, since the first and last interval of a level may belong half to another.
+    found = (_MAD_TO_SIGMA * float(np.median(np.abs(counts - middle)))) ** 2 / middle
+    text = f"it is as regular as a meter: its variance is {found:.2g} of the mean"
+    return Check(
+        name="regularity", holds=True if found <= limit.REGULARITY_CAPPED else None, value=found, text=text
+    )
+
+
+def _regularity(one: Plateau) -> float | None:
+    return next((check.value for check in one.checks if check.name == "regularity"), None)
+
+
+def _less_regular(one: Plateau, other: Plateau) -> bool | None:
+    """Which of two is clearly less regular, so that the other is the metered one; None: neither."""
+    mine, theirs = _regularity(one), _regularity(other)
+    if mine is None or theirs is None or max(mine, theirs) <= REGULARITY_APART * min(mine, theirs):
+        return None
+    return mine > theirs
+
+
 def _yields(one: Plateau, other: Plateau, size_kib: float | None) -> bool:
     """Whether `one` is only the shadow of `other`, the limit of the other resource at the same time."""
     overlap = min(one.last, other.last) - max(one.first, other.first)
@@ -271,6 +310,9 @@ def _yields(one: Plateau, other: Plateau, size_kib: float | None) -> bool:
     mine, theirs = (any(c.name == "exceeded" and c.holds for c in p.checks) for p in (one, other))
     if mine != theirs:
         return theirs
+    shadow = _less_regular(one, other)
+    if shadow is not None:
+        return shadow
     if size_kib is not None and size_kib <= SMALL_KIB:
         return one.resource == "throughput"
     if size_kib is not None and size_kib >= LARGE_KIB:

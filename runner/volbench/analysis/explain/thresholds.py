@@ -29,6 +29,13 @@ INFLATION_CAPPED = 3.0
 INFLATION_FREE = 1.5
 """Waiting time against that of the same volume without a queue."""
 
+REGULARITY_CAPPED = 0.02
+"""Variance of the operations in an interval against their mean. N streams that each wait by themselves give the
+squared variation of a wait (renewal theory), 0.1 or more for any storage; only a meter is more regular."""
+REGULARITY_SAMPLES = 8
+REGULARITY_OPERATIONS = 100.0
+"""Operations in an interval below which whole numbers and ticks decide the variance."""
+
 READ_SLOW_MS = 2.5
 """A read without a queue: network SSDs give 0.5 to 2 ms (Percona's figures of gp2: 1 to 2 ms unthrottled)."""
 SYNC_SLOW_MS = 4.0

@@ -52,12 +52,25 @@ def test_a_steady_load_on_a_volume_without_a_limit_is_none(latency_ms: float, se
 
 
 def test_a_closed_loop_whose_queue_never_varies_proves_nothing() -> None:
-    n = 60
-    steady = Device(source="diskstats", entity="sda", iops=np.full(n, 3000.0), mib_per_s=np.full(n, 47.0),
-                    await_ms=np.full(n, 2.6), in_flight=np.full(n, 8.0))  # fmt: skip
-    found = plateaus(np.arange(1.0, n + 1), steady)
+    found = plateaus(np.arange(1.0, 61.0), steady_device(variance_over_mean=0.1))
     assert found
     assert limits_of(found, 16.0) == ()
+
+
+def test_a_rate_more_regular_than_any_waiting_is_a_meter() -> None:
+    """Eight streams with waits of their own vary by a tenth of the mean at least; a token bucket hardly at all."""
+    (found,) = limits_of(plateaus(np.arange(1.0, 61.0), steady_device(variance_over_mean=0.002)), 16.0)
+    assert (found.resource, round(found.level, -2)) == ("iops", 3000)
+
+
+def steady_device(*, variance_over_mean: float) -> Device:
+    """3,000 operations a second of 16 KiB with a queue of eight, and nothing else to tell a limit from."""
+    n = 60
+    iops = 3000 + np.random.default_rng(1).normal(0, (3000 * variance_over_mean) ** 0.5, n)
+    return Device(
+        source="diskstats", entity="sda", iops=iops, mib_per_s=iops * 16 / 1024, await_ms=np.full(n, 2.6),
+        in_flight=np.full(n, 8.0),
+    )  # fmt: skip
 
 
 def test_saturated_cpus_are_no_limit_of_the_volume() -> None:
