@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from volbench.analysis.credits.expected import expected
 from volbench.analysis.statistics import runs_for_level
 from volbench.cli import console, options
 from volbench.cli.targets import choose_target, with_flavor
@@ -23,6 +24,7 @@ from volbench.records.cell import AttachSpec
 from volbench.records.run import ResolvedSuite, RunRecord, VolumeSpec
 from volbench.records.steps import parameters_of
 from volbench.records.sweep import SweepSpec
+from volbench.report.forecast import forecast_lines
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
@@ -138,6 +140,8 @@ def show_plan(planned: Planned) -> None:
     if suite.sweep is not None:
         for line in (*sweep_lines(suite.sweep), *_too_few(suite, suite.sweep)):
             out.print(f"  {line}", markup=False)
+    for line in _forecasts(planned.run):
+        out.print(f"  forecast: {line}", markup=False)
     per = "volume" if suite.sweep is None else "combination"
     out.print(
         f"{cost.cells} cells ({suite.repeats} per {per}), about {duration(cost.wall_s)}, "
@@ -147,6 +151,16 @@ def show_plan(planned: Planned) -> None:
         f"space: about {mib(cost.volume_bytes)} on each volume while a cell runs, "
         f"{mib(cost.template_bytes)} once in the cache"
     )
+
+
+def _forecasts(run: RunRecord) -> Iterator[str]:
+    spec = run.suite.forecast
+    if spec is None:
+        return
+    for volume in run.volumes:
+        found = expected(spec, volume)
+        if found is not None:
+            yield from forecast_lines(spec, found)
 
 
 def _too_few(suite: ResolvedSuite, sweep: SweepSpec) -> Iterator[str]:

@@ -131,6 +131,18 @@ class EffectRow(Record):
     confidence: float
 
 
+class ForecastRow(Record):
+    """What the suite's forecast of burst credits said of a volume, and what came."""
+
+    volume: str
+    what: str
+    predicted_s: float | None = Field(description="null: it was not to happen")
+    measured_s: tuple[float, ...] = Field(description="Of each valid cell in which it happened.")
+    difference: float | None = Field(default=None, description="Median of the cells / forecast - 1.")
+    met: bool | None = Field(default=None, description="Within 5 %.")
+    text: str = ""
+
+
 class EvidenceRow(Record):
     """One checkable fact behind a finding."""
 
@@ -300,6 +312,7 @@ class Report(Record):
     cells: tuple[CellRow, ...]
     comparisons: tuple[ComparisonRow, ...]
     findings: tuple[FindingRow, ...] = ()
+    forecasts: tuple[ForecastRow, ...] = ()
     sweep: SweepRow | None = None
     effects: tuple[EffectRow, ...] = Field(default=(), description="Of a sweep's factors, main effects first.")
     backups: tuple[BackupRow, ...] = ()

@@ -9,6 +9,7 @@ from pydantic import Field
 from volbench.records.base import Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.facts import HostFacts
+from volbench.records.forecast import ForecastSpec
 from volbench.records.steps import Step
 from volbench.records.sweep import SweepSpec
 
@@ -55,6 +56,7 @@ class ResolvedSuite(Record):
     comparison: ComparisonSpec
     scale: str = Field(default="full", description="Size of the suite that was run; `full`: as it stands.")
     sweep: SweepSpec | None = None
+    forecast: ForecastSpec | None = None
 
 
 class PlannedCell(Record):

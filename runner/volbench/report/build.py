@@ -16,6 +16,7 @@ from volbench.report.compared import compared_cells, comparison_rows
 from volbench.report.differences import differing_settings
 from volbench.report.durability import durability_rows
 from volbench.report.effects import as_declared, effect_rows, sweep_row
+from volbench.report.forecast import forecast_rows
 from volbench.report.rows import cell_rows, data_row, engine_row, failure_rows, finished_at, timing, volume_rows
 from volbench.report.summary import summarise_run
 from volbench.store.run_directory import RunDirectory
@@ -54,6 +55,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         cells=cells,
         comparisons=comparison_rows(comparisons),
         findings=explained.findings,
+        forecasts=forecast_rows(directory, cells),
         sweep=sweep,
         effects=effects,
         transactions=transaction_rows(explained, every),

@@ -9,6 +9,7 @@ from volbench.records.report import ComparisonRow, EffectRow, QueryRow, Report, 
 from volbench.report.beside import markdown_lines
 from volbench.report.effects_shown import effect_tables
 from volbench.report.explained import query_tables, transaction_tables
+from volbench.report.forecast import forecast_text
 from volbench.report.wording import (
     change,
     data_text,
@@ -48,6 +49,11 @@ def _head(report: Report) -> Iterator[str]:
     for finding in report.findings[:LISTED_MAX]:
         why = finding.evidence[0].text if finding.evidence else ""
         yield f"- {_code(finding.cause)} on {_escaped(finding.volume)} ({_escaped(finding.step)}): {_escaped(why)}"
+
+
+def _forecasts(report: Report) -> Iterator[str]:
+    yield ""
+    yield from (f"- {_escaped(forecast_text(row))}" for row in report.forecasts)
 
 
 def _effects(report: Report) -> Iterator[str]:

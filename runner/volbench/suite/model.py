@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from volbench.records.base import Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import CATALOGUE
 from volbench.records.run import ComparisonSpec, ResolvedSuite
 from volbench.records.steps import OltpStep, RestoreStep, Step
@@ -51,6 +52,9 @@ class SuiteFile(Record):
     comparison: ComparisonSpec = Field(default=ComparisonSpec(), description="How volumes are compared.")
     sweep: SweepSpec | None = Field(
         default=None, description="What is varied beside the volume; each volume runs every combination."
+    )
+    forecast: ForecastSpec | None = Field(
+        default=None, description="What is expected of volumes with burst credits; said before the run."
     )
     volumes: dict[str, str] = Field(
         default_factory=dict,
@@ -107,6 +111,7 @@ class SuiteFile(Record):
             comparison=self.comparison,
             scale=self.scale,
             sweep=self.sweep,
+            forecast=self.forecast,
         )
 
 

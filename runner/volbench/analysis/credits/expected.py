@@ -1,0 +1,73 @@
+"""A suite's forecast: when its load empties a volume's credit bucket, and how long its dump then takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volbench.analysis.credits.dump import Dump, forecast_dump
+from volbench.analysis.credits.forecast import forecast
+from volbench.analysis.credits.limits import limits_of
+from volbench.analysis.credits.work import Work, constant
+from volbench.records.forecast import ForecastSpec
+from volbench.records.run import VolumeSpec
+from volbench.volume.profiles import resolve
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What is expected of one volume, every bucket full at first. None: it does not happen, or was not asked.
+
+    Args:
+        exhausted_after_s: from the begin of the load; None: the credits endure it.
+        iops_before, iops_after: what the load gets.
+        dump_now_s, dump_exhausted_s: the dump with the credits there are, and with none.
+        time_scale: how many times smaller the buckets are than the vendor's.
+    """
+
+    volume: str
+    profile: str
+    exhausted_after_s: float | None
+    refill_s: float | None
+    iops_before: float
+    iops_after: float | None
+    dump_now_s: float | None
+    dump_exhausted_s: float | None
+    time_scale: float
+
+
+def expected(spec: ForecastSpec, volume: VolumeSpec) -> Expected | None:
+    """The forecast for a volume; None for one of which no profile is known or which has no credits."""
+    text = volume.text.partition(":")[2] if volume.kind == "emulated" else spec.volume
+    profile, _, query = text.partition("?")
+    if not profile:
+        return None
+    options = dict(part.partition("=")[::2] for part in query.split("&") if part)
+    options.pop("dir", None)
+    resolved = resolve(profile, options)
+    limits = limits_of(resolved)
+    if not limits.buckets:
+        return None
+    found = forecast(limits, _load(spec.iops, spec.io_size_bytes, spec.read_share))
+    dump = None
+    if spec.dump_size_bytes:
+        beside = _load(spec.dump_beside_iops, spec.io_size_bytes, 1.0) if spec.dump_beside_iops else None
+        wanted = Dump(bytes=spec.dump_size_bytes, io_bytes=spec.dump_io_size_bytes)
+        dump = forecast_dump(limits, wanted, beside, window_s=spec.window_s)
+    return Expected(
+        volume=volume.name,
+        profile=profile,
+        exhausted_after_s=found.exhausted_after_s,
+        refill_s=found.refill_s,
+        iops_before=found.before.iops,
+        iops_after=found.after.iops if found.after else None,
+        dump_now_s=dump.now.beside_load_s if dump else None,
+        dump_exhausted_s=dump.exhausted.beside_load_s if dump else None,
+        time_scale=float(resolved.model["time_scale"]),
+    )
+
+
+def _load(iops: float, io_bytes: int, read_share: float) -> Work:
+    reads_per_s = iops * read_share
+    return constant(
+        reads_per_s=reads_per_s, writes_per_s=iops - reads_per_s, read_bytes=io_bytes, write_bytes=io_bytes
+    )
