@@ -143,6 +143,29 @@ class ForecastRow(Record):
     text: str = ""
 
 
+class CurvePointRow(Record):
+    """One queue depth of a curve: geometric means over valid cells, with intervals."""
+
+    depth: int
+    iops: float
+    iops_ci: tuple[float, float] | None
+    latency_ms: float
+    latency_ci: tuple[float, float] | None
+    cells: int
+
+
+class CurveRow(Record):
+    """fio against queue depth on one volume."""
+
+    volume: str
+    step: str
+    parameters: str = Field(description="Of the points, but for pattern and depth.")
+    points: tuple[CurvePointRow, ...]
+    knee_depth: float | None = Field(default=None, description="Requests under way from which on more only wait.")
+    plateau_iops: float | None = None
+    text: str = ""
+
+
 class EvidenceRow(Record):
     """One checkable fact behind a finding."""
 
@@ -313,6 +336,7 @@ class Report(Record):
     comparisons: tuple[ComparisonRow, ...]
     findings: tuple[FindingRow, ...] = ()
     forecasts: tuple[ForecastRow, ...] = ()
+    curves: tuple[CurveRow, ...] = ()
     sweep: SweepRow | None = None
     effects: tuple[EffectRow, ...] = Field(default=(), description="Of a sweep's factors, main effects first.")
     backups: tuple[BackupRow, ...] = ()

@@ -17,6 +17,7 @@ from volbench.report.differences import differing_settings
 from volbench.report.durability import durability_rows
 from volbench.report.effects import as_declared, effect_rows, sweep_row
 from volbench.report.forecast import forecast_rows
+from volbench.report.knees import curve_rows
 from volbench.report.rows import cell_rows, data_row, engine_row, failure_rows, finished_at, timing, volume_rows
 from volbench.report.summary import summarise_run
 from volbench.store.run_directory import RunDirectory
@@ -56,8 +57,13 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         comparisons=comparison_rows(comparisons),
         findings=explained.findings,
         forecasts=forecast_rows(directory, cells),
+        curves=curve_rows(cells, [v.name for v in run.volumes], confidence=run.suite.comparison.confidence),
         sweep=sweep,
         effects=effects,
+<<<<<<< HEAD
+=======
+        durability=durability_rows(results, cells, {cell.cell_id: cell.volume for cell in run.cells}, every),
+>>>>>>> 4ebe57a (Curves against queue depth with intervals and their knee)
         transactions=transaction_rows(explained, every),
         queries=query_rows(explained, every),
         associations=association_rows(explained, every),

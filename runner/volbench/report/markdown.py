@@ -10,6 +10,7 @@ from volbench.report.beside import markdown_lines
 from volbench.report.effects_shown import effect_tables
 from volbench.report.explained import query_tables, transaction_tables
 from volbench.report.forecast import forecast_text
+from volbench.report.knees import curve_lines
 from volbench.report.wording import (
     change,
     data_text,
@@ -54,6 +55,7 @@ def _head(report: Report) -> Iterator[str]:
 def _forecasts(report: Report) -> Iterator[str]:
     yield ""
     yield from (f"- {_escaped(forecast_text(row))}" for row in report.forecasts)
+    yield from (f"- {_escaped(text)}" for text in curve_lines(report.curves))
 
 
 def _effects(report: Report) -> Iterator[str]:

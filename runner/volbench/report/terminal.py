@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from volbench.records.report import ComparisonRow, Report
 from volbench.report.forecast import forecast_text
+from volbench.report.knees import curve_lines
 
 
 def summary_lines(report: Report) -> list[str]:
     """Lines to print: the verdict first, then the primary comparisons, invalid cells, failures and caveats."""
     lines = ["", report.summary.sentence, ""]
     lines += [comparison_line(row) for row in report.comparisons if row.primary]
+    lines += [f"  {text}" for text in curve_lines(report.curves)]
     lines += [f"  {forecast_text(row)}" for row in report.forecasts]
     lines += [f"  {text}" for text in (report.sweep.said if report.sweep else ())]
     invalid = [cell for cell in report.cells if not cell.valid]
