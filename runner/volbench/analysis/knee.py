@@ -41,7 +41,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Knee:
-    """Where the asymptotes meet: `depth` is no measured one. `iops`: the plateau; `alone_ms`: latency at depth 1."""
+    """Where the asymptotes meet: `depth` is no measured one, `iops` the plateau, `alone_ms` latency at depth 1."""
 
     depth: float
     iops: float

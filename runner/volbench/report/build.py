@@ -57,7 +57,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         comparisons=comparison_rows(comparisons),
         findings=explained.findings,
         forecasts=forecast_rows(directory, cells),
-        curves=curve_rows(cells, [v.name for v in run.volumes], confidence=run.suite.comparison.confidence),
+        curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
         sweep=sweep,
         effects=effects,
 <<<<<<< HEAD
