@@ -17,7 +17,7 @@ from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.sweep import with_parameters
 from volbench.target.interface import Job, JobKind, Placement, Target
-from volbench.volume.emulated import ask
+from volbench.volume.emulated_control import ask
 from volbench.volume.interface import OpenVolume
 
 POLL_S = 0.2
