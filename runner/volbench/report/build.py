@@ -60,10 +60,6 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
         sweep=sweep,
         effects=effects,
-<<<<<<< HEAD
-=======
-        durability=durability_rows(results, cells, {cell.cell_id: cell.volume for cell in run.cells}, every),
->>>>>>> 4ebe57a (Curves against queue depth with intervals and their knee)
         transactions=transaction_rows(explained, every),
         queries=query_rows(explained, every),
         associations=association_rows(explained, every),
