@@ -19,9 +19,15 @@ Settings = Annotated[
     list[str],
     typer.Option("--set", metavar="KEY=VALUE", help="Change a suite's value: --set steps.oltp.threads=16"),
 ]
-TargetOption = Annotated[str, typer.Option("--target", help="auto, local, docker or attach.")]
+TargetOption = Annotated[str, typer.Option("--target", help="auto, local, docker, kubernetes or attach.")]
+TargetOptions = Annotated[
+    list[str],
+    typer.Option(
+        "--target-option", metavar="KEY=VALUE", help="Of --target kubernetes: namespace, node, server_memory, ..."
+    ),
+]
 Tools = Annotated[
-    str, typer.Option("--tools-image", help="Tools image of the docker target; else the newest here.")
+    str, typer.Option("--tools-image", help="Tools image of containers and pods; else that of this code.")
 ]
 Server = Annotated[
     str,

@@ -20,6 +20,7 @@ from volbench.plan.cost import Cost, estimate
 from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
 from volbench.plan.order import Treatment
+from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.run import ResolvedSuite, RunRecord, VolumeSpec
 from volbench.records.steps import parameters_of
@@ -30,7 +31,9 @@ from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
 from volbench.suite.model import FULL_SCALE
 from volbench.suite.sweep import with_parameters
-from volbench.target.attach import parse_dsn, target_options, without_password
+from volbench.target.attach import parse_dsn, without_password
+from volbench.target.attach import target_options as options_of_server
+from volbench.target.kubernetes_options import parse_options
 from volbench.volume.host import host_facts
 from volbench.volume.spec import parse_volume
 from volbench.volume.variants import spread
@@ -51,10 +54,13 @@ def plan(
     target: options.TargetOption = "auto",
     settings: options.Settings = [],  # noqa: B006
     server: options.Server = "",
+    target_option: options.TargetOptions = [],  # noqa: B006
     json: options.Json = False,
 ) -> None:
     """Show what would run, in order, with time and space needed; touches nothing."""
-    planned = make_plan(suite, volume, target=target, settings=settings, server=server)
+    planned = make_plan(
+        suite, volume, target=target, settings=settings, server=server, target_options=target_option
+    )
     if json:
         console.show_json({"run": planned.run.model_dump(mode="json"), "cost": planned.cost.__dict__})
         return
@@ -77,6 +83,7 @@ def make_plan(
     server: str = "",
     option_file: str = "",
     tools: str = "",
+    target_options: Sequence[str] = (),
 ) -> Planned:
     """Read the suite and the volumes and plan the run. Raises UsageError, EnvironmentLacks."""
     suite_file, source = load_suite(suite_path, settings=settings)
@@ -95,7 +102,7 @@ def make_plan(
         volumes=spreads,
         treatments=treatments,
         target=chosen,
-        target_options=target_options(attach) if attach else {"tools": tools} if tools else {},
+        target_options=_target_options(chosen, attach, tools, target_options),
         command=["volbench", *map(without_password, sys.argv[1:])],
         host=host_facts(),
     )
@@ -201,6 +208,17 @@ def _attached(target: str, server: str, option_file: str) -> AttachSpec | None:
             next_step="add --target attach, or leave --server out",
         )
     return attach
+
+
+def _target_options(target: str, attach: AttachSpec | None, tools: str, given: Sequence[str]) -> dict[str, Scalar]:
+    """What run.json keeps of how cells are placed."""
+    if given and target != "kubernetes":
+        raise UsageError(
+            f"the {target} target has no such options", where="--target-option", next_step="leave it out"
+        )
+    if attach is not None:
+        return options_of_server(attach)
+    return {**parse_options(given), **({"tools": tools} if tools else {})}
 
 
 def _volumes(given: Sequence[str], of_suite: dict[str, str], *, attached: bool) -> list[VolumeSpec]:

@@ -8,7 +8,7 @@ import typer
 
 from volbench.cli import console, options
 from volbench.cli.plan import Planned, command_line, make_plan, show_plan
-from volbench.cli.targets import make_target, make_volumes
+from volbench.cli.targets import make_target
 from volbench.cli.watch import watching
 from volbench.errors import EXIT_NO_GO, VolbenchError
 from volbench.execute.run import Orchestrator, Outcome, is_finished
@@ -26,6 +26,7 @@ def run(
     settings: options.Settings = [],  # noqa: B006
     out: options.Results = Path("results"),
     tools: options.Tools = "",
+    target_option: options.TargetOptions = [],  # noqa: B006
     server: options.Server = "",
     option_file: options.OptionFile = "",
     yes: options.Yes = False,
@@ -33,8 +34,9 @@ def run(
 ) -> None:
     """Run a suite on volumes and leave a report in results/."""
     planned = make_plan(
-        suite, volume, target=target, settings=settings, server=server, option_file=option_file, tools=tools
-    )
+        suite, volume, target=target, settings=settings, server=server, option_file=option_file, tools=tools,
+        target_options=target_option,
+    )  # fmt: skip
     if not json:
         show_plan(planned)
     if not yes and console.interactive() and not typer.confirm("Run it?", default=True, err=True):
@@ -62,12 +64,12 @@ def _create(planned: Planned, out: Path) -> RunDirectory:
 
 def _execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool) -> None:
     run_record = directory.run
-    volumes = make_volumes(run_record)
     outcome: Outcome | None = None
     failure: VolbenchError | None = None
     try:
+        target, volumes = make_target(run_record)
         with watching(run_record, json=json) as watch:
-            orchestrator = Orchestrator(directory, make_target(run_record), volumes, attach=attach, watch=watch)
+            orchestrator = Orchestrator(directory, target, volumes, attach=attach, watch=watch)
             outcome = orchestrator.run()
     except VolbenchError as error:
         failure = error

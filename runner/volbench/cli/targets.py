@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from volbench.cli import console
-from volbench.errors import EnvironmentLacks, UsageError, VolbenchError
+from volbench.errors import UsageError, VolbenchError
 from volbench.records.cell import ServerSpec
 from volbench.records.run import RunRecord, TargetName
 from volbench.target import means
 from volbench.target.docker import DockerTarget
 from volbench.target.interface import Target
+from volbench.target.kubernetes_options import read_options
 from volbench.target.local import LocalTarget
 from volbench.target.workspace import Workspace, default_cache
 from volbench.volume.factory import make_volume
 from volbench.volume.interface import Volume
 
-NAMES: tuple[TargetName, ...] = ("local", "docker", "attach")
+NAMES: tuple[TargetName, ...] = ("local", "docker", "kubernetes", "attach")
 
 
 def choose_target(wanted: str, *, tools: str = "") -> TargetName:
@@ -33,8 +34,6 @@ def choose_target(wanted: str, *, tools: str = "") -> TargetName:
     for name in NAMES:
         if wanted == name:
             return name
-    if wanted == "kubernetes":
-        raise EnvironmentLacks("the kubernetes target is not built yet", where="--target", next_step="use docker")
     raise UsageError(
         f"no target is called {wanted!r}", where="--target", evidence=f"known: auto, {', '.join(NAMES)}"
     )
@@ -49,16 +48,31 @@ def with_flavor(server: ServerSpec, target: TargetName) -> ServerSpec:
     return server.model_copy(update={"flavor": "mariadb" if mariadb else "mysql"})
 
 
-def make_target(run: RunRecord) -> Target:
-    """The run's target. Raises EnvironmentLacks when its engine does not answer."""
+def make_target(run: RunRecord) -> tuple[Target, dict[str, Volume]]:
+    """The run's target and its volumes by name, not yet opened; a server that runs already has none.
+
+    Raises EnvironmentLacks when the target's engine or cluster is not to be had.
+    """
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
-    if run.target == "docker":
-        return DockerTarget(workspace, tools=str(run.target_options.get("tools", "")))
-    return LocalTarget(workspace)
-
-
-def make_volumes(run: RunRecord) -> dict[str, Volume]:
-    """The run's volumes by name, not yet opened; none for a server that runs already."""
+    tools = str(run.target_options.get("tools", ""))
+    if run.target == "kubernetes":
+        return _kubernetes(run, workspace, tools)
+    target: Target = DockerTarget(workspace, tools=tools) if run.target == "docker" else LocalTarget(workspace)
     if run.target == "attach":
-        return {}
-    return {spec.name: make_volume(spec, target=run.target, run_id=run.run_id) for spec in run.volumes}
+        return target, {}
+    return target, {spec.name: make_volume(spec, target=run.target, run_id=run.run_id) for spec in run.volumes}
+
+
+def _kubernetes(run: RunRecord, workspace: Workspace, tools: str) -> tuple[Target, dict[str, Volume]]:
+    # imported here: the client takes half a second, which no other target should cost
+    from volbench.target.kubernetes import KubernetesTarget  # noqa: PLC0415
+    from volbench.volume.cluster import Cluster  # noqa: PLC0415
+
+    options = read_options(run.target_options)
+    cluster = Cluster(context=options.context, namespace=options.namespace)
+    target = KubernetesTarget(workspace, cluster=cluster, options=options, tools=tools)
+    volumes = {
+        spec.name: make_volume(spec, target=run.target, run_id=run.run_id, cluster=cluster, keep=options.keep)
+        for spec in run.volumes
+    }
+    return target, volumes

@@ -61,7 +61,10 @@ def _volume_facts(cell: CellSpec) -> VolumeFacts:
     """What is behind the data directory; that it is emulated cannot be seen from here, so the cell says so."""
     if cell.places is None:
         return VolumeFacts(path="")
-    facts = discover(Path(cell.places.volume_dir))
+    directory = Path(cell.places.volume_dir)
+    if not directory.exists():  # on a volume that is mounted for this cell alone, nobody else makes it
+        ownership.claim(directory, purpose="cell", run_id=cell.run_id)
+    facts = discover(directory)
     if cell.emulated is None:
         return facts
     emulated = {"emulated_profile": cell.emulated.profile, "emulated_parameters": cell.emulated.parameters}

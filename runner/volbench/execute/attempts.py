@@ -107,7 +107,7 @@ class Attempts:
             self._wait(job, placement)
             result = self._end(job, placement)
             if result is None:
-                raise _without_result(job, placement.evidence())
+                raise placement.why_ended() or _without_result(job, placement.evidence())
         except BaseException:
             with self._interruptions.held(), suppress(VolbenchError):
                 placement.remove()
@@ -127,7 +127,7 @@ class Attempts:
         if job.kind == "prepare":
             return result
         if result is None:
-            failure = _without_result(job, placement.evidence())
+            failure = placement.why_ended() or _without_result(job, placement.evidence())
             journal.append("cell_abandoned", cell_id=cell.cell_id, attempt=cell.attempt, **_details(failure))
         elif result.status == "done":
             journal.append("cell_finished", cell_id=cell.cell_id, attempt=cell.attempt)
@@ -230,7 +230,7 @@ def _without_result(job: Job, evidence: str) -> StepFailed:
     )
 
 
-def _details(failure: StepFailed) -> dict[str, str]:
+def _details(failure: VolbenchError) -> dict[str, str]:
     return {"cause": failure.cause, "what": failure.what, "evidence": failure.evidence}
 
 

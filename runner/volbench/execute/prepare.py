@@ -12,6 +12,7 @@ from volbench.execute.progress import ProgressFile
 from volbench.records.cell import CellResult, CellSpec, PreparedTemplate
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE
+from volbench.volume import ownership
 from volbench.volume.facts import discover
 from volbench.volume.host import host_facts
 
@@ -24,7 +25,10 @@ def prepare_dataset(cell: CellSpec, out: Path) -> CellResult:
     places = cell.places
     if places is None:
         raise EnvironmentLacks("a template needs places", where=f"cell {cell.cell_id}")
-    diary = Diary(cell, volume_facts=discover(Path(places.template_dir)), host=host_facts())
+    cache = Path(places.template_dir)
+    if not cache.exists():  # on a volume that is mounted for this cell alone, nobody else makes it
+        ownership.claim(cache, purpose="templates", run_id=cell.run_id)
+    diary = Diary(cell, volume_facts=discover(cache), host=host_facts())
     progress = ProgressFile(out)
     said: list[str] = []
 

@@ -34,7 +34,9 @@ class ProgressFile:
             return
         self._last_s, self._last_text = now, text
         partial = self._path.with_name(f".{PROGRESS_FILE}.partial")
-        partial.write_text(json.dumps({"text": text, "fraction": fraction}))
+        partial.write_text(
+            json.dumps({"text": text, "fraction": fraction}) + "\n"
+        )  # a line, for those who follow it
         partial.replace(self._path)
 
 

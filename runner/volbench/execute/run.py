@@ -12,7 +12,7 @@ from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, Volb
 from volbench.execute.attempts import Attempts, CellState
 from volbench.execute.closing import at_end
 from volbench.execute.interruptions import Interruptions
-from volbench.execute.templates import shape_of, template_cells
+from volbench.execute.templates import TemplateCell, shape_of, template_cells
 from volbench.execute.volume_watch import CAUSES, VolumeWatch, kernel_refused
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
@@ -146,7 +146,7 @@ class Orchestrator:
     def _settle(self, volumes: Mapping[str, OpenVolume]) -> None:
         """See to what an earlier orchestrator left: first the agents that still run, then what others left."""
         cells = [(cell, volumes.get(cell.volume)) for cell in self._run.cells]
-        cells += [(cell, next(iter(volumes.values()), None)) for cell in template_cells(self._run).values()]
+        cells += [(cell.planned, self._beside(cell, volumes)) for cell in self._template_cells()]
         for cell, volume in cells:
             self._attempts.take_over(cell, volume)
         for cell, volume in cells:
@@ -167,24 +167,30 @@ class Orchestrator:
                 raise failure
         return failures
 
+    def _template_cells(self) -> list[TemplateCell]:
+        return template_cells(self._run, on_volumes=self._target.template_on_volume)
+
+    @staticmethod
+    def _beside(cell: TemplateCell, volumes: Mapping[str, OpenVolume]) -> OpenVolume | None:
+        """The volume whose server prepares a template; any will do where it is not prepared on one."""
+        return volumes.get(cell.volume) or next(iter(volumes.values()), None)
+
     def _prepare_templates(
         self, volumes: Mapping[str, OpenVolume], waiting: Sequence[PlannedCell]
     ) -> dict[str, str]:
-        """Shape of a cell -> key of its template; the agent answers at once when the template is in the cache.
-
-        The server beside the first volume makes it; the volume itself is not used.
-        """
+        """Shape of a cell -> key of its template; the agent answers at once when the template is in the cache."""
         wanted = {shape_of(self._run, cell) for cell in waiting}
         keys = {}
-        for shape, cell in template_cells(self._run).items():
-            if shape not in wanted:
+        for cell in self._template_cells():
+            if cell.shape not in wanted:
                 continue
-            result = self._attempts.new(cell, next(iter(volumes.values())), "prepare")
+            result = self._attempts.new(cell.planned, self._beside(cell, volumes), "prepare")
             if result.status != "done":
                 raise _failure(result)
-            template = read_record(self._directory.cell_dir(cell.cell_id) / TEMPLATE_FILE, PreparedTemplate)
+            place = self._directory.cell_dir(cell.planned.cell_id)
+            template = read_record(place / TEMPLATE_FILE, PreparedTemplate)
             self._directory.journal.append("template_ready", **template.model_dump())
-            keys[shape] = template.key
+            keys[cell.shape] = template.key
         return keys
 
     def _run_cell(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:

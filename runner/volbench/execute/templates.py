@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.suite.sweep import with_parameters
 
 _VOLUME = "-"
 
 
-def template_cells(run: RunRecord) -> dict[str, PlannedCell]:
-    """Shape -> the cell that prepares its template; only a sweep has more than one."""
-    found: dict[str, PlannedCell] = {}
+@dataclass(frozen=True, kw_only=True)
+class TemplateCell:
+    """What prepares the template of one shape; `volume` names the volume that it is prepared on, if it matters."""
+
+    shape: str
+    planned: PlannedCell
+    volume: str = ""
+
+
+def template_cells(run: RunRecord, *, on_volumes: bool = False) -> list[TemplateCell]:
+    """One for each shape, only a sweep has several; `on_volumes`: one for each shape on each volume."""
+    found: dict[tuple[str, str], TemplateCell] = {}
+    shapes: list[str] = []
     for cell in run.cells:
-        shape = shape_of(run, cell)
-        if shape not in found:
-            number = f"-{len(found) + 1}" if found else ""
-            found[shape] = PlannedCell(
-                cell_id=f"template{number}", volume=_VOLUME, block=0, repeat=1, parameters=cell.parameters, seed=1
-            )
-    return found
+        shape, volume = shape_of(run, cell), cell.volume if on_volumes else ""
+        if shape not in shapes:
+            shapes.append(shape)
+        if (shape, volume) in found:
+            continue
+        number = f"-{shapes.index(shape) + 1}" if shapes.index(shape) else ""
+        name = f"template{number}-{volume}" if volume else f"template{number}"
+        planned = PlannedCell(cell_id=name, volume=_VOLUME, block=0, repeat=1, parameters=cell.parameters, seed=1)
+        found[shape, volume] = TemplateCell(shape=shape, planned=planned, volume=volume)
+    return list(found.values())
 
 
 def shape_of(run: RunRecord, cell: PlannedCell) -> str:

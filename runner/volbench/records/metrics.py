@@ -76,6 +76,11 @@ CATALOGUE: dict[str, tuple[str, Better]] = {
     "queue_depth": ("1", "none"),
     "device_util_ratio": ("1", "none"),
     "server_cpu_ratio": ("1", "none"),
+    "pod_scheduled_s": ("s", "lower"),
+    "pod_sandbox_s": ("s", "lower"),
+    "pod_server_started_s": ("s", "lower"),
+    "pod_ready_s": ("s", "lower"),
+    "mysqld_ready_s": ("s", "lower"),
 }
 
 PRIMARY_METRICS: dict[str, tuple[str, ...]] = {

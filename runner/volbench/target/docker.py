@@ -79,6 +79,10 @@ class DockerPlacement:
         except VolbenchError as error:
             return f"{error.what} ({error.evidence})"
 
+    def why_ended(self) -> VolbenchError | None:
+        """Not known; the evidence has the states."""
+        return None
+
     def remove(self) -> None:
         """Remove both containers, then the cell's files."""
         for role in ("agent", "server"):
@@ -117,6 +121,7 @@ class DockerTarget:
     """Containers of one Docker engine on this machine."""
 
     name = "docker"
+    template_on_volume = False
 
     def __init__(self, workspace: Workspace, *, tools: str = "") -> None:
         """`tools` names the tools image; empty: the newest that was built for this version of volbench."""

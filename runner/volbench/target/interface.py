@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from volbench.errors import VolbenchError
 from volbench.records.cell import CellPlaces, CellSpec
 from volbench.volume.interface import OpenVolume
 
@@ -47,6 +48,9 @@ class Placement(Protocol):
     def evidence(self) -> str:
         """Exit code and last log lines, for a message."""
 
+    def why_ended(self) -> VolbenchError | None:
+        """Who ended the agent, where the target knows: an eviction, a node that was lost. None: nobody else."""
+
     def remove(self) -> None:
         """Take away what the placement left: processes, containers, control and scratch directories, data.
 
@@ -58,6 +62,8 @@ class Target(Protocol):
     """Where cells run."""
 
     name: str
+    template_on_volume: bool
+    """Each volume holds a template of its own; otherwise the machine's cache holds one for all."""
 
     def check(self) -> None:
         """Raise EnvironmentLacks, with the command that mends it, when cells cannot run here."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
 from volbench.records.cell import CellPlaces
 from volbench.target.interface import Job, Placement
 from volbench.target.processes import LABEL_VARIABLE, KnownProcess, kill_labelled
@@ -68,6 +68,10 @@ class LocalPlacement:
         """The agent's last log lines."""
         return log_tail(self.out / AGENT_LOG)
 
+    def why_ended(self) -> VolbenchError | None:
+        """Not known; the evidence has the states."""
+        return None
+
     def remove(self) -> None:
         """End what still runs, then remove the cell's directories on the volume and on this machine."""
         self.kill()
@@ -82,6 +86,7 @@ class LocalTarget:
     """Child processes; the server is the mysqld or mariadbd of this machine."""
 
     name = "local"
+    template_on_volume = False
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

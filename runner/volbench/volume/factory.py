@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.records.run import TargetName, VolumeSpec
 from volbench.volume.docker_volume import DockerNfsVolume, DockerVolume
@@ -9,17 +11,26 @@ from volbench.volume.interface import Volume
 from volbench.volume.nfs import NfsVolume
 from volbench.volume.path import PathVolume
 
+if TYPE_CHECKING:
+    from volbench.volume.cluster import Cluster
 
-def make_volume(spec: VolumeSpec, *, target: TargetName = "local", run_id: str = "") -> Volume:
+
+def make_volume(
+    spec: VolumeSpec, *, target: TargetName = "local", run_id: str = "", cluster: Cluster | None = None,
+    keep: bool = False,
+) -> Volume:  # fmt: skip
     """The volume, not yet opened.
 
     Args:
         target: on `docker`, an nfs volume is mounted by the engine's local driver; elsewhere by this process.
         run_id: goes onto what is created, so that it can be found again.
+        cluster, keep: of the kubernetes target, and whether a claim that is made is left.
 
     Raises UsageError for a kind that only another target has, EnvironmentLacks for emulated volumes that this
     installation lacks.
     """
+    if cluster is not None:
+        return _claim(spec, cluster=cluster, run_id=run_id, keep=keep)
     if spec.kind == "path":
         return PathVolume(spec)
     if spec.kind == "docker-volume":
@@ -33,6 +44,18 @@ def make_volume(spec: VolumeSpec, *, target: TargetName = "local", run_id: str =
         where=f"volume {spec.name}={spec.text}",
         next_step="add --target kubernetes",
     )
+
+
+def _claim(spec: VolumeSpec, *, cluster: Cluster, run_id: str, keep: bool) -> Volume:
+    if spec.kind not in {"pvc", "storage-class"}:
+        raise UsageError(
+            f"a {spec.kind} volume does not exist in a cluster",
+            where=f"volume {spec.name}={spec.text}",
+            next_step="name a claim (pvc:NAME) or a class (storage-class:NAME?size=100Gi); k8s/README.md has more",
+        )
+    from volbench.volume.claim import ClaimVolume  # noqa: PLC0415 - brings the client, which takes half a second
+
+    return ClaimVolume(spec, cluster=cluster, run_id=run_id, keep=keep)
 
 
 def _emulated(spec: VolumeSpec) -> Volume:

@@ -22,6 +22,7 @@ class OpenVolume:
         docker_volume: its name for the Docker engine, when containers reach it by name.
         docker_driver, docker_driver_options: how that volume is mounted, as the engine says.
         facts: what is behind it; None when that cannot be seen from here.
+        claim: its name in a Kubernetes namespace.
         emulator_socket: control socket of an emulated volume: its counters are a source of samples.
     """
 
@@ -32,6 +33,7 @@ class OpenVolume:
     docker_driver: str | None = None
     docker_driver_options: Mapping[str, str] = field(default_factory=dict)
     facts: VolumeFacts | None = None
+    claim: str | None = None
     emulator_socket: Path | None = None
 
 

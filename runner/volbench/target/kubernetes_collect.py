@@ -1,0 +1,145 @@
+"""Brings a cell's files out of its pod: streamed as a tar archive, each file verified by its checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+from kubernetes import client, stream
+from kubernetes.stream.ws_client import STDERR_CHANNEL, STDOUT_CHANNEL, WSClient
+
+from volbench.errors import StepFailed
+from volbench.target.kubernetes_manifests import CONTROL, KEEPER, OUT
+from volbench.volume.cluster import Cluster
+
+EXEC_TIMEOUT_S = 600.0
+TRIES = 3
+SUMS = "collect.sums"
+RESULT = "result.json"
+_PACK = (
+    f"cd {OUT} && find . -type f ! -name '*.partial' -printf '%P\\0' >{CONTROL}/collect.list"
+    f" && xargs -0 -r sha256sum <{CONTROL}/collect.list >{CONTROL}/{SUMS}"
+    f" && tar -cf - -C {OUT} --null -T {CONTROL}/collect.list -C {CONTROL} {SUMS}"
+)
+
+
+def collect(cluster: Cluster, pod: str, out: Path, *, complete: Callable[[Path], None]) -> None:
+    """All files of the pod's `out` directory into ours, result.json last; what is there is replaced.
+
+    Args:
+        complete: called with the directory of the verified files, before they are moved.
+
+    Raises StepFailed when they do not arrive whole, EnvironmentLacks when the cluster is away.
+    """
+    faults = []
+    for _ in range(TRIES):
+        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        try:
+            with tempfile.TemporaryFile(dir=out.parent) as archive:
+                run_in_pod(cluster, pod, ["sh", "-c", _PACK], into=archive, doing=f"collecting results of {pod}")
+                archive.seek(0)
+                fault = _unpack(archive, beside)
+            if not fault:
+                complete(beside)
+                _move(beside, out)
+                return
+            faults.append(fault)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    raise StepFailed(
+        "the results did not arrive whole", where=f"pod {pod}", evidence="; ".join(faults), cause="results_damaged"
+    )
+
+
+def run_in_pod(
+    cluster: Cluster, pod: str, command: Sequence[str], *, doing: str, into: IO[bytes] | None = None
+) -> str:
+    """Run a command beside the results; its output goes into a file, or is returned.
+
+    Raises StepFailed when the command fails, EnvironmentLacks when the cluster is away.
+    """
+
+    def attempt() -> str:
+        if into is not None:
+            into.seek(0)
+            into.truncate()
+        return _exec(cluster, pod, command, into, doing)
+
+    return str(cluster.patiently(attempt, doing=doing))
+
+
+def _exec(cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | None, doing: str) -> str:
+    core = client.CoreV1Api(cluster.fresh_client())
+    socket: WSClient = stream.stream(
+        core.connect_get_namespaced_pod_exec, pod, cluster.namespace, container=KEEPER, command=list(command),
+        stdin=False, stdout=True, stderr=True, tty=False, _preload_content=False, binary=True,
+    )  # fmt: skip
+    said, complaints = b"", b""
+    until_s = time.monotonic() + EXEC_TIMEOUT_S
+    try:
+        while socket.is_open() and time.monotonic() < until_s:
+            socket.update(timeout=1)
+            data = socket.read_channel(STDOUT_CHANNEL) or b""
+            complaints += socket.read_channel(STDERR_CHANNEL) or b""
+            if into is None:
+                said += data
+            else:
+                into.write(data)
+        code = _exit_code(socket)
+    finally:
+        socket.close()
+    if code is None:
+        raise ConnectionError(f"the connection to pod {pod} ended before the command did")
+    if code != 0:
+        raise StepFailed(
+            "a command in the pod failed", where=doing, evidence=f"exit code {code}: {complaints.decode()[-500:]}"
+        )
+    return said.decode(errors="replace")
+
+
+def _exit_code(socket: WSClient) -> int | None:
+    """None when the connection broke off: then nobody has said how the command ended."""
+    if socket.is_open():
+        return None
+    try:
+        code: int | None = socket.returncode
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return None
+    return code
+
+
+def _unpack(archive: IO[bytes], directory: Path) -> str:
+    """Unpack and verify; returns what is wrong, empty when all is well."""
+    try:
+        with tarfile.open(fileobj=archive) as tar:
+            tar.extractall(directory, filter="data")
+    except tarfile.TarError as error:
+        return f"the archive is damaged: {error}"
+    sums = directory / SUMS
+    if not sums.exists():
+        return "the archive ends before its checksums"
+    for line in sums.read_text().splitlines():
+        wanted, _, name = line.partition("  ")
+        file = directory / name
+        if not file.is_file():
+            return f"{name} is missing"
+        with file.open("rb") as opened:
+            if hashlib.file_digest(opened, "sha256").hexdigest() != wanted:
+                return f"{name} is damaged"
+    sums.unlink()
+    return ""
+
+
+def _move(directory: Path, out: Path) -> None:
+    """Into the cell's directory; result.json last, since it says that all is there."""
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    for file in sorted(files, key=lambda path: path.name == RESULT):
+        place = out / file.relative_to(directory)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(place)

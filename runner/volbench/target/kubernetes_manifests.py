@@ -1,0 +1,291 @@
+"""The objects of a cell, as plain manifests: pure functions, so that `volbench k8s render` prints what runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from volbench import __version__
+from volbench.records.cell import CellPlaces
+from volbench.target.interface import JobKind
+from volbench.target.kubernetes_options import KubernetesOptions, labels_of, tolerations_of
+from volbench.volume.claim import LABEL_CELL, LABEL_RUN, MANAGED_BY, object_name
+
+LABEL_ATTEMPT = "volbench.org/attempt"
+SERVER, AGENT, KEEPER = "server", "agent", "results"
+"""The containers: the server under its supervisor, the agent, and who keeps the results until collected."""
+VOLUME_ROOT = "/volbench/volume"
+CONTROL = "/volbench/control"
+SCRATCH = "/volbench/scratch"
+OUT = "/volbench/out"
+TMP = "/tmp"  # noqa: S108 - inside a container, of its own
+GIVEN = "/volbench/given"
+AGENT_PID = f"{CONTROL}/agent.pid"
+SERVER_PID = f"{CONTROL}/container.pid"
+"""Process ids of the containers' first processes, in the pod's one process namespace."""
+KEPT_S = 24 * 3600
+"""How long results wait in the pod for an orchestrator that is away."""
+GRACE_S = 5
+NODE_LOST_S = 300
+_SPARE_S = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellObjects:
+    """What the manifests of one cell's attempt are made of.
+
+    Args:
+        near: name of a node that is preferred, so that a run's cells share one when they can.
+        apart: pods of this run that run at once must not share a node.
+    """
+
+    run_id: str
+    cell_id: str
+    attempt: int
+    kind: JobKind
+    cell_json: str
+    supervisor: str
+    claim: str
+    server_image: str
+    tools_image: str
+    places: CellPlaces
+    deadline_s: float
+    options: KubernetesOptions
+    near: str = ""
+    apart: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the job and its config map."""
+        return cell_name(self.run_id, self.cell_id, self.attempt)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """On every object of the cell."""
+        return {**labels_of_cell(self.run_id, self.cell_id), LABEL_ATTEMPT: str(self.attempt)}
+
+
+def cell_name(run_id: str, cell_id: str, attempt: int) -> str:
+    """`volbench-<run>-<cell>-<attempt>`, at most 63 characters."""
+    return object_name("volbench", run_id.rsplit("-", 1)[-1], cell_id[:36], str(attempt))
+
+
+def labels_of_run(run_id: str) -> dict[str, str]:
+    """What is found again, and removed, by these."""
+    return {
+        **MANAGED_BY,
+        "app.kubernetes.io/name": "volbench",
+        "app.kubernetes.io/instance": run_id.rsplit("-", 1)[-1],
+        "app.kubernetes.io/version": __version__,
+        LABEL_RUN: run_id,
+    }
+
+
+def labels_of_cell(run_id: str, cell_id: str) -> dict[str, str]:
+    """Those of the run, and the cell's."""
+    return {**labels_of_run(run_id), "app.kubernetes.io/component": "cell", LABEL_CELL: cell_id}
+
+
+def config_map(cell: CellObjects) -> dict[str, Any]:
+    """What the pod is given: cell.json and the supervisor. There is no password in it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": cell.name, "labels": cell.labels},
+        "immutable": True,
+        "data": {"cell.json": cell.cell_json, "supervisor.sh": cell.supervisor},
+    }
+
+
+def job(cell: CellObjects) -> dict[str, Any]:
+    """One pod, never restarted or replaced: another try is another attempt, with a job of its own."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": cell.name, "labels": cell.labels},
+        "spec": {
+            "backoffLimit": 0,
+            "completions": 1,
+            "parallelism": 1,
+            "podReplacementPolicy": "Failed",
+            "activeDeadlineSeconds": int(cell.deadline_s) + KEPT_S + _SPARE_S,
+            "ttlSecondsAfterFinished": KEPT_S,
+            "template": {"metadata": {"labels": cell.labels}, "spec": pod(cell)},
+        },
+    }
+
+
+def pod(cell: CellObjects) -> dict[str, Any]:
+    """The pod: fit for the `restricted` Pod Security standard."""
+    return {
+        **_pod_basics(cell.options),
+        "shareProcessNamespace": True,  # the agent reads the account of the server's control group through /proc
+        "affinity": _affinity(cell),
+        "initContainers": [_server(cell)],
+        "containers": [_agent(cell), _keeper(cell)],
+        "volumes": [
+            {"name": "volume", "persistentVolumeClaim": {"claimName": cell.claim}},
+            {"name": "given", "configMap": {"name": cell.name}},
+            *({"name": name, "emptyDir": {}} for name in ("control", "scratch", "out", "tmp-server", "tmp-agent")),
+        ],
+    }
+
+
+def _pod_basics(options: KubernetesOptions) -> dict[str, Any]:
+    """What all our pods have: no rights, no restarts, and the nodes that were asked for."""
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "dnsPolicy": "Default",  # nothing is looked up
+        "terminationGracePeriodSeconds": GRACE_S,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": options.user,
+            "runAsGroup": options.user,
+            "fsGroup": options.user,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "tolerations": [*tolerations_of(options.tolerations), *_patience()],
+    }
+    selector = labels_of(options.selector)
+    if options.node:
+        selector["kubernetes.io/hostname"] = options.node
+    if selector:
+        spec["nodeSelector"] = selector
+    if options.pull_secret:
+        spec["imagePullSecrets"] = [{"name": options.pull_secret}]
+    if options.priority_class:
+        spec["priorityClassName"] = options.priority_class
+    return spec
+
+
+def eraser(
+    *,
+    run_id: str,
+    volume: str,
+    claim: str,
+    tools_image: str,
+    directories: tuple[str, ...],
+    options: KubernetesOptions,
+) -> dict[str, Any]:
+    """A job that removes our directories from a claim; those without our marker are refused."""
+    labels = {**labels_of_run(run_id), "app.kubernetes.io/component": "eraser"}
+    words = " && ".join(f"volbench cell erase {directory}" for directory in directories)
+    container = {
+        **_container(options, "eraser", tools_image, ["sh", "-c", words]),
+        "volumeMounts": [_mount("volume", VOLUME_ROOT), _mount("tmp", TMP)],
+    }
+    spec = {
+        **_pod_basics(options),
+        "containers": [container],
+        "volumes": [
+            {"name": "volume", "persistentVolumeClaim": {"claimName": claim}},
+            {"name": "tmp", "emptyDir": {}},
+        ],
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": object_name("volbench", run_id.rsplit("-", 1)[-1], "erase", volume), "labels": labels},
+        "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    }
+
+
+def _patience() -> list[dict[str, Any]]:
+    """A node that is cut off for a while keeps its pods."""
+    return [
+        {
+            "key": f"node.kubernetes.io/{taint}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": NODE_LOST_S,
+        }
+        for taint in ("not-ready", "unreachable")
+    ]
+
+
+def _affinity(cell: CellObjects) -> dict[str, Any]:
+    affinity: dict[str, Any] = {}
+    if cell.near and not cell.options.node:
+        wanted = {"key": "kubernetes.io/hostname", "operator": "In", "values": [cell.near]}
+        preference = {"weight": 100, "preference": {"matchExpressions": [wanted]}}
+        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
+    if cell.apart:
+        others = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
+        term = {"labelSelector": {"matchLabels": others}, "topologyKey": "kubernetes.io/hostname"}
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return affinity
+
+
+def _server(cell: CellObjects) -> dict[str, Any]:
+    """A sidecar: it is there before the agent, and ends after it."""
+    script = f"echo $$ >{SERVER_PID} && exec sh {GIVEN}/supervisor.sh {CONTROL}"
+    return {
+        **_container(cell.options, SERVER, cell.server_image, ["sh", "-c", script]),
+        "restartPolicy": "Always",
+        "resources": _resources(cell.options.server_cpu, cell.options.server_memory),
+        "volumeMounts": [*_shared(cell), _mount("given", GIVEN, read_only=True), _mount("tmp-server", TMP)],
+    }
+
+
+def _agent(cell: CellObjects) -> dict[str, Any]:
+    script = f"echo $$ >{AGENT_PID} && exec volbench cell {cell.kind} {GIVEN}/cell.json --out {OUT}"
+    return {
+        **_container(cell.options, AGENT, cell.tools_image, ["sh", "-c", script]),
+        "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory),
+        "volumeMounts": [
+            *_shared(cell), _mount("given", GIVEN, read_only=True), _mount("scratch", SCRATCH), _mount("out", OUT),
+            _mount("tmp-agent", TMP),
+        ],
+    }  # fmt: skip
+
+
+def _keeper(cell: CellObjects) -> dict[str, Any]:
+    """Logs how far the agent is, and keeps the results within reach, whatever happens to the agent."""
+    follow = ["tail", "--quiet", "--lines=+1", "--follow=name", "--retry", f"{OUT}/progress.json"]
+    small = {"cpu": "10m", "memory": "32Mi"}
+    return {
+        **_container(
+            cell.options, KEEPER, cell.tools_image, ["timeout", str(int(cell.deadline_s) + KEPT_S), *follow]
+        ),
+        "resources": {"requests": small} if not cell.options.agent_cpu else {"requests": small, "limits": small},
+        "volumeMounts": [_mount("out", OUT), _mount("control", CONTROL)],
+    }
+
+
+def _container(options: KubernetesOptions, name: str, image: str, command: list[str]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": options.pull_policy,
+        "command": command,
+        "workingDir": "/",
+        "env": [
+            {"name": "HOME", "value": TMP},
+            {"name": "PYTHONUNBUFFERED", "value": "1"},
+            {"name": "VOLBENCH_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _shared(cell: CellObjects) -> list[dict[str, Any]]:
+    return [_mount("volume", VOLUME_ROOT), _mount("control", cell.places.control_dir)]
+
+
+def _mount(name: str, path: str, *, read_only: bool = False) -> dict[str, Any]:
+    mount: dict[str, Any] = {"name": name, "mountPath": path}
+    return {**mount, "readOnly": True} if read_only else mount
+
+
+def _resources(cpu: str, memory: str) -> dict[str, Any]:
+    """Requests that are limits too, for what was given; without, the pod takes what the node has."""
+    given = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value}
+    return {"requests": given, "limits": given} if given else {}

@@ -1,0 +1,150 @@
+"""What a pod's status and events tell, in words: pure functions over objects as the API server shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from volbench.target.kubernetes_manifests import AGENT, KEEPER, SERVER
+
+Object = dict[str, Any]
+_AT_ONCE = {
+    "ErrImageNeverPull": "image_missing", "InvalidImageName": "image_missing",
+    "CreateContainerError": "container_refused", "RunContainerError": "container_refused",
+}  # fmt: skip
+_SOON = {"ImagePullBackOff": "image_missing", "CreateContainerConfigError": "container_refused"}
+"""Reasons of a waiting container that no waiting mends."""
+_EVENTS_SHOWN = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """Why a pod does not come up, or was ended: a cause, and what was seen."""
+
+    cause: str
+    what: str
+    evidence: str
+    final: bool
+    """Waiting will not mend it."""
+
+
+def status_of(pod: Object, name: str) -> Object:
+    """The status of one of the pod's containers; empty before it has one."""
+    status = pod.get("status", {})
+    everything = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
+    return next((one for one in everything if one["name"] == name), {})
+
+
+def has_ended(pod: Object, name: str) -> bool:
+    """Whether a container has run to its end."""
+    return "terminated" in status_of(pod, name).get("state", {})
+
+
+def is_running(pod: Object, name: str) -> bool:
+    """Whether a container runs."""
+    return "running" in status_of(pod, name).get("state", {})
+
+
+def is_over(pod: Object) -> bool:
+    """Whether nothing of the pod will run any more."""
+    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+
+
+def waiting_trouble(pod: Object) -> Trouble | None:
+    """What keeps a pod from coming up, as far as it tells."""
+    for condition in pod.get("status", {}).get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            said = str(condition.get("message", ""))
+            pending = "PersistentVolumeClaim" in said or "volume" in said
+            return Trouble(
+                cause="volume_pending" if pending else "unschedulable",
+                what="no volume is bound to the claim" if pending else "no node takes the pod",
+                evidence=said,
+                final=False,
+            )
+    for name in (SERVER, AGENT, KEEPER):
+        waiting = status_of(pod, name).get("state", {}).get("waiting", {})
+        reason = waiting.get("reason", "")
+        cause = _AT_ONCE.get(reason) or _SOON.get(reason)
+        if cause is not None:
+            image = status_of(pod, name).get("image", "")
+            return Trouble(
+                cause=cause,
+                what=f"the image {image} cannot be had" if cause == "image_missing" else "a container is refused",
+                evidence=f"container {name}: {reason}: {waiting.get('message', '')}",
+                final=True,
+            )
+    return None
+
+
+def ended_trouble(pod: Object) -> Trouble | None:
+    """Who ended the pod or one of its containers, when that was not the agent itself."""
+    status = pod.get("status", {})
+    if status.get("reason") in {"Evicted", "NodeLost", "Preempting", "NodeShutdown", "Terminated"}:
+        cause = "node_lost" if status["reason"] in {"NodeLost", "NodeShutdown", "Terminated"} else "evicted"
+        return Trouble(
+            cause=cause, what=f"the cluster ended the pod: {status['reason']}",
+            evidence=str(status.get("message", "")), final=True,
+        )  # fmt: skip
+    for condition in status.get("conditions", []):
+        if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
+            lost = condition.get("reason") == "DeletionByTaintManager"
+            return Trouble(
+                cause="node_lost" if lost else "evicted", what="the cluster ended the pod",
+                evidence=f"{condition.get('reason')}: {condition.get('message', '')}", final=True,
+            )  # fmt: skip
+    for name in (SERVER, AGENT):
+        one = status_of(pod, name)
+        for state in (one.get("state", {}), one.get("lastState", {})):
+            ended = state.get("terminated", {})
+            if ended.get("reason") == "OOMKilled":
+                return Trouble(
+                    cause="oom", what=f"the {name}'s container was killed for want of memory",
+                    evidence=_end(ended), final=True,
+                )  # fmt: skip
+    return _server_restarted(pod)
+
+
+def _server_restarted(pod: Object) -> Trouble | None:
+    """The supervisor ends with exit code 0 when it is asked to; a restart after anything else was not ours."""
+    one = status_of(pod, SERVER)
+    ended = one.get("lastState", {}).get("terminated", {})
+    if not one.get("restartCount") or ended.get("exitCode", 0) == 0:
+        return None
+    return Trouble(
+        cause="server_killed", what="the server's container was ended by somebody else",
+        evidence=_end(ended), final=True,
+    )  # fmt: skip
+
+
+def _end(ended: Object) -> str:
+    return f"{ended.get('reason')}, exit code {ended.get('exitCode')}, at {ended.get('finishedAt')}"
+
+
+def told(pod: Object | None, events: Sequence[Object], logs: str) -> str:
+    """Node, containers, last events and last log lines, for a message."""
+    return "\n".join(
+        [*_lines(pod), *(_event(one) for one in events[-_EVENTS_SHOWN:]), *filter(None, [logs.strip()])]
+    )
+
+
+def _lines(pod: Object | None) -> Iterator[str]:
+    if pod is None:
+        yield "pod: none"
+        return
+    status = pod.get("status", {})
+    node = pod["spec"].get("nodeName", "no node yet")
+    yield f"pod {pod['metadata']['name']} on {node}: {status.get('phase')} {status.get('reason', '')}".rstrip()
+    for name in (SERVER, AGENT, KEEPER):
+        for when in ("state", "lastState"):
+            for word, details in status_of(pod, name).get(when, {}).items():
+                shown = [str(details[key]) for key in ("reason", "message") if details.get(key)]
+                code = f", exit code {details['exitCode']}" if "exitCode" in details else ""
+                before = "before, " if when == "lastState" else ""
+                yield f"{before}container {name}: {word} {': '.join(shown)}{code}"
+
+
+def _event(event: Object) -> str:
+    count = event.get("count") or 1
+    return f"event {event.get('reason')}: {event.get('message')}" + (f" (x{count})" if count > 1 else "")

@@ -1,0 +1,84 @@
+"""What the cluster knows of a cell and the agent cannot: pod times as metrics, and who ended its server."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from volbench.records.cell import CellResult, Failure, StepResult
+from volbench.records.metrics import metric
+from volbench.target.kubernetes_manifests import AGENT, SERVER
+from volbench.target.kubernetes_pods import Trouble, status_of
+
+Object = dict[str, Any]
+PLACEMENT_STEP = "placement"
+_NOT_THE_CAUSE = frozenset(
+    {"", "step_failed", "supervisor_gone", "server_gone", "server_killed", "connection_lost"}
+)
+"""Causes that a server's end from outside may look like from inside."""
+
+
+def add_what_the_cluster_knows(file: Path, pod: Object, trouble: Trouble | None) -> None:
+    """Complete a collected result.json."""
+    if not file.exists():
+        return
+    result = CellResult.model_validate_json(file.read_bytes())
+    changes: dict[str, Any] = {}
+    if result.steps:
+        changes["steps"] = (*result.steps, placement_step(pod, result))
+    if trouble is not None and result.failure is not None and result.failure.cause in _NOT_THE_CAUSE:
+        changes["failure"] = _named(result.failure, trouble)
+    if changes:
+        text = result.model_copy(update=changes).model_dump_json(indent=1, by_alias=True)
+        file.write_text(text + "\n")
+
+
+def placement_step(pod: Object, result: CellResult) -> StepResult:
+    """How long the cluster took to place the cell. Pod times have a resolution of one second."""
+    metrics = {name: metric(name, value) for name, value in pod_times_s(pod).items()}
+    started = next((phase for phase in result.phases if phase.name == "start"), None)
+    if started is not None:
+        metrics["mysqld_ready_s"] = metric("mysqld_ready_s", started.t1_s - started.t0_s)
+    details = {"node": pod["spec"].get("nodeName", ""), "pod": pod["metadata"]["name"]}
+    return StepResult(
+        step=PLACEMENT_STEP,
+        kind=PLACEMENT_STEP,
+        parameters={},
+        window_s=(0.0, 0.0),
+        metrics=metrics,
+        details=details,
+    )
+
+
+def pod_times_s(pod: Object) -> dict[str, float]:
+    """Seconds by metric, for the moments that the pod's status tells."""
+    status = pod.get("status", {})
+    created = _moment(pod["metadata"].get("creationTimestamp"))
+    conditions = {one["type"]: _moment(one.get("lastTransitionTime"))
+                  for one in status.get("conditions", []) if one.get("status") == "True"}  # fmt: skip
+    scheduled = conditions.get("PodScheduled")
+    server = _moment(status_of(pod, SERVER).get("state", {}).get("running", {}).get("startedAt"))
+    agent_state = status_of(pod, AGENT).get("state", {})
+    agent = _moment((agent_state.get("terminated") or agent_state.get("running") or {}).get("startedAt"))
+    spans = {
+        "pod_scheduled_s": (created, scheduled),
+        "pod_sandbox_s": (scheduled, conditions.get("PodReadyToStartContainers")),
+        "pod_ready_s": (created, agent),
+    }
+    if not status_of(pod, SERVER).get("restartCount"):
+        spans["pod_server_started_s"] = (created, server)
+    return {
+        name: (end - begin).total_seconds()
+        for name, (begin, end) in spans.items()
+        if begin is not None and end is not None and end >= begin
+    }
+
+
+def _named(failure: Failure, trouble: Trouble) -> Failure:
+    evidence = "; ".join(part for part in (trouble.evidence, failure.what, failure.evidence) if part)
+    return failure.model_copy(update={"cause": trouble.cause, "what": trouble.what, "evidence": evidence})
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,125 @@
+"""`pvc:NAME` and `storage-class:NAME?size=100Gi`: volumes of a Kubernetes cluster, as claims."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from volbench.errors import EnvironmentLacks, Refused
+from volbench.records.facts import VolumeFacts
+from volbench.records.run import VolumeSpec
+from volbench.volume.cluster import Cluster, NotThere
+from volbench.volume.interface import OpenVolume, VolumeBase
+
+DEFAULT_SIZE = "20Gi"
+LABEL_RUN = "volbench.org/run"
+LABEL_CELL = "volbench.org/cell"
+MANAGED_BY = {"app.kubernetes.io/managed-by": "volbench", "app.kubernetes.io/part-of": "volbench"}
+
+
+class ClaimVolume(VolumeBase):
+    """A claim that exists, or one that is made of a storage class and deleted, with its data, at the end.
+
+    Args:
+        keep: leave a claim that was made here.
+    """
+
+    def __init__(self, spec: VolumeSpec, *, cluster: Cluster, run_id: str, keep: bool = False) -> None:
+        super().__init__(spec)
+        self._cluster = cluster
+        self._run_id = run_id
+        self._keep = keep
+        self._where = f"volume {spec.name}={spec.text}"
+
+    @property
+    def claim(self) -> str:
+        """The claim's name."""
+        if self.spec.kind == "pvc":
+            return self.spec.place
+        return object_name("volbench", self._run_id.rsplit("-", 1)[-1], self.spec.name)
+
+    def open(self) -> OpenVolume:
+        """See that the claim is there and usable, or make it.
+
+        Raises EnvironmentLacks when claim or class are missing, Refused for a claim that cannot hold files.
+        """
+        if self.spec.kind == "storage-class":
+            self._check_class()
+            self._cluster.apply_once("persistentvolumeclaims", self.manifest(), doing=f"making {self._where}")
+        claim = self._find()
+        if claim["spec"].get("volumeMode") == "Block":
+            raise Refused("the claim is a block device", where=self._where, next_step="name one with a filesystem")
+        if claim["status"].get("phase") == "Lost":
+            raise EnvironmentLacks(
+                "the claim has lost its volume", where=self._where, evidence="phase Lost", cause="volume_gone"
+            )
+        return OpenVolume(name=self.spec.name, spec=self.spec, claim=self.claim, facts=_facts(claim))
+
+    def close(self) -> None:
+        """Delete a claim that was made for the run."""
+        if self.spec.kind == "storage-class" and not self._keep:
+            path = f"persistentvolumeclaims/{self.claim}"
+            self._cluster.delete(path, doing=f"deleting the claim {self.claim}")
+
+    def manifest(self) -> dict[str, Any]:
+        """The claim on the storage class."""
+        size = kubernetes_size(self.spec.options.get("size", DEFAULT_SIZE))
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": self.claim,
+                "labels": {**MANAGED_BY, "app.kubernetes.io/component": "volume", LABEL_RUN: self._run_id},
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": self.spec.place,
+                "resources": {"requests": {"storage": size}},
+            },
+        }
+
+    def _check_class(self) -> None:
+        path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.place}"
+        try:
+            self._cluster.ask("GET", path, doing=f"looking for the storage class of {self._where}")
+        except NotThere as missing:
+            raise EnvironmentLacks(
+                f"the cluster has no storage class {self.spec.place!r}",
+                where=self._where,
+                evidence=missing.evidence,
+                next_step="`kubectl get storageclass` lists them; k8s/overlays has some to apply",
+                cause="volume_gone",
+            ) from missing
+
+    def _find(self) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = self._cluster.ask(
+                "GET", f"persistentvolumeclaims/{self.claim}", doing=f"looking for {self._where}"
+            )
+        except NotThere as missing:
+            raise EnvironmentLacks(
+                f"namespace {self._cluster.namespace} has no claim {self.claim!r}",
+                where=self._where,
+                evidence=missing.evidence,
+                next_step=f"`kubectl get pvc -n {self._cluster.namespace}` lists them",
+                cause="volume_gone",
+            ) from missing
+        return found
+
+
+def kubernetes_size(text: str) -> str:
+    """`100GiB` and `100G` of our SPECs as a quantity of Kubernetes, where G alone would be 10^9."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i|iB)?", text)
+    return f"{match[1]}{match[2]}i" if match else text.removesuffix("B")
+
+
+def object_name(*parts: str) -> str:
+    """A name for an object: the parts in lower case, what is not allowed as `-`."""
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")[:63].rstrip("-")
+
+
+def _facts(claim: dict[str, Any]) -> VolumeFacts:
+    """What the cluster says of it; what is behind it is seen inside the cell."""
+    spec = claim["spec"]
+    notes = (f"claim {claim['metadata']['name']} of class {spec.get('storageClassName') or 'none'}",)
+    return VolumeFacts(path=claim["metadata"]["name"], notes=notes)

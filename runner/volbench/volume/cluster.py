@@ -1,0 +1,222 @@
+"""A connection to one namespace of a Kubernetes cluster: the official client, with our errors and patience.
+
+Objects go in and come out as plain dictionaries, as manifests and `kubectl -o json` show them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from websocket import WebSocketException
+
+from volbench.errors import EnvironmentLacks, StepFailed
+
+REQUEST_TIMEOUT_S = 30
+AWAY_S_MAX = 180.0
+"""How long an API server may be away before a run is ended, to be resumed; agents go on without it."""
+_AWAY_POLL_S = 1.0
+_BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE,
+         HTTPStatus.GATEWAY_TIMEOUT}  # fmt: skip
+RULES = "k8s/README.md lists the rights that a run needs; `kubectl apply -k k8s/base` grants them"
+
+
+class NotThere(StepFailed):
+    """The object is not there."""
+
+
+class Cluster:
+    """One namespace, as one user.
+
+    Args:
+        context: of the kubeconfig; empty: the current one, or the service account of the pod that this runs in.
+        namespace: empty: the context's, or that pod's.
+
+    Raises EnvironmentLacks when there is no configuration.
+    """
+
+    def __init__(self, *, context: str = "", namespace: str = "") -> None:
+        self._configuration = client.Configuration()
+        self.namespace = namespace or _load(self._configuration, context) or "default"
+        if namespace:
+            _load(self._configuration, context)
+        self._configuration.retries = False  # `patiently` says when to try again, and for how long
+        self.api = client.ApiClient(self._configuration)
+        self._lost: EnvironmentLacks | None = None
+
+    def ask(self, method: str, path: str, body: Any = None, *, doing: str, **query: Any) -> Any:
+        """One request, made again while the API server is away; the answer's object.
+
+        Args:
+            path: below /api/v1/namespaces/NAMESPACE, or a whole path when it begins with /.
+
+        Raises EnvironmentLacks, StepFailed; NotThere for what does not exist.
+        """
+        return self.patiently(lambda: self._request(method, path, body, query), doing=doing)
+
+    def apply_once(self, path: str, manifest: dict[str, Any], *, doing: str) -> None:
+        """Create an object; one that is there already under its name is left as it is."""
+
+        def create() -> None:
+            try:
+                self._request("POST", path, manifest, {})
+            except ApiException as error:
+                if error.status != HTTPStatus.CONFLICT:
+                    raise
+
+        self.patiently(create, doing=doing)
+
+    def delete(self, path: str, *, doing: str, grace_s: int | None = None) -> None:
+        """Delete an object and, in the background, what it owns; one that is gone is no fault."""
+        options: dict[str, Any] = {"propagationPolicy": "Background"}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        try:
+            self.ask("DELETE", path, options, doing=doing)
+        except NotThere:
+            return
+
+    def text(self, path: str, *, doing: str, **query: Any) -> str:
+        """An answer that is no object, such as a log."""
+        return str(
+            self.patiently(lambda: self._raw("GET", path, None, query).decode(errors="replace"), doing=doing)
+        )
+
+    def patiently(self, request: Callable[[], Any], *, doing: str) -> Any:
+        """Make a request, again and again while the API server is away or too busy, at most AWAY_S_MAX long.
+
+        After that nothing is asked any more: an agent that goes on must not be removed by a late clean-up.
+        Raises EnvironmentLacks, StepFailed, NotThere.
+        """
+        until_s = time.monotonic() + AWAY_S_MAX
+        while self._lost is None:
+            try:
+                with cluster_errors(doing):
+                    return request()
+            except EnvironmentLacks as error:
+                if error.cause != "api_server_away":
+                    raise
+                if time.monotonic() > until_s:
+                    self._lost = error
+            time.sleep(_AWAY_POLL_S)
+        raise self._lost
+
+    def fresh_client(self) -> client.ApiClient:
+        """A client of its own, for what may not share one (exec over a web socket)."""
+        return client.ApiClient(self._configuration)
+
+    def _request(self, method: str, path: str, body: Any, query: dict[str, Any]) -> Any:
+        return json.loads(self._raw(method, path, body, query))
+
+    def _raw(self, method: str, path: str, body: Any, query: dict[str, Any]) -> bytes:
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        answer = self.api.call_api(
+            self.place(path), method, query_params=list(query.items()), body=body,
+            header_params={"Accept": "application/json, */*", "Content-Type": kind}, auth_settings=["BearerToken"],
+            response_type="object", _preload_content=False, _return_http_data_only=True,
+            _request_timeout=REQUEST_TIMEOUT_S,
+        )  # fmt: skip
+        data: bytes = answer.data
+        return data
+
+    def place(self, path: str) -> str:
+        """The whole path of an object of the namespace."""
+        return path if path.startswith("/") else f"/api/v1/namespaces/{self.namespace}/{path}"
+
+    def jobs(self, name: str = "") -> str:
+        """The path of the namespace's jobs, or of one."""
+        return f"/apis/batch/v1/namespaces/{self.namespace}/jobs" + (f"/{name}" if name else "")
+
+
+@contextmanager
+def cluster_errors(doing: str) -> Iterator[None]:
+    """Turn the client's errors into ours. Raises EnvironmentLacks, StepFailed, NotThere."""
+    try:
+        yield
+    except ApiException as error:
+        raise _refusal(error, doing) from error
+    except (urllib3.exceptions.HTTPError, WebSocketException, OSError) as error:
+        raise _away(doing, f"{type(error).__name__}: {error}") from error
+
+
+def _refusal(error: ApiException, doing: str) -> EnvironmentLacks | StepFailed:
+    said = _message(error)
+    if error.status in _BUSY or not error.status:
+        return _away(doing, f"{error.status}: {said}")
+    if error.status == HTTPStatus.NOT_FOUND:
+        return NotThere("the cluster does not have it", where=doing, evidence=said)
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return EnvironmentLacks(
+            "the cluster does not know this user", where=doing, evidence=said, cause="no_permission",
+            next_step="renew the kubeconfig, for EKS with `aws eks update-kubeconfig --name CLUSTER`",
+        )  # fmt: skip
+    if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in said:
+        return quota_exceeded(doing, said)
+    if error.status == HTTPStatus.FORBIDDEN and "PodSecurity" not in said:
+        return EnvironmentLacks(
+            "the cluster does not permit it", where=doing, evidence=said, next_step=RULES, cause="no_permission"
+        )
+    return StepFailed(
+        "the cluster refused", where=doing, evidence=f"{error.status}: {said}", cause="cluster_refused"
+    )
+
+
+def quota_exceeded(doing: str, said: str) -> EnvironmentLacks:
+    """The failure for a namespace whose quota is used up."""
+    return EnvironmentLacks(
+        "the namespace's quota is used up", where=doing, evidence=said, cause="quota",
+        next_step="`kubectl describe resourcequota` shows it; raise it, or ask for less with --target-option",
+    )  # fmt: skip
+
+
+def _away(doing: str, evidence: str) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "the cluster's API server does not answer", where=doing, evidence=evidence[:300], cause="api_server_away",
+        next_step="agents go on without it; when it is back, `volbench resume` collects what they did",
+    )  # fmt: skip
+
+
+def _message(error: ApiException) -> str:
+    body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body[:300] or str(error.reason)
+
+
+def _load(configuration: client.Configuration, context: str) -> str:
+    """Fill the configuration; returns the namespace that goes with it, empty when it names none."""
+    try:
+        config.load_kube_config(context=context or None, client_configuration=configuration)
+        chosen = config.list_kube_config_contexts()
+    except ConfigException as missing:
+        if context:
+            raise EnvironmentLacks(
+                f"the kubeconfig has no context {context!r}", where="kubernetes target", evidence=str(missing),
+                next_step="`kubectl config get-contexts` lists them",
+            ) from missing  # fmt: skip
+        return _load_of_pod(configuration, missing)
+    contexts, current = chosen
+    named = next((one for one in contexts if one["name"] == context), current)
+    return str(named["context"].get("namespace", ""))
+
+
+def _load_of_pod(configuration: client.Configuration, missing: ConfigException) -> str:
+    """The service account of the pod that this process runs in."""
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+        with open("/var/run/secrets/kubernetes.io/serviceaccount/namespace", encoding="ascii") as file:  # noqa: PTH123 - a fixed place
+            return file.read().strip()
+    except (ConfigException, OSError) as error:
+        raise EnvironmentLacks(
+            "there is no Kubernetes configuration", where="kubernetes target", evidence=f"{missing}; {error}",
+            next_step="point KUBECONFIG at a cluster, for EKS with `aws eks update-kubeconfig --name CLUSTER`",
+        ) from error  # fmt: skip
