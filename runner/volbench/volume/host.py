@@ -29,7 +29,7 @@ def host_facts(*, root: Path = ROOT) -> HostFacts:
     cpuinfo = read_text(root / "proc/cpuinfo") or ""
     dmi = _dmi(root)
     return HostFacts(
-        hostname=socket.gethostname() or None,
+        hostname=os.environ.get("VOLBENCH_NODE") or socket.gethostname() or None,  # in a pod, its node
         kernel=platform.release(),
         cpu_model=_cpu_model(cpuinfo),
         cpus=len(os.sched_getaffinity(0)),
