@@ -29,7 +29,7 @@ def explain(
     recorded: Annotated[
         Path | None,
         typer.Option(
-            "--from", help="A directory of sar, iostat -x, sysbench or CloudWatch output, in place of a run."
+            "--from", help="A directory of sar, iostat -x, sysbench, pt-stalk, pt-diskstats or CloudWatch output."
         ),
     ] = None,
     what_if: options.WhatIf = [],  # noqa: B006 - typer copies it

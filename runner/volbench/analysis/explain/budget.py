@@ -7,8 +7,9 @@ InnoDB's row lock waits. What follows from it, and what is missing for more, is 
   at most all reads of data files that the server did;
 - with innodb_log_writer_threads=ON the redo log is synced by a background thread, and those who wait for it wait
   on an event that has no instrument: that time is in the rest;
-- mutexes and CPU per thread are not sampled: what is left over is CPU, mutexes and waiting for a processor. The
-  CPU time of the whole host bounds the first from above.
+- CPU time of statements is kept by MySQL 8.0.28 and later. Mutexes are not sampled: their instruments are off by
+  default. What is left over is CPU (where it is not kept), mutexes and waiting for a
+  processor; the CPU time of the whole host bounds the first from above.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from volbench.analysis.explain.align import Floats, Grid
 SOURCE = "performance_schema"
 STORAGE = ("data_reads", "redo_sync", "binlog_sync", "doublewrite", "other_files")
 LOCKS = ("row_locks", "table_locks")
-PARTS = (*STORAGE, *LOCKS, "binlog_group", "rest")
+PARTS = (*STORAGE, *LOCKS, "binlog_group", "cpu", "rest")
 PART_TEXT = {
     "data_reads": "reads of data files",
     "redo_sync": "redo log writes and syncs",
@@ -33,6 +34,7 @@ PART_TEXT = {
     "row_locks": "row locks",
     "table_locks": "table and metadata locks",
     "binlog_group": "waiting for another's group commit",
+    "cpu": "CPU of statements",
     "rest": "CPU, mutexes and what has no instrument",
 }
 _NO_REDO = "no instrument for redo log files: their syncs are in the rest"
@@ -59,6 +61,11 @@ class Budget:
     def share(self, *parts: str) -> float:
         """The share of statement time of some parts together."""
         return sum(self.shares.get(part, 0.0) for part in parts)
+
+    @property
+    def no_wait(self) -> float:
+        """The share that no wait shows: CPU, whether it is known by itself or not, and what has no instrument."""
+        return self.share("cpu", "rest")
 
     @property
     def hides_commits(self) -> bool:
@@ -94,6 +101,10 @@ def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: i
     known = np.isfinite(statements)
     total = float(statements[known].sum())
     seen = np.sum([np.nan_to_num(part) for part in parts.values()], axis=0) if parts else np.zeros(len(grid))
+    cpu = statement_cpu(grid)
+    if cpu is not None:
+        parts["cpu"] = np.clip(np.nan_to_num(cpu), 0.0, np.maximum(0.0, statements - seen))
+        seen = seen + parts["cpu"]
     parts["rest"] = np.maximum(0.0, statements - seen)
     sums = {name: float(np.nansum(part[known])) for name, part in parts.items() if name != "rest"}
     scale = max(1.0, sum(sums.values()) / total)  # waits that began before the window may make it overflow
@@ -134,6 +145,15 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
     if tables:
         parts["table_locks"] = np.sum([np.nan_to_num(one) for one in tables], axis=0)
     return parts, notes
+
+
+def statement_cpu(grid: Grid) -> Floats | None:
+    """CPU seconds of statements in each second; None where the server does not keep them."""
+    names = grid.entities(SOURCE, "query_cpu_s_per_s")
+    known = [found for name in names if (found := grid.column(SOURCE, "query_cpu_s_per_s", name)) is not None]
+    if not known:
+        return None
+    return np.where(np.isfinite(known).any(axis=0), np.nansum(known, axis=0), np.nan)
 
 
 def _cpu_s(grid: Grid, cpus: int | None) -> Floats | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Grid, mean, median
-from volbench.analysis.explain.budget import Budget, budget_of
+from volbench.analysis.explain.budget import Budget, budget_of, statement_cpu
 from volbench.analysis.explain.burst import Burst, credits_spent, fit_burst
 from volbench.analysis.explain.device import Device, device_of
 from volbench.analysis.explain.limits import Exceeded, Plateau, base_await_ms, limits_of, plateaus
@@ -163,13 +163,7 @@ class Case:
     @cached_property
     def statement_cpu_s_per_s(self) -> Floats | None:
         """CPU seconds of statements in each second; None where the server does not keep them."""
-        names = self.grid.entities("performance_schema", "query_cpu_s_per_s")
-        columns = [self.grid.column("performance_schema", "query_cpu_s_per_s", name) for name in names]
-        known = [column for column in columns if column is not None]
-        if not known:
-            return None
-        total = np.nansum(known, axis=0)
-        return np.where(np.isfinite(known).any(axis=0), total, np.nan)
+        return statement_cpu(self.grid)
 
     @property
     def cpu_bound(self) -> bool:
@@ -248,7 +242,7 @@ class Case:
             return None
         both = np.isfinite(budget.statement_s) & np.isfinite(budget.cpu_max_s)
         total = float(budget.statement_s[both].sum())
-        return max(0.0, budget.share("rest") - float(budget.cpu_max_s[both].sum()) / total) if total > 0 else None
+        return max(0.0, budget.no_wait - float(budget.cpu_max_s[both].sum()) / total) if total > 0 else None
 
     def at(self, metric: str, source: str = "client") -> Floats | None:
         """A column of the window."""

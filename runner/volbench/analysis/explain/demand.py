@@ -181,7 +181,7 @@ def _waits(case: Case, response: float, cpu_s: float) -> tuple[float, float, flo
     writes = budget.share("redo_sync", "binlog_sync", "doublewrite", "other_files", "binlog_group") * response
     syncs = case.grid.column("innodb", "data_fsyncs_per_s")
     if budget.hides_commits and syncs is not None and float(np.nansum(syncs)) > _SYNCS_MIN * _done(case):
-        writes += max(0.0, budget.share("rest") * response - cpu_s)
+        writes += max(0.0, budget.no_wait * response - cpu_s)
     return reads, writes, locks
 
 
@@ -200,7 +200,7 @@ def _cpu_known_s(case: Case, tps: Floats, response: float, statements_s: float |
     Without CPU times of statements, what no wait explains of their time bounds them from above.
     """
     if statements_s is None:
-        statements_s = 0.0 if case.budget is None else case.budget.share("rest") * response
+        statements_s = 0.0 if case.budget is None else case.budget.no_wait * response
     return min(most, _CPU_BEYOND_STATEMENTS * (statements_s + _client_cpu_s(case, tps)))
 
 

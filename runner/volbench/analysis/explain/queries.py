@@ -1,6 +1,6 @@
 """Which query pays: statement time by digest, and how much of it was neither CPU nor a table lock.
 
-No server sums waits by digest, and sampling single waits costs more than it tells. What is left of a statement's
+No server sums waits by digest, and the history of single waits is off by default. What is left of a statement's
 time without its CPU and lock time is waiting: for a SELECT above all for reads, for a COMMIT for the logs.
 """
 

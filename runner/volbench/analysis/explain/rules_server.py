@@ -66,7 +66,7 @@ def _steal(case: Case) -> Iterator[Found]:
 def _cpu(case: Case) -> Iterator[Found]:
     """The CPUs of the host, or the part of them that a quota leaves the server."""
     busy, pressure, held = case.cpu_busy, median(case.at("cpu_some_ratio", "psi")), case.server_throttled
-    rest = case.budget.share("rest") if case.budget is not None else None
+    rest = case.budget.no_wait if case.budget is not None else None
     if case.waiting_share is not None:
         rest = 1 - case.waiting_share
     throttled = held is not None and held >= limit.THROTTLED_MIN
@@ -125,7 +125,7 @@ def _checkpoint(case: Case) -> Iterator[Found]:
     if tps is not None:
         high, low = median(tps[age >= limit.CHECKPOINT_AGE_FULL]), median(tps[age < limit.CHECKPOINT_AGE_FULL])
         dips = None if high is None or low is None else high <= 0.8 * low
-    rest = case.budget.share("rest") if case.budget is not None else None
+    rest = case.budget.no_wait if case.budget is not None else None
     unseen = None
     if rest is not None and case.cpu_busy is not None:
         unseen = rest >= limit.STORAGE_SHARE_MIN and case.cpu_busy <= limit.CPU_IDLE_MAX

@@ -13,7 +13,7 @@ from volbench.analysis.explain.found import Found, confidence_of, confidence_row
 from volbench.analysis.explain.rules_limits import limit_findings
 from volbench.analysis.explain.rules_slower import slower_findings
 from volbench.analysis.explain.rules_streams import STREAMS, waiting_streams
-from volbench.analysis.explain.shared_evidence import context
+from volbench.analysis.explain.shared_evidence import context, latency_floor
 from volbench.analysis.explain.stalls import stalled_together
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
@@ -218,6 +218,7 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
         confidence=confidence_of(checks),
         evidence=(
             row(f"{what}_ms", each_ms, "ms", f"{noun} takes {number(each_ms)} ms"),
+            *latency_floor(case),
             *context(case),
             confidence_row(checks),
         ),

@@ -8,7 +8,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.budget import PART_TEXT, STORAGE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
-from volbench.analysis.explain.wording import percent, row
+from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow
 
 
@@ -22,6 +22,9 @@ def context(case: Case) -> Iterator[EvidenceRow]:
         )
         if listed:
             yield row("storage_share", budget.storage_share, "1", f"of foreground statement time: {listed}")
+        if budget.share("cpu"):
+            text = f"{percent(budget.share('cpu'))} of it is CPU time of statements"
+            yield row("statement_cpu_share", budget.share("cpu"), "1", text)
     unseen = case.unseen_share
     if budget is not None and budget.hides_commits and unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
         text = (
@@ -31,6 +34,14 @@ def context(case: Case) -> Iterator[EvidenceRow]:
         yield row("unseen_share", unseen, "1", text)
     if case.cpu_busy is not None:
         yield row("cpu_busy_ratio", case.cpu_busy, "1", f"CPU {percent(case.cpu_busy)}")
+
+
+def latency_floor(case: Case) -> Iterator[EvidenceRow]:
+    """What the volume takes for one operation without a queue: no limit and no load explains that part."""
+    floor = case.base_await_ms
+    if floor is not None:
+        text = f"without a queue (depth 1) an operation takes {number(floor)} ms: the volume's own latency"
+        yield row("latency_floor_ms", floor, "ms", text)
 
 
 def queue_holds(case: Case) -> bool | None:

@@ -1,7 +1,7 @@
 """CloudWatch's JSON of an EBS volume: `get-metric-data` and `get-metric-statistics`, one or several answers a file.
 
 Sums become rates over their period; waiting times are total time over operations. A time stamp stands at the start
-of its period. Source: Amazon EBS User Guide, metrics for EBS volumes.
+of its period. Source: Amazon EBS User Guide, metrics for EBS volumes; the instance's checks are of AWS/EC2.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _LEVELS = {
     "VolumeAvgWriteLatency": ("w_await_ms", 1.0),
     "VolumeIOPSExceededCheck": ("volume_exceeded_iops_ratio", 1.0),
     "VolumeThroughputExceededCheck": ("volume_exceeded_throughput_ratio", 1.0),
+    "InstanceEBSIOPSExceededCheck": ("instance_exceeded_iops_ratio", 1.0),
+    "InstanceEBSThroughputExceededCheck": ("instance_exceeded_throughput_ratio", 1.0),
 }
 _AWAITS = {
     "r_await_ms": ("VolumeTotalReadTime", "VolumeReadOps"),

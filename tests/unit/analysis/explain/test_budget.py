@@ -92,3 +92,20 @@ def test_cost_of_a_transaction() -> None:
     assert "writes" not in cost
     idle = grid(client__tps=0.0)
     assert per_transaction(Case(name="x", grid=idle, whole=idle)).values == {}
+
+
+def test_cpu_time_of_statements_is_a_part_of_its_own() -> None:
+    found = budget_of(grid(**WAITS, performance_schema__query_cpu_s_per_s__q=1.0))
+    plain = budget_of(grid(**WAITS))
+    assert found is not None
+    assert plain is not None
+    assert found.share("cpu") == pytest.approx(1.0 / 8)
+    assert plain.share("rest") == pytest.approx(found.share("cpu", "rest")) == pytest.approx(found.no_wait)
+    assert sum(found.shares.values()) == pytest.approx(1.0)
+
+
+def test_more_cpu_time_than_is_left_is_not_believed() -> None:
+    """Both are read a moment apart."""
+    found = budget_of(grid(**WAITS, performance_schema__query_cpu_s_per_s__q=100.0))
+    assert found is not None
+    assert sum(found.shares.values()) == pytest.approx(1.0)

@@ -89,6 +89,14 @@ def test_slow_reads_without_a_limit(latency_ms: float) -> None:
     assert not {"storage.iops_limit", "storage.degraded"} & set(found)
 
 
+def test_the_floor_at_depth_one_is_evidence_of_slow_reads() -> None:
+    quiet = align(columns(Load(queue=0.9, seconds=30), Storage(latency_ms=5.0)))
+    busy = case(Load(queue=8, threads=8, read_part=0.9), Storage(latency_ms=5.0))
+    first = explain_case(dataclasses.replace(busy, whole=quiet)).findings[0]
+    floor = next(row for row in first.evidence if row.metric == "latency_floor_ms")
+    assert floor.value == pytest.approx(5.0, rel=0.1)
+
+
 def test_slow_syncs() -> None:
     found = causes(case(Load(queue=8, threads=8, read_part=0.1), Storage(latency_ms=8.0)))
     assert found[0] == "storage.sync_latency"

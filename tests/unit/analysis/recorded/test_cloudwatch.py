@@ -47,6 +47,20 @@ def test_sums_become_rates_and_total_times_waiting_times() -> None:
     assert value(DATA, "volume_exceeded_iops_ratio") == [0.0, 1.0, 1.0]
 
 
+def test_the_instances_checks_are_told_from_the_volumes() -> None:
+    """Of AWS/EC2, by instance: only they say that a larger volume would not help."""
+    text = json.dumps(
+        {
+            "MetricDataResults": [
+                result("InstanceEBSIOPSExceededCheck", [0, 1, 1]),
+                result("InstanceEBSThroughputExceededCheck", [1, 0, 0]),
+            ]
+        }
+    )
+    assert value(text, "instance_exceeded_iops_ratio") == [0.0, 1.0, 1.0]
+    assert value(text, "instance_exceeded_throughput_ratio") == [1.0, 0.0, 0.0]
+
+
 def test_a_time_stamp_is_the_start_of_its_period() -> None:
     key = SeriesKey(source="cloudwatch", metric="reads_per_s", entity="volume")
     assert parse_cloudwatch(DATA).series[key].t_s.tolist() == [50_460.0, 50_520.0, 50_580.0]
