@@ -39,7 +39,8 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     pairs = summarise(comparisons)
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     done = sum(result.status == "done" for result in results)
-    warnings = caveats(run, volumes, cells, engine, pairs, with_result=done)
+    declared = [volume for volume in volumes if volume.name in names]  # a variant is emulated as its volume is
+    warnings = caveats(run, declared, cells, engine, pairs, with_result=done)
     return Report(
         run_id=run.run_id,
         suite=run.suite.name,
