@@ -49,6 +49,7 @@ class Setup:
     condition: str
     split: Split
     number: int
+    lab_seed: int
     seed: int
     truth: tuple[str, ...]
     accepted: tuple[str, ...]
@@ -90,6 +91,7 @@ def setup_of(condition: Condition, *, split: Split, number: int, lab_seed: int) 
         condition=condition.name,
         split=split,
         number=number,
+        lab_seed=lab_seed,
         seed=int(generator.integers(1, 2**31 - 1)),
         truth=condition.truth,
         accepted=condition.accepted,

@@ -46,6 +46,7 @@ class Observed:
     condition: str
     number: int
     split: str
+    lab_seed: int
     seed: int
     truth: tuple[str, ...]
     accepted: tuple[str, ...]
@@ -98,6 +99,7 @@ def observed(place: Path, *, without: str = "") -> Observed:
         condition=truth["condition"],
         number=truth["number"],
         split=truth["split"],
+        lab_seed=truth["lab_seed"],
         seed=truth["seed"],
         truth=tuple(truth["truth"]),
         accepted=tuple(truth["accepted"]),

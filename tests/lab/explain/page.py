@@ -52,7 +52,7 @@ def scores(runs: Sequence[Observed]) -> dict[str, Any]:
     valid = [run for run in runs if not run.invalid_reasons and not run.failure]
     return {
         "runs": len(runs),
-        "seeds": sorted({run.seed for run in runs}),
+        "seeds": sorted({run.lab_seed for run in runs}),
         "bars": [{**dataclasses.asdict(bar), "passed": bar.passed} for bar in scoring.bars(runs)],
         "top1_single": scoring.top1([run for run in runs if len(run.truth) == 1]),
         "top1_valid_cells": scoring.top1(valid),
