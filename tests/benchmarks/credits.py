@@ -7,6 +7,7 @@ Ends with 1 above 2 s of processor time for any of the volumes. Each load is dra
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
@@ -49,8 +50,31 @@ def main() -> int:
             slowest_s = max(slowest_s, took_s)
             dry = found.forecast.throttled_s if found.forecast else None
             print(f"{name}: {took_s:.2f} s of processor time ({read_s:.2f} s reading), held back {dry or 0:,.0f} s")
+        slowest_s = max(slowest_s, _cloudwatch(Path(directory) / "year.json", random))
     print(f"slowest: {slowest_s:.2f} s (at most {LIMIT_S:g})")
     return 0 if slowest_s <= LIMIT_S else 1
+
+
+def _cloudwatch(path: Path, random: np.random.Generator) -> float:
+    """The same year as CloudWatch tells it, four metrics; processor time from the file to the answer."""
+    stamps = np.datetime_as_string(np.datetime64(1767225600, "s") + 60 * np.arange(MINUTES)).tolist()
+    names = ("VolumeReadOps", "VolumeWriteOps", "VolumeReadBytes", "VolumeWriteBytes")
+    results = [
+        {
+            "Label": name,
+            "Timestamps": [f"{stamp}Z" for stamp in stamps],
+            "Values": random.exponential(9000 if name.endswith("Ops") else 1.5e8, MINUTES).round(1).tolist(),
+        }
+        for name in names
+    ]
+    path.write_text(json.dumps({"MetricDataResults": results}))
+    started_s = time.process_time()
+    history = read_history(path, Assumed())
+    read_s = time.process_time() - started_s
+    answer(Question(profile="ebs-gp2", options={"size": "50GiB"}, work=history.work), load_prices())
+    took_s = time.process_time() - started_s
+    print(f"gp2 from CloudWatch's JSON: {took_s:.2f} s of processor time ({read_s:.2f} s reading)")
+    return took_s
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from volbench.analysis.credits.answer import INSTANCE, Answer, Question, answer, has_parameter
 from volbench.analysis.credits.dump import Dump
 from volbench.analysis.credits.history import Assumed, History
-from volbench.analysis.credits.limits import read_latency_s
+from volbench.analysis.credits.limits import limits_of, read_latency_s
 from volbench.analysis.credits.prices import load_prices
 from volbench.analysis.credits.sizing import size_parameter
 from volbench.analysis.credits.sources import read_history
@@ -40,7 +41,11 @@ def credits(  # noqa: A001 - it is the command's name
     sequential: Annotated[bool, typer.Option("--sequential", help="Requests follow one another on disk.")] = False,
     history: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE|DIR", help="A history: sar, iostat, CloudWatch, CSV, a run's cell."),
+        typer.Option(
+            "--from",
+            metavar="FILE|DIR",
+            help="A history: sar, iostat, CloudWatch, CSV, a run's cell; live: cloudwatch:vol-0123?hours=24.",
+        ),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="Which device or volume of the history.")] = "",
     start_credits: Annotated[str, typer.Option("--start-credits", help="How full buckets are at first: 40%.")] = "",
@@ -62,6 +67,8 @@ def credits(  # noqa: A001 - it is the command's name
     found = None if history is None else read_history(history, assumed, device=device)
     if found is not None and (iops is not None or throughput):
         raise UsageError("a load is either a history or a number", where="--from", next_step="leave --iops out")
+    if found is not None and found.observed_bytes:
+        found = _with_shares(found, profile, chosen)
     work = _constant(iops, throughput, io_size, assumed) if found is None else found.work
     if work is None and not dump:
         raise UsageError(
@@ -156,6 +163,15 @@ def _start(text: str, history: History | None) -> float | None:
     if text:
         return _share("--start-credits", text)
     return min(max(history.observed[0][1], 0.0), 1.0) if history is not None and history.observed else None
+
+
+def _with_shares(history: History, profile: str, chosen: dict[str, str]) -> History:
+    """Balances in bytes as shares of the bucket that the profile has; as it was, where there is no such bucket."""
+    buckets = limits_of(resolve(profile, chosen)).buckets
+    capacity = next((one.capacity for one in buckets if one.metric and not one.percent and one.capacity), None)
+    if capacity is None:
+        return history
+    return replace(history, observed=tuple((t_s, held / capacity) for t_s, held in history.observed_bytes))
 
 
 def _size(option: str, text: str) -> float:

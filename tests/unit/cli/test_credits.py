@@ -160,6 +160,35 @@ def test_a_wrong_question_is_refused_with_exit_code_2(arguments: list[str], part
         assert part in str(done.exception)
 
 
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (b"\x96\xd5\x75\x21" + bytes(60), ["sar's binary file", "sar -d -b -f history"]),
+        (b"12:00:01 DEV  r/x  w/x\n12:10:01 sda 1 2\n", ["nothing here that can be read", "sar -d"]),
+        (b'{"MetricDataResults": [], "NextToken": "more"}', ["looks like CloudWatch", "only a first page"]),
+        (b'{"MetricDataResults": []}', ["no operations per second"]),
+    ],
+)
+def test_a_history_that_cannot_be_used_is_told_apart(tmp_path: Path, content: bytes, parts: list[str]) -> None:
+    path = tmp_path / "history"
+    path.write_bytes(content)
+    done = CliRunner().invoke(app, ["credits", *GP2, "--from", str(path)])
+    assert isinstance(done.exception, UsageError), done.output
+    for part in parts:
+        assert part in str(done.exception)
+
+
+def test_efs_s_balance_in_bytes_is_where_the_forecast_begins(tmp_path: Path) -> None:
+    """2.1 TiB of credits at first; CloudWatch saw a tenth of that, and 200 MiB/s of reads."""
+    times = [f"2026-01-31T14:{minute:02}:00Z" for minute in range(20)]
+    metrics = {"DataReadIOBytes": 200 * 60 * 2**20, "DataWriteIOBytes": 0, "BurstCreditBalance": 0.21 * 2**40}
+    answer = [{"Label": name, "Timestamps": times, "Values": [value] * 20} for name, value in metrics.items()]
+    path = tmp_path / "efs.json"
+    path.write_text(json.dumps({"MetricDataResults": answer}))
+    found = data_of("--profile", "efs-bursting", "--size", "100GiB", "--from", str(path), "--io-size", "64KiB")
+    assert found["bucket"]["start"] == pytest.approx(0.1 * found["bucket"]["capacity"], rel=0.01)
+
+
 def test_unsorted_times_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
     path.write_text("t,iops\n60,4\n50,3\n")

@@ -50,6 +50,7 @@ class History:
         text: what was read, for a reader.
         warnings: what was passed over or assumed.
         observed: the vendor's own balance, a share of the bucket, by seconds since the begin; empty: not told.
+        observed_bytes: the same where the vendor tells bytes (EFS), whose share only the bucket's size tells.
         slow: begin and end of the stretches in which requests waited SLOW_MS or more, seconds since the begin.
     """
 
@@ -57,6 +58,7 @@ class History:
     text: str
     warnings: tuple[str, ...] = ()
     observed: tuple[tuple[float, float], ...] = ()
+    observed_bytes: tuple[tuple[float, float], ...] = ()
     slow: tuple[tuple[float, float], ...] = ()
 
 

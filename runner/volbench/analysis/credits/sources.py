@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,9 @@ import numpy as np
 from volbench.analysis.credits.history import SLOW_MS, Assumed, History, read_plain_series
 from volbench.analysis.credits.limits import Floats
 from volbench.analysis.credits.work import Clock, Work, from_points, stretches
-from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
+from volbench.analysis.recorded.cloudwatch import SOURCE as CLOUDWATCH
+from volbench.analysis.recorded.cloudwatch import VOLUME, looks_like_cloudwatch, parse_cloudwatch
+from volbench.analysis.recorded.cloudwatch_live import SCHEME, fetch
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.analysis.recorded.parsed import Recorded, merged
 from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
@@ -32,6 +35,10 @@ _TOTAL = "operations_per_s"
 _TRAFFIC = ("read_mib_per_s", "write_mib_per_s")
 _WAITS = ("await_ms", "r_await_ms", "w_await_ms")
 _BALANCE = "balance_percent"
+_BALANCE_BYTES = "balance_bytes"
+_ALL_TRAFFIC = "total_mib_per_s"
+_SAR_BINARY = (b"\x96\xd5", b"\xd5\x96")
+"""The magic number that begins sysstat's data files since version 8, in either byte order (sa.h)."""
 _CLOCK_SLACK_S = 1e-3
 Found = Mapping[SeriesKey, Series]
 
@@ -46,6 +53,9 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
 
     Raises UsageError for what is no history, saying what is wrong with it.
     """
+    if str(path).startswith(SCHEME):
+        read = [("CloudWatch", parse_cloudwatch(json.dumps(fetch(str(path)))))]
+        return _of_recorded(read, assumed, device, where=path)
     if not path.exists():
         raise UsageError("there is no such file or directory", where=f"--from {path}")
     if path.is_dir() and ((path / SERIES_FILE).exists() or (path / RUN_FILE).exists()):
@@ -61,6 +71,10 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
             where=str(path),
             next_step="give text of sar -d, sar -b, iostat -x, JSON of CloudWatch, a CSV with t,iops, a run's cell",
         )
+    return _of_recorded(read, assumed, device, where=path)
+
+
+def _of_recorded(read: list[tuple[str, Recorded]], assumed: Assumed, device: str, *, where: Path) -> History:
     clocked = any(one.clocked for _, one in read)
     used = [(kind, one) for kind, one in read if one.clocked == clocked]
     notes = tuple(dict.fromkeys(note for _, one in used for note in one.notes))
@@ -68,7 +82,7 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
         with_one_device(used[0][1].series if len(used) == 1 else merged(one for _, one in used)),
         assumed,
         device,
-        where=path,
+        where=where,
         kind=" and ".join(sorted({kind for kind, _ in used})),
         clock="day" if clocked else "none",
     )
@@ -77,6 +91,13 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
 
 def _recorded(path: Path) -> tuple[str, Recorded] | None:
     """A file as its tool wrote it; None for a file of no known tool."""
+    with path.open("rb") as file:
+        if file.read(2) in _SAR_BINARY:
+            raise UsageError(
+                "this is sar's binary file, whose layout changes from version to version",
+                where=str(path),
+                next_step=f"have the sar that wrote it make text of it: LC_ALL=C sar -d -b -f {path.name}",
+            )
     text = _text(path)
     for kind, (looks_like, parse) in _KINDS.items():
         if looks_like(text):
@@ -111,6 +132,7 @@ def _cell(path: Path) -> Path:
 
 
 def _history(found: Found, assumed: Assumed, device: str, *, where: Path, kind: str, clock: Clock) -> History:
+    found, guessed = _with_operations(found, assumed)
     source, entity = _device(found, device, where)
 
     def column(metric: str) -> Series | None:
@@ -136,14 +158,41 @@ def _history(found: Found, assumed: Assumed, device: str, *, where: Path, kind: 
     )
     begin_s = float(t_s[0] - work.interval_s[0])
     balance = column(_BALANCE)
+    held = column(_BALANCE_BYTES)
     observed = () if balance is None else zip((balance.t_s - begin_s).tolist(), balance.value / 100.0, strict=True)
     return History(
         work=work,
         text=f"{where.name} ({kind}, {entity or source}, {len(t_s)} points)",
-        warnings=warnings,
+        warnings=(*guessed, *warnings),
+        observed_bytes=() if held is None else tuple(zip((held.t_s - begin_s).tolist(), held.value, strict=True)),
         observed=tuple(observed),
         slow=_slow([series for name in _WAITS for series in [column(name)] if series is not None], work, begin_s),
     )
+
+
+def _with_operations(found: Found, assumed: Assumed) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
+    """Of EFS without counts of samples only bytes are known: operations are taken to be of the assumed size."""
+    made = dict(found)
+
+    def cloudwatch(metric: str) -> SeriesKey:
+        return SeriesKey(source=CLOUDWATCH, metric=metric, entity=VOLUME)
+
+    total = made.get(cloudwatch(_ALL_TRAFFIC))
+    notes = []
+    if total is not None and not any(cloudwatch(name) in made for name in _TRAFFIC):
+        shares = (assumed.read_share, 1.0 - assumed.read_share)
+        for name, share in zip(_TRAFFIC, shares, strict=True):
+            made[cloudwatch(name)] = Series(t_s=total.t_s, value=total.value * share)
+        notes.append(
+            f"it tells bytes of reads and writes only together: {assumed.read_share:.0%} are taken as read"
+        )
+    if not any(cloudwatch(name) in made for name in _RATES) and any(cloudwatch(name) in made for name in _TRAFFIC):
+        for rate, traffic in zip(_RATES, _TRAFFIC, strict=True):
+            moved = made.get(cloudwatch(traffic))
+            if moved is not None:
+                made[cloudwatch(rate)] = Series(t_s=moved.t_s, value=moved.value * 2**20 / assumed.io_bytes)
+        notes.append(f"it tells no operations: they are taken to be of {assumed.io_bytes / 1024:g} KiB each")
+    return made, tuple(notes)
 
 
 def _slow(waits: list[Series], work: Work, begin_s: float) -> tuple[tuple[float, float], ...]:

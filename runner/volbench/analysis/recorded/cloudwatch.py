@@ -1,59 +1,103 @@
-"""CloudWatch's JSON of an EBS volume: `get-metric-data` and `get-metric-statistics`, one or several answers a file.
+"""CloudWatch's JSON of EBS, EFS, RDS and EC2: `get-metric-data`, `get-metric-statistics`, several answers a file.
 
 Sums become rates over their period; waiting times are total time over operations. A time stamp stands at the start
-of its period. Source: Amazon EBS User Guide, metrics for EBS volumes; the instance's checks are of AWS/EC2.
+of its period. Of EFS the count of samples is the count of operations. Sources: Amazon EBS User Guide, metrics for
+EBS volumes; Amazon EFS User Guide, CloudWatch metrics; Amazon RDS User Guide, instance-level metrics; Amazon EC2
+User Guide, EBS metrics of instances.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from volbench.analysis.recorded.parsed import DAY_S, Recorded, Table
+from volbench.analysis.recorded.parsed import DAY_S, Recorded
+from volbench.store.series import Series, SeriesKey
 
-_SOURCE = "cloudwatch"
+Floats = NDArray[np.float64]
+SOURCE = "cloudwatch"
+VOLUME = "volume"
 _MIB = 1024 * 1024
-_SUMS = {
+_PERIOD_S = 60.0
+_GAP_PERIODS = 1.5
+_GAPS_SHOWN = 3
+SUMS = {
     "VolumeReadOps": ("reads_per_s", 1.0),
     "VolumeWriteOps": ("writes_per_s", 1.0),
     "VolumeReadBytes": ("read_mib_per_s", 1 / _MIB),
     "VolumeWriteBytes": ("write_mib_per_s", 1 / _MIB),
+    "EBSReadOps": ("reads_per_s", 1.0),
+    "EBSWriteOps": ("writes_per_s", 1.0),
+    "EBSReadBytes": ("read_mib_per_s", 1 / _MIB),
+    "EBSWriteBytes": ("write_mib_per_s", 1 / _MIB),
+    "DataReadIOBytes": ("read_mib_per_s", 1 / _MIB),
+    "DataWriteIOBytes": ("write_mib_per_s", 1 / _MIB),
+    "MetadataIOBytes": ("metadata_mib_per_s", 1 / _MIB),
+    "TotalIOBytes": ("total_mib_per_s", 1 / _MIB),
+    "MeteredIOBytes": ("metered_mib_per_s", 1 / _MIB),
 }
-_LEVELS = {
-    "VolumeQueueLength": ("aqu_sz", 1.0),
-    "BurstBalance": ("balance_percent", 1.0),
-    "VolumeAvgReadLatency": ("r_await_ms", 1.0),
-    "VolumeAvgWriteLatency": ("w_await_ms", 1.0),
-    "VolumeIOPSExceededCheck": ("volume_exceeded_iops_ratio", 1.0),
-    "VolumeThroughputExceededCheck": ("volume_exceeded_throughput_ratio", 1.0),
-    "InstanceEBSIOPSExceededCheck": ("instance_exceeded_iops_ratio", 1.0),
-    "InstanceEBSThroughputExceededCheck": ("instance_exceeded_throughput_ratio", 1.0),
+"""By the name of a metric whose sum over a period counts: our name, and what one is worth in its unit."""
+COUNTS = {
+    "DataReadIOBytes": "reads_per_s",
+    "DataWriteIOBytes": "writes_per_s",
+    "MetadataIOBytes": "metadata_ops_per_s",
 }
+LEVELS = {
+    "VolumeQueueLength": ("aqu_sz", 1.0, VOLUME),
+    "BurstBalance": ("balance_percent", 1.0, VOLUME),
+    "VolumeAvgReadLatency": ("r_await_ms", 1.0, VOLUME),
+    "VolumeAvgWriteLatency": ("w_await_ms", 1.0, VOLUME),
+    "VolumeIOPSExceededCheck": ("volume_exceeded_iops_ratio", 1.0, VOLUME),
+    "VolumeThroughputExceededCheck": ("volume_exceeded_throughput_ratio", 1.0, VOLUME),
+    "InstanceEBSIOPSExceededCheck": ("instance_exceeded_iops_ratio", 1.0, VOLUME),
+    "InstanceEBSThroughputExceededCheck": ("instance_exceeded_throughput_ratio", 1.0, VOLUME),
+    "EBSIOBalance%": ("balance_percent", 1.0, "EBSIOBalance%"),
+    "EBSByteBalance%": ("balance_percent", 1.0, "EBSByteBalance%"),
+    "BurstCreditBalance": ("balance_bytes", 1.0, VOLUME),
+    "PermittedThroughput": ("permitted_mib_per_s", 1 / _MIB, VOLUME),
+    "PercentIOLimit": ("io_limit_percent", 1.0, VOLUME),
+    "ReadIOPS": ("reads_per_s", 1.0, VOLUME),
+    "WriteIOPS": ("writes_per_s", 1.0, VOLUME),
+    "ReadThroughput": ("read_mib_per_s", 1 / _MIB, VOLUME),
+    "WriteThroughput": ("write_mib_per_s", 1 / _MIB, VOLUME),
+    "ReadLatency": ("r_await_ms", 1000.0, VOLUME),
+    "WriteLatency": ("w_await_ms", 1000.0, VOLUME),
+    "DiskQueueDepth": ("aqu_sz", 1.0, VOLUME),
+}
+"""By the name of a metric that is a level or a rate by itself: our name, its worth, and what it is of."""
 _AWAITS = {
     "r_await_ms": ("VolumeTotalReadTime", "VolumeReadOps"),
     "w_await_ms": ("VolumeTotalWriteTime", "VolumeWriteOps"),
 }
-_PERIOD_S = 60.0
+_COUNT = "SampleCount"
+_STATISTICS = ("Sum", "Average", "Maximum", "Minimum")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Metric:
-    """One metric of the answer by start of its period, s since the epoch."""
+    """One metric of the answer: starts of its periods, s since the epoch, ascending, and its values."""
 
     name: str
-    points: Mapping[float, float]
+    statistic: str
+    start_s: Floats
+    value: Floats
 
     @cached_property
     def period_s(self) -> float:
-        """The shortest distance of two points; sorted once, since a year has half a million of them."""
-        steps = np.diff(sorted(self.points))
-        return float(steps.min()) if len(steps) else _PERIOD_S
+        """The shortest distance of two points."""
+        return float(np.diff(self.start_s).min()) if len(self.start_s) > 1 else _PERIOD_S
+
+    @property
+    def key(self) -> str:
+        """The name, and the statistic where it is no value of the metric but how many there were."""
+        return f"{self.name} {_COUNT}" if self.statistic == _COUNT else self.name
 
 
 def looks_like_cloudwatch(text: str) -> bool:
@@ -62,31 +106,85 @@ def looks_like_cloudwatch(text: str) -> bool:
 
 
 def parse_cloudwatch(text: str) -> Recorded:
-    """Series of the answers in a file. Raises ValueError for text that is no JSON, or other JSON."""
-    found = {metric.name: metric for metric in _metrics(json.loads(text)) if metric.points}
-    if not found:
-        return Recorded(series={}, clocked=True, notes=("CloudWatch's answer has no data points",))
-    first = min(min(metric.points) for metric in found.values())
-    table = Table()
-    for name, start_s, period_s, value in _values(found):
-        table.add(start_s + period_s - (first - first % DAY_S), _SOURCE, name, "volume", value)
-    return Recorded(series=table.series(), clocked=True, notes=("CloudWatch's times are UTC",))
+    """Series of the answers in a file, times as seconds since midnight UTC of the first day.
+
+    Raises ValueError for text that is no JSON, other JSON, or an answer that is cut off or does not fit together.
+    """
+    series, notes = parse_answers(json.loads(text))
+    if not series:
+        return Recorded(series={}, clocked=True, notes=("CloudWatch's answer has no data points", *notes))
+    first = min(float(one.t_s[0]) for one in series.values())
+    midnight_s = first - first % DAY_S
+    of_day = {key: Series(t_s=one.t_s - midnight_s, value=one.value) for key, one in series.items()}
+    return Recorded(series=of_day, clocked=True, notes=("CloudWatch's times are UTC", *notes))
 
 
-def _values(found: Mapping[str, _Metric]) -> Iterator[tuple[str, float, float, float]]:
-    """Our metric, start and length of the period, value."""
-    for name, metric in found.items():
-        per_period = name in _SUMS
-        ours, scale = _SUMS.get(name) or _LEVELS.get(name) or ("", 0.0)
-        for start_s, value in metric.points.items() if ours else ():
-            yield ours, start_s, metric.period_s, value * scale / (metric.period_s if per_period else 1.0)
+def parse_answers(answer: Any) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
+    """Series with times since the epoch, each at the end of its period, and what a reader must know.
+
+    Raises ValueError as parse_cloudwatch.
+    """
+    parts: dict[str, list[_Metric]] = {}
+    for metric in _metrics(answer):
+        if len(metric.start_s):
+            parts.setdefault(metric.key, []).append(metric)
+    found = {key: _joined(same) for key, same in parts.items()}
+    series: dict[SeriesKey, Series] = {}
+    for name, entity, t_s, value in _values(found):
+        series.setdefault(SeriesKey(source=SOURCE, metric=name, entity=entity), Series(t_s=t_s, value=value))
+    return series, tuple(_gaps(found))
+
+
+def _joined(parts: Sequence[_Metric]) -> _Metric:
+    """One metric of several pages or files; a time that comes twice keeps its last value."""
+    start_s = np.concatenate([one.start_s for one in parts])
+    value = np.concatenate([one.value for one in parts])
+    backwards = start_s[::-1]
+    unique, last = np.unique(backwards, return_index=True)
+    return _Metric(name=parts[0].name, statistic=parts[0].statistic, start_s=unique, value=value[::-1][last])
+
+
+def _values(found: Mapping[str, _Metric]) -> Iterator[tuple[str, str, Floats, Floats]]:
+    """Our metric, what it is of, ends of periods, values."""
+    for metric in found.values():
+        ends_s = metric.start_s + metric.period_s
+        if metric.statistic == _COUNT:
+            if metric.name in COUNTS:
+                yield COUNTS[metric.name], VOLUME, ends_s, metric.value / metric.period_s
+        elif metric.name in SUMS:
+            ours, scale = SUMS[metric.name]
+            yield ours, VOLUME, ends_s, metric.value * scale / metric.period_s
+        elif metric.name in LEVELS:
+            ours, scale, entity = LEVELS[metric.name]
+            yield ours, entity, ends_s, metric.value * scale
     for ours, (time_name, count_name) in _AWAITS.items():
-        if time_name not in found or count_name not in found:
-            continue
-        times, counts = found[time_name], found[count_name]
-        for start_s in times.points.keys() & counts.points.keys():
-            if counts.points[start_s] > 0:
-                yield ours, start_s, counts.period_s, times.points[start_s] / counts.points[start_s] * 1000
+        if time_name in found and count_name in found:
+            times, counts = found[time_name], found[count_name]
+            both, at_time, at_count = np.intersect1d(times.start_s, counts.start_s, return_indices=True)
+            some = counts.value[at_count] > 0
+            waits = times.value[at_time][some] / counts.value[at_count][some] * 1000
+            yield ours, VOLUME, both[some] + counts.period_s, waits
+
+
+def _gaps(found: Mapping[str, _Metric]) -> Iterator[str]:
+    """Stretches without points, of the metric that has most points: nothing is known of them."""
+    metric = max(found.values(), key=lambda one: len(one.start_s), default=None)
+    if metric is None:
+        return
+    steps = np.diff(metric.start_s)
+    wide = np.flatnonzero(steps > _GAP_PERIODS * metric.period_s)
+    if len(wide):
+        missing = int(np.round(steps[wide] / metric.period_s - 1).sum())
+        shown = ", ".join(_moment(metric.start_s[at] + metric.period_s) for at in wide[:_GAPS_SHOWN])
+        more = f" and {len(wide) - _GAPS_SHOWN} more" if len(wide) > _GAPS_SHOWN else ""
+        yield (
+            f"CloudWatch has no points for {missing} periods of {metric.period_s:g} s, in {len(wide)} gaps, from "
+            f"{shown}{more}"
+        )
+
+
+def _moment(epoch_s: float) -> str:
+    return f"{np.datetime64(round(epoch_s), 's')}Z"
 
 
 def _metrics(answer: Any) -> Iterator[_Metric]:
@@ -96,20 +194,56 @@ def _metrics(answer: Any) -> Iterator[_Metric]:
         return
     if not isinstance(answer, dict):
         raise ValueError("not an answer of CloudWatch")
+    if answer.get("NextToken"):
+        raise ValueError("the answer is only a first page (it has a NextToken): get all pages, as the AWS CLI does")
     for one in answer.get("MetricDataResults", ()):
-        label = str(one.get("Label", one.get("Id", ""))).split()[-1:]
-        points = zip(one.get("Timestamps", ()), one.get("Values", ()), strict=False)
-        yield _Metric(name=label[0] if label else "", points={_epoch(at): float(value) for at, value in points})
+        if one.get("StatusCode", "Complete") not in ("Complete", "PartialData"):
+            raise ValueError(f"CloudWatch could not answer for {one.get('Label')!r}: {one['StatusCode']}")
+        name, statistic = _named(str(one.get("Label", one.get("Id", ""))))
+        yield _metric(name, statistic, one.get("Timestamps", ()), one.get("Values", ()))
     if "Datapoints" in answer:
-        points_of = {
-            _epoch(point["Timestamp"]): float(next(point[k] for k in ("Sum", "Average", "Maximum") if k in point))
-            for point in answer["Datapoints"]
-        }
-        yield _Metric(name=str(answer.get("Label", "")), points=points_of)
+        yield from _of_statistics(str(answer.get("Label", "")), answer["Datapoints"])
 
 
-def _epoch(stamp: str | float) -> float:
-    if isinstance(stamp, int | float):
-        return float(stamp)
-    moment = datetime.fromisoformat(stamp)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+def _named(label: str) -> tuple[str, str]:
+    """Metric and statistic of a label: the console writes more into it, such as the volume's name."""
+    words = label.split()
+    statistic = next((word for word in words if word == _COUNT or word in _STATISTICS), "")
+    known = (word for word in words if word in SUMS or word in LEVELS)
+    left = [word for word in words if word != statistic]
+    return next(known, left[-1] if left else ""), statistic
+
+
+def _of_statistics(name: str, points: Sequence[Mapping[str, Any]]) -> Iterator[_Metric]:
+    for statistic in ("main", _COUNT):
+        if statistic == _COUNT and name not in COUNTS:
+            continue
+        told = []
+        for point in points:
+            key = next((k for k in _STATISTICS if k in point), None) if statistic == "main" else _COUNT
+            if key is not None and key in point:
+                told.append((point["Timestamp"], point[key]))
+        yield _metric(name, "" if statistic == "main" else _COUNT, [at for at, _ in told], [v for _, v in told])
+
+
+def _metric(name: str, statistic: str, stamps: Sequence[Any], values: Sequence[float]) -> _Metric:
+    if len(stamps) != len(values):
+        raise ValueError(f"{name} has {len(stamps)} times and {len(values)} values")
+    start_s, value = _epochs(stamps), np.asarray(values, dtype=np.float64)
+    order = np.argsort(start_s, kind="stable")
+    return _Metric(name=name, statistic=statistic, start_s=start_s[order], value=value[order])
+
+
+def _epochs(stamps: Sequence[Any]) -> Floats:
+    """Seconds since the epoch of numbers, or of times such as 2026-01-31T14:00:00Z; without a zone it is UTC."""
+    if not len(stamps):
+        return np.empty(0)
+    if isinstance(stamps[0], int | float):
+        return np.asarray(stamps, dtype=np.float64)
+    texts = [str(stamp) for stamp in stamps]
+    zoned = texts[0].endswith("Z") or "+" in texts[0][10:] or "-" in texts[0][10:]
+    try:
+        times = pa.array(texts).cast(pa.timestamp("us", tz="UTC" if zoned else None))
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"a time cannot be read: {str(error).splitlines()[0]}") from error
+    return np.asarray(times.cast(pa.int64()).to_numpy(), dtype=np.float64) / 1e6

@@ -83,3 +83,53 @@ def test_nothing_in_it_and_something_else() -> None:
     assert not looks_like_cloudwatch("tps: 3")
     with pytest.raises(ValueError, match="not an answer"):
         parse_cloudwatch('"Datapoints"')
+
+
+def test_of_efs_samples_are_operations_and_the_balance_is_bytes() -> None:
+    points = [{"Timestamp": at, "Sum": 120 * 2**20, "SampleCount": 600.0, "Unit": "Bytes"} for at in TIMES]
+    text = json.dumps(
+        [
+            {"Label": "DataReadIOBytes", "Datapoints": points},
+            {"MetricDataResults": [result("fs-1 BurstCreditBalance", [2.3e12, 2.2e12])]},
+            {"MetricDataResults": [result("PermittedThroughput", [105e6, 105e6])]},
+        ]
+    )
+    assert value(text, "read_mib_per_s") == [2.0] * 3
+    assert value(text, "reads_per_s") == [10.0] * 3
+    assert value(text, "balance_bytes") == [2.3e12, 2.2e12]
+    assert value(text, "permitted_mib_per_s")[0] == pytest.approx(105e6 / 2**20)
+
+
+def test_of_rds_rates_are_rates_already_and_latencies_are_seconds() -> None:
+    text = json.dumps({"MetricDataResults": [result("ReadIOPS", [300, 310]), result("ReadLatency", [0.002, 0.01])]})
+    assert value(text, "reads_per_s") == [300.0, 310.0]
+    assert value(text, "r_await_ms") == [2.0, 10.0]
+
+
+def test_an_instance_s_balance_is_told_apart_from_the_volume_s() -> None:
+    text = json.dumps({"MetricDataResults": [result("EBSIOBalance%", [80, 70]), result("BurstBalance", [10, 5])]})
+    series = parse_cloudwatch(text).series
+    assert {key.entity for key in series if key.metric == "balance_percent"} == {"EBSIOBalance%", "volume"}
+
+
+def test_a_gap_is_told_and_no_value_is_made_up_for_it() -> None:
+    times = [f"2026-01-31T14:{minute:02}:00Z" for minute in (0, 1, 2, 10, 11)]
+    answer = {"Label": "VolumeReadOps", "Timestamps": times, "Values": [60] * 5}
+    found = parse_cloudwatch(json.dumps({"MetricDataResults": [answer]}))
+    (series,) = found.series.values()
+    assert series.value.tolist() == [1.0] * 5
+    assert any("no points for 7 periods of 60 s, in 1 gaps, from 2026-01-31T14:03:00Z" in n for n in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        ({"MetricDataResults": [], "NextToken": "x"}, "only a first page"),
+        ({"MetricDataResults": [{"Label": "A", "StatusCode": "InternalError"}]}, "InternalError"),
+        ({"MetricDataResults": [{"Label": "A", "Timestamps": TIMES, "Values": [1]}]}, "3 times and 1 values"),
+        ({"MetricDataResults": [{"Label": "A", "Timestamps": ["noon"], "Values": [1]}]}, "a time cannot be read"),
+    ],
+)
+def test_an_answer_that_is_not_whole_is_refused(answer: dict[str, Any], part: str) -> None:
+    with pytest.raises(ValueError, match=part):
+        parse_cloudwatch(json.dumps(answer))

@@ -1,0 +1,184 @@
+"""CloudWatch asked live, by boto3: `cloudwatch:vol-0123?hours=24&region=eu-west-1`.
+
+What is asked for depends on the name: `vol-...` an EBS volume, `fs-...` EFS, `i-...` an EC2 instance, `db:NAME` an
+RDS instance. Credentials and region are boto3's own affair (environment, profile, instance role).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl
+
+from volbench.errors import EnvironmentLacks, UsageError
+
+SCHEME = "cloudwatch:"
+_LAYOUT = "cloudwatch:NAME[?hours=24][&period=60][&region=REGION], NAME vol-..., fs-..., i-... or db:..."
+_KEPT_S = ((15 * 86_400, 60), (63 * 86_400, 300), (455 * 86_400, 3600))
+"""How long CloudWatch keeps points of which period. Source: Amazon CloudWatch User Guide, metrics retention."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """A kind of thing: where its metrics are, which they are, and by which statistics."""
+
+    namespace: str
+    dimension: str
+    metrics: Sequence[tuple[str, str]]
+
+
+_EBS = _Kind(
+    namespace="AWS/EBS",
+    dimension="VolumeId",
+    metrics=(
+        *((name, "Sum") for name in ("VolumeReadOps", "VolumeWriteOps", "VolumeReadBytes", "VolumeWriteBytes")),
+        *((name, "Sum") for name in ("VolumeTotalReadTime", "VolumeTotalWriteTime")),
+        *((name, "Average") for name in ("VolumeQueueLength", "BurstBalance")),
+        *((name, "Maximum") for name in ("VolumeIOPSExceededCheck", "VolumeThroughputExceededCheck")),
+    ),
+)
+_EFS = _Kind(
+    namespace="AWS/EFS",
+    dimension="FileSystemId",
+    metrics=(
+        *((name, "Sum") for name in ("DataReadIOBytes", "DataWriteIOBytes", "MetadataIOBytes", "TotalIOBytes")),
+        *((name, "SampleCount") for name in ("DataReadIOBytes", "DataWriteIOBytes", "MetadataIOBytes")),
+        ("MeteredIOBytes", "Sum"),
+        *((name, "Average") for name in ("BurstCreditBalance", "PermittedThroughput", "PercentIOLimit")),
+    ),
+)
+_EC2 = _Kind(
+    namespace="AWS/EC2",
+    dimension="InstanceId",
+    metrics=(
+        *((name, "Sum") for name in ("EBSReadOps", "EBSWriteOps", "EBSReadBytes", "EBSWriteBytes")),
+        *((name, "Average") for name in ("EBSIOBalance%", "EBSByteBalance%")),
+        *((f"InstanceEBS{what}ExceededCheck", "Maximum") for what in ("IOPS", "Throughput")),
+    ),
+)
+_RDS = _Kind(
+    namespace="AWS/RDS",
+    dimension="DBInstanceIdentifier",
+    metrics=tuple(
+        (name, "Average")
+        for name in (
+            "ReadIOPS", "WriteIOPS", "ReadThroughput", "WriteThroughput", "ReadLatency", "WriteLatency",
+            "DiskQueueDepth", "BurstBalance", "EBSIOBalance%", "EBSByteBalance%",
+        )
+    ),
+)  # fmt: skip
+_KINDS = {"vol-": _EBS, "fs-": _EFS, "i-": _EC2, "db:": _RDS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    kind: _Kind
+    name: str
+    begin: datetime
+    end: datetime
+    period_s: int
+    region: str | None
+
+
+def fetch(spec: str, *, window: tuple[datetime, datetime] | None = None) -> dict[str, Any]:
+    """The answer, all pages together, in the layout that `parse_cloudwatch` reads.
+
+    Args:
+        spec: as in the module's text.
+        window: begin and end; None: the last `hours` of the spec, a day unless said.
+
+    Raises UsageError for the spec, EnvironmentLacks without boto3, credentials, or an answer.
+    """
+    asked = _asked(spec, window)
+    try:
+        import boto3  # noqa: PLC0415 - an extra; most users have no need of it
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+    except ImportError as error:
+        raise EnvironmentLacks(
+            "boto3 is not installed, which asks CloudWatch",
+            where=spec,
+            next_step="pip install 'volbench[aws]', or give a file that `aws cloudwatch get-metric-data` wrote",
+        ) from error
+    results: dict[str, dict[str, Any]] = {}
+    try:
+        client = boto3.client("cloudwatch", region_name=asked.region)
+        pages = client.get_paginator("get_metric_data").paginate(
+            MetricDataQueries=_queries(asked), StartTime=asked.begin, EndTime=asked.end, ScanBy="TimestampAscending"
+        )
+        for page in pages:
+            for one in page["MetricDataResults"]:
+                kept = results.setdefault(one["Id"], {"Label": one["Label"], "Timestamps": [], "Values": []})
+                kept["Timestamps"] += [moment.timestamp() for moment in one["Timestamps"]]
+                kept["Values"] += one["Values"]
+    except (BotoCoreError, ClientError) as error:
+        raise EnvironmentLacks(
+            "CloudWatch does not answer",
+            where=spec,
+            evidence=str(error),
+            next_step="check credentials, region and the right cloudwatch:GetMetricData",
+        ) from error
+    if not any(one["Values"] for one in results.values()):
+        raise UsageError(
+            "CloudWatch has no points of it",
+            where=spec,
+            evidence=f"{asked.kind.namespace} {asked.kind.dimension}={asked.name}, "
+            f"{asked.begin:%Y-%m-%dT%H:%MZ} to {asked.end:%Y-%m-%dT%H:%MZ}, period {asked.period_s} s",
+            next_step="check the name and the region; points of 60 s are kept for 15 days",
+        )
+    return {"MetricDataResults": list(results.values())}
+
+
+def _asked(spec: str, window: tuple[datetime, datetime] | None) -> _Asked:
+    name, _, rest = spec.removeprefix(SCHEME).partition("?")
+    options = dict(parse_qsl(rest, keep_blank_values=True))
+    kind = next((kind for begin, kind in _KINDS.items() if name.startswith(begin)), None)
+    unknown = set(options) - {"hours", "period", "region"}
+    if kind is None or unknown:
+        what = (
+            f"there is no option {min(unknown)!r}"
+            if unknown
+            else f"{name!r} is no name that CloudWatch is asked by"
+        )
+        raise UsageError(what, where=spec, next_step=f"write {_LAYOUT}")
+    try:
+        hours, period = float(options.get("hours", 24)), int(options.get("period", 0))
+    except ValueError as error:
+        raise UsageError("hours and period are numbers", where=spec, next_step=f"write {_LAYOUT}") from error
+    if hours <= 0 or period < 0:
+        raise UsageError("hours and period are above 0", where=spec)
+    now = datetime.now(UTC)
+    begin, end = window or (now - timedelta(hours=hours), now)
+    age_s = (now - begin).total_seconds()
+    finest = next((finest for kept_s, finest in _KEPT_S if age_s <= kept_s), _KEPT_S[-1][1])
+    period_s = period or finest
+    aligned = datetime.fromtimestamp(begin.timestamp() // period_s * period_s, tz=UTC)
+    return _Asked(
+        kind=kind,
+        name=name.removeprefix("db:"),
+        begin=aligned,
+        end=end,
+        period_s=period_s,
+        region=options.get("region"),
+    )
+
+
+def _queries(asked: _Asked) -> list[dict[str, Any]]:
+    """One query a metric and statistic; the label tells both apart."""
+    return [
+        {
+            "Id": f"m{number}",
+            "Label": f"{metric} {statistic}",
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": asked.kind.namespace,
+                    "MetricName": metric,
+                    "Dimensions": [{"Name": asked.kind.dimension, "Value": asked.name}],
+                },
+                "Period": asked.period_s,
+                "Stat": statistic,
+            },
+        }
+        for number, (metric, statistic) in enumerate(asked.kind.metrics)
+    ]
