@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import mysql.connector
 import pytest
 from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
 from scratch_server import ScratchServer, scratch_server
+from typer.testing import CliRunner
 
-from volbench.engine.connection import Account, connection, rows
+from volbench.cli.main import app
+from volbench.engine.connection import Account, connection, rows, write_private
 from volbench.errors import Refused
 from volbench.validation.checksums import TableComparison, compare_tables, tables_of
 from volbench.validation.differences import inventory_differences
@@ -115,6 +119,86 @@ def test_mariadb_and_mysql_9_agree_on_the_same_data(
         tables = list(compare_tables(a, b, tables_of(left, right), lambda *_: None))
     assert [str(one) for one in inventory_differences(left, right)] == []
     assert {one.table: one.texts for one in tables if not one.equal} == {}
+
+
+QUERIES = (
+    "SELECT COUNT(*) FROM orders WHERE state = 'paid'",
+    "SELECT c.name, SUM(o.total) FROM customers c JOIN orders o ON o.customer_id = c.id "
+    "GROUP BY c.name ORDER BY c.name",
+    "SELECT id FROM customers WHERE email = 'u17@example.org'",
+    "SELECT vat(100.00)",
+)
+
+
+@pytest.mark.docker
+def test_validate_from_mariadb_to_mysql_9(tmp_path: Path, mysql_container: Account) -> None:
+    """The command, a clean twin first (go, nothing invented), then one of each kind of fault, all named."""
+    with scratch_server(tmp_path, "--slow-query-log=1", "--long-query-time=0", "--log-bin=b", "--server-id=1",
+                        f"--slow-query-log-file={tmp_path / 'slow.log'}") as source:  # fmt: skip
+        fill(source)
+        fill_account(mysql_container)
+        with connection(Account(user="root", socket=str(source.socket)), "shop", timeout_s=30) as opened:
+            for query in QUERIES:
+                with opened.cursor() as cursor:
+                    cursor.execute(query)
+                    cursor.fetchall()
+        plan = tmp_path / "plan.yaml"
+        plan.write_text(
+            f"schema: 1\nsource: {{socket: {source.socket}, user: reader, option_file: {reader_file(tmp_path)}}}\n"
+            f"candidate: {{socket: {mysql_container.socket}}}\nschemas: [shop]\n"
+            f"queries: {{slow_log: {tmp_path / 'slow.log'}}}\n"
+        )
+        before = source.query("SHOW MASTER STATUS")
+        code, clean = validated(plan, tmp_path / "clean")
+        assert (code, clean["reason"]) == (0, "all 6 checks hold"), clean["checks"]
+        assert clean["source_changed"] is None  # a reader may not see the binary log's position
+        assert clean["source"]["more_rights_than_needed"] == ["EVENT", "TRIGGER"]
+        plant(mysql_container)
+        code, faulty = validated(plan, tmp_path / "faulty")
+        assert source.query("SHOW MASTER STATUS") == before
+    assert code == 1
+    told = "\n".join(text for row in faulty["checks"] for text in row["details"])
+    for said in SAID:
+        assert said in told, told
+
+
+FAULTS = (
+    "DELETE FROM orders WHERE id = 2001",
+    "ALTER TABLE customers MODIFY name VARCHAR(80) COLLATE utf8mb4_bin",
+    "DROP TRIGGER log_order",
+    "DROP FUNCTION vat",
+    "CREATE FUNCTION vat (amount DECIMAL(12,2)) RETURNS DECIMAL(12,2) DETERMINISTIC RETURN amount * 0.16",
+    "ALTER TABLE customers DROP INDEX email",
+    "DROP USER 'app'@'localhost'",
+)
+SAID = (
+    "row 2001 is missing on the candidate",
+    "column shop.customers.name: another collation",
+    "trigger shop.log_order: missing",
+    "routine shop.FUNCTION.vat: another body",
+    "differs: select vat(?)",
+    "index shop.customers.email.1: missing",
+    "app@localhost does not exist on the candidate",
+)
+
+
+def plant(account: Account) -> None:
+    with connection(account, "shop", timeout_s=60) as opened, opened.cursor() as cursor:
+        for statement in FAULTS:
+            cursor.execute(statement)
+
+
+def validated(plan: Path, out: Path) -> tuple[int, Any]:
+    ended = CliRunner().invoke(app, ["validate", str(plan), "--out", str(out)])
+    assert (out / "validation.json").exists(), f"{ended.output} {ended.exception}"
+    assert (out / "validation.html").stat().st_size > 2000
+    return ended.exit_code, json.loads((out / "validation.json").read_text())
+
+
+def reader_file(directory: Path) -> Path:
+    path = directory / "reader.cnf"
+    write_private(path, '[client]\nuser="reader"\npassword="read only"\n')
+    return path
 
 
 @pytest.fixture

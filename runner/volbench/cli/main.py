@@ -20,6 +20,7 @@ from volbench.cli import (
     report,
     run,
     suite,
+    validate,
     volume,
 )
 from volbench.errors import EXIT_INTERRUPTED, VolbenchError
@@ -39,6 +40,7 @@ app.command("report")(report.report)
 app.command("explain")(explain.explain)
 app.command("compare")(report.compare)
 app.command("gate")(gate.gate)
+app.command("validate")(validate.validate)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
 app.command("credits")(credits.credits)

@@ -72,23 +72,23 @@ def _details(row: ConditionRow) -> list[str]:
 
 def _markdown(gate: Gate) -> str:
     lines = [
-        f"## {MARKS[gate.decision]}: {_cell(gate.policy)}",
+        f"## {MARKS[gate.decision]}: {escaped(gate.policy)}",
         "",
-        _cell(gate.reason),
+        escaped(gate.reason),
         "",
-        _cell(_about(gate)),
+        escaped(_about(gate)),
         "",
     ]
-    lines += [f"**{_cell(rehearsal(gate))}**", ""] if gate.emulated else []
+    lines += [f"**{escaped(rehearsal(gate))}**", ""] if gate.emulated else []
     lines += ["| decision | condition | evidence |", "|---|---|---|"]
     for row in gate.conditions:
-        evidence = "<br>".join(_cell(text) for text in _details(row))
-        why = f" ({_cell(row.why)})" if row.why else ""
-        lines.append(f"| {MARKS[row.decision]} | {_cell(row.check)}{why} | {evidence} |")
+        evidence = "<br>".join(escaped(text) for text in _details(row))
+        why = f" ({escaped(row.why)})" if row.why else ""
+        lines.append(f"| {MARKS[row.decision]} | {escaped(row.check)}{why} | {evidence} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that stays in its table cell and is never markup."""
     for character in ("&", "<", ">"):
         text = text.replace(character, {"&": "&amp;", "<": "&lt;", ">": "&gt;"}[character])

@@ -112,6 +112,7 @@ PARTS: tuple[Part, ...] = (
 """Everything that a dump and restore can lose; check constraints differ too much in text to be compared so."""
 
 SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
+SCHEMAS = "SELECT schema_name FROM information_schema.schemata ORDER BY schema_name"
 TIME_ZONE = "SELECT CONVERT_TZ('2024-07-01 12:00:00', 'UTC', 'Europe/Berlin')"
 
 
@@ -125,29 +126,35 @@ def take_inventory(server: Reads, schemas: Sequence[str]) -> Inventory:
 
 def user_schemas(server: Reads) -> list[str]:
     """All schemas that are not the server's own, sorted."""
-    rows = server.query("SELECT schema_name FROM information_schema.schemata ORDER BY schema_name")
+    rows = server.query(SCHEMAS)
     return [str(row[0]) for row in rows if str(row[0]).lower() not in SYSTEM_SCHEMAS]
 
 
-def _objects(server: Reads, part: Part, schemas: Sequence[str]) -> dict[str, Attributes]:
+def inventory_statement(part: Part, schemas: Sequence[str]) -> str:
+    """What a server is asked for one kind of object."""
     columns = ", ".join((*part.names, *part.attributes.values()))
     wanted = ", ".join(quoted(schema) for schema in schemas)
     condition = f" AND {part.where}" if part.where else ""
-    rows = server.query(
+    return (
         f"SELECT {columns} FROM information_schema.{part.table} WHERE {part.schema_column} IN ({wanted}){condition}"
     )
+
+
+def _objects(server: Reads, part: Part, schemas: Sequence[str]) -> dict[str, Attributes]:
     width = len(part.names)
     return {
         ".".join(str(name) for name in row[:width]): {
             attribute: alike(attribute, value)
             for attribute, value in zip(part.attributes, row[width:], strict=True)
         }
-        for row in rows
+        for row in server.query(inventory_statement(part, schemas))
     }
 
 
 def quoted(text: str) -> str:
-    """A string literal; safe in every sql_mode, since it has no backslash."""
+    """A string literal that means the same in every sql_mode: in hex, where it has more than plain characters."""
+    if re.fullmatch(r"[A-Za-z0-9_$ -]+", text):
+        return f"'{text}'"
     return "0x" + text.encode().hex() if text else "''"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import mysql.connector
@@ -24,6 +24,9 @@ SESSION: tuple[str, ...] = (
 )
 """What makes both sides print a value alike, and the server itself refuse a write."""
 
+SESSION_IF_KNOWN: tuple[str, ...] = ("SET SESSION explain_json_format_version = 1",)
+"""MySQL 9 would write plans in a form that MariaDB and older versions do not have."""
+SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 _READS = re.compile(
     r"\s*\(*\s*(SELECT|SHOW|EXPLAIN|WITH|USE\s+`|SET\s+SESSION\s|START\s+TRANSACTION\s+WITH\s+CONSISTENT\s+SNAPSHOT|ROLLBACK)",
     re.IGNORECASE,
@@ -66,7 +69,7 @@ class ReadOnlySource:
 
     def __init__(self, opened: MySQLConnectionAbstract, place: str) -> None:
         self._opened = opened
-        self._place = place
+        self.place = place
         self.statements: dict[str, int] = {}
 
     def query(self, sql: str) -> Rows:
@@ -80,7 +83,7 @@ class ReadOnlySource:
                 return [tuple(map(_plain, row)) for row in cursor.fetchall()] if cursor.description else []
         except mysql.connector.Error as error:
             raise StepFailed(
-                "a query failed", where=f"reading {self._place}", evidence=f"{error}; {shape[:200]}"
+                "a query failed", where=f"reading {self.place}", evidence=f"{error}; {shape[:200]}"
             ) from error
 
 
@@ -103,8 +106,11 @@ def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySo
         source = ReadOnlySource(opened, place)
         for statement in SESSION:
             source.query(statement)
+        for statement in SESSION_IF_KNOWN:
+            with suppress(StepFailed):
+                source.query(statement)
         if snapshot:
-            source.query("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            source.query(SNAPSHOT)
         yield source
     finally:
         opening.__exit__(None, None, None)

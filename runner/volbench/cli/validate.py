@@ -1,0 +1,58 @@
+"""`volbench validate`: is everything there, and does it answer alike, before a move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+
+from volbench.analysis.gate.gate import EXIT_CODES
+from volbench.cli import console, options
+from volbench.errors import Refused
+from volbench.report.validation import validation_html, validation_markdown, validation_text
+from volbench.store.files import write_atomically
+from volbench.suite.validation import load_validation_plan
+from volbench.validation.planned import planned_statements
+from volbench.validation.run import validate as run_validation
+
+
+def validate(
+    plan: Annotated[Path, typer.Argument(help="The plan: suites/validation/README.md.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="Directory for validation.json, .md and .html; made, never overwritten.")
+    ] = Path("results/validation"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the statements that the source would be sent; connect nowhere.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Compare a candidate server with its source: exit code 0 is go, 1 no-go, 6 undecided."""
+    loaded, text = load_validation_plan(plan)
+    if dry_run:
+        for statement in planned_statements(loaded):
+            console.out.print(statement, markup=False)
+        return
+    files = [out / f"validation.{kind}" for kind in ("json", "md", "html")]
+    there = [str(file) for file in files if file.exists()]
+    if there:
+        raise Refused(
+            "a validation is there already", where="--out", evidence=there[0], next_step="name a new place"
+        )
+    with Progress(console=console.err, transient=True) as bar:
+        task = bar.add_task("reading both servers", total=1.0)
+        outcome = run_validation(
+            loaded, text, lambda what, share: bar.update(task, description=what[:60], completed=share)
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    record = outcome.model_dump_json(indent=1, by_alias=True) + "\n"
+    written = (record, validation_markdown(outcome), validation_html(outcome))
+    for file, content in zip(files, written, strict=True):
+        write_atomically(file, content)
+    if json:
+        console.show_json(outcome.model_dump(mode="json", by_alias=True))
+    else:
+        console.out.print(validation_text(outcome), markup=False, end="")
+        console.out.print(f"report: {files[2]}", markup=False)
+    raise typer.Exit(EXIT_CODES[outcome.decision])

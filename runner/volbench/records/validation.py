@@ -1,0 +1,96 @@
+"""A plan of a validation before a move, and what came out of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from volbench.records.base import Record
+from volbench.records.gate import Decision
+
+VALIDATION_SCHEMA = 1
+
+
+class ServerPlace(Record):
+    """A server that runs; the password is in the option file or in VOLBENCH_MYSQL_PASSWORD, never here."""
+
+    host: str = Field(default="", description="Host of the server; or give `socket`.")
+    port: int = Field(default=3306, ge=1, le=65535, description="Its port.")
+    socket: str = Field(default="", description="Unix socket of the server.")
+    user: str = Field(
+        default="root", description="Who connects; see the least grants in suites/validation/README.md."
+    )
+    option_file: str = Field(default="", description="A my.cnf with the password in [client]; 0600.")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> ServerPlace:
+        if bool(self.host) == bool(self.socket) and not self.option_file:
+            raise ValueError("give a host or a socket, or an option_file that has one")
+        return self
+
+
+class QueriesPlan(Record):
+    """Queries to compare, from a slow query log of the source (long_query_time = 0 for all of them)."""
+
+    slow_log: str = Field(description="Path of the log, from where volbench runs.")
+    classes: int = Field(default=50, ge=1, le=300, description="So many classes, those that took most time first.")
+
+
+class ValidationPlan(Record):
+    """What is compared with what."""
+
+    schema_: Literal[1] = Field(default=1, alias="schema", description="Version of this format.")
+    name: str = Field(default="validation", max_length=120, description="Shown in the report.")
+    source: ServerPlace = Field(description="The server in use now; only ever read.")
+    candidate: ServerPlace = Field(description="The server to move to, with the data restored to it.")
+    schemas: tuple[str, ...] = Field(
+        default=(), description="Schemas to compare; all but the system's if left out."
+    )
+    data: bool = Field(default=True, description="Compare every row by checksums.")
+    queries: QueriesPlan | None = Field(default=None, description="Compare queries; left out: none.")
+
+
+CheckName = Literal["objects", "definers", "checksums", "queries", "times", "plans"]
+
+
+class CheckRow(Record):
+    """One check: what was compared, and what differs."""
+
+    check: CheckName
+    decision: Decision
+    text: str
+    details: tuple[str, ...] = ()
+
+
+class ServerSide(Record):
+    """One of the two servers."""
+
+    place: str
+    flavor: str
+    version: str
+    user: str
+    more_rights_than_needed: tuple[str, ...] = ()
+
+
+class Validation(Record):
+    """validation.json: the decision, its checks, and every statement that the source was sent."""
+
+    schema_: int = Field(default=VALIDATION_SCHEMA, alias="schema")
+    decision: Decision
+    reason: str
+    name: str
+    plan_sha256: str
+    started_at: str
+    finished_at: str
+    volbench_version: str
+    source: ServerSide
+    candidate: ServerSide
+    schemas: tuple[str, ...]
+    checks: tuple[CheckRow, ...]
+    statements_sent_to_source: dict[str, int] = Field(
+        description="Each statement without its literals, and how often it was sent."
+    )
+    source_changed: bool | None = Field(
+        default=None, description="Whether its binary log grew meanwhile; null where that cannot be seen."
+    )

@@ -1,0 +1,78 @@
+"""A validation as text, Markdown and a page to sign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from volbench.records.validation import ServerSide, Validation
+from volbench.report.gate import MARKS, escaped
+
+DETAILS_SHOWN = 20
+
+
+def validation_text(outcome: Validation) -> str:
+    """For the terminal."""
+    lines = [f"{MARKS[outcome.decision]}: {outcome.reason}", f"  {about(outcome)}"]
+    for row in outcome.checks:
+        lines.append(f"{MARKS[row.decision]:>9}  {row.check}: {row.text}")
+        lines += [f"           {text}" for text in _shown(row.details)]
+    lines += [f"  note: {text}" for text in notes(outcome)]
+    return "\n".join(lines) + "\n"
+
+
+def validation_markdown(outcome: Validation) -> str:
+    """For a pull request; nothing from a server is markup."""
+    lines = [f"## {MARKS[outcome.decision]}: {escaped(outcome.name)}", "", escaped(outcome.reason), ""]
+    lines += [escaped(about(outcome)), "", "| decision | check | what was seen |", "|---|---|---|"]
+    for row in outcome.checks:
+        details = "<br>".join(map(escaped, (row.text, *_shown(row.details))))
+        lines.append(f"| {MARKS[row.decision]} | {row.check} | {details} |")
+    lines += ["", *(f"- {escaped(text)}" for text in notes(outcome))]
+    lines += ["", "Statements sent to the source:", ""]
+    lines += [f"- {times} x `{escaped(text)}`" for text, times in outcome.statements_sent_to_source.items()]
+    return "\n".join(lines) + "\n"
+
+
+def validation_html(outcome: Validation) -> str:
+    """One page without scripts, to be signed."""
+    environment = Environment(
+        loader=PackageLoader("volbench.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("validation.html.j2").render(
+        outcome=outcome, marks=MARKS, about=about(outcome), notes=list(notes(outcome)), shown=_shown
+    )
+
+
+def about(outcome: Validation) -> str:
+    """Who was compared with whom."""
+    sides = " against ".join(map(_side, (outcome.candidate, outcome.source)))
+    return f"{sides}; schemas {', '.join(outcome.schemas)}; {outcome.started_at} to {outcome.finished_at}"
+
+
+def notes(outcome: Validation) -> Iterator[str]:
+    """What a reader has to know beside the checks."""
+    if outcome.source_changed:
+        yield "the source was written while it was compared"
+    if outcome.source_changed is None:
+        yield "whether the source was written meanwhile cannot be seen (no binary log, or no right to ask)"
+    if outcome.source.more_rights_than_needed:
+        yield (
+            f"{outcome.source.user} may do more on the source than reading "
+            f"({', '.join(outcome.source.more_rights_than_needed)}); SELECT, SHOW VIEW, TRIGGER, EVENT and EXECUTE "
+            "are enough"
+        )
+
+
+def _side(side: ServerSide) -> str:
+    return f"{side.flavor} {side.version} at {side.place}"
+
+
+def _shown(details: tuple[str, ...]) -> list[str]:
+    more = len(details) - DETAILS_SHOWN
+    return [*details[:DETAILS_SHOWN], *([f"and {more} more, in validation.json"] if more > 0 else [])]

@@ -1,0 +1,102 @@
+"""The checks of a validation, each from what both servers say to one row: go, no-go or undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from volbench.records.gate import Decision
+from volbench.records.validation import CheckName, CheckRow
+from volbench.validation.checksums import TableComparison, compare_tables, tables_of
+from volbench.validation.differences import inventory_differences
+from volbench.validation.inventory import Inventory
+from volbench.validation.queries import QueryClass, QueryComparison, compare_queries
+from volbench.validation.source import Reads
+
+Progress = Callable[[str, float], None]
+_DEFINED = ("trigger", "routine", "event", "view")
+
+
+def objects_check(source: Inventory, candidate: Inventory) -> CheckRow:
+    """Tables, columns, indexes, keys, triggers, routines, events, views and grants."""
+    differences = [str(one) for one in inventory_differences(source, candidate)]
+    objects = sum(len(found) for found in source.values())
+    return _row("objects", differences, f"{objects} objects and parts of objects", "differ")
+
+
+def definers_check(source: Inventory, accounts: set[str]) -> CheckRow:
+    """Whether every account that something runs as exists on the candidate. `accounts` are user@host."""
+    used: dict[str, list[str]] = {}
+    for kind in _DEFINED:
+        for name, attributes in source.get(kind, {}).items():
+            used.setdefault(attributes["definer"], []).append(f"{kind} {name}")
+    missing = [
+        f"{definer} does not exist on the candidate, but defines {', '.join(names[:3])}"
+        + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        for definer, names in used.items()
+        if definer not in accounts
+    ]
+    return _row("definers", missing, f"{len(used)} definers", "are missing")
+
+
+def checksums_check(
+    source: Reads, candidate: Reads, left: Inventory, right: Inventory, progress: Progress
+) -> CheckRow:
+    """Every row of every table that both sides have; tables of one side are told by the objects."""
+    compared = list(compare_tables(source, candidate, tables_of(left, right), progress))
+    details = [text for one in compared for text in _table_texts(one)]
+    rows = sum(one.source_rows for one in compared)
+    row = _row("checksums", details, f"{rows} rows of {len(compared)} tables", "differ")
+    if any(one.equal is False for one in compared):
+        return row
+    if any(one.equal is None for one in compared):
+        return row.model_copy(update={"decision": "undecided", "text": "some columns cannot be compared"})
+    return row
+
+
+def query_checks(
+    source: Reads, candidate: Reads, classes: Sequence[QueryClass], progress: Progress
+) -> Iterator[CheckRow]:
+    """Rows, times and plans of queries; a plan that changed is told, and decides nothing by itself."""
+    compared = compare_queries(source, candidate, classes, progress)
+    wrong = [one for one in compared if one.result == "differs" or one.result.startswith("error on the")]
+    yield _row("queries", [_wrong_text(one) for one in wrong], f"{len(compared)} classes of queries", "differ")
+    slower = [_slower_text(one) for one in compared if one.slower]
+    yield _row("times", slower, f"{sum(one.shift is not None for one in compared)} classes", "are slower")
+    changed = [_plan_text(one) for one in compared if one.plan_changed]
+    plans = _row("plans", changed, f"{sum(one.plans is not None for one in compared)} plans", "changed")
+    yield plans.model_copy(update={"decision": "go"})
+
+
+def _row(check: CheckName, details: Sequence[str], compared: str, verb: str) -> CheckRow:
+    decision: Decision = "no-go" if details else "go"
+    text = f"{len(details)} {verb}, of {compared}" if details else f"all equal: {compared}"
+    return CheckRow(check=check, decision=decision, text=text, details=tuple(details))
+
+
+def _table_texts(one: TableComparison) -> Iterator[str]:
+    if one.source_rows != one.candidate_rows:
+        yield f"{one.table}: {one.source_rows} rows became {one.candidate_rows}"
+    for text in one.texts:
+        yield f"{one.table}: {text}"
+
+
+def _wrong_text(one: QueryComparison) -> str:
+    return f"{one.result}: {one.query.fingerprint[:160]} ({one.query.count} times in the log): {one.text}"
+
+
+def _slower_text(one: QueryComparison) -> str:
+    assert one.shift is not None  # noqa: S101 - slower ones were timed
+    low, high = (f"{end:.2g}" if end else "?" for end in (one.shift.low, one.shift.high))
+    return (
+        f"{one.shift.ratio:.2g} times [{low}, {high}] as slow, {one.source_ms:.3g} to {one.candidate_ms:.3g} ms: "
+        f"{one.query.fingerprint[:160]}" + (f"; {_plan_words(one)}" if one.plan_changed else "")
+    )
+
+
+def _plan_text(one: QueryComparison) -> str:
+    return f"{one.query.fingerprint[:160]}: {_plan_words(one)}"
+
+
+def _plan_words(one: QueryComparison) -> str:
+    assert one.plans is not None  # noqa: S101 - only changed plans are told
+    return f"plan {one.plans[0] or 'none'} became {one.plans[1] or 'none'}"

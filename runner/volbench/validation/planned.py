@@ -1,0 +1,30 @@
+"""What a validation would send to the source, without connecting: shapes, since tables are not known yet."""
+
+# ruff: noqa: S608 - these are shown, never sent
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from volbench.records.validation import ValidationPlan
+from volbench.validation.checksums import Table, chunk_query
+from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONE, inventory_statement
+from volbench.validation.source import SESSION, SESSION_IF_KNOWN, SNAPSHOT
+
+_TABLE = Table(schema="SCHEMA", name="TABLE", columns=(("COLUMN", "int"),), key=("KEY",))
+
+
+def planned_statements(plan: ValidationPlan) -> Iterator[str]:
+    """In the order in which they are sent; SCHEMA, TABLE, COLUMN and KEY stand for the source's own names."""
+    yield from (*SESSION, *SESSION_IF_KNOWN)
+    yield SNAPSHOT
+    yield "SHOW BINARY LOG STATUS  -- before and after; SHOW MASTER STATUS where that is not known"
+    yield SCHEMAS
+    for part in PARTS:
+        yield inventory_statement(part, plan.schemas or ("SCHEMA",))
+    yield TIME_ZONE
+    if plan.data:
+        yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
+        yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
+    if plan.queries is not None:
+        yield f"-- reading queries of {plan.queries.slow_log}, and EXPLAIN FORMAT=JSON of each"

@@ -1,0 +1,163 @@
+"""One validation from a plan to its outcome; both servers are read, neither is written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import volbench
+from volbench.engine.attached import account_of
+from volbench.engine.connection import Account
+from volbench.errors import StepFailed, UsageError
+from volbench.records.cell import AttachSpec
+from volbench.records.gate import Decision
+from volbench.records.validation import CheckRow, ServerPlace, ServerSide, Validation, ValidationPlan
+from volbench.validation.checks import (
+    Progress,
+    checksums_check,
+    definers_check,
+    objects_check,
+    query_checks,
+)
+from volbench.validation.inventory import take_inventory, user_schemas
+from volbench.validation.queries import query_classes
+from volbench.validation.slowlog import read_slow_log
+from volbench.validation.source import ReadOnlySource, Reads, excessive_privileges, read_only
+
+
+def validate(plan: ValidationPlan, text: str, progress: Progress) -> Validation:
+    """Compare candidate and source.
+
+    Raises UsageError for schemas or logs that are not there, EnvironmentLacks when a server does not let us in,
+    StepFailed when one stops answering.
+    """
+    started = _now()
+    left, right = (
+        _account(place, where) for place, where in ((plan.source, "source"), (plan.candidate, "candidate"))
+    )
+    with read_only(left) as source, read_only(right) as candidate:
+        before = _log_position(source)
+        schemas = _schemas(plan, source)
+        checks = tuple(_checks(plan, schemas, source, candidate, progress))
+        sides = [_side(server, account.user) for server, account in ((source, left), (candidate, right))]
+        with read_only(left, snapshot=False) as now:
+            changed = _changed(before, _log_position(now))
+    decision, reason = _decide(checks, changed=changed)
+    return Validation(
+        decision=decision,
+        reason=reason,
+        name=plan.name,
+        plan_sha256=hashlib.sha256(text.encode()).hexdigest(),
+        started_at=started,
+        finished_at=_now(),
+        volbench_version=volbench.__version__,
+        source=sides[0],
+        candidate=sides[1],
+        schemas=tuple(schemas),
+        checks=checks,
+        statements_sent_to_source=dict(source.statements),
+        source_changed=changed,
+    )
+
+
+def _checks(
+    plan: ValidationPlan, schemas: list[str], source: Reads, candidate: Reads, progress: Progress
+) -> Iterator[CheckRow]:
+    progress("objects", 0.0)
+    ours, theirs = take_inventory(source, schemas), take_inventory(candidate, schemas)
+    yield objects_check(ours, theirs)
+    accounts = _accounts(candidate)
+    if accounts is not None:
+        yield definers_check(ours, accounts)
+    if plan.data:
+        yield checksums_check(source, candidate, ours, theirs, progress)
+    if plan.queries is not None:
+        path = Path(plan.queries.slow_log)
+        try:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                logged = (one for one in read_slow_log(lines, name=str(path)) if one.schema in schemas)
+                classes = query_classes(logged)
+        except OSError as error:
+            raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
+        yield from query_checks(source, candidate, classes[: plan.queries.classes], progress)
+
+
+def _schemas(plan: ValidationPlan, source: Reads) -> list[str]:
+    there = user_schemas(source)
+    missing = [name for name in plan.schemas if name not in there]
+    if missing or not there:
+        raise UsageError(
+            f"the source has no schema {missing[0]!r}" if missing else "the source has no schema of its own",
+            where="schemas",
+            evidence=f"it shows: {', '.join(there) or 'none'}",
+            next_step="name one that is there; a schema without SELECT for this user is not shown",
+        )
+    return list(plan.schemas) or there
+
+
+def _account(place: ServerPlace, where: str) -> Account:
+    attach = AttachSpec(
+        host=place.host, port=place.port, socket=place.socket, user=place.user, option_file=place.option_file
+    )
+    try:
+        return account_of(attach, os.environ)
+    except UsageError as error:
+        error.where = where
+        raise
+
+
+def _side(server: ReadOnlySource, user: str) -> ServerSide:
+    ((version, comment),) = server.query("SELECT @@GLOBAL.version, @@GLOBAL.version_comment")
+    maria = "mariadb" in f"{version} {comment}".lower()
+    return ServerSide(
+        place=server.place,
+        flavor="mariadb" if maria else "mysql",
+        version=str(version),
+        user=user,
+        more_rights_than_needed=tuple(excessive_privileges(server.query)),
+    )
+
+
+def _accounts(server: Reads) -> set[str] | None:
+    """All accounts as user@host; None where this user may not see them."""
+    try:
+        return {f"{user}@{host}" for user, host in server.query("SELECT user, host FROM mysql.user")}
+    except StepFailed:
+        return None
+
+
+def _log_position(server: Reads) -> str | None:
+    """How far the binary log has come; None without one, or without the right to see it."""
+    for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
+        try:
+            rows = server.query(statement)
+        except StepFailed:
+            continue
+        return f"{rows[0][0]}:{rows[0][1]}" if rows else None
+    return None
+
+
+def _changed(before: str | None, after: str | None) -> bool | None:
+    return None if before is None or after is None else before != after
+
+
+def _decide(checks: tuple[CheckRow, ...], *, changed: bool | None) -> tuple[Decision, str]:
+    failed = [row.check for row in checks if row.decision == "no-go"]
+    still_open = [row.check for row in checks if row.decision == "undecided"]
+    if failed and changed and set(failed) <= {"checksums", "queries"}:
+        return (
+            "undecided",
+            f"{', '.join(failed)} differ, but the source was written meanwhile: stop writes and repeat",
+        )
+    if failed:
+        return "no-go", f"what differs: {', '.join(failed)}"
+    if still_open:
+        return "undecided", f"not decided: {', '.join(still_open)}"
+    return "go", f"all {len(checks)} checks hold"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
