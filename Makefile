@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 # The demo compares a directory of this machine with an emulated gp3 volume, or with memory where none can be emulated.
 DEMO_DISK ?= $(HOME)/.cache/volbench/demo
-BENCHMARKS ?= sampling sampling_effect template_copy long_run verdict_rates credits compare_time
+BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdict_rates credits compare_time
 PYTEST ?=
 SPLIT ?= test
 RUNS ?= 5

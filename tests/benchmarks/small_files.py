@@ -1,0 +1,90 @@
+"""The copy phase of small_files against `cp -r` on the same disk: the tool must not be what is measured.
+
+Run it: `python tests/benchmarks/small_files.py [--dir /var/tmp] [--files 38000] [--mb 800] [--rounds 3]`; exit 1 is
+above 1.2 times the time of cp. Both copy the same tree out of the page cache and sync nothing; they take turns and
+go first in turn, and the best round of each counts, since whatever else the machine does can only add time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from volbench.records.steps import SmallFilesStep
+from volbench.workload.file_tree import Content, SmallFile, copying, creating, folders_of, planned_tree
+from volbench.workload.timed import timed_operations
+
+RATIO_MAX = 1.2
+
+
+def make_tree(directory: Path, *, files: int, mb: int) -> list[SmallFile]:
+    """The step's own tree, written and in the page cache."""
+    step = SmallFilesStep(files=files, total_size_bytes=mb * 10**6)
+    tree = planned_tree(step, directory, seed=1)
+    for folder in folders_of(tree):
+        Path(folder).mkdir(parents=True)
+    create = creating(Content(max(file.size for file in tree), seed=1), fsync=False)
+    for file in tree:
+        create(file)
+    return tree
+
+
+def cp(tree: list[SmallFile], source: Path, target: Path) -> None:
+    """What people type; without a clone of the bytes, where the filesystem could."""
+    del tree
+    subprocess.run(["cp", "-r", "--reflink=never", "--", str(source), str(target)], check=True)
+
+
+def ours(tree: list[SmallFile], source: Path, target: Path) -> None:
+    """The step's copy phase with one job, as it runs in a cell."""
+    timed_operations(
+        tree,
+        [copying(str(source), str(target), fsync=False)],
+        what="copy",
+        timeout_s=600,
+        cancelled=threading.Event(),
+        seen=lambda _: None,
+        begin=lambda: [
+            Path(str(target) + folder.removeprefix(str(source))).mkdir(parents=True) for folder in folders_of(tree)
+        ],
+    )
+
+
+def main() -> int:
+    """Compare, and say by how much."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dir", type=Path, default=Path("/var/tmp"))
+    parser.add_argument("--files", type=int, default=38_000)
+    parser.add_argument("--mb", type=int, default=800)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    copies: dict[str, Callable[[list[SmallFile], Path, Path], None]] = {"cp -r": cp, "small_files": ours}
+    times: dict[str, list[float]] = {name: [] for name in copies}
+    with tempfile.TemporaryDirectory(prefix="volbench-small-files-", dir=options.dir) as name:
+        directory = Path(name)
+        tree = make_tree(directory / "tree", files=options.files, mb=options.mb)
+        for number in range(options.rounds):
+            for who in sorted(copies, reverse=bool(number % 2)):
+                begun_s = time.monotonic()
+                copies[who](tree, directory / "tree", directory / "copy")
+                times[who].append(time.monotonic() - begun_s)
+                shutil.rmtree(directory / "copy")
+                subprocess.run(
+                    ["sync", "-f", str(directory)], check=True
+                )  # so that no round writes another's bytes
+    best = {who: min(of) for who, of in times.items()}
+    ratio = best["small_files"] / best["cp -r"]
+    print(f"{options.files} files, {options.mb} MB: " + ", ".join(f"{who} {s:.2f} s" for who, s in best.items()))
+    print(f"small_files takes {ratio:.2f} times as long as cp -r (at most {RATIO_MAX})")
+    return 0 if ratio <= RATIO_MAX else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
