@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from volbench.records.report import EvidenceRow
 
+RIGHT, WRONG = 9.0, 1.0
+"""What is known before a finding's own checks, as so many checks that held and did not: see `make lab`."""
 CALIBRATED = False
 """Whether confidences were compared with how often the rules were right on known faults."""
 
@@ -24,8 +26,12 @@ class Found:
 
 
 def confidence_of(checks: Sequence[bool | None]) -> float:
-    """(held + 1) / (all + 2): Laplace's rule; a check that could not be made counts as not held."""
-    return (sum(check is True for check in checks) + 1) / (len(checks) + 2)
+    """(held + RIGHT) / (made + RIGHT + WRONG): how often rules that fired were right, moved by this one's checks.
+
+    A check that could not be made says nothing, neither for the cause nor against it.
+    """
+    made = [check for check in checks if check is not None]
+    return (sum(made) + RIGHT) / (len(made) + RIGHT + WRONG)
 
 
 def confidence_row(checks: Sequence[bool | None]) -> EvidenceRow:
