@@ -16,7 +16,7 @@ import yaml
 from explain.conditions import Setup
 from explain.injection import Done, Injector, Place
 from volbench.cli.plan import make_plan
-from volbench.cli.targets import make_target, make_volumes
+from volbench.cli.targets import make_target
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.execute.run import Orchestrator
 from volbench.store.run_directory import RunDirectory
@@ -106,7 +106,7 @@ def _execute(setup: Setup, suite: Path, results: Path, disk: Path, done: list[Do
     planned = make_plan(suite, [volume_text(setup, disk)], target="docker", settings=[])
     results.mkdir()
     directory = RunDirectory.create(results, planned.run)
-    target, volumes = make_target(planned.run), make_volumes(planned.run)
+    target, volumes = make_target(planned.run)
     (cell,) = planned.run.cells
     place = Place(
         run_short_id=Workspace(run_id=planned.run.run_id, cache=default_cache()).short_id,
