@@ -60,6 +60,7 @@ class Multiples:
     volume: str
     step: str
     cell_id: str
+    latency_bottom: str
     latency_top: str
     charts: tuple[Multiple, ...]
 
@@ -129,6 +130,7 @@ def _group(grid: Grid, latency: Floats, volume: str, step: str, rows: Sequence[A
         volume=volume,
         step=step,
         cell_id=rows[0].cell_id,
+        latency_bottom=number(float(np.nanmin(latency))),
         latency_top=number(float(np.nanmax(latency))),
         charts=tuple(charts),
     )
