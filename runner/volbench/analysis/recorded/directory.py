@@ -70,8 +70,18 @@ def explain_recorded(place: Path) -> RecordedExplanation:
     return RecordedExplanation(
         findings=finding_rows(volume, STEP, {place.name: explained}),
         files={**{name: kind for name, (kind, _) in read.items()}, **dict.fromkeys(sorted(collected), "pt-stalk")},
-        notes=tuple(dict.fromkeys([*notes, *explained.notes])),
+        notes=tuple(dict.fromkeys([*notes, *explained.notes, *_not_recorded(case)])),
     )
+
+
+def _not_recorded(case: Case) -> Iterator[str]:
+    """What no file tells, and what is not known for that."""
+    if case.grid.column("client", "tps") is None:
+        yield "no log of the client: what users waited for is not known"
+    if case.budget is None:
+        yield "no statement times of the server: shares of latency are not known"
+    if case.cpu_busy is None:
+        yield "no CPU times: whether the CPUs were saturated is not known"
 
 
 def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None) -> Case:

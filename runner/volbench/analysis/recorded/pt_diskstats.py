@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from volbench.analysis.recorded.parsed import DayClock, Recorded, Table, number
+from volbench.analysis.recorded.parsed import DayClock, Recorded, Table, number, time_of_day
 
 _COLUMNS = {
     "rd_s": ("reads_per_s", 1.0),
@@ -17,7 +15,6 @@ _COLUMNS = {
     "busy": ("util_ratio", 0.01),
 }
 _RATE_OF = {"rd_rt": "rd_s", "wr_rt": "wr_s"}
-_STAMP = "%Y-%m-%dT%H:%M:%S"
 
 
 def looks_like_pt_diskstats(text: str) -> bool:
@@ -53,11 +50,8 @@ def _time_s(text: str, clock: DayClock) -> tuple[float | None, bool]:
     seconds = number(text)
     if seconds is not None:
         return seconds, False
-    try:
-        moment = datetime.strptime(text, _STAMP)
-    except ValueError:
-        return None, False
-    return clock.at(moment.hour * 3600.0 + moment.minute * 60 + moment.second), True
+    found = time_of_day(text)
+    return (None, False) if found is None else (clock.at(found[0]), True)
 
 
 def _sample(table: Table, t_s: float, cells: dict[str, str]) -> None:

@@ -16,13 +16,13 @@ from pathlib import PurePosixPath
 
 from volbench.analysis.recorded.parsed import DAY_S, Recorded, Table
 from volbench.analysis.recorded.status_rates import status_rates
+from volbench.store.series import Series, SeriesKey
 
 _NAME = re.compile(r"(?P<prefix>\d{4}(?:_\d{2}){5})-(?P<kind>[a-z_0-9-]+)")
 _STAMP = re.compile(r"TS \d+(?:\.\d+)? (?P<date>\d{4}-\d{2}-\d{2}) (?P<time>\d{2}:\d{2}:\d{2})")
 _FRACTION = re.compile(r"TS \d+(?P<fraction>\.\d+)")
 READ = ("diskstats", "procstat", "mysqladmin", "variables", "df")
-KNOWN = ("innodbstatus1", "innodbstatus2", "processlist", "top", "vmstat", "iostat", "mpstat")
-"""Part of a collection, and not needed: what they say is in the files that are read, or has no clock."""
+"""Kinds of files; what the others of a collection say is in these, or has no clock."""
 _SECTORS_PER_MIB = 2048.0
 _VALUES_MAX = 2_000_000
 _CPU = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -32,7 +32,7 @@ _CPU = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 class Collection:
     """One prefix's files as one recording, and what they say of the server.
 
-    `disk` is the device behind the data directory, None where that is not known; `used` names the files.
+    `disk` is the device behind the data directory, else the one with the longest queue; `used` names the files.
     """
 
     recorded: Recorded
@@ -60,10 +60,10 @@ def parse_collection(prefix: str, files: Mapping[str, str]) -> Collection:
     _status(table, list(_reports(files.get("mysqladmin", ""))), stamps)
     devices = {name for _, text in disks for name in _disks(text)}
     disk = _disk_behind(variables.get("datadir"), files.get("df", ""), devices)
-    notes = [f"pt-stalk {prefix}: no client latencies and no statement times, so shares of latency are not known"]
-    notes += [f"pt-stalk has no -{kind}" for kind in READ if kind not in files]
+    notes = [f"pt-stalk {prefix} has no -{kind}" for kind in READ if kind not in files]
     if disk is None:
-        notes.append("the device behind the data directory is not known: the busiest is taken")
+        disk = _most_waited_for(table.series())
+        notes.append("the device behind the data directory is not known: the one with the longest queue is taken")
     if files.get("mysqladmin") and stamps:
         notes.append("pt-stalk's -mysqladmin has no time stamps: its counters may be an interval early or late")
     return Collection(
@@ -206,6 +206,11 @@ def _disk_behind(data_dir: str | None, df: str, devices: set[str]) -> str | None
             if (mount == place or mount in place.parents) and (best is None or len(mount.parts) > best[0]):
                 best = len(mount.parts), PurePosixPath(words[0]).name
     return None if best is None else next((name for name in _names(best[1]) if name in devices), None)
+
+
+def _most_waited_for(series: Mapping[SeriesKey, Series]) -> str | None:
+    queues = {key.entity: float(one.value.mean()) for key, one in series.items() if key.metric == "aqu_sz"}
+    return max(queues, key=lambda name: queues[name]) if queues else None
 
 
 def _names(device: str) -> Iterator[str]:
