@@ -15,7 +15,9 @@ CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint lock engine images local bench bench-emulator lab clean
+posix_suites := $(HOME)/.cache/volbench/posix-suites
+
+.PHONY: help setup demo test test-profiles test-emulator posix-suites volume-image lint lock engine images local bench bench-emulator lab clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -31,6 +33,24 @@ demo: setup ## real MySQL on two volumes of this machine, and a report that comp
 test: ## every test this machine has the means for; REQUIRE=docker,browser fails where one is missing
 	@$(BOOTSTRAP) test
 	@$(BIN)/python -m pytest $(PYTEST)
+
+test-profiles: ## MySQL and MariaDB on every emulated profile, killed and without power; writes the table of what they kept
+	@$(BOOTSTRAP) test
+	@VOLBENCH_SERVERS_TABLE=results/examples/emulator/servers.md \
+	  $(BIN)/python -m pytest -m slow tests/integration/test_emulated_server.py $(PYTEST)
+
+test-emulator: posix-suites ## the long tests of emulated volumes: twenty kills, 10^5 operations against a plain directory, fsx
+	@$(BOOTSTRAP) test
+	@$(BIN)/python -m pytest -m slow tests/integration/test_emulated_recovery.py \
+	  tests/integration/test_emulated_files.py tests/integration/test_emulated_posix.py $(PYTEST)
+
+posix-suites: ## fsx and pjdfstest, built by cargo, for the tests of emulated volumes
+	@[ -x $(posix_suites)/bin/fsx ] && [ -x $(posix_suites)/bin/pjdfstest ] || \
+	  cargo install --locked --quiet --root $(posix_suites) fsx@0.3.2 pjdfstest@0.2.2
+
+volume-image: setup ## the image of docker/volumes: an emulated volume as a container
+	@tar -c -C docker/volumes Dockerfile serve.sh -C "$(CURDIR)/$(BIN)" volbench-volume | \
+	  docker build -q --network=host -t volbench/volume:0.1.0 --build-arg TOOLS=volbench/tools:0.1.0 -
 
 lint: ## style, types, layers
 	@$(BOOTSTRAP) python

@@ -20,6 +20,7 @@ from volbench.volume.teardown import take_down
 pytestmark = pytest.mark.emulator
 
 BURST_IOPS, BASELINE_IOPS = 3000, 150
+CREDITS = 5_400_000 / 20
 # 5.4 million credits, a twelfth of them, the bucket 20 times smaller: 22,500, about eight seconds of burst.
 SPEC = "emulated:ebs-gp2?size=50GiB&credits=0.0833&time_scale=20"
 # Reads that miss a small buffer pool: what gives most I/O for the least CPU, on a machine that may be busy.
@@ -70,6 +71,9 @@ def test_a_burst_ends_in_the_middle_of_a_step_and_the_series_show_it(bench: live
     assert empty, f"the burst did not end: {left}"
     spent = empty[0]
     before, after = iops[:spent], iops[spent + 2 :]
+    # What is left at a second's end runs out as the model says: at the rate of use, less the rate of earning.
+    due_s = left[0] / 100 * CREDITS / (statistics.mean(before[1:]) - BASELINE_IOPS)
+    assert spent == pytest.approx(due_s, abs=2), f"due after {due_s:.1f} s: {left}"
     assert len(after) >= 5, f"the burst ended too late: {iops}"
     assert sorted(before)[-3] > 2000, f"no burst was seen: {iops}"
     assert max(before) <= 1.05 * BURST_IOPS

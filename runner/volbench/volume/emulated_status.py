@@ -36,6 +36,21 @@ class VolumeStatus:
     owner_pid: int | None
 
 
+def emulated_behind(mount_point: str | None) -> tuple[Path, dict[str, Any]] | None:
+    """The emulated volume that is mounted somewhere, if one is: its directory, and what its facts have to say."""
+    if mount_point is None or Path(mount_point).name != "data":
+        return None
+    directory = Path(mount_point).parent
+    volume = _read_json(directory / "volume.json")
+    if volume is None or not is_ours(directory):
+        return None
+    said = {
+        "emulated_profile": str(volume.get("profile")),
+        "emulated_parameters": dict(volume.get("parameters") or {}),
+    }
+    return directory, said
+
+
 def list_volumes(root: Path) -> tuple[VolumeStatus, ...]:
     """The emulated volumes below a directory, ours by their markers. Never waits for a volume."""
     found = []

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from volbench.errors import EnvironmentLacks
+from volbench.volume.emulated_control import CONTROL_SOCKET
+from volbench.volume.emulated_status import emulated_behind
 from volbench.volume.facts import discover
 from volbench.volume.interface import OpenVolume, VolumeBase
 from volbench.volume.ownership import refuse_data_directory
@@ -18,7 +20,18 @@ class PathVolume(VolumeBase):
         """Check it. Raises EnvironmentLacks when it is absent or not writable, Refused for a server's own."""
         path = Path(self.spec.place)
         check_directory(path, where=f"volume {self.spec.name}={self.spec.text}")
-        return OpenVolume(name=self.spec.name, spec=self.spec, host_path=path, facts=discover(path))
+        facts = discover(path)
+        emulated = emulated_behind(facts.mount_point)
+        if emulated is None:
+            return OpenVolume(name=self.spec.name, spec=self.spec, host_path=path, facts=facts)
+        directory, said = emulated  # one that `volume emulate` made is labelled too, and its counters are read
+        return OpenVolume(
+            name=self.spec.name,
+            spec=self.spec,
+            host_path=path,
+            facts=facts.model_copy(update=said),
+            emulator_socket=directory / CONTROL_SOCKET,
+        )
 
 
 def check_directory(path: Path, *, where: str) -> None:

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, Refused, UsageError
+from volbench.records.facts import VolumeFacts
+from volbench.volume import path
 from volbench.volume.factory import make_volume
+from volbench.volume.ownership import claim
 from volbench.volume.spec import parse_volume
 
 
@@ -31,6 +34,20 @@ def test_place_is_left_as_it_is(tmp_path: Path) -> None:
         assert opened.docker_volume is None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lost+found", "mine.txt"]
     assert tmp_path.stat().st_mtime_ns == before
+
+
+def test_a_path_on_an_emulated_volume_is_labelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that `volume emulate` made, or a container: results on it are never taken for a real volume's."""
+    claim(tmp_path / "v", purpose="emulated volume")
+    (tmp_path / "v" / "volume.json").write_text('{"profile": "ebs-gp2", "parameters": {"time_scale": 20.0}}')
+    (tmp_path / "v" / "data").mkdir()
+    place = str(tmp_path / "v" / "data")
+    monkeypatch.setattr(path, "discover", lambda _: VolumeFacts(path=place, mount_point=place))
+    with make_volume(parse_volume(f"a=path:{place}")) as opened:
+        assert opened.facts is not None
+        assert opened.facts.emulated_profile == "ebs-gp2"
+        assert opened.facts.emulated_parameters == {"time_scale": 20.0}
+        assert opened.emulator_socket == tmp_path / "v" / "control.sock"
 
 
 def test_missing(tmp_path: Path) -> None:
