@@ -25,7 +25,7 @@ from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec, Failure
 from volbench.records.facts import ServerFacts, VolumeFacts
 from volbench.records.series import HistogramRow, SeriesRow
-from volbench.records.steps import ColdReadStep, DumpStep, IdleStep, OltpStep, RestoreStep, Step
+from volbench.records.steps import ColdReadStep, DdlStep, DumpStep, IdleStep, OltpStep, RestoreStep, Step
 from volbench.volume.blockstats import device_read_bytes
 from volbench.volume.facts import discover
 from volbench.workload.client_options import sysbench_config
@@ -557,6 +557,12 @@ class TestColdRead:
             assert metrics[name] > 0
         assert server.alive()
 
+    def test_cat_reads_the_same_files_through_a_pipe(self, make_context: Callable[..., StepContext]) -> None:
+        """As people type it: the same metrics, and no time of single files."""
+        outcome = run(ColdReadStep(name="c", reader="cat", table_scan=False), make_context())
+        assert {"cold_read_mib_per_s", "warm_read_mib_per_s", "cold_read_files_per_s"} <= set(outcome.metrics)
+        assert outcome.details["files"]["slowest_file_s"] is None
+
     def test_without_a_device_counter_cold_is_not_claimed(self, make_context: Callable[..., StepContext]) -> None:
         """The numbers are kept, labelled lukewarm, and invalid."""
         outcome = run(ColdReadStep(name="c", table_scan=False, warm_too=False), make_context())
@@ -589,6 +595,45 @@ class TestColdRead:
         with pytest.raises(StepFailed, match="cancelled"):
             run(ColdReadStep(name="c"), ctx)
         assert server.alive()
+
+
+class TestDdl:
+    def test_every_phase_is_a_row_and_the_schema_is_gone_afterwards(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """Tables are opened on a server with small caches that has just started, and its caches are as before."""
+        caches = "SELECT @@table_open_cache, @@innodb_open_files"
+        before, kept = server.query(caches), Kept()
+        step = DdlStep(
+            name="d", tables=12, altered=3, temporary=4, threads=2, table_open_cache=20,
+            phases=("create", "open", "alter_inplace", "alter_copy", "temporary", "drop"),
+        )  # fmt: skip
+        outcome = run(step, make_context(record=kept))
+        done = {"create": 12, "open": 12, "alter_inplace": 3, "alter_copy": 3, "temporary": 4, "drop": 12}
+        assert [part.suffix for part in outcome.parts] == list(done)
+        for part in outcome.parts:
+            metrics = values(part.outcome)
+            count = done[part.suffix]
+            assert metrics["ddl_per_s"] == pytest.approx(count / metrics["ddl_s"])
+            assert sum(row.events for row in kept.histograms if row.step == f"d/{part.suffix}") == count
+        assert outcome.parts[1].outcome.metrics["server_start_s"].value > 0
+        assert server.query(caches) == before
+        assert server.query("SHOW DATABASES LIKE 'volbench_ddl'") == []
+
+    def test_binary_logs_are_rotated_and_a_server_without_one_is_refused(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """Each rotation makes a file."""
+        step = DdlStep(name="d", tables=1, rotations=5, phases=("create", "binlog_rotation"))
+        server.stop()
+        server.start({"skip-log-bin": 1})
+        with pytest.raises(EnvironmentLacks, match="no binary log to rotate"):
+            run(step, make_context())
+        server.stop()
+        server.start({"log-bin": "binlog", "server-id": 1})
+        before = len(server.query("SHOW BINARY LOGS"))
+        run(step, make_context())
+        assert len(server.query("SHOW BINARY LOGS")) == before + 5
 
 
 class TestIdle:

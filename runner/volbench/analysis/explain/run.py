@@ -10,7 +10,7 @@ import numpy as np
 
 from volbench.analysis.explain.align import Grid, align
 from volbench.analysis.explain.association import Association, associations
-from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.case import WITHOUT_STATEMENTS, Beside, Case
 from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
 from volbench.analysis.explain.findings import Explanation, common_notes, explain_case, finding_rows
 from volbench.analysis.explain.per_transaction import PerTransaction, per_transaction
@@ -83,7 +83,7 @@ def _view(case: Case, *, ranked: bool) -> StepView:
     return StepView(
         explanation=explain_case(case),
         per_transaction=per_transaction(case),
-        queries=query_costs(case.grid),
+        queries=() if case.kind in WITHOUT_STATEMENTS else query_costs(case.grid),
         demand=demand_of(case),
         length_s=case.length_s,
         associations=tuple(held[:ASSOCIATIONS_MAX]),
