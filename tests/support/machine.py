@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 
+import cluster_run
+
 from volbench.target import means
 from volbench.target.image_names import images_ready
 from volbench.volume.emulated_needs import find_daemon
@@ -22,7 +24,7 @@ def emulator() -> means.Means:
 #: Marker of a test -> the question to the machine. REQUIRE names the same words.
 QUESTIONS: Mapping[str, Callable[[], means.Means]] = {
     "docker": images_ready,
-    "kubernetes": means.kubernetes,
+    "kubernetes": cluster_run.ready,
     "emulator": emulator,
     "browser": means.chromium,
     "mysqld": means.local_server_tools,

@@ -52,6 +52,7 @@ class KubernetesPlacement:
         self._waiting_since_s: float | None = None
         self._progress_s = 0.0
         self._over = False
+        self._gone: Object | None = None
 
     def running(self) -> bool:
         """Whether the agent works, or will; what it left is here when this says no.
@@ -97,13 +98,14 @@ class KubernetesPlacement:
         """Node, containers, events and the agent's last log lines."""
         try:
             self._pod = self._pod or next(iter(self._pods()), None)
-            return told(self._pod, self._events(), self._log(AGENT, LOG_LINES))
+            return told(self._pod or self._gone, self._events(), self._log(AGENT, LOG_LINES))
         except VolbenchError as error:
             return f"{error.what} ({error.evidence})"
 
     def why_ended(self) -> VolbenchError | None:
         """Who ended the pod, when that was not the agent: eviction, a lost node, want of memory."""
-        trouble = ended_trouble(self._pod) if self._pod else None
+        pod = self._pod or self._gone
+        trouble = ended_trouble(pod) if pod else None
         if trouble is None:
             return None
         return StepFailed(
@@ -148,8 +150,9 @@ class KubernetesPlacement:
                     core.list_namespaced_pod, self._cluster.namespace, label_selector=self._selector,
                     resource_version=self._version, timeout_seconds=WATCH_S, _request_timeout=WATCH_S + 10,
                 ):  # fmt: skip
-                    self._pod = None if event["type"] == "DELETED" else event["raw_object"]
-                    self._version = event["raw_object"]["metadata"]["resourceVersion"]
+                    seen = event["raw_object"]
+                    self._pod, self._gone = (None, seen) if event["type"] == "DELETED" else (seen, None)
+                    self._version = seen["metadata"]["resourceVersion"]
                     if self._pod is None or has_ended(self._pod, AGENT):
                         break
         except StepFailed as error:

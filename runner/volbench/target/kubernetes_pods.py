@@ -103,7 +103,15 @@ def ended_trouble(pod: Object) -> Trouble | None:
                     cause="oom", what=f"the {name}'s container was killed for want of memory",
                     evidence=_end(ended), final=True,
                 )  # fmt: skip
-    return _server_restarted(pod)
+    return _server_restarted(pod) or _deleted(pod)
+
+
+def _deleted(pod: Object) -> Trouble | None:
+    """Asked only about pods that we have not deleted."""
+    moment = pod["metadata"].get("deletionTimestamp")
+    if moment is None:
+        return None
+    return Trouble(cause="pod_deleted", what="somebody deleted the pod", evidence=f"at {moment}", final=True)
 
 
 def _server_restarted(pod: Object) -> Trouble | None:

@@ -1,0 +1,139 @@
+"""Whole runs as pods of a real cluster: to the end, through faults, and with clear words where nothing can run."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import cluster_run
+import jsonschema
+import live_run
+import pytest
+from cluster_run import ClusterBench, kubectl
+
+SCHEMA = Path(__file__).parents[2] / "results" / "schema" / "report.schema.json"
+pytestmark = pytest.mark.kubernetes
+only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="stops an API server or a node")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ClusterBench]:
+    """A namespace for the test."""
+    with cluster_run.cluster_bench(tmp_path) as opened:
+        yield opened
+
+
+def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(cluster: ClusterBench) -> None:
+    """The report validates; every cell says on which node it ran and how long its pod took; nothing is left."""
+    ended = cluster.end(cluster.start())
+    assert ended.code == 0, ended.output
+    cluster.assert_all_done_once()
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_bytes())).validate(cluster.report())
+    results = cluster.directory.results()
+    assert len({result.host.hostname for result in results}) == 1, "cells of a comparison share a node"
+    for result in results:
+        placed = result.steps[-1]
+        assert placed.kind == "placement"
+        assert placed.metrics["pod_ready_s"].value < 60
+        assert placed.details["node"] == result.host.hostname
+        assert result.volume_facts.mount_point == "/volbench/volume"
+        present = {source.source for source in result.sources if source.present}
+        assert {"diskstats", "innodb", "performance_schema", "cpu"} <= present
+        assert (cluster.directory.cell_dir(result.cell_id) / "series.parquet").stat().st_size > 1000
+
+
+@only_lab
+@pytest.mark.timeout(400)
+def test_an_api_server_and_a_runner_that_go_away_lose_nothing(cluster: ClusterBench) -> None:
+    """The first cell outlives the API server, the second the runner; neither is begun again."""
+    process = cluster.start("steps.0.duration=8s")
+    cluster.until(cluster.in_step, process)
+    first = cluster.current_cell().name
+    cluster_run.lab("api", "stop")
+    cluster_run.lab("api", "start")
+    cluster.until(lambda: cluster.current_cell().name != first and cluster.in_step(), process)
+    live_run.send(process, signal.SIGKILL)
+    process.wait()
+    ended = cluster.end(cluster.resume())
+    assert ended.code == 0, ended.output
+    cluster.assert_all_done_once()
+    assert [attempt for _, attempt in cluster.events("cell_started")] == [1, 1]
+
+
+@pytest.mark.timeout(400)
+def test_a_pod_and_a_server_that_are_killed_are_named_and_tried_again(cluster: ClusterBench) -> None:
+    """Each attempt is kept apart, with the cause; at the end every cell is done."""
+    process = cluster.start("steps.0.duration=8s")
+    cluster.until(cluster.in_step, process)
+    first = cluster.current_cell().name
+    kubectl("delete", "pod", cluster.pod(), "-n", cluster.namespace, "--wait=false")
+    cluster.until(lambda: (first, 2) in cluster.events("cell_started"), process)
+    cluster.until(lambda: cluster.current_cell().name != first and cluster.in_step(), process)
+    second = cluster.current_cell().name
+    kill = "kill -KILL $(cat /volbench/control/container.pid)"
+    kubectl("exec", "-n", cluster.namespace, cluster.pod(), "-c", "results", "--", "sh", "-c", kill)
+    ended = cluster.end(process)
+    assert ended.code == 0, ended.output
+    cluster.assert_all_done_once()
+    assert cluster.failed_causes() == {(first, 1): "pod_deleted", (second, 1): "server_killed"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "volume", "said"),
+    [
+        (
+            ["engine.image=nobody.invalid/mysql:1"],
+            ["pull_policy=Never"],
+            "",
+            "nobody.invalid/mysql:1 cannot be had",
+        ),
+        ([], ["start_timeout=8s", "selector=volbench.org/no=where"], "", "no node takes the pod"),
+        ([], [], "pvc:missing", "has no claim 'missing'"),
+        ([], [], "storage-class:missing", "no storage class 'missing'"),
+        ([], ["start_timeout=8s"], "storage-class:never-binds", "no volume is bound to the claim"),
+    ],
+    ids=["image", "unschedulable", "no-claim", "no-class", "never-binds"],
+)
+def test_what_keeps_a_pod_from_coming_up_is_told(
+    cluster: ClusterBench, settings: list[str], options: list[str], volume: str, said: str
+) -> None:
+    """Exit code 3, the cause in the message, nothing left in the namespace."""
+    if volume == "storage-class:never-binds":
+        kubectl("apply", "-f", "-", stdin=json.dumps({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "never-binds"},
+            "provisioner": "volbench.org/nobody",
+        }))  # fmt: skip
+    ended = cluster.end(cluster.start(*settings, options=options, volumes={"a": volume} if volume else None))
+    assert ended.code == 3, ended.output
+    assert said in ended.output
+    assert "next step" in ended.output
+    assert cluster.leftovers() == []
+
+
+def test_a_quota_that_is_used_up_is_told(cluster: ClusterBench) -> None:
+    """The pod is refused after its job was made: that is seen too."""
+    kubectl("create", "quota", "none", "--hard=pods=0", "-n", cluster.namespace)
+    ended = cluster.end(cluster.start())
+    assert ended.code == 3, ended.output
+    assert "quota is used up" in ended.output
+    assert "exceeded quota: none" in ended.output
+    assert cluster.leftovers() == []
+
+
+def test_rights_that_are_missing_are_listed_before_anything_is_made(cluster: ClusterBench) -> None:
+    """By verb and resource, with the way to have them granted."""
+    kubectl("create", "serviceaccount", "nobody", "-n", cluster.namespace)
+    token = kubectl("create", "token", "nobody", "-n", cluster.namespace).strip()
+    config = json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json"))
+    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
+    kubeconfig = cluster.root / "kubeconfig"
+    kubeconfig.write_text(json.dumps(config))
+    cluster.environment["KUBECONFIG"] = str(kubeconfig)
+    ended = cluster.end(cluster.start())
+    assert ended.code == 3, ended.output
+    assert re.search(r"create jobs,.*create pods/exec", ended.output)
+    assert "kubectl apply -k k8s/base" in ended.output
+    assert cluster.leftovers() == []

@@ -1,0 +1,125 @@
+"""Real runs in a cluster for tests: a namespace of their own, with all that a run could leave behind in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from live_run import SMALL, SUITE, Bench
+
+from volbench.target import means
+from volbench.target.image_names import local_images, pick_server_image
+
+LAB = Path(__file__).parents[1] / "lab" / "kubernetes"
+LAB_KUBECONFIG = Path("/var/lib/volbench/lab-kubernetes/admin.kubeconfig")
+LAB_PROGRAMS = Path.home() / ".cache" / "volbench" / "kubernetes" / "bin"
+STORAGE_CLASS = "local-path"
+_KINDS = "jobs,pods,configmaps,persistentvolumeclaims"
+
+
+def use_lab() -> None:
+    """Point kubectl and client at the lab cluster, where there is one and nobody has chosen another."""
+    if "KUBECONFIG" not in os.environ and LAB_KUBECONFIG.exists():
+        os.environ["KUBECONFIG"] = str(LAB_KUBECONFIG)
+    if shutil.which("kubectl") is None:
+        os.environ["PATH"] += f":{LAB_PROGRAMS}"
+
+
+def with_lab() -> bool:
+    """Whether the cluster is the lab's, whose API server and nodes a test may stop."""
+    return os.environ.get("KUBECONFIG") == str(LAB_KUBECONFIG)
+
+
+def lab(*words: str) -> None:
+    """A command of the lab."""
+    subprocess.run([sys.executable, str(LAB), *words], check=True, capture_output=True, timeout=300)
+
+
+def kubectl(*words: str, stdin: str | None = None) -> str:
+    """A command of kubectl; its output."""
+    done = subprocess.run(
+        ["kubectl", "--request-timeout=20s", *words],
+        input=stdin, capture_output=True, text=True, check=False, timeout=180,
+    )  # fmt: skip
+    assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr}"
+    return done.stdout
+
+
+@dataclass(kw_only=True)
+class ClusterBench(Bench):
+    """One test's namespace."""
+
+    namespace: str
+
+    def start(
+        self, *settings: str, options: Sequence[str] = (), volumes: dict[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """`volbench run` with the small suite on two claims of the storage class, or on these SPECs."""
+        specs = volumes or dict.fromkeys(("a", "b"), f"storage-class:{STORAGE_CLASS}?size=1Gi")
+        given = [word for name, spec in specs.items() for word in ("--volume", f"{name}={spec}")]
+        server = pick_server_image(local_images(), "mysql")
+        image = [f"engine.image={server.name}"] if server is not None else []
+        chosen = [word for one in (*SMALL, *image, *settings) for word in ("--set", one)]
+        asked = [f"namespace={self.namespace}", *options]
+        return self.volbench(
+            "run", str(SUITE), "--target", "kubernetes", *given, *chosen, "--out", str(self.results), "--yes",
+            *(word for one in asked for word in ("--target-option", one)),
+        )  # fmt: skip
+
+    def objects(self, kinds: str, selector: str = "app.kubernetes.io/managed-by=volbench") -> list[dict[str, Any]]:
+        """Objects of the namespace that are a run's."""
+        found = json.loads(kubectl("get", kinds, "-n", self.namespace, "-l", selector, "-o", "json"))
+        items: list[dict[str, Any]] = found["items"]
+        return items
+
+    def pod(self) -> str:
+        """The name of the running cell's pod."""
+        cell = self.current_cell().name
+        (pod,) = self.objects("pods", f"volbench.org/cell={cell}")
+        return str(pod["metadata"]["name"])
+
+    def leftovers(self) -> list[str]:
+        """All that a run may leave behind and should not."""
+        left = [f"{one['kind']} {one['metadata']['name']}" for one in self.objects(_KINDS)]
+        return left + [str(entry) for entry in self.temporary.glob("volbench*")]
+
+
+@contextmanager
+def cluster_bench(root: Path) -> Iterator[ClusterBench]:
+    """A namespace for one test, under the strictest Pod Security standard; removed at the end."""
+    temporary = Path(tempfile.mkdtemp(prefix="vbt-", dir="/tmp"))
+    namespace = temporary.name.lower().replace("_", "-").strip("-") + "-ns"
+    kubectl("create", "namespace", namespace)
+    kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    opened = ClusterBench(
+        target="kubernetes", root=root, volumes={}, cache=root / "cache", temporary=temporary, namespace=namespace
+    )
+    try:
+        yield opened
+    finally:
+        opened.close()
+        kubectl("delete", "namespace", namespace, "--wait=false")
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def ready() -> means.Means:
+    """A cluster that answers, with a storage class that the tests can use."""
+    use_lab()
+    found = means.kubernetes()
+    if not found.present:
+        mend = f"python3 {LAB.relative_to(LAB.parents[2])} up; or {found.mend}"
+        return means.Means(name="kubernetes", present=False, evidence=found.evidence, mend=mend)
+    classes = means.ask(["kubectl", "get", "storageclass", "-o", "name", "--request-timeout=5s"]).output
+    if f"/{STORAGE_CLASS}" not in classes:
+        evidence = f"the cluster has no storage class {STORAGE_CLASS}"
+        return means.Means(name="kubernetes", present=False, evidence=evidence, mend=f"python3 {LAB} up")
+    return found
