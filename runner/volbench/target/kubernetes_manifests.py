@@ -23,6 +23,8 @@ GIVEN = "/volbench/given"
 AGENT_PID = f"{CONTROL}/agent.pid"
 SERVER_PID = f"{CONTROL}/container.pid"
 """Process ids of the containers' first processes, in the pod's one process namespace."""
+_SHELL_PID = "$$$$"
+"""`$$` of the shell: in a manifest's command each `$$` stands for one `$`."""
 KEPT_S = 24 * 3600
 """How long results wait in the pod for an orchestrator that is away."""
 GRACE_S = 5
@@ -221,7 +223,7 @@ def _affinity(cell: CellObjects) -> dict[str, Any]:
 
 def _server(cell: CellObjects) -> dict[str, Any]:
     """A sidecar: it is there before the agent, and ends after it."""
-    script = f"echo $$ >{SERVER_PID} && exec sh {GIVEN}/supervisor.sh {CONTROL}"
+    script = f"echo {_SHELL_PID} >{SERVER_PID} && exec sh {GIVEN}/supervisor.sh {CONTROL}"
     return {
         **_container(cell.options, SERVER, cell.server_image, ["sh", "-c", script]),
         "restartPolicy": "Always",
@@ -231,7 +233,7 @@ def _server(cell: CellObjects) -> dict[str, Any]:
 
 
 def _agent(cell: CellObjects) -> dict[str, Any]:
-    script = f"echo $$ >{AGENT_PID} && exec volbench cell {cell.kind} {GIVEN}/cell.json --out {OUT}"
+    script = f"echo {_SHELL_PID} >{AGENT_PID} && exec volbench cell {cell.kind} {GIVEN}/cell.json --out {OUT}"
     return {
         **_container(cell.options, AGENT, cell.tools_image, ["sh", "-c", script]),
         "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory),
