@@ -88,10 +88,13 @@ def table_lines(
 ) -> Iterator[str]:
     """What stands beside a step's findings."""
     for row in what_if:
-        yield f"on {row.spec}: {row.text}"
-    if transactions:
-        shown = (f"{TITLES[row.metric]} {number(row.value)}{_against(row.ratio)}" for row in transactions)
-        yield f"a transaction costs: {', '.join(shown)}"
+        clients = f" with {row.threads} threads" if row.threads is not None else ""
+        yield f"on {row.spec}{clients}: {row.text}"
+    for threads in dict.fromkeys(row.threads for row in transactions):
+        of = [row for row in transactions if row.threads == threads]
+        shown = (f"{TITLES[row.metric]} {number(row.value)}{_against(row.ratio)}" for row in of)
+        clients = f" with {threads} threads" if threads is not None else ""
+        yield f"a transaction{clients} costs: {', '.join(shown)}"
     for query in queries[:QUERIES_SHOWN]:
         parts = [
             f"{name} {number(value)} ms"

@@ -243,6 +243,7 @@ class TransactionRow(Record):
 
     volume: str
     step: str
+    threads: int | None = Field(default=None, description="Of the load; steps with several are kept apart.")
     metric: str
     value: float
     unit: str
@@ -255,6 +256,7 @@ class QueryRow(Record):
 
     volume: str
     step: str
+    threads: int | None = Field(default=None, description="Of the load; steps with several are kept apart.")
     query: str = Field(description="Text of the digest; numbers within names are N, so that like tables are one.")
     share: float = Field(description="Of the time of all statements of the step.")
     per_s: float
@@ -286,6 +288,7 @@ class WhatIfRow(Record):
 
     volume: str
     step: str
+    threads: int | None = Field(default=None, description="Of the load; steps with several are kept apart.")
     spec: str
     cannot: str = ""
     regime: Literal["", "steady", "burst", "baseline"] = ""

@@ -68,9 +68,9 @@ class Multiples:
 def transaction_tables(report: Report) -> list[TransactionTable]:
     """Costs of a transaction, a table for each step."""
     volumes = [volume.name for volume in report.volumes]
-    found = {(row.step, row.metric, row.volume): row for row in report.transactions}
+    found = {(_load(row), row.metric, row.volume): row for row in report.transactions}
     tables = []
-    for step in dict.fromkeys(row.step for row in report.transactions):
+    for step in dict.fromkeys(map(_load, report.transactions)):
         metrics = [name for name in TITLES if any((step, name, volume) in found for volume in volumes)]
         rows = tuple((TITLES[name], tuple(found.get((step, name, v)) for v in volumes)) for name in metrics)
         tables.append(TransactionTable(step=step, rows=rows))
@@ -81,13 +81,18 @@ def query_tables(report: Report) -> list[QueryTable]:
     """Queries by time, a table for each step."""
     volumes = [volume.name for volume in report.volumes]
     tables = []
-    for step in dict.fromkeys(row.step for row in report.queries):
-        of = [row for row in report.queries if row.step == step]
+    for step in dict.fromkeys(map(_load, report.queries)):
+        of = [row for row in report.queries if _load(row) == step]
         ranked = dict.fromkeys(row.query for row in sorted(of, key=lambda row: -row.share))
         found = {(row.query, row.volume): row for row in of}
         rows = tuple((query, tuple(found.get((query, volume)) for volume in volumes)) for query in ranked)
         tables.append(QueryTable(step=step, rows=rows))
     return tables
+
+
+def _load(row: TransactionRow | QueryRow) -> str:
+    """A step by its name and threads."""
+    return row.step if row.threads is None else f"{row.step}, {row.threads} thread{'s' if row.threads > 1 else ''}"
 
 
 def multiples(directory: RunDirectory, rows: Sequence[AssociationRow]) -> list[Multiples]:

@@ -61,7 +61,7 @@ def test_another_volume_is_predicted_or_the_reason_is_said(tmp_path: Path) -> No
     """Synthetic runs have no statement times: nothing is predicted from them, and that is said."""
     directory = build_run(tmp_path, two_volumes(steps=(OltpStep(name="load"),), repeats=1))
     text = invoke(str(directory.path), "--what-if", "ebs-gp3?iops=6000")
-    assert "on ebs-gp3?iops=6000: cannot be predicted: no statement times" in text
+    assert "on ebs-gp3?iops=6000 with 8 threads: cannot be predicted: no statement times" in text
     rows = json.loads(invoke(str(directory.path), "--what-if", "ebs-gp2?size=100GiB", "--json"))["what_if"]
     assert {(row["spec"], row["tps"]) for row in rows} == {("ebs-gp2?size=100GiB", None)}
 

@@ -57,6 +57,13 @@ def test_a_volume_without_a_baseline_has_no_ratio(directory: RunDirectory) -> No
     assert {row.ratio for row in rows if row.value > 0} == {1.0}
 
 
+def test_loads_of_different_threads_are_kept_apart(report: Report) -> None:
+    row = report.transactions[0]
+    ladder = [row.model_copy(update={"threads": threads, "value": float(threads)}) for threads in (1, 8, 32)]
+    tables = transaction_tables(report.model_copy(update={"transactions": tuple(ladder)}))
+    assert [table.step for table in tables] == ["load, 1 thread", "load, 8 threads", "load, 32 threads"]
+
+
 def test_queries_stand_side_by_side(report: Report) -> None:
     (table,) = query_tables(report)
     ((query, cells),) = table.rows

@@ -40,6 +40,7 @@ class StepView:
     queries: tuple[QueryCost, ...]
     demand: Demand | Unpredictable
     length_s: float
+    threads: int | None = None
     associations: tuple[Association, ...] = ()
     interval_s: float = 1.0
 
@@ -86,6 +87,7 @@ def _view(case: Case, *, ranked: bool) -> StepView:
         queries=() if case.kind in WITHOUT_STATEMENTS else query_costs(case.grid),
         demand=demand_of(case),
         length_s=case.length_s,
+        threads=case.threads,
         associations=tuple(held[:ASSOCIATIONS_MAX]),
         interval_s=case.grid.width_s,
     )

@@ -12,20 +12,28 @@ from volbench.analysis.explain.wording import number
 from volbench.records.report import AssociationRow, QueryRow, TransactionRow, WhatIfRow
 
 QUERIES_MAX = 12
+_About = tuple[str, str, int | None]
 _Views = Mapping[tuple[str, str], Mapping[str, StepView]]
 
 
 def transaction_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[TransactionRow, ...]:
     """Per step and metric, each volume; `volumes`: names, the baseline first."""
     rows = []
-    for (volume, step), cells in _in_order(found.views, volumes):
-        baseline = _costs(found.views.get((volumes[0], step), {}))
+    for (volume, step, threads), cells in _in_order(found.views, volumes):
+        baseline = _costs(_with_threads(found.views.get((volumes[0], step), {}), threads))
         for metric, (value, unit, count) in _costs(cells).items():
             base = baseline.get(metric)
             ratio = value / base[0] if base is not None and base[0] > 0 else None
             rows.append(
                 TransactionRow(
-                    volume=volume, step=step, metric=metric, value=value, unit=unit, ratio=ratio, cells=count
+                    volume=volume,
+                    step=step,
+                    threads=threads,
+                    metric=metric,
+                    value=value,
+                    unit=unit,
+                    ratio=ratio,
+                    cells=count,
                 )
             )
     return tuple(rows)
@@ -34,12 +42,14 @@ def transaction_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[Tra
 def query_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[QueryRow, ...]:
     """Per volume and step, the queries with most time."""
     rows: list[QueryRow] = []
-    for (volume, step), cells in _in_order(found.views, volumes):
-        baseline = {one.query: _mean_ms(one) for one in _queries(found.views.get((volumes[0], step), {}))}
+    for (volume, step, threads), cells in _in_order(found.views, volumes):
+        first = _with_threads(found.views.get((volumes[0], step), {}), threads)
+        baseline = {one.query: _mean_ms(one) for one in _queries(first)}
         costs, length_s = _queries(cells), sum(view.length_s for view in cells.values())
         total = sum(one.time_s for one in costs)
         rows += [
-            _query_row(one, volume, step, total, length_s, baseline.get(one.query)) for one in costs[:QUERIES_MAX]
+            _query_row(one, (volume, step, threads), total, length_s, baseline.get(one.query))
+            for one in costs[:QUERIES_MAX]
         ]
     return tuple(rows)
 
@@ -60,7 +70,7 @@ def association_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[Ass
             effective_samples=one.effective_samples,
             q_value=one.q_value,
         )
-        for (volume, step), cells in _in_order(found.views, volumes)
+        for (volume, step, _), cells in _in_order(found.views, volumes)
         for cell, view in cells.items()
         for one in view.associations
     )
@@ -72,9 +82,9 @@ def what_if_rows(
     """Each step of each volume on each other volume."""
     return tuple(
         row
-        for (volume, step), cells in _in_order(found.views, volumes)
+        for about, cells in _in_order(found.views, volumes)
         for other in others
-        for row in _rows_of(predict([view.demand for view in cells.values()], other), volume, step)
+        for row in _rows_of(predict([view.demand for view in cells.values()], other), about)
     )
 
 
@@ -100,16 +110,18 @@ def limited_by(outlook: Outlook) -> str:
     return f"{amount} ({outlook.bound})"
 
 
-def _rows_of(prediction: Prediction, volume: str, step: str) -> Iterator[WhatIfRow]:
+def _rows_of(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
+    volume, step, threads = about
     if prediction.cannot:
         yield WhatIfRow(
-            volume=volume, step=step, spec=prediction.spec, cannot=prediction.cannot,
+            volume=volume, step=step, threads=threads, spec=prediction.spec, cannot=prediction.cannot,
             text=f"cannot be predicted: {prediction.cannot}",
         )  # fmt: skip
     for one in prediction.outlooks:
         yield WhatIfRow(
             volume=volume,
             step=step,
+            threads=threads,
             spec=prediction.spec,
             regime=one.regime,
             lasts_s=one.lasts_s,
@@ -123,13 +135,19 @@ def _rows_of(prediction: Prediction, volume: str, step: str) -> Iterator[WhatIfR
         )
 
 
-def _in_order(views: _Views, volumes: Sequence[str]) -> Iterator[tuple[tuple[str, str], Mapping[str, StepView]]]:
-    """By step, then by volume in their order."""
-    steps = dict.fromkeys(step for _, step in views)
-    for step in steps:
-        for volume in volumes:
-            if (volume, step) in views:
-                yield (volume, step), views[volume, step]
+def _in_order(views: _Views, volumes: Sequence[str]) -> Iterator[tuple[_About, Mapping[str, StepView]]]:
+    """By step and threads, then by volume in their order: loads of different threads are different loads."""
+    for step in dict.fromkeys(step for _, step in views):
+        of = [view for volume in volumes for view in views.get((volume, step), {}).values()]
+        for threads in sorted({view.threads for view in of}, key=lambda one: one or 0):
+            for volume in volumes:
+                cells = _with_threads(views.get((volume, step), {}), threads)
+                if cells:
+                    yield (volume, step, threads), cells
+
+
+def _with_threads(cells: Mapping[str, StepView], threads: int | None) -> dict[str, StepView]:
+    return {cell: view for cell, view in cells.items() if view.threads == threads}
 
 
 def _costs(cells: Mapping[str, StepView]) -> dict[str, tuple[float, str, int]]:
@@ -150,16 +168,18 @@ def _mean_ms(cost: QueryCost) -> float | None:
 
 
 def _query_row(
-    cost: QueryCost, volume: str, step: str, total_s: float, length_s: float, baseline_ms: float | None
+    cost: QueryCost, about: _About, total_s: float, length_s: float, baseline_ms: float | None
 ) -> QueryRow:
     each_ms = _mean_ms(cost) or 0.0
 
     def part(seconds: float | None) -> float | None:
         return None if seconds is None or cost.statements <= 0 else 1000 * seconds / cost.statements
 
+    volume, step, threads = about
     return QueryRow(
         volume=volume,
         step=step,
+        threads=threads,
         query=cost.query,
         share=cost.time_s / total_s,
         per_s=cost.statements / length_s,
