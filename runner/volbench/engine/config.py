@@ -29,6 +29,7 @@ PINNED: dict[str, Scalar] = {
     "auto_generate_certs": False,
     "caching_sha2_password_auto_generate_rsa_keys": False,
 }
+_CPU_CONSUMER = "performance_schema_consumer_events_statements_cpu"
 DURABILITY_VARIABLES = (
     "innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite", "innodb_flush_method",
     "innodb_use_fdatasync", "innodb_redo_log_encrypt", "innodb_checksum_algorithm", "innodb_page_size",
@@ -112,8 +113,8 @@ def render_config(
         ours.append(("user", "root"))
     if fitted.options.get("performance_schema") is True:
         ours += [("performance_schema_instrument", f"{name}=ON") for name in _INSTRUMENTS]
-        if identity.flavor == "mysql":  # loose: servers before 8.0.28 do not know it
-            ours.append(("loose_performance_schema_consumer_events_statements_cpu", True))
+        if identity.flavor == "mysql" and _CPU_CONSUMER not in wanted:  # loose: servers before 8.0.28 lack it
+            ours.append((f"loose_{_CPU_CONSUMER}", True))
     lines = ["[mysqld]", *(_line(name, value) for name, value in (*fitted.options.items(), *ours))]
     notes = tuple(note for name, note in fitted.notes.items() if name in wanted)
     return RenderedConfig(text="\n".join(lines) + "\n", notes=notes)

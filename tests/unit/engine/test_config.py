@@ -127,3 +127,12 @@ def test_durability_holds_the_settings_that_were_there() -> None:
         flavor="mariadb", version="10.11", variables={"sync_binlog": "1", "innodb_buffer_pool_size": "1"}
     )
     assert durability(facts) == {"sync_binlog": "1"}
+
+
+def test_cpu_times_of_statements_are_kept_unless_the_suite_says_otherwise() -> None:
+    """By a name that servers before 8.0.28 pass over; MariaDB has nothing of the kind."""
+    option = "performance_schema_consumer_events_statements_cpu"
+    assert f"loose_{option} = ON" in lines()
+    assert not any(option in line for line in lines(identity=MARIADB))
+    chosen = [line for line in lines({option: False}) if option in line]
+    assert chosen == [f"{option} = OFF"]
