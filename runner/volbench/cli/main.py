@@ -9,6 +9,7 @@ import typer
 
 from volbench import __version__
 from volbench.cli import (
+    add,
     cell,
     console,
     credits,  # noqa: A004 - the command's name
@@ -38,6 +39,7 @@ app.command("plan")(plan.plan)
 app.command("resume")(run.resume)
 app.command("report")(report.report)
 app.command("explain")(explain.explain)
+app.command("add")(add.add)
 app.command("compare")(report.compare)
 app.command("gate")(gate.gate)
 app.command("validate")(validate.validate)

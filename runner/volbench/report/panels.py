@@ -34,7 +34,7 @@ class Panel:
     height_px: int = 130
 
 
-_DEVICE = ("diskstats", "mountstats", "emulator", "cgroup_io")
+_DEVICE = ("diskstats", "mountstats", "emulator", "cgroup_io", "ebs_nvme", "cloudwatch")
 _QUANTILES = (
     Line(key="p50", label="p50", metrics=("p50",), dash="dotted"),
     Line(key="p95", label="p95", metrics=("p95",)),
@@ -90,7 +90,8 @@ PANELS = (
         lines=(Line(key="util", label="busy", metrics=("util_ratio",)),),
     ),
     Panel(
-        key="exceeded", title="Limits exceeded (share of time)", unit="ratio", sources=("ebs_nvme", "emulator"),
+        key="exceeded", title="Limits exceeded (share of time)", unit="ratio",
+        sources=("ebs_nvme", "emulator", "cloudwatch"),
         lines=(
             Line(key="volume_iops", label="volume IOPS", metrics=("volume_exceeded_iops_ratio",)),
             Line(
@@ -104,7 +105,7 @@ PANELS = (
         ),
     ),
     Panel(
-        key="balance", title="Burst balance", unit="%", sources=("emulator",),
+        key="balance", title="Burst balance", unit="%", sources=("emulator", "cloudwatch"),
         lines=(Line(key="balance", label="left", metrics=("balance_percent",)),),
     ),
     Panel(

@@ -19,8 +19,9 @@ from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult
 from volbench.records.run import PlannedCell
 from volbench.report.panels import LATENCY_LEVELS, LATENCY_PANELS, chosen_series
+from volbench.store.added import series_files
 from volbench.store.histograms import Intervals, MergedHistograms, histogram_intervals, merge_histograms
-from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
+from volbench.store.run_directory import HISTOGRAMS_FILE, RunDirectory
 from volbench.store.series import Extent, SeriesKey, read_bucketed_series, read_series, series_extents
 
 VALUES_MAX = 110_000
@@ -109,10 +110,13 @@ def cell_timeline(place: Path, planned: PlannedCell, result: CellResult, *, poin
             lines |= {f"{panel}.{name}": line for name, line in _latency_lines(path, source, intervals, points)}
             if source == "client":
                 stalls = tuple(_stalls(intervals))
-    if (path := place / SERIES_FILE).exists():
-        extents = series_extents(path)
-        chosen = list(chosen_series(extents, result.volume_facts.disk))
-        lines |= dict(_series_lines(path, dict(chosen), extents, points))
+    extents_of = {path: series_extents(path) for path in series_files(place)}
+    if extents_of:
+        whole = {key: extent for extents in reversed(extents_of.values()) for key, extent in extents.items()}
+        chosen = list(chosen_series(whole, result.volume_facts.disk))
+        for path, extents in extents_of.items():
+            own = {line: key for line, key in chosen if key in extents and line not in lines}
+            lines |= dict(_series_lines(path, own, extents, points))
         sources = {line.split(".")[0]: f"{key.source} {key.entity}".strip() for line, key in chosen}
     return CellTimeline(
         cell_id=planned.cell_id,

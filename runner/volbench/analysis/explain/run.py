@@ -18,8 +18,9 @@ from volbench.analysis.explain.queries import QueryCost, query_costs
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult, StepResult
 from volbench.records.report import FindingRow
-from volbench.store.run_directory import SERIES_FILE, RunDirectory
-from volbench.store.series import SeriesKey, read_series
+from volbench.store.added import read_all_series, series_files
+from volbench.store.run_directory import RunDirectory
+from volbench.store.series import SeriesKey
 
 KINDS = ("oltp", "dump", "restore", "cold_read")
 """Steps that are explained as a whole; an idle one has nothing to explain."""
@@ -98,19 +99,19 @@ def cases_of(directory: RunDirectory, result: CellResult) -> Iterator[Case]:
 
     Raises RunUnreadable for a damaged table.
     """
-    path = directory.cell_dir(result.cell_id) / SERIES_FILE
-    if not path.exists():
+    place = directory.cell_dir(result.cell_id)
+    if not series_files(place):
         return
     whole: Grid | None = None
     for step in result.steps:
         if step.kind not in KINDS or "/" in step.step:
             continue
         if whole is None:
-            whole = align(read_series(path))
+            whole = align(read_all_series(place))
         yield _case(result, step, whole)
     for name, steps in _grouped(result.steps).items():
         if whole is None:
-            whole = align(read_series(path))
+            whole = align(read_all_series(place))
         yield _case_of_several(result, name, steps, whole)
 
 

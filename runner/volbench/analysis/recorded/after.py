@@ -1,0 +1,126 @@
+"""What was recorded elsewhere while a run went on, put on the clock of each of its cells."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from volbench.analysis.explain.align import interval_s
+from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_answers
+from volbench.analysis.recorded.cloudwatch_live import SCHEME, fetch
+from volbench.analysis.recorded.nvme_log import looks_like_nvme_log, parse_nvme_log
+from volbench.errors import UsageError
+from volbench.records.cell import CellResult
+from volbench.store.added import write_added
+from volbench.store.run_directory import RunDirectory
+from volbench.store.series import Series, SeriesKey
+
+Found = dict[SeriesKey, Series]
+CLOCK_STEP_MAX_S = 1.0
+PERIOD_S = 60.0
+"""What a single point is about: CloudWatch's usual period."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Added:
+    """What was kept: samples by cell, and what a reader must know."""
+
+    kind: str
+    samples: dict[str, int]
+    notes: tuple[str, ...]
+
+
+def add_recorded(directory: RunDirectory, source: str, *, volume: str) -> Added:
+    """Keep what `source` tells of a volume beside the samples of its cells.
+
+    Args:
+        source: a file (CloudWatch's JSON, a log of NVMe counters), or `cloudwatch:NAME` to be asked live.
+        volume: the run's volume that it is about.
+
+    Raises UsageError for a source that cannot be read, an unknown volume, or one that tells of other times.
+    """
+    names = [one.name for one in directory.run.volumes]
+    if volume not in names:
+        raise UsageError(f"the run has no volume {volume!r}", next_step=f"--volume {' or '.join(names)}")
+    of_volume = {cell.cell_id for cell in directory.run.cells if cell.volume == volume}
+    cells = [result for result in directory.results() if result.cell_id in of_volume]
+    if not cells:
+        raise UsageError(f"no cell of volume {volume} has a result", where=str(directory.path))
+    kind, found, notes = _read(source, cells)
+    samples = {}
+    for cell in cells:
+        of_cell = _on_its_clock(found, cell)
+        if of_cell:
+            samples[cell.cell_id] = write_added(directory.cell_dir(cell.cell_id), kind, of_cell)
+    if not samples:
+        raise UsageError(
+            "it tells of other times than the run",
+            where=source,
+            evidence=f"it has {_span(found)}; the cells are from {_moment(_begin(cells))} to {_moment(_end(cells))}",
+            next_step="the times of the file are taken as UTC where they name no zone",
+        )
+    stepped = [cell.cell_id for cell in cells if abs(cell.clock_step_s) > CLOCK_STEP_MAX_S]
+    if stepped:
+        notes = (*notes, f"the wall clock was set during {', '.join(stepped)}: times there are off by as much")
+    return Added(kind=kind, samples=samples, notes=notes)
+
+
+def _read(source: str, cells: list[CellResult]) -> tuple[str, Found, tuple[str, ...]]:
+    if source.startswith(SCHEME):
+        window = (datetime.fromtimestamp(_begin(cells), tz=UTC), datetime.fromtimestamp(_end(cells) + 60, tz=UTC))
+        return "cloudwatch", *parse_answers(fetch(source, window=window))
+    path = Path(source)
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError("the file cannot be read", where=source, evidence=str(error)) from error
+    try:
+        if looks_like_cloudwatch(text):
+            return "cloudwatch", *parse_answers(json.loads(text))
+        if looks_like_nvme_log(text):
+            return "ebs_nvme", parse_nvme_log(text), ()
+    except (ValueError, KeyError) as error:
+        raise UsageError("the file cannot be used", where=source, evidence=str(error)) from error
+    raise UsageError(
+        "neither CloudWatch's JSON nor a log of NVMe counters",
+        where=source,
+        next_step="give what `aws cloudwatch get-metric-data` wrote, or lines of `nvme amzn stats -o json` with a "
+        "timestamp",
+    )
+
+
+def _on_its_clock(found: Found, cell: CellResult) -> Found:
+    """The samples that are about the cell's time, in seconds since its zero."""
+    kept = {}
+    for key, series in found.items():
+        t_s = series.t_s - _zero(cell)
+        period_s = interval_s(t_s) or PERIOD_S
+        within = (t_s > 0) & (t_s - period_s < cell.wall_s)
+        if within.any():
+            kept[key] = Series(t_s=t_s[within], value=series.value[within])
+    return kept
+
+
+def _zero(cell: CellResult) -> float:
+    return datetime.fromisoformat(cell.zero_utc).timestamp()
+
+
+def _begin(cells: list[CellResult]) -> float:
+    return min(_zero(cell) for cell in cells)
+
+
+def _end(cells: list[CellResult]) -> float:
+    return max(_zero(cell) + cell.wall_s for cell in cells)
+
+
+def _span(found: Found) -> str:
+    if not found:
+        return "no points"
+    first, last = (pick(float(one.t_s[at]) for one in found.values()) for pick, at in ((min, 0), (max, -1)))
+    return f"points from {_moment(first)} to {_moment(last)}"
+
+
+def _moment(epoch_s: float) -> str:
+    return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

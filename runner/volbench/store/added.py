@@ -1,0 +1,40 @@
+"""Series that came after a cell had ended, kept beside its own files: `added/NAME.parquet`, same columns.
+
+What was measured is never changed; what is added can be added again, or removed with the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from volbench.records.series import SeriesRow
+from volbench.store.run_directory import SERIES_FILE
+from volbench.store.series import Series, SeriesKey, read_series, write_series
+
+ADDED = "added"
+
+
+def write_added(cell_dir: Path, name: str, series: Mapping[SeriesKey, Series]) -> int:
+    """Keep series, in seconds since the cell's zero, replacing those of the same name; returns the samples."""
+    (cell_dir / ADDED).mkdir(exist_ok=True)
+    rows = (
+        SeriesRow(t_s=t_s, source=key.source, metric=key.metric, entity=key.entity, value=value)
+        for key, one in sorted(series.items())
+        for t_s, value in zip(one.t_s.tolist(), one.value.tolist(), strict=True)
+    )
+    return write_series(cell_dir / ADDED / f"{name}.parquet", rows)
+
+
+def series_files(cell_dir: Path) -> tuple[Path, ...]:
+    """The cell's own series first, then what was added."""
+    own = cell_dir / SERIES_FILE
+    return (*((own,) if own.exists() else ()), *sorted((cell_dir / ADDED).glob("*.parquet")))
+
+
+def read_all_series(cell_dir: Path) -> dict[SeriesKey, Series]:
+    """All series of a cell; where the cell has one itself, that one. Raises RunUnreadable."""
+    found: dict[SeriesKey, Series] = {}
+    for path in series_files(cell_dir):
+        found = {**read_series(path), **found}
+    return found
