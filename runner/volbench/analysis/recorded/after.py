@@ -58,7 +58,7 @@ def add_recorded(directory: RunDirectory, source: str, *, volume: str) -> Added:
         raise UsageError(
             "it tells of other times than the run",
             where=source,
-            evidence=f"it has {_span(found)}; the cells are from {_moment(_begin(cells))} to {_moment(_end(cells))}",
+            evidence=f"it has {_span(found)}; the run's from {_moment(_begin(cells))} to {_moment(_end(cells))}",
             next_step="the times of the file are taken as UTC where they name no zone",
         )
     stepped = [cell.cell_id for cell in cells if abs(cell.clock_step_s) > CLOCK_STEP_MAX_S]
