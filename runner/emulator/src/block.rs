@@ -16,7 +16,10 @@ use fuser::{
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync};
 use rustix::io::Errno;
 
+use crate::buffer::{ALIGNMENT, Buffer};
+use crate::engine::transfer::{Direction, Transfer, Transfers};
 use crate::engine::{Engine, Lost, Storage};
+use crate::frontend::{errno_of, negotiate, perform_empty, reply_errno};
 use crate::journal::{Durability, Journal};
 use crate::model::request::{Nanos, Op, Request as Asked};
 
@@ -24,47 +27,12 @@ const IMAGE: &str = "disk.img";
 const IMAGE_INODE: INodeNo = INodeNo(2);
 /// Nothing here changes while it is mounted.
 const FOREVER: Duration = Duration::from_secs(86_400);
-/// What O_DIRECT wants of memory, offset and length on every disk we know.
-const ALIGNMENT: usize = 4096;
-/// A loop device sends a request each, up to its queue depth and more: never make it wait for a free slot.
-pub const BACKGROUND_MAX: u16 = 1024;
-pub const WRITE_BYTES_MAX: u32 = 1 << 20;
-
-pub fn reply_errno(error: Errno) -> fuser::Errno {
-    fuser::Errno::from_i32(error.raw_os_error())
-}
-
-pub fn errno_of(error: &io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
-}
-
-/// A buffer whose contents begin at an address that O_DIRECT takes.
-struct Aligned {
-    bytes: Vec<u8>,
-    start: usize,
-    length: usize,
-}
-
-impl Aligned {
-    fn new(length: usize) -> Self {
-        let bytes = vec![0; length + ALIGNMENT];
-        let start = bytes.as_ptr().align_offset(ALIGNMENT);
-        Aligned { bytes, start, length }
-    }
-
-    fn as_slice(&self) -> &[u8] {
-        &self.bytes[self.start..self.start + self.length]
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..self.start + self.length]
-    }
-}
-
 /// The image file and what is not durable in it.
 pub struct Disk {
     /// Around the page cache, or what was dropped from the guest's cache would still be warm in ours.
     direct: Option<File>,
+    /// Whether the direct file takes what is aligned to `ALIGNMENT`; then a transfer need not be waited for.
+    begins: bool,
     /// For what O_DIRECT cannot take.
     buffered: File,
     size: u64,
@@ -75,10 +43,13 @@ pub struct Disk {
 impl Disk {
     pub fn open(path: &Path, durability: Durability, window_s: f64, sync_backing: bool) -> io::Result<Self> {
         let buffered = OpenOptions::new().read(true).write(true).open(path)?;
-        let direct = OpenOptions::new().read(true).write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path);
+        let direct =
+            OpenOptions::new().read(true).write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).ok();
+        let first_block = |file: &File| file.read_at(Buffer::new(ALIGNMENT).as_mut_slice(), ALIGNMENT as u64).is_ok();
         Ok(Disk {
             size: buffered.metadata()?.len(),
-            direct: direct.ok(),
+            begins: direct.as_ref().is_some_and(first_block),
+            direct,
             buffered,
             sync_backing,
             journal: Mutex::new(Journal::new(durability, window_s)),
@@ -104,24 +75,49 @@ impl Disk {
         access(&self.buffered).map_err(|error| errno_of(&error))
     }
 
-    fn read(&self, offset: u64, bytes: u64) -> Result<Aligned, Errno> {
-        let length = bytes.min(self.size.saturating_sub(offset));
-        let mut buffer = Aligned::new(length as usize);
-        self.either(|file| file.read_exact_at(buffer.as_mut_slice(), offset))?;
-        Ok(buffer)
+    /// Begins a transfer on the direct file, where that can be; else gives the buffer back.
+    fn begin(
+        &self,
+        transfers: Option<&Transfers>,
+        direction: Direction,
+        offset: u64,
+        buffer: Buffer,
+    ) -> Result<Arc<Transfer>, Buffer> {
+        match (transfers, &self.direct) {
+            (Some(transfers), Some(direct)) if self.begins => transfers.begin(direction, direct, offset, buffer),
+            _ => Err(buffer),
+        }
     }
 
-    fn write(&self, now: Nanos, offset: u64, data: &Aligned) -> Result<u32, Errno> {
-        let bytes = data.length as u64;
+    fn read(&self, transfers: Option<&Transfers>, offset: u64, bytes: u64) -> Result<Arc<Transfer>, Errno> {
+        let length = bytes.min(self.size.saturating_sub(offset));
+        self.begin(transfers, Direction::Read, offset, Buffer::new(length as usize)).or_else(|mut buffer| {
+            self.either(|file| file.read_exact_at(buffer.as_mut_slice(), offset))?;
+            Ok(Transfer::done(buffer))
+        })
+    }
+
+    fn write(
+        &self,
+        transfers: Option<&Transfers>,
+        now: Nanos,
+        offset: u64,
+        data: Buffer,
+    ) -> Result<Arc<Transfer>, Errno> {
+        let bytes = data.as_slice().len() as u64;
         if offset + bytes > self.size {
             return Err(Errno::NOSPC);
         }
-        if self.journal().records() {
-            let old = self.read(offset, bytes)?.as_slice().to_vec();
+        let records = self.journal().records();
+        if records {
+            let old = self.read(None, offset, bytes)?.bytes().to_vec();
             self.journal().record(now, (), offset, old, None, bytes);
         }
-        self.either(|file| file.write_all_at(data.as_slice(), offset))?;
-        Ok(bytes as u32)
+        // What a power cut takes back must not land after it: such a write is waited for.
+        self.begin(transfers.filter(|_| !records), Direction::Write, offset, data).or_else(|buffer| {
+            self.either(|file| file.write_all_at(buffer.as_slice(), offset))?;
+            Ok(Transfer::done(buffer))
+        })
     }
 
     fn flush(&self) -> Result<(), Errno> {
@@ -139,8 +135,7 @@ impl Storage for Disk {
         let mut lost = Lost::default();
         let entries = self.journal().cut(now, keep_share);
         for entry in entries {
-            let mut old = Aligned::new(entry.old.len());
-            old.as_mut_slice().copy_from_slice(&entry.old);
+            let old = Buffer::copy_of(&entry.old);
             if let Err(error) = self.either(|file| file.write_all_at(old.as_slice(), entry.offset)) {
                 eprintln!("power cut: old bytes at {} could not be put back: {error}", entry.offset);
             }
@@ -186,14 +181,8 @@ impl BlockFs {
 
 impl Filesystem for BlockFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        for wanted in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_MAX_PAGES] {
-            if config.add_capabilities(wanted).is_err() {
-                eprintln!("the kernel lacks {wanted:?}: block mode will be slow");
-            }
-        }
-        let _previous = config.set_max_background(BACKGROUND_MAX);
-        let _previous = config.set_congestion_threshold(BACKGROUND_MAX);
-        let _previous = config.set_max_write(WRITE_BYTES_MAX);
+        let wanted = [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_MAX_PAGES];
+        negotiate(config, &wanted, "block mode will be slow");
         Ok(())
     }
 
@@ -250,11 +239,11 @@ impl Filesystem for BlockFs {
         reply: ReplyData,
     ) {
         let asked = Asked { op: Op::Read, stream: 0, offset, bytes: u64::from(size) };
-        self.engine.perform(
+        self.engine.transfer(
             &asked,
-            || self.disk.read(offset, asked.bytes),
+            |transfers| self.disk.read(transfers, offset, asked.bytes),
             move |result| match result {
-                Ok(buffer) => reply.data(buffer.as_slice()),
+                Ok(transfer) => reply.data(transfer.bytes()),
                 Err(error) => reply.error(reply_errno(error)),
             },
         );
@@ -273,29 +262,18 @@ impl Filesystem for BlockFs {
         reply: ReplyWrite,
     ) {
         let asked = Asked { op: Op::Write, stream: 0, offset, bytes: data.len() as u64 };
-        self.engine.perform(
+        self.engine.transfer(
             &asked,
-            || {
-                let mut buffer = Aligned::new(data.len());
-                buffer.as_mut_slice().copy_from_slice(data);
-                self.disk.write(self.engine.now(), offset, &buffer)
-            },
+            |transfers| self.disk.write(transfers, self.engine.now(), offset, Buffer::copy_of(data)),
             move |result| match result {
-                Ok(written) => reply.written(written),
+                Ok(_) => reply.written(asked.bytes as u32),
                 Err(error) => reply.error(reply_errno(error)),
             },
         );
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.engine.perform(
-            &Asked::metadata(Op::Flush),
-            || self.disk.flush(),
-            move |result| match result {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(reply_errno(error)),
-            },
-        );
+        perform_empty(&self.engine, &Asked::metadata(Op::Flush), || self.disk.flush(), reply);
     }
 
     /// Closing the image is no operation of the volume: a flush comes as fsync.
@@ -315,14 +293,8 @@ impl Filesystem for BlockFs {
         reply: ReplyEmpty,
     ) {
         let flags = FallocateFlags::from_bits_retain(mode as u32);
-        self.engine.perform(
-            &Asked::metadata(Op::Other),
-            || fallocate(&self.disk.buffered, flags, offset, length),
-            move |result| match result {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(reply_errno(error)),
-            },
-        );
+        let work = || fallocate(&self.disk.buffered, flags, offset, length);
+        perform_empty(&self.engine, &Asked::metadata(Op::Other), work, reply);
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
@@ -355,13 +327,11 @@ mod tests {
     }
 
     fn put(disk: &Disk, offset: u64, value: u8) {
-        let mut data = Aligned::new(4096);
-        data.as_mut_slice().fill(value);
-        disk.write(0, offset, &data).unwrap();
+        disk.write(None, 0, offset, Buffer::copy_of(&[value; 4096])).unwrap();
     }
 
     fn first_byte(disk: &Disk, offset: u64) -> u8 {
-        disk.read(offset, 4096).unwrap().as_slice()[0]
+        disk.read(None, offset, 4096).unwrap().bytes()[0]
     }
 
     /// Writes 1, flushes, writes 2; returns what is there after a power cut.
@@ -386,12 +356,10 @@ mod tests {
     #[test]
     fn unaligned_requests_and_the_end_of_the_disk_are_served() {
         let (path, disk) = disk(Durability::WriteThrough);
-        let mut odd = Aligned::new(100);
-        odd.as_mut_slice().fill(9);
-        disk.write(0, 5, &odd).unwrap();
-        assert_eq!(disk.read(0, 4096).unwrap().as_slice()[4..7], [0, 9, 9]);
-        assert_eq!(disk.read((1 << 20) - 512, 4096).unwrap().length, 512);
-        assert_eq!(disk.write(0, 1 << 20, &odd), Err(Errno::NOSPC));
+        disk.write(None, 0, 5, Buffer::copy_of(&[9; 100])).unwrap();
+        assert_eq!(disk.read(None, 0, 4096).unwrap().bytes()[4..7], [0, 9, 9]);
+        assert_eq!(disk.read(None, (1 << 20) - 512, 4096).unwrap().bytes().len(), 512);
+        assert_eq!(disk.write(None, 0, 1 << 20, Buffer::copy_of(&[9; 100])).err(), Some(Errno::NOSPC));
         std::fs::remove_file(path).unwrap();
     }
 }

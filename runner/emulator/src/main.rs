@@ -2,10 +2,12 @@
 
 mod attr;
 mod block;
+mod buffer;
 mod config;
 mod control;
 mod engine;
 mod files;
+mod frontend;
 mod isolate;
 mod journal;
 mod model;

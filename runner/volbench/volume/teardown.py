@@ -221,7 +221,9 @@ def _end_daemons(directory: Path) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         if wait_until(lambda: not _daemons(directory), timeout_s=5.0):
-            return
+            break
+    # A process that is gone by its name still waits for its I/O, and has its lock as long.
+    wait_until(lambda: not is_locked(directory), timeout_s=5.0)
 
 
 def _mounts(directory: Path) -> tuple[Mount, ...]:

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod counters;
 pub mod queue;
+pub mod transfer;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -15,6 +16,7 @@ use crate::model::{Admission, Model, fault::Fault};
 use clock::Clock;
 use counters::{Counters, Finished};
 use queue::DelayQueue;
+use transfer::{Transfer, Transfers};
 
 /// Whether the volume can be reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -41,6 +43,9 @@ pub trait Storage: Send + Sync {
     /// What a power cut would take away now.
     fn unsynced(&self, now: Nanos) -> Lost;
 }
+
+/// Time enough for most disks: an operation that is due later need not be waited for where it is read from FUSE.
+const LEISURE: Nanos = 200_000;
 
 pub struct Engine {
     clock: Clock,
@@ -106,27 +111,53 @@ impl Engine {
         work: impl FnOnce() -> Result<T, Errno>,
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
+        self.carry_out(request, None, |_| work(), |_| None, reply);
+    }
+
+    /// As `perform`, for a transfer. `work` may only begin it, by the `Transfers` that it is given when there is time.
+    pub fn transfer(
+        self: &Arc<Self>,
+        request: &Request,
+        work: impl FnOnce(Option<&Transfers>) -> Result<Arc<Transfer>, Errno>,
+        reply: impl FnOnce(Result<Arc<Transfer>, Errno>) + Send + 'static,
+    ) {
+        self.carry_out(request, self.queue.transfers(), work, |transfer| Some(Arc::clone(transfer)), reply);
+    }
+
+    fn carry_out<T: Send + 'static>(
+        self: &Arc<Self>,
+        request: &Request,
+        transfers: Option<&Transfers>,
+        work: impl FnOnce(Option<&Transfers>) -> Result<T, Errno>,
+        transfer_of: impl FnOnce(&T) -> Option<Arc<Transfer>>,
+        reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    ) {
         let arrived = self.clock.now();
         if self.health() != Health::Attached {
             return reply(Err(Errno::IO));
         }
         let admission = self.admit(arrived, request);
         self.counters.begin(request.op, admission.waited);
-        let result = if admission.fails { Err(Errno::IO) } else { self.work(work) };
-        let worked = self.clock.now();
         let due = coalesced(admission.due, admission.waited);
-        let (op, bytes, engine) = (request.op, request.bytes, Arc::clone(self));
+        let transfers = transfers.filter(|_| due - arrived >= LEISURE);
+        let result = if admission.fails { Err(Errno::IO) } else { self.work(|| work(transfers)) };
+        let worked = self.clock.now();
+        let transfer = result.as_ref().ok().and_then(transfer_of);
+        let waits = due > worked || transfer.as_ref().is_some_and(|transfer| !transfer.is_done());
+        let (op, bytes, engine, moved) = (request.op, request.bytes, Arc::clone(self), transfer.clone());
         let complete = move || {
-            let result = if engine.health() == Health::Attached { result } else { Err(Errno::IO) };
+            let here = if engine.health() == Health::Attached { result } else { Err(Errno::IO) };
+            let result = moved.as_ref().map_or(Ok(()), |moved| moved.result()).and(here);
             let (failed, completed) = (result.is_err(), engine.clock.now());
             reply(result);
+            let worked = moved.map_or(worked, |moved| worked.max(moved.seen()));
             let done = Finished { op, bytes, failed, arrived, due, worked, completed };
             engine.counters.finish(&done, engine.tolerance);
         };
-        if due <= worked {
+        if !waits {
             complete();
         } else {
-            self.queue.push(due, Box::new(complete));
+            self.queue.push(due, transfer, Box::new(complete));
             if self.health() != Health::Attached || self.hurried.load(SeqCst) {
                 self.queue.drain(); // that changed between the admission and the push
             }

@@ -5,165 +5,32 @@
 //! trip of the network file system. Locks are the kernel's own (local). As in NFS up to 4.1 there are no extended
 //! attributes and no search for holes.
 
+mod state;
 mod tree;
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod,
-    chownat, fstatvfs, linkat, mkdirat, mknodat, open, readlinkat, renameat_with, symlinkat, unlinkat, utimensat,
+    AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fstatvfs, linkat, mkdirat, mknodat, open, readlinkat,
+    renameat_with, symlinkat, unlinkat,
 };
-use rustix::io::Errno;
 
-use crate::block::{BACKGROUND_MAX, WRITE_BYTES_MAX, reply_errno};
-use crate::engine::Engine;
+use crate::frontend::{negotiate, perform_empty, reply_errno};
 use crate::model::request::{Op, Request as Asked};
+use state::Change;
+pub use state::FilesFs;
 pub use tree::Tree;
-use tree::{Name, Opened, magic_path};
-
-/// The attributes to change, as one setattr carries them.
-struct Change {
-    mode: Option<u32>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-    size: Option<u64>,
-    atime: Option<TimeOrNow>,
-    mtime: Option<TimeOrNow>,
-}
-
-pub struct FilesFs {
-    engine: Arc<Engine>,
-    tree: Arc<Tree>,
-    ttl: Duration,
-    files: RwLock<HashMap<u64, Arc<Opened>>>,
-    listings: Mutex<HashMap<u64, Vec<Name>>>,
-    next_handle: AtomicU64,
-}
-
-fn timespec(time: Option<TimeOrNow>) -> Timespec {
-    match time {
-        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        Some(TimeOrNow::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-        Some(TimeOrNow::SpecificTime(time)) => match time.duration_since(UNIX_EPOCH) {
-            Ok(after) => Timespec { tv_sec: after.as_secs() as i64, tv_nsec: i64::from(after.subsec_nanos()) },
-            // Of a request's time before 1970 the FUSE library takes the fraction off: -1 s and 0.7 s arrives as -1.7 s.
-            Err(before) => Timespec {
-                tv_sec: -(before.duration().as_secs() as i64),
-                tv_nsec: i64::from(before.duration().subsec_nanos()),
-            },
-        },
-    }
-}
-
-impl FilesFs {
-    pub fn new(engine: Arc<Engine>, tree: Arc<Tree>, ttl: Duration) -> Self {
-        FilesFs {
-            engine,
-            tree,
-            ttl,
-            files: RwLock::default(),
-            listings: Mutex::default(),
-            next_handle: AtomicU64::new(1),
-        }
-    }
-
-    fn file(&self, handle: FileHandle) -> Result<Arc<Opened>, Errno> {
-        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
-        files.get(&handle.0).cloned().ok_or(Errno::BADF)
-    }
-
-    fn handle(&self, opened: Opened) -> u64 {
-        let handle = self.next_handle.fetch_add(1, Relaxed);
-        self.files.write().unwrap_or_else(PoisonError::into_inner).insert(handle, Arc::new(opened));
-        handle
-    }
-
-    /// Answers with an inode; a reference that the kernel did not get (the volume went away) is given back.
-    fn entry(&self, op: Op, work: impl FnOnce() -> Result<FileAttr, Errno>, reply: ReplyEntry) {
-        let (ttl, tree) = (self.ttl, Arc::clone(&self.tree));
-        let found = Arc::new(AtomicU64::new(0));
-        let noted = Arc::clone(&found);
-        let work = || work().inspect(|attr| noted.store(attr.ino.0, Relaxed));
-        self.engine.perform(&Asked::metadata(op), work, move |result| match result {
-            Ok(attr) => reply.entry(&ttl, &attr, Generation(0)),
-            Err(error) => {
-                match found.load(Relaxed) {
-                    0 => {}
-                    ino => tree.forget(ino, 1),
-                }
-                reply.error(reply_errno(error));
-            }
-        });
-    }
-
-    fn empty(&self, asked: &Asked, work: impl FnOnce() -> Result<(), Errno>, reply: ReplyEmpty) {
-        self.engine.perform(asked, work, move |result| match result {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(reply_errno(error)),
-        });
-    }
-
-    fn attr(&self, op: Op, work: impl FnOnce() -> Result<FileAttr, Errno>, reply: ReplyAttr) {
-        let ttl = self.ttl;
-        self.engine.perform(&Asked::metadata(op), work, move |result| match result {
-            Ok(attr) => reply.attr(&ttl, &attr),
-            Err(error) => reply.error(reply_errno(error)),
-        });
-    }
-
-    fn fill(&self, ino: u64, handle: u64, offset: u64, reply: &mut ReplyDirectory) -> Result<(), Errno> {
-        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
-        if offset == 0 || !listings.contains_key(&handle) {
-            listings.insert(handle, self.tree.list(ino)?);
-        }
-        for (index, entry) in listings[&handle].iter().enumerate().skip(offset as usize) {
-            if reply.add(INodeNo(entry.ino), index as u64 + 1, entry.kind, OsStr::from_bytes(&entry.name)) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn open_flags(&self, opened: &Opened) -> FopenFlags {
-        if self.tree.cache_is_right(opened) {
-            FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
-        } else {
-            FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
-        }
-    }
-
-    fn change(&self, ino: u64, change: &Change) -> Result<FileAttr, Errno> {
-        let place = self.tree.place(ino)?;
-        let path = magic_path(&place);
-        if let Some(size) = change.size {
-            self.tree.truncate(self.engine.now(), ino, size)?;
-        }
-        if change.uid.is_some() || change.gid.is_some() {
-            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
-            chownat(&place, "", uid, gid, AtFlags::EMPTY_PATH)?;
-        }
-        if let Some(mode) = change.mode {
-            chmod(&path, Mode::from_raw_mode(mode))?; // after chown, which takes set-id bits away
-        }
-        if change.atime.is_some() || change.mtime.is_some() {
-            let times = Timestamps { last_access: timespec(change.atime), last_modification: timespec(change.mtime) };
-            utimensat(CWD, &path, &times, AtFlags::empty())?;
-        }
-        self.tree.attr(ino)
-    }
-}
+use tree::magic_path;
 
 impl Filesystem for FilesFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -174,14 +41,7 @@ impl Filesystem for FilesFs {
             InitFlags::FUSE_ATOMIC_O_TRUNC,
             InitFlags::FUSE_WRITEBACK_CACHE,
         ];
-        for flag in wanted {
-            if config.add_capabilities(flag).is_err() {
-                eprintln!("the kernel lacks {flag:?}: caching differs from a network file system's");
-            }
-        }
-        let _previous = config.set_max_background(BACKGROUND_MAX);
-        let _previous = config.set_congestion_threshold(BACKGROUND_MAX);
-        let _previous = config.set_max_write(WRITE_BYTES_MAX);
+        negotiate(config, &wanted, "caching differs from a network file system's");
         Ok(())
     }
 
@@ -269,12 +129,12 @@ impl Filesystem for FilesFs {
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let remove = || unlinkat(self.tree.place(parent.0)?, name, AtFlags::empty());
-        self.empty(&Asked::metadata(Op::Unlink), remove, reply);
+        perform_empty(&self.engine, &Asked::metadata(Op::Unlink), remove, reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let remove = || unlinkat(self.tree.place(parent.0)?, name, AtFlags::REMOVEDIR);
-        self.empty(&Asked::metadata(Op::Unlink), remove, reply);
+        perform_empty(&self.engine, &Asked::metadata(Op::Unlink), remove, reply);
     }
 
     fn rename(
@@ -289,7 +149,7 @@ impl Filesystem for FilesFs {
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
         let work = || renameat_with(self.tree.place(parent.0)?, name, self.tree.place(new_parent.0)?, new_name, flags);
-        self.empty(&Asked::metadata(Op::Rename), work, reply);
+        perform_empty(&self.engine, &Asked::metadata(Op::Rename), work, reply);
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -374,7 +234,7 @@ impl Filesystem for FilesFs {
             self.tree.closed(&opened);
             self.tree.sync(&opened, true)
         };
-        self.empty(&Asked::metadata(Op::Close), work, reply);
+        perform_empty(&self.engine, &Asked::metadata(Op::Close), work, reply);
     }
 
     fn release(
@@ -393,12 +253,12 @@ impl Filesystem for FilesFs {
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
         let work = || self.tree.sync(self.file(handle)?.as_ref(), data_only);
-        self.empty(&Asked::metadata(Op::Flush), work, reply);
+        perform_empty(&self.engine, &Asked::metadata(Op::Flush), work, reply);
     }
 
     /// Names are durable as soon as they are acknowledged, so there is nothing to do but to ask.
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.empty(&Asked::metadata(Op::Flush), || Ok(()), reply);
+        perform_empty(&self.engine, &Asked::metadata(Op::Flush), || Ok(()), reply);
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -455,6 +315,6 @@ impl Filesystem for FilesFs {
     ) {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let work = || self.tree.allocate(self.engine.now(), self.file(handle)?.as_ref(), mode, offset, length);
-        self.empty(&Asked::metadata(Op::Other), work, reply);
+        perform_empty(&self.engine, &Asked::metadata(Op::Other), work, reply);
     }
 }

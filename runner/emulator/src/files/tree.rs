@@ -17,8 +17,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::attr::{attr_of, kind_of};
-use crate::block::errno_of;
 use crate::engine::{Lost, Storage};
+use crate::frontend::errno_of;
 use crate::journal::{Durability, Journal};
 use crate::model::request::Nanos;
 

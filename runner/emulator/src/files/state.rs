@@ -1,0 +1,144 @@
+//! What the files frontend remembers between requests (open files, listings begun), and how it answers.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, UNIX_EPOCH};
+
+use fuser::{FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyDirectory, ReplyEntry, TimeOrNow};
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat, utimensat,
+};
+use rustix::io::Errno;
+
+use super::tree::{Name, Opened, Tree, magic_path};
+use crate::engine::Engine;
+use crate::frontend::reply_errno;
+use crate::model::request::{Op, Request as Asked};
+
+/// The attributes to change, as one setattr carries them.
+pub(super) struct Change {
+    pub(super) mode: Option<u32>,
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    pub(super) size: Option<u64>,
+    pub(super) atime: Option<TimeOrNow>,
+    pub(super) mtime: Option<TimeOrNow>,
+}
+
+pub struct FilesFs {
+    pub(super) engine: Arc<Engine>,
+    pub(super) tree: Arc<Tree>,
+    pub(super) ttl: Duration,
+    pub(super) files: RwLock<HashMap<u64, Arc<Opened>>>,
+    pub(super) listings: Mutex<HashMap<u64, Vec<Name>>>,
+    pub(super) next_handle: AtomicU64,
+}
+
+fn timespec(time: Option<TimeOrNow>) -> Timespec {
+    match time {
+        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        Some(TimeOrNow::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+        Some(TimeOrNow::SpecificTime(time)) => match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Timespec { tv_sec: after.as_secs() as i64, tv_nsec: i64::from(after.subsec_nanos()) },
+            // Of a request's time before 1970 the FUSE library takes the fraction off: -1 s and 0.7 s arrives as -1.7 s.
+            Err(before) => Timespec {
+                tv_sec: -(before.duration().as_secs() as i64),
+                tv_nsec: i64::from(before.duration().subsec_nanos()),
+            },
+        },
+    }
+}
+
+impl FilesFs {
+    pub fn new(engine: Arc<Engine>, tree: Arc<Tree>, ttl: Duration) -> Self {
+        FilesFs {
+            engine,
+            tree,
+            ttl,
+            files: RwLock::default(),
+            listings: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+        }
+    }
+
+    pub(super) fn file(&self, handle: FileHandle) -> Result<Arc<Opened>, Errno> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        files.get(&handle.0).cloned().ok_or(Errno::BADF)
+    }
+
+    pub(super) fn handle(&self, opened: Opened) -> u64 {
+        let handle = self.next_handle.fetch_add(1, Relaxed);
+        self.files.write().unwrap_or_else(PoisonError::into_inner).insert(handle, Arc::new(opened));
+        handle
+    }
+
+    /// Answers with an inode; a reference that the kernel did not get (the volume went away) is given back.
+    pub(super) fn entry(&self, op: Op, work: impl FnOnce() -> Result<FileAttr, Errno>, reply: ReplyEntry) {
+        let (ttl, tree) = (self.ttl, Arc::clone(&self.tree));
+        let found = Arc::new(AtomicU64::new(0));
+        let noted = Arc::clone(&found);
+        let work = || work().inspect(|attr| noted.store(attr.ino.0, Relaxed));
+        self.engine.perform(&Asked::metadata(op), work, move |result| match result {
+            Ok(attr) => reply.entry(&ttl, &attr, Generation(0)),
+            Err(error) => {
+                match found.load(Relaxed) {
+                    0 => {}
+                    ino => tree.forget(ino, 1),
+                }
+                reply.error(reply_errno(error));
+            }
+        });
+    }
+
+    pub(super) fn attr(&self, op: Op, work: impl FnOnce() -> Result<FileAttr, Errno>, reply: ReplyAttr) {
+        let ttl = self.ttl;
+        self.engine.perform(&Asked::metadata(op), work, move |result| match result {
+            Ok(attr) => reply.attr(&ttl, &attr),
+            Err(error) => reply.error(reply_errno(error)),
+        });
+    }
+
+    pub(super) fn fill(&self, ino: u64, handle: u64, offset: u64, reply: &mut ReplyDirectory) -> Result<(), Errno> {
+        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        if offset == 0 || !listings.contains_key(&handle) {
+            listings.insert(handle, self.tree.list(ino)?);
+        }
+        for (index, entry) in listings[&handle].iter().enumerate().skip(offset as usize) {
+            if reply.add(INodeNo(entry.ino), index as u64 + 1, entry.kind, OsStr::from_bytes(&entry.name)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn open_flags(&self, opened: &Opened) -> FopenFlags {
+        if self.tree.cache_is_right(opened) {
+            FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+        } else {
+            FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+        }
+    }
+
+    pub(super) fn change(&self, ino: u64, change: &Change) -> Result<FileAttr, Errno> {
+        let place = self.tree.place(ino)?;
+        let path = magic_path(&place);
+        if let Some(size) = change.size {
+            self.tree.truncate(self.engine.now(), ino, size)?;
+        }
+        if change.uid.is_some() || change.gid.is_some() {
+            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+            chownat(&place, "", uid, gid, AtFlags::EMPTY_PATH)?;
+        }
+        if let Some(mode) = change.mode {
+            chmod(&path, Mode::from_raw_mode(mode))?; // after chown, which takes set-id bits away
+        }
+        if change.atime.is_some() || change.mtime.is_some() {
+            let times = Timestamps { last_access: timespec(change.atime), last_modification: timespec(change.mtime) };
+            utimensat(CWD, &path, &times, AtFlags::empty())?;
+        }
+        self.tree.attr(ino)
+    }
+}
