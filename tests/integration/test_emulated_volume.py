@@ -100,7 +100,8 @@ def test_latency_is_the_profile_s_and_fidelity_is_reported(root: Path) -> None:
         mean_us = (after["time_us"] - before["time_us"]) / (after["count"] - before["count"])
         part = subject.resolved.model["latency"]["read"]["parts"][0]
         model_us = part["median_us"] * math.exp(part["sigma"] ** 2 / 2) - subject.resolved.model["overhead_us"]
-        assert mean_us == pytest.approx(model_us, rel=0.05, abs=60)
+        lateness_us = counters["fidelity"]["lateness_us_mean"]  # a busy machine's; below it is judged by itself
+        assert mean_us - lateness_us == pytest.approx(model_us, rel=0.05, abs=60)
         assert statistics.median(took) * 1e6 > 740
         assert counters["fidelity"]["operations"] >= len(took)
         assert 0 <= counters["fidelity"]["late_share"] < 0.5
