@@ -60,9 +60,10 @@ def step_curves(cells: Iterable[CellRow], volumes: Sequence[str]) -> tuple[StepC
     """The curves of every pattern that was measured with at least two lengths of the queue."""
     groups: dict[tuple[str, str], dict[str, dict[int, list[CellRow]]]] = {}
     for cell in cells:
-        if cell.kind != KIND or not cell.valid or "iodepth" not in cell.parameters:
-            continue
-        under_way = int(cell.parameters["iodepth"]) * int(cell.parameters.get("numjobs", 1))
+        depth, jobs = cell.parameters.get("iodepth"), cell.parameters.get("numjobs", 1)
+        if cell.kind != KIND or not cell.valid or not isinstance(depth, int) or not isinstance(jobs, int):
+            continue  # the step as a whole has lists of them
+        under_way = depth * jobs
         by_volume = groups.setdefault((cell.step, _others(cell.parameters)), {})
         by_volume.setdefault(cell.volume, {}).setdefault(under_way, []).append(cell)
     found = (

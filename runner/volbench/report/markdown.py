@@ -177,7 +177,7 @@ def _row(row: ComparisonRow) -> str:
 
 
 def _step_text(row: ComparisonRow) -> str:
-    shown = {name: value for name, value in row.parameters.items() if name in ("threads", "rate")}
+    shown = {name: value for name, value in row.parameters.items() if name in ("threads", "rate", "iodepth")}
     return f"{row.step} {parameter_text(shown)}".strip()
 
 

@@ -12,6 +12,7 @@ from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, Report
 from volbench.report.build import build_report
+from volbench.report.curves import step_curves
 from volbench.report.forecast import forecast_text
 from volbench.report.html import html
 from volbench.report.knees import curve_lines, curve_rows
@@ -86,6 +87,13 @@ def fio_cell(volume: str, depth: int, iops: float, repeat: int, *, valid: bool =
             "latency_ms_mean": metric("latency_ms_mean", 1000 * depth / iops),
         },
     )
+
+
+def test_a_step_with_lists_of_depths_is_no_point_of_a_curve() -> None:
+    points = [fio_cell("gp2", depth, 1000.0 * depth, 1) for depth in (1, 2)]
+    whole = points[0].model_copy(update={"step": "fio", "parameters": {"iodepth": "1,2", "rw": "randread"}})
+    assert [curves.step for curves in step_curves([whole, *points], ["gp2"])] == ["fio/randread-4KiB"]
+    assert len(curve_rows([whole, *points], ["gp2"], confidence=0.95)) == 1
 
 
 def test_a_curve_names_the_depth_from_which_requests_only_wait(tmp_path: Path) -> None:
