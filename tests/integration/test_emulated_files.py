@@ -14,6 +14,7 @@ from twin import Twin
 
 from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.profiles import resolve
+from volbench.workload.scratch import acknowledge_lost_writes, sync_filesystem
 
 pytestmark = pytest.mark.emulator
 
@@ -97,3 +98,16 @@ def test_direct_io_locks_and_mappings_work_on_files(root: Path) -> None:
                 mapped[100:105] = b"mmaps"
                 mapped.flush()
         assert file.read_bytes()[98:107] == b"xxmmapsxx"
+
+
+def test_writes_that_a_power_cut_lost_are_not_told_to_the_next_cell(root: Path) -> None:
+    """The kernel keeps a failed write back for whoever syncs next; the crash step is that one."""
+    with volume(root, "fsx-openzfs", mode="async", **FAST_FSX) as subject:
+        with pytest.raises(OSError, match="Input/output error"), (subject.data / "f").open("wb") as file:
+            file.write(b"x" * 3_000_000)
+            file.flush()
+            subject.fault("power_cut")
+            os.fsync(file.fileno())
+        subject.fault("power_on")
+        acknowledge_lost_writes(subject.data)
+        sync_filesystem(subject.data)

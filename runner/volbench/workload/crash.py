@@ -20,6 +20,7 @@ from volbench.workload.failures import server_or
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.ledger import Kept, Shape, Writer
 from volbench.workload.schema_data import table_names
+from volbench.workload.scratch import acknowledge_lost_writes
 from volbench.workload.state import LAST_WRITE
 
 _TICK_S = 0.1
@@ -132,6 +133,7 @@ def _cut(step: CrashStep, ctx: StepContext, shape: Shape, number: int, after_s: 
             ctx.server.kill()
         if power is not None:
             power.restore()
+            acknowledge_lost_writes(ctx.volume_dir)
     acknowledged = sum(len(one.acknowledged) for one in writers)
     ctx.progress(f"recovering after cut {number} of {step.cuts}", None)
     recovery_s = _recover(step, ctx, acknowledged, dropped)

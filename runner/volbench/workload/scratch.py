@@ -6,7 +6,7 @@ import ctypes
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from volbench.engine.attached import AttachedServer
@@ -48,6 +48,15 @@ def scratch_on_volume(ctx: StepContext, step_name: str) -> Iterator[Path]:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)  # the cell erases what a broken volume keeps from going
+
+
+def acknowledge_lost_writes(directory: Path) -> None:
+    """After a power cut: of writes that failed meanwhile the kernel tells the next who syncs; be that one here.
+
+    Else it would be the next cell, which lost nothing.
+    """
+    with suppress(OSError):
+        sync_filesystem(directory)
 
 
 def sync_filesystem(directory: Path) -> None:
