@@ -73,7 +73,7 @@ def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -
         most = decided[0]
         yield f"{where}: {_knob(most)} matters most for {name}: {_figures(most)}, {most.verdict}."
     if cause is not None:
-        why = f": {cause.evidence[0].text}" if cause.evidence else ""
+        why = f": {'; '.join(row.text for row in cause.evidence[:2])}" if cause.evidence else ""
         yield f"{where}: what bounds the base is {cause.cause}{why}."
     for effect in shown:
         if decided and effect is decided[0]:
