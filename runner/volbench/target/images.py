@@ -49,7 +49,10 @@ def tools_image(client: docker.DockerClient, wanted: str = "") -> str:
 
 def _local_names(client: docker.DockerClient) -> list[str]:
     try:
-        return [tag for image in client.images.list() for tag in image.tags]
+        # One question for all: asked one by one, an image that somebody removes meanwhile would be an error.
+        return [
+            tag for image in client.api.images() for tag in image.get("RepoTags") or () if tag != "<none>:<none>"
+        ]
     except DockerException as error:
         raise _no_answer(error) from error
 
