@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of all values that are drawn")
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="where runs are kept")
+    parser.add_argument("--for", dest="for_s", type=float, default=None, help="begin no run after so many seconds")
     parser.add_argument("--to", type=Path, default=DEFAULT_TO, help="where scores and page go")
     options = parser.parse_args()
     known = load_conditions()
@@ -65,6 +66,8 @@ def _run(conditions: Mapping[str, Condition], options: argparse.Namespace) -> No
     root = options.out.absolute() / options.split / f"seed-{options.seed}"
     disk = options.out.absolute() / "disk"
     disk.mkdir(parents=True, exist_ok=True)
+    until_s = time.monotonic() + (float("inf") if options.for_s is None else options.for_s)
+    left = 0
     # Run by run over all conditions, so that a machine that drifts, or a lab that is cut short, hits all alike.
     for number in range(1, options.runs + 1):
         for condition in conditions.values():
@@ -72,9 +75,13 @@ def _run(conditions: Mapping[str, Condition], options: argparse.Namespace) -> No
             place = root / setup.name
             if is_done(place):
                 continue
+            if time.monotonic() > until_s:
+                left += 1
+                continue
             begun_s = time.monotonic()
             ran = run_setup(setup, place, disk=disk)
             _say(f"{setup.name}: {time.monotonic() - begun_s:.0f} s {ran.failure}")
+    _say(f"{left} runs are left" if left else "all runs are done")
 
 
 def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> None:
