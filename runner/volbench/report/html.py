@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
-from volbench.report.beside import beside_rows, beside_sentences, ends, read_pairs
+from volbench.report.beside import beside_rows, beside_sentences, read_pairs, times_text
 from volbench.report.curves import curve_plots, step_curves
 from volbench.report.distribution import distributions
 from volbench.report.effects_shown import effect_tables
@@ -78,7 +78,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         distributions=[chart for chart in curves if chart is not None],
         beside=(side_by_side := beside_rows(report)),
         beside_said=beside_sentences(side_by_side),
-        ends=ends,
+        times_text=times_text,
         read_pairs=read_pairs(report),
         curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
         transaction_tables=transaction_tables(report),

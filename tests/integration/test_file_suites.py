@@ -1,0 +1,76 @@
+"""The suites of two field reports, small, on emulated volumes: the ratio comes out and the cause is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import live_run
+import pytest
+
+from volbench.report.beside import LARGE, SMALL, beside_rows, read_pairs
+from volbench.report.build import build_report
+from volbench.volume.teardown import take_down
+
+pytestmark = [pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow]
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A directory for the volumes' bytes, on a disk."""
+    place = Path(tempfile.mkdtemp(prefix="vbf", dir="/var/tmp"))
+    yield place
+    for directory in place.iterdir():
+        take_down(directory, force=True)
+    shutil.rmtree(place)
+
+
+def volumes(disk: Path, ebs: str, efs: str) -> str:
+    """The suite's volumes, with their bytes on a disk of the test's own."""
+    return f"volumes={{ebs: 'emulated:{ebs}?dir={disk}', efs: 'emulated:{efs}?dir={disk}'}}"
+
+
+def causes_of(bench: live_run.Bench, suite: str, *settings: str) -> set[tuple[str, str, str]]:
+    """Run a suite once on each volume; its findings as (volume, step, cause)."""
+    flavor = ["engine.flavor=mariadb"] if shutil.which("mariadbd") else []
+    wanted = ("scale=ci", "repeats=1", "dataset.rows=1000", "limits.emulator_late=100%", *flavor, *settings)
+    chosen = [word for one in wanted for word in ("--set", one)]
+    process = bench.volbench(
+        "run", f"suites/{suite}.yaml", "--target", "local", *chosen, "--out", str(bench.results), "--yes"
+    )
+    ended = bench.end(process)
+    assert ended.code == 0, ended.output
+    report: dict[str, Any] = json.loads((bench.directory.path / "report.json").read_bytes())
+    return {(one["volume"], one["step"], one["cause"]) for one in report["findings"]}
+
+
+def test_equal_for_dd_and_several_times_slower_for_small_files(local: live_run.Bench, disk: Path) -> None:
+    """6.5 times in the field report; here one cell a volume, so that the bounds are wide."""
+    found = causes_of(
+        local, "efs-small-files", volumes(disk, "ebs-2016", "efs-2016"),
+        "steps=[{kind: sequential, name: dd, size: 150MB, modes: [write_fsync]}, {kind: small_files, name: clone,"
+        " files: 100, total_size: 1300kB, phases: [create], sync: each}]",
+    )  # fmt: skip
+    assert ("efs", "clone", "storage.metadata_latency") in found
+    assert ("ebs", "clone", "storage.metadata_latency") not in found
+    assert {("ebs", "dd/write_fsync", "storage.throughput_limit")} <= found
+    longer = {row.group: row.longer["efs"] for row in beside_rows(build_report(local.directory))}
+    assert longer[LARGE] == pytest.approx(1.05, abs=0.3)
+    assert 4 < longer[SMALL] < 10
+
+
+def test_the_page_cache_is_told_from_the_volume(local: live_run.Bench, disk: Path) -> None:
+    """Cold against cold is a small factor; the pair of the field report a large one, and shown as unfair."""
+    found = causes_of(
+        local, "fargate-efs-cold-read", volumes(disk, "ebs-gp3", "fargate-efs"), "dataset.rows=40000",
+        "steps=[{kind: cold_read, name: large-files, reader: cat, table_scan: false}]",
+    )  # fmt: skip
+    assert ("efs", "large-files", "instance.storage_limit") in found
+    (pairs,) = read_pairs(build_report(local.directory))
+    cold, _, unfair = (ratio for _, ratio in pairs.pairs)
+    assert 1.2 < cold < 3
+    assert unfair > 8
