@@ -107,11 +107,10 @@ def resident_pages(path: Path) -> Residency:
 
 
 def drop_caches() -> bool:
-    """Write everything back and drop the whole machine's clean caches.
+    """Drop the whole machine's clean caches; what is not written back yet stays.
 
     Returns False when this process may not: not root, or a container with a read-only /proc/sys.
     """
-    os.sync()
     try:
         DROP_CACHES.write_text("3\n", encoding="ascii")
     except OSError:

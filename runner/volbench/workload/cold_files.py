@@ -18,6 +18,7 @@ from volbench.volume.coldness import (
 )
 from volbench.volume.facts import cache_below
 from volbench.workload.files import stored_bytes, tree_files
+from volbench.workload.scratch import sync_filesystem
 
 DETAILED_FILES_MAX = 500
 COLD_LABELS = ("true-cold", "client-cold")
@@ -63,6 +64,7 @@ def make_cold(directory: Path) -> ColdFiles:
     Also drops the machine's caches where that is allowed: names and inodes are cached apart from file data.
     Raises OSError.
     """
+    sync_filesystem(directory)  # names and inodes too; not the whole machine, whose other writers may be many
     paths = list(tree_files(directory))
     for path in paths:
         evict(path)
