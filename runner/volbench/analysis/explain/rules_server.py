@@ -128,7 +128,9 @@ def _checkpoint(case: Case) -> Iterator[Found]:
     rest = case.budget.no_wait if case.budget is not None else None
     unseen = None
     if rest is not None and case.cpu_busy is not None:
-        unseen = rest >= limit.STORAGE_SHARE_MIN and case.cpu_busy <= limit.CPU_IDLE_MAX
+        # Where the statements' own CPU time is known, what is left is waiting, unless they wait for a CPU.
+        computing = case.cpu_bound if case.statement_cpu_s_per_s is not None else case.cpu_busy > limit.CPU_IDLE_MAX
+        unseen = rest >= limit.STORAGE_SHARE_MIN and not computing
     if dips is False or not (dips or unseen):
         return
     capacity = case.variables.get("innodb_redo_log_capacity") or case.variables.get("innodb_log_file_size")

@@ -67,8 +67,8 @@ CLIENT_CPU_MIN = 0.90
 THROTTLED_MIN = 0.5
 """Share of periods in which a CPU quota held a group back, from which the quota is what it waits for."""
 ROW_LOCK_SHARE_MIN = 0.2
-CHECKPOINT_AGE_FULL = 0.75
-"""InnoDB flushes in earnest from about 3/4 of the redo log and stops writers at about 7/8."""
+CHECKPOINT_AGE_FULL = 0.70
+"""Of the redo log: InnoDB stops writers at about 7/8 of what it may fill, and keeps a part of a small log back."""
 POOL_FREE_MAX = 0.05
 POOL_MISS_MIN = 0.01
 INTERFERENCE_MIN = 0.10
