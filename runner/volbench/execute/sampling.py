@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volbench.execute.cell_server import CellServer
@@ -14,6 +14,7 @@ from volbench.records.cell import CellSpec, StepResult
 from volbench.records.series import HistogramRow
 from volbench.sample.cgroup_cpu import find_cpu_files
 from volbench.sample.cgroup_io import find_directory
+from volbench.sample.cgroup_pod import CGROUPS, own_cpu_files, own_io_directory, seen_from
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.rows import series_rows, server_histogram_rows
@@ -21,6 +22,8 @@ from volbench.sample.rows import series_rows, server_histogram_rows
 RAW_FILE = "raw/samples.jsonl"
 SERVER_CGROUP_FILE = "cgroup"
 """In the control directory: /proc/PID/cgroup of a server in a container, written by the target."""
+SERVER_PID_FILE = "container.pid"
+"""In the control directory: first process of the server's container, where the agent shares its process ids."""
 CGROUP_ROOTS = (Path("/volbench/cgroup"), Path("/sys/fs/cgroup"))
 
 
@@ -52,7 +55,7 @@ def in_steps(rows: Iterator[HistogramRow], steps: Sequence[StepResult]) -> Itera
 def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) -> SamplingConfig:
     facts = diary.volume_facts
     disks = (facts.disk,) if facts.disk else ()
-    server_group = _server_group(cell)
+    accounts = _accounts(cell)
     return SamplingConfig(
         raw_file=str(raw_file),
         zero_monotonic_ns=diary.clock.zero_monotonic_ns,
@@ -61,11 +64,40 @@ def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) ->
         disks=disks,
         nvme_devices=tuple(f"/dev/{disk}" for disk in disks if disk.startswith("nvme")),
         mount_point=facts.mount_point or "" if facts.nfs_server else "",
-        cgroup_dir=_cgroup_dir(server_group),
-        server_cpu_files=_cpu_files(server_group),
-        client_cpu_files=_cpu_files(Path("/proc/self/cgroup").read_text()) if server_group else (),
+        cgroup_dir=accounts.server_io,
+        server_cpu_files=accounts.server_cpu,
+        client_cpu_files=accounts.client_cpu,
         option_file=str(server.option_file),
         emulator_socket=cell.places.emulator_socket if cell.places else "",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Accounts:
+    """Where the kernel accounts what server and client use; empty where that cannot be seen."""
+
+    server_io: str = ""
+    server_cpu: tuple[str, ...] = ()
+    client_cpu: tuple[str, ...] = ()
+
+
+def _accounts(cell: CellSpec) -> _Accounts:
+    if cell.places is not None:
+        try:
+            server = seen_from(int((Path(cell.places.control_dir) / SERVER_PID_FILE).read_text()))
+        except (OSError, ValueError):
+            pass  # not in a pod
+        else:
+            return _Accounts(
+                server_io=str(own_io_directory(server) or ""),
+                server_cpu=own_cpu_files(server),
+                client_cpu=own_cpu_files(CGROUPS),
+            )
+    group = _server_group(cell)
+    return _Accounts(
+        server_io=_cgroup_dir(group),
+        server_cpu=_cpu_files(group),
+        client_cpu=_cpu_files(Path("/proc/self/cgroup").read_text()) if group else (),
     )
 
 

@@ -1,4 +1,4 @@
-"""Source `psi`: the share of time in which tasks waited for I/O, memory or CPU, of the whole machine."""
+"""Source `psi`: the share of time in which tasks of machine or server waited for I/O, memory or CPU."""
 
 from __future__ import annotations
 
@@ -16,13 +16,24 @@ RESOURCES = ("cpu", "io", "memory")
 KINDS = ("some", "full")
 
 
+MACHINE, SERVER = "", "server"
+"""Entities: the server's own is there where its control group is of version 2."""
+
+
 class Pressure:
-    """Reads the totals of /proc/pressure, which are exact; its averages are not used."""
+    """Reads the totals of /proc/pressure, which are exact; its averages are not used.
+
+    Args:
+        group: directory of the server's control group, which keeps an account of its own in version 2.
+    """
 
     source: ClassVar[str] = "psi"
 
-    def __init__(self, directory: Path = Path("/proc/pressure")) -> None:
-        self._files = {resource: KernelFile(directory / resource) for resource in RESOURCES}
+    def __init__(self, directory: Path = Path("/proc/pressure"), group: Path | None = None) -> None:
+        self._files = {(resource, MACHINE): KernelFile(directory / resource) for resource in RESOURCES}
+        if group is not None and (group / "io.pressure").exists():
+            own = {(resource, SERVER): KernelFile(group / f"{resource}.pressure") for resource in RESOURCES}
+            self._files |= own
 
     def probe(self) -> Presence:
         """Present when the kernel keeps it (it may be built in and switched off)."""
@@ -35,8 +46,8 @@ class Pressure:
     def read(self) -> Values:
         """Microseconds of each kind since boot."""
         return {
-            (f"{resource}_{kind}_us", ""): total
-            for resource, file in self._files.items()
+            (f"{resource}_{kind}_us", entity): total
+            for (resource, entity), file in self._files.items()
             for kind, total in parse_pressure(file.read()).items()
         }
 
@@ -51,8 +62,9 @@ class Pressure:
         change = Change(source=Pressure.source, before=before, after=after)
         if not change.usable:
             return
-        for resource in RESOURCES:
-            for kind in KINDS:
-                share = ratio(change.grown(f"{resource}_{kind}_us"), change.dt_s * 1e6)
-                if share is not None:
-                    yield change.row(f"{resource}_{kind}_ratio", min(share, 1.0))
+        for entity in change.entities("io_some_us"):
+            for resource in RESOURCES:
+                for kind in KINDS:
+                    share = ratio(change.grown(f"{resource}_{kind}_us", entity), change.dt_s * 1e6)
+                    if share is not None:
+                        yield change.row(f"{resource}_{kind}_ratio", min(share, 1.0), entity)

@@ -68,7 +68,7 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
                 MountStats(config.mount_point),
                 CgroupIoAccount(cgroup_dir),
                 CgroupCpuAccount({"server": config.server_cpu_files, "client": config.client_cpu_files}),
-                Pressure(),
+                Pressure(group=cgroup_dir),
                 Cpu(),
                 VirtualMemory(),
             ),
