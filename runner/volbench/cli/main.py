@@ -16,6 +16,7 @@ from volbench.cli import (
     doctor,
     explain,
     gate,
+    k8s,
     plan,
     query,
     report,
@@ -48,6 +49,7 @@ app.command("doctor")(doctor.doctor)
 app.command("credits")(credits.credits)
 app.add_typer(suite.app, name="suite")
 app.add_typer(volume.app, name="volume")
+app.add_typer(k8s.app, name="k8s")
 app.add_typer(cell.app, name="cell", hidden=True)
 
 

@@ -26,6 +26,7 @@ TargetOptions = Annotated[
         "--target-option", metavar="KEY=VALUE", help="Of --target kubernetes: namespace, node, server_memory, ..."
     ),
 ]
+Everything = Annotated[bool, typer.Option("--all", help="Every cell, not only the first of each volume.")]
 Tools = Annotated[
     str, typer.Option("--tools-image", help="Tools image of containers and pods; else that of this code.")
 ]

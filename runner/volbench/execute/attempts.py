@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from volbench.engine.supervisor import supervisor_script
 from volbench.errors import StepFailed, VolbenchError
+from volbench.execute.cell_spec import cell_spec
 from volbench.execute.interruptions import Interruptions
 from volbench.execute.progress import Progress, read_progress
 from volbench.execute.templates import is_template
 from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.run_directory import RunDirectory
-from volbench.suite.sweep import with_parameters
 from volbench.target.interface import Job, JobKind, Placement, Target
 from volbench.volume.emulated_control import ask
 from volbench.volume.interface import OpenVolume
@@ -182,22 +182,10 @@ class Attempts:
     def _new_job(self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, template_key: str) -> Job:
         """A new attempt, the cell's earlier one set apart, with its cell.json written."""
         self._directory.set_attempt_apart(planned.cell_id)
-        suite = with_parameters(self._run.suite, planned.parameters)
-        cell = CellSpec(
-            run_id=self._run.run_id,
-            cell_id=planned.cell_id,
+        cell = cell_spec(
+            self._run,
+            planned,
             attempt=self._directory.attempts(planned.cell_id) + 1,
-            suite=suite.name,
-            volume=planned.volume,
-            block=planned.block,
-            repeat=planned.repeat,
-            parameters=planned.parameters,
-            seed=planned.seed,
-            server=suite.server,
-            dataset=suite.dataset,
-            steps=suite.steps,
-            sampling=suite.sampling,
-            limits=suite.limits,
             template_key=template_key,
             places=None if self._attach else self._target.places(planned.cell_id, volume),
             attach=self._attach,

@@ -59,19 +59,13 @@ class KubernetesTarget:
 
     def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
         """Paths inside the pod; the dataset's template is on the volume itself."""
-        folder = PurePosixPath(manifests.VOLUME_ROOT) / self._workspace.volume_folder
-        return CellPlaces(
-            volume_dir=str(folder),
-            data_dir=str(folder / "data"),
-            control_dir=manifests.CONTROL,
-            template_dir=f"{folder}-templates",
-            scratch_dir=manifests.SCRATCH,
-            supervisor="waiting",
-        )
+        return places_of(self._workspace.volume_folder)
 
     def place(self, job: Job) -> Placement:
         """Make the attempt's config map and job; what is there already is left as it is."""
-        cell = self.objects(job)
+        apart = self._options.parallel > 1 and not self._options.share_nodes
+        near = "" if apart else self._node_of_run()
+        cell = objects_of(job, options=self._options, tools=self._tools, near=near, apart=apart)
         doing = f"placing cell {cell.cell_id}, attempt {cell.attempt}"
         self._cluster.apply_once("configmaps", manifests.config_map(cell), doing=doing)
         self._cluster.apply_once(self._cluster.jobs(), manifests.job(cell), doing=doing)
@@ -102,28 +96,6 @@ class KubernetesTarget:
                 raise StepFailed("pods do not end", where=doing, evidence=names, cause="node_lost")
             time.sleep(_POLL_S)
 
-    def objects(self, job: Job) -> manifests.CellObjects:
-        """What the manifests of an attempt are made of."""
-        if job.volume is None or job.volume.claim is None or job.cell.places is None:
-            raise EnvironmentLacks("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
-        apart = self._options.parallel > 1 and not self._options.share_nodes
-        return manifests.CellObjects(
-            run_id=job.cell.run_id,
-            cell_id=job.cell.cell_id,
-            attempt=job.cell.attempt,
-            kind=job.kind,
-            cell_json=job.cell.model_dump_json(indent=1, by_alias=True),
-            supervisor=job.supervisor_script.decode(),
-            claim=job.volume.claim,
-            server_image=server_image(job.cell.server),
-            tools_image=self._tools,
-            places=job.cell.places,
-            deadline_s=job.cell.deadline_s,
-            options=self._options,
-            near="" if apart else self._node_of_run(),
-            apart=apart,
-        )
-
     def _node_of_run(self) -> str:
         """The node on which the run's first volume was made, so that its other cells prefer that one too."""
         if not self._near and not self._options.node:
@@ -137,8 +109,7 @@ class KubernetesTarget:
 
     def _erase(self, volume: str, claim: str) -> None:
         """A job on the claim that removes our directories, and nothing without our marker."""
-        places = self.places("", None)
-        assert places is not None  # noqa: S101 - they are the same for every cell
+        places = places_of(self._workspace.volume_folder)
         eraser = manifests.eraser(
             run_id=self._workspace.run_id, volume=volume, claim=claim, tools_image=self._tools,
             directories=(places.volume_dir, places.template_dir), options=self._options,
@@ -158,6 +129,43 @@ class KubernetesTarget:
                 )
             time.sleep(_POLL_S)
         self._cluster.delete(self._cluster.jobs(name), doing=doing)
+
+
+def places_of(folder: str) -> CellPlaces:
+    """Where things are in the pod, with the run's directory on the volume."""
+    directory = PurePosixPath(manifests.VOLUME_ROOT) / folder
+    return CellPlaces(
+        volume_dir=str(directory),
+        data_dir=str(directory / "data"),
+        control_dir=manifests.CONTROL,
+        template_dir=f"{directory}-templates",
+        scratch_dir=manifests.SCRATCH,
+        supervisor="waiting",
+    )
+
+
+def objects_of(
+    job: Job, *, options: KubernetesOptions, tools: str, near: str = "", apart: bool = False
+) -> manifests.CellObjects:
+    """What the manifests of an attempt are made of. Raises EnvironmentLacks for a volume that is no claim."""
+    if job.volume is None or job.volume.claim is None or job.cell.places is None:
+        raise EnvironmentLacks("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
+    return manifests.CellObjects(
+        run_id=job.cell.run_id,
+        cell_id=job.cell.cell_id,
+        attempt=job.cell.attempt,
+        kind=job.kind,
+        cell_json=job.cell.model_dump_json(indent=1, by_alias=True),
+        supervisor=job.supervisor_script.decode(),
+        claim=job.volume.claim,
+        server_image=server_image(job.cell.server),
+        tools_image=tools,
+        places=job.cell.places,
+        deadline_s=job.cell.deadline_s,
+        options=options,
+        near=near,
+        apart=apart,
+    )
 
 
 def server_image(server: ServerSpec) -> str:

@@ -34,9 +34,7 @@ class ClaimVolume(VolumeBase):
     @property
     def claim(self) -> str:
         """The claim's name."""
-        if self.spec.kind == "pvc":
-            return self.spec.place
-        return object_name("volbench", self._run_id.rsplit("-", 1)[-1], self.spec.name)
+        return claim_name(self.spec, self._run_id)
 
     def open(self) -> OpenVolume:
         """See that the claim is there and usable, or make it.
@@ -45,7 +43,9 @@ class ClaimVolume(VolumeBase):
         """
         if self.spec.kind == "storage-class":
             self._check_class()
-            self._cluster.apply_once("persistentvolumeclaims", self.manifest(), doing=f"making {self._where}")
+            self._cluster.apply_once(
+                "persistentvolumeclaims", claim_manifest(self.spec, self._run_id), doing=f"making {self._where}"
+            )
         claim = self._find()
         if claim["spec"].get("volumeMode") == "Block":
             raise Refused("the claim is a block device", where=self._where, next_step="name one with a filesystem")
@@ -60,23 +60,6 @@ class ClaimVolume(VolumeBase):
         if self.spec.kind == "storage-class" and not self._keep:
             path = f"persistentvolumeclaims/{self.claim}"
             self._cluster.delete(path, doing=f"deleting the claim {self.claim}")
-
-    def manifest(self) -> dict[str, Any]:
-        """The claim on the storage class."""
-        size = kubernetes_size(self.spec.options.get("size", DEFAULT_SIZE))
-        return {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {
-                "name": self.claim,
-                "labels": {**MANAGED_BY, "app.kubernetes.io/component": "volume", LABEL_RUN: self._run_id},
-            },
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "storageClassName": self.spec.place,
-                "resources": {"requests": {"storage": size}},
-            },
-        }
 
     def _check_class(self) -> None:
         path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.place}"
@@ -105,6 +88,29 @@ class ClaimVolume(VolumeBase):
                 cause="volume_gone",
             ) from missing
         return found
+
+
+def claim_name(spec: VolumeSpec, run_id: str) -> str:
+    """The claim that exists, or that of the run."""
+    return spec.place if spec.kind == "pvc" else object_name("volbench", run_id.rsplit("-", 1)[-1], spec.name)
+
+
+def claim_manifest(spec: VolumeSpec, run_id: str) -> dict[str, Any]:
+    """The claim on a storage class."""
+    size = kubernetes_size(spec.options.get("size", DEFAULT_SIZE))
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": claim_name(spec, run_id),
+            "labels": {**MANAGED_BY, "app.kubernetes.io/component": "volume", LABEL_RUN: run_id},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": spec.place,
+            "resources": {"requests": {"storage": size}},
+        },
+    }
 
 
 def kubernetes_size(text: str) -> str:

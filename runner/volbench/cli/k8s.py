@@ -1,0 +1,95 @@
+"""`volbench k8s`: the manifests of a run, without a cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import walk_tree
+
+from volbench.cli import options
+from volbench.cli.plan import make_plan
+from volbench.engine.supervisor import supervisor_script
+from volbench.execute.cell_spec import cell_spec
+from volbench.execute.templates import template_cells
+from volbench.records.run import PlannedCell, RunRecord, VolumeSpec
+from volbench.target.image_names import tools_image
+from volbench.target.interface import Job, JobKind
+from volbench.target.kubernetes_options import read_options
+from volbench.target.workspace import Workspace, default_cache
+from volbench.volume.interface import OpenVolume
+
+app = typer.Typer(help="Manifests of runs on Kubernetes.", no_args_is_help=True)
+TEMPLATE_KEY = "KEY-FROM-THE-TEMPLATE"
+
+
+@app.callback()
+def _group() -> None:
+    """Manifests of runs on Kubernetes."""
+
+
+@app.command("render")
+def render(
+    suite: options.SuitePath,
+    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    settings: options.Settings = [],  # noqa: B006
+    target_option: options.TargetOptions = [],  # noqa: B006
+    tools: options.Tools = "",
+    everything: options.Everything = False,
+) -> None:
+    """Print what a run would apply: claims, each volume's preparation, its first cell. Asks no cluster.
+
+    The template's key, which only the preparation knows, is a placeholder.
+    """
+    planned = make_plan(
+        suite, volume, target="kubernetes", settings=settings, target_options=target_option, tools=tools
+    )
+    namespace = read_options(planned.run.target_options).namespace
+    printer = YAML()
+    printer.default_flow_style = False
+    printer.width = 1000
+    for manifest in manifests_of(planned.run, everything=everything):
+        if namespace:
+            manifest["metadata"]["namespace"] = namespace
+        walk_tree(manifest)  # long texts as blocks
+        sys.stdout.write("---\n")
+        printer.dump(manifest, sys.stdout)
+
+
+def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:
+    """The run's objects in the order in which they are made; without `everything` one cell of each volume."""
+    from volbench.volume.claim import claim_manifest  # noqa: PLC0415 - brings the client, which takes half a second
+
+    specs = {spec.name: spec for spec in run.volumes}
+    for spec in run.volumes:
+        if spec.kind == "storage-class":
+            yield claim_manifest(spec, run.run_id)
+    for template in template_cells(run, on_volumes=True):
+        yield from _of_cell(run, template.planned, specs[template.volume], "prepare")
+    shown: set[str] = set()
+    for cell in run.cells:
+        if everything or cell.volume not in shown:
+            yield from _of_cell(run, cell, specs[cell.volume], "run")
+        shown.add(cell.volume)
+
+
+def _of_cell(run: RunRecord, planned: PlannedCell, spec: VolumeSpec, kind: JobKind) -> Iterator[dict[str, Any]]:
+    from volbench.target import kubernetes, kubernetes_manifests  # noqa: PLC0415
+    from volbench.volume.claim import claim_name  # noqa: PLC0415
+
+    workspace = Workspace(run_id=run.run_id, cache=default_cache())
+    places = kubernetes.places_of(workspace.volume_folder)
+    key = "" if kind == "prepare" else TEMPLATE_KEY
+    cell = cell_spec(run, planned, places=places, template_key=key)
+    volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id))
+    job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
+    choices = read_options(run.target_options)
+    tools = str(run.target_options.get("tools", "")) or tools_image()
+    apart = choices.parallel > 1 and not choices.share_nodes
+    objects = kubernetes.objects_of(job, options=choices, tools=tools, apart=apart)
+    yield kubernetes_manifests.config_map(objects)
+    yield kubernetes_manifests.job(objects)
