@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ KEPT_S = 24 * 3600
 GRACE_S = 5
 NODE_LOST_S = 300
 _SPARE_S = 3600
+_CELL_CHARACTERS = 36
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +70,11 @@ class CellObjects:
 
 
 def cell_name(run_id: str, cell_id: str, attempt: int) -> str:
-    """`volbench-<run>-<cell>-<attempt>`, at most 63 characters."""
-    return object_name("volbench", run_id.rsplit("-", 1)[-1], cell_id[:36], str(attempt))
+    """`volbench-<run>-<cell>-<attempt>`, at most 63 characters; a cell whose name must be changed gets a hash."""
+    name = object_name(cell_id[:_CELL_CHARACTERS])
+    if name != cell_id:
+        name = f"{name}-{hashlib.sha256(cell_id.encode()).hexdigest()[:4]}"
+    return object_name("volbench", run_id.rsplit("-", 1)[-1], name, str(attempt))
 
 
 def labels_of_run(run_id: str) -> dict[str, str]:

@@ -1,0 +1,83 @@
+"""Takes the schemas of our objects out of Kubernetes' own API description, for the tests of manifests.
+
+    python3 tests/lab/kubernetes/schemas.py v1.32.9 v1.33.5 v1.34.4
+
+Downloads the Go module k8s.io/kubernetes of each version and writes tests/fixtures/kubernetes/VERSION.json:
+JSON Schema, strict (an unknown field is a fault), without descriptions.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "kubernetes"
+OBJECTS = {
+    "v1/ConfigMap": "io.k8s.api.core.v1.ConfigMap",
+    "v1/Namespace": "io.k8s.api.core.v1.Namespace",
+    "v1/PersistentVolume": "io.k8s.api.core.v1.PersistentVolume",
+    "v1/PersistentVolumeClaim": "io.k8s.api.core.v1.PersistentVolumeClaim",
+    "v1/ServiceAccount": "io.k8s.api.core.v1.ServiceAccount",
+    "apps/v1/DaemonSet": "io.k8s.api.apps.v1.DaemonSet",
+    "batch/v1/Job": "io.k8s.api.batch.v1.Job",
+    "rbac.authorization.k8s.io/v1/ClusterRole": "io.k8s.api.rbac.v1.ClusterRole",
+    "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "io.k8s.api.rbac.v1.ClusterRoleBinding",
+    "rbac.authorization.k8s.io/v1/Role": "io.k8s.api.rbac.v1.Role",
+    "rbac.authorization.k8s.io/v1/RoleBinding": "io.k8s.api.rbac.v1.RoleBinding",
+    "storage.k8s.io/v1/CSIDriver": "io.k8s.api.storage.v1.CSIDriver",
+    "storage.k8s.io/v1/StorageClass": "io.k8s.api.storage.v1.StorageClass",
+}
+_ANY = {"io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"}
+_KEPT = ("type", "required", "enum", "items", "properties", "additionalProperties", "$ref", "format")
+
+
+def schema_of(swagger: dict[str, Any]) -> dict[str, Any]:
+    """The schemas of OBJECTS and of all that they consist of."""
+    definitions = swagger["definitions"]
+    wanted, taken = list(OBJECTS.values()), {}
+    while wanted:
+        name = wanted.pop()
+        if name not in taken:
+            taken[name] = {} if name in _ANY else _strict(definitions[name])
+            wanted += _referenced(taken[name])
+    return {"objects": OBJECTS, "$defs": dict(sorted(taken.items()))}
+
+
+def _strict(schema: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: schema[key] for key in _KEPT if key in schema}
+    if "$ref" in kept:
+        return {"$ref": kept["$ref"].replace("#/definitions/", "#/$defs/")}
+    if "properties" in kept:
+        kept["properties"] = {name: _strict(one) for name, one in kept["properties"].items()}
+        kept.setdefault("additionalProperties", False)
+    for key in ("items", "additionalProperties"):
+        if isinstance(kept.get(key), dict):
+            kept[key] = _strict(kept[key])
+    return kept
+
+
+def _referenced(schema: Any) -> list[str]:
+    if isinstance(schema, list):
+        return [name for one in schema for name in _referenced(one)]
+    if not isinstance(schema, dict):
+        return []
+    own = [schema["$ref"].removeprefix("#/$defs/")] if isinstance(schema.get("$ref"), str) else []
+    return own + [name for one in schema.values() for name in _referenced(one)]
+
+
+def main() -> None:
+    """Write the schemas of the versions on the command line."""
+    FIXTURES.mkdir(parents=True, exist_ok=True)
+    for version in sys.argv[1:]:
+        module = f"k8s.io/kubernetes@{version}"
+        answer = subprocess.run(["go", "mod", "download", "-json", module], capture_output=True, check=True)
+        swagger = Path(json.loads(answer.stdout)["Dir"]) / "api" / "openapi-spec" / "swagger.json"
+        text = json.dumps(schema_of(json.loads(swagger.read_bytes())), separators=(",", ":"))
+        (FIXTURES / f"{version}.json").write_text(f"{text}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""`volbench k8s render` and the files below k8s/: fit for three versions of Kubernetes and the strictest pods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_schemas
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from volbench.cli.main import app
+from volbench.errors import UsageError
+from volbench.target.kubernetes_rights import NEEDED
+
+ROOT = Path(__file__).parents[3]
+OVERLAYS = sorted(path.name for path in (ROOT / "k8s" / "overlays").iterdir())
+OTHERS_KINDS = {"CephBlockPool"}  # Rook's, not Kubernetes' own
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    return [one for one in YAML(typ="safe").load_all(text) if one is not None]
+
+
+def rendered(*options: str) -> list[dict[str, Any]]:
+    words = [
+        "k8s", "render", str(ROOT / "suites/quick.yaml"),
+        "--volume", "gp3=storage-class:volbench-ebs-gp3?size=100Gi", "--volume", "efs=pvc:efs-claim", *(word for one in options for word in ("--target-option", one)),
+    ]  # fmt: skip
+    ran = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return documents(ran.stdout)
+
+
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+def test_rendered_manifests_fit_the_api(version: str) -> None:
+    """With every option given, so that each of their fields is checked."""
+    found = rendered(
+        "namespace=n", "selector=disk=nvme,zone=a", "tolerations=only=volbench:NoSchedule,spot:NoExecute",
+        "server_cpu=2", "server_memory=4Gi", "agent_cpu=1", "agent_memory=1Gi", "pull_secret=s", "priority_class=p",
+        "parallel=2",
+    )  # fmt: skip
+    assert [one["kind"] for one in found] == ["PersistentVolumeClaim", *["ConfigMap", "Job"] * 4]
+    for manifest in found:
+        kubernetes_schemas.check(manifest, version)
+
+
+def test_a_fault_would_be_found() -> None:
+    job = rendered()[2]
+    job["spec"]["template"]["spec"]["initContainer"] = []
+    with pytest.raises(jsonschema.ValidationError, match="initContainer"):
+        kubernetes_schemas.check(job, kubernetes_schemas.VERSIONS[0])
+
+
+def test_pods_have_no_rights_and_the_sizes_that_were_asked_for() -> None:
+    """Restricted Pod Security; requests are limits; a server beside its agent, never started twice."""
+    job = rendered("server_cpu=2", "server_memory=4Gi")[2]
+    assert job["spec"]["backoffLimit"] == 0
+    pod = job["spec"]["template"]["spec"]
+    assert pod["restartPolicy"] == "Never"
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    (server,) = pod["initContainers"]
+    assert server["restartPolicy"] == "Always"
+    assert server["resources"]["limits"] == server["resources"]["requests"] == {"cpu": "2", "memory": "4Gi"}
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+        }  # fmt: skip
+    assert not any("hostPath" in volume for volume in pod["volumes"])
+
+
+def test_parallel_cells_are_kept_apart_unless_they_may_share_a_node() -> None:
+    def apart(*options: str) -> bool:
+        return "podAntiAffinity" in rendered(*options)[2]["spec"]["template"]["spec"]["affinity"]
+
+    assert apart("parallel=3")
+    assert not apart("parallel=3", "share_nodes=true")
+    assert not apart()
+
+
+def test_an_unknown_option_is_told_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="perhaps you meant 'namespace'"):
+        rendered("namspace=x")
+    with pytest.raises(UsageError, match="server_cpu"):
+        rendered("server_cpu=many")
+
+
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_overlays_fit_the_api(overlay: str, version: str) -> None:
+    """Each names the claim or class that its comment tells to run on."""
+    text = (ROOT / "k8s" / "overlays" / overlay / "storage.yaml").read_text()
+    found = documents(text)
+    for manifest in found:
+        if manifest["kind"] not in OTHERS_KINDS:
+            kubernetes_schemas.check(manifest, version)
+    names = {one["metadata"]["name"] for one in found}
+    assert f"volbench-{overlay}" in names
+    assert f"pvc:volbench-{overlay}" in text or f"storage-class:volbench-{overlay}" in text
+
+
+def base() -> list[dict[str, Any]]:
+    return [
+        one for name in ("namespace", "rights") for one in documents((ROOT / f"k8s/base/{name}.yaml").read_text())
+    ]
+
+
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+def test_the_base_fits_the_api(version: str) -> None:
+    for manifest in base():
+        kubernetes_schemas.check(manifest, version)
+
+
+def test_the_base_grants_what_a_run_asks_for_and_nothing_else() -> None:
+    (role,) = [one for one in base() if one["kind"] == "Role"]
+    granted = {
+        (group, resource, verb)
+        for rule in role["rules"] for group in rule["apiGroups"] for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }  # fmt: skip
+    assert granted == {(group, resource, verb) for group, resource, verbs in NEEDED for verb in verbs}
