@@ -25,10 +25,10 @@ def documents(text: str) -> list[dict[str, Any]]:
 
 
 def rendered(*options: str) -> list[dict[str, Any]]:
-    words = [
-        "k8s", "render", str(ROOT / "suites/quick.yaml"),
-        "--volume", "gp3=storage-class:volbench-ebs-gp3?size=100Gi", "--volume", "efs=pvc:efs-claim", *(word for one in options for word in ("--target-option", one)),
-    ]  # fmt: skip
+    volumes = ("gp3=storage-class:volbench-ebs-gp3?size=100Gi", "efs=pvc:efs-claim")
+    words = ["k8s", "render", str(ROOT / "suites/quick.yaml")]
+    words += [word for one in volumes for word in ("--volume", one)]
+    words += [word for one in options for word in ("--target-option", one)]
     ran = CliRunner().invoke(app, words, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     return documents(ran.stdout)
