@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.records.cell import StepResult, ValidityLimits
+from volbench.records.cell import FILES_COPIED, StepResult, ValidityLimits
 from volbench.store.series import Series, SeriesKey, read_series
 
 SMALL_READ_MIB = 16.0
@@ -91,7 +91,7 @@ def observe(
             wide, "innodb", ("data_read_mib_per_s",), step.window_s, interval_s, bridge_gaps=False
         ),
         device_read_mib=_integral(wide, "diskstats", ("read_mib_per_s",), step.window_s, interval_s),
-        only_server_reads=step.kind == "oltp",
+        only_server_reads=step.kind == "oltp" and not step.details.get(FILES_COPIED),
         emulator_late_ratio=_late_ratio(wide, step.window_s),
     )
 

@@ -150,6 +150,10 @@ class Phase(Record):
     t1_s: float
 
 
+FILES_COPIED = "files_copied_beside"
+"""In a load's details: files were copied beside it, so that not only the server reads from the device."""
+
+
 class StepResult(Record):
     """One step as it went. `window_s` is the measured time, without the warm-up."""
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.cell import FILES_COPIED
 from volbench.records.steps import BesideStep, OltpStep
 from volbench.workload.beside import Beside, beside
 from volbench.workload.client_options import sysbench_config_file
@@ -195,6 +196,8 @@ class _Run:
             "events_counted": self.all_counted,
             **client_cpu([*self.before[-1:], *self.measured], threads=threads, cpus=usable_cpus()),
         }
+        if any(other.tool == "physical" for other in self.step.beside):
+            details[FILES_COPIED] = True
         if self.step.rate is not None:
             before = self.before[-1].interval if self.before else None
             details |= offered_load(before, intervals, rate=self.step.rate)
@@ -255,7 +258,7 @@ def _phases(
                     "seconds": sum(one.interval_s for one in chosen),
                     **{
                         name: whole[name]
-                        for name in ("client_cpu_ratio", "offered_ratio", "offered_due")
+                        for name in ("client_cpu_ratio", "offered_ratio", "offered_due", FILES_COPIED)
                         if name in whole
                     },
                 },

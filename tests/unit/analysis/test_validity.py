@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from volbench.analysis.validity import Observation, invalid_reasons, notes_of, observe
-from volbench.records.cell import StepResult, ValidityLimits
+from volbench.records.cell import FILES_COPIED, StepResult, ValidityLimits
 from volbench.records.series import SeriesRow
 from volbench.store.series import write_series
 
@@ -258,6 +258,9 @@ class TestReadsByOthers:
     def test_a_little_more_than_the_servers_own_is_allowed(self, server: float, device: float) -> None:
         seen = Observation(server_read_mib=server, device_read_mib=device, only_server_reads=True)
         assert not invalid_reasons(seen, ValidityLimits())
+
+    def test_a_load_beside_a_copy_of_the_files_is_not_judged(self, tmp_path: Path) -> None:
+        assert seen_in(tmp_path, details={FILES_COPIED: True}).only_server_reads is False
 
     def test_steps_that_read_files_themselves_are_not_judged(self) -> None:
         assert not invalid_reasons(Observation(server_read_mib=10, device_read_mib=900), ValidityLimits())
