@@ -156,6 +156,20 @@ def _deviation(values: Floats) -> float:
     return float(np.abs(values - np.median(values)).sum())
 
 
+def rank_sum_z(first: Floats, second: Floats) -> float:
+    """Wilcoxon's rank-sum, standardised: above 0 when `first` is the larger one; NaN is left out.
+
+    Args:
+        first, second: samples, shapes (n,) and (m,).
+    """
+    first, second = first[np.isfinite(first)], second[np.isfinite(second)]
+    n, m = len(first), len(second)
+    if not n or not m:
+        return 0.0
+    rank_sum = float(midranks(np.concatenate([first, second]))[:n].sum())
+    return (rank_sum - n * (n + m + 1) / 2) / float(np.sqrt(n * m * (n + m + 1) / 12))
+
+
 def midranks(values: Floats) -> NDArray[np.float64]:
     """Ranks from 1, ties share their mean; shape (samples,)."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.advice import more_of
 from volbench.analysis.explain.align import mean, median, quantile
@@ -56,6 +58,8 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
     if counted is None or device is None or share is None or share < limit.EXCEEDED_MIN:
         return
     values = device.iops if resource == "iops" else device.mib_per_s
+    met = np.flatnonzero(counted >= limit.EXCEEDED_MIN)
+    window_s = float(case.grid.t_s[met[0]]) - case.grid.width_s, float(case.grid.t_s[met[-1]])
     level = None if values is None else quantile(values[counted >= COUNTED_FULL], 0.5)
     text = f"the volume counts its limit exceeded in {percent(share)} of the time"
     rows = [row(f"volume_exceeded_{resource}_ratio", share, "1", text)]
@@ -65,7 +69,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
     checks = [True, None if level is None else True, queue_holds(case), None]
     yield Found(
         cause=cause,
-        window_s=case.window_s,
+        window_s=window_s,
         share=None if case.storage_share is None else case.storage_share * min(1.0, share),
         confidence=confidence_of(checks),
         evidence=(*rows, *context(case), confidence_row(checks)),

@@ -10,6 +10,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
@@ -178,19 +179,17 @@ def _interference(case: Case) -> Iterator[Found]:
     A closed loop shows it in its throughput, a load at a fixed rate in its latency.
     """
     for other in case.beside:
-        effects = [_effect(case, other, name) for name in ("tps", "latency_ms_p95")]
+        effects = [_effect(case, other, name) for name in ("tps", "latency_ms_p50", "latency_ms_p95")]
         known = [one for one in effects if one is not None]
-        if not known:
-            continue
-        worst = max(known, key=lambda one: one.loss)
-        if worst.loss < limit.INTERFERENCE_MIN or not any(one.beyond_noise for one in known):
+        worst = max(known, key=lambda one: one.loss * one.beyond_noise, default=None)
+        if worst is None or worst.loss < limit.INTERFERENCE_MIN or not worst.beyond_noise:
             continue
         shown = "; ".join(one.text for one in known)
         yield Found(
             cause="interference.backup",
             window_s=(max(other.t0_s, case.window_s[0]), min(other.t1_s, case.window_s[1])),
             share=worst.loss * case.time_share((other.t0_s, other.t1_s)),
-            confidence=confidence_of(checks := [True, worst.beyond_noise, worst.samples >= 20]),
+            confidence=confidence_of(checks := [True, worst.beyond_noise, worst.samples >= 20 or None]),
             evidence=(
                 row(
                     "loss", worst.loss, "1",
@@ -224,13 +223,13 @@ def _effect(case: Case, other: Beside, metric: str) -> _Effect | None:
     with_it, without = median(values[during]), median(values[~during])
     if min(counts) < limit.INTERFERENCE_SAMPLES or not with_it or not without:
         return None
-    spread = (quantile(values[~during], 0.75) or 0.0) - (quantile(values[~during], 0.25) or 0.0)
     higher_is_better = metric == "tps"
     loss = 1 - (with_it / without if higher_is_better else without / with_it)
-    unit = "tps" if higher_is_better else "ms p95"
+    unit = "tps" if higher_is_better else f"ms {metric[-3:]}"
+    worse = -values if higher_is_better else values
     return _Effect(
         loss=loss,
-        beyond_noise=loss > 0 and abs(without - with_it) > 2 * spread,
+        beyond_noise=loss > 0 and rank_sum_z(worse[during], worse[~during]) >= limit.INTERFERENCE_Z,
         samples=min(counts),
         text=f"{number(with_it)} {unit} with it, {number(without)} without",
     )

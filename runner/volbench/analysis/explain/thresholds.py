@@ -73,6 +73,8 @@ POOL_FREE_MAX = 0.05
 POOL_MISS_MIN = 0.01
 INTERFERENCE_MIN = 0.10
 """Loss of transactions per second while something else ran, against the rest of the window."""
+INTERFERENCE_Z = 2.0
+"""Standardised rank-sum of the intervals with it against those without."""
 INTERFERENCE_SAMPLES = 3
 """Intervals with and without it that a comparison needs."""
 STALL_COMPLETIONS_MAX = 0.02
