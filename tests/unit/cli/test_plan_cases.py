@@ -1,0 +1,56 @@
+"""The suites of the field reports, planned on their own emulated volumes; a plan touches nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from volbench.cli import console
+from volbench.cli.plan import Planned, make_plan, show_plan
+
+SUITES = Path(__file__).parents[3] / "suites"
+
+
+def planned(suite: str, *settings: str) -> Planned:
+    return make_plan(SUITES / f"{suite}.yaml", [], target="local", settings=settings)
+
+
+def said(plan: Planned) -> str:
+    with console.out.capture() as captured:
+        show_plan(plan)
+    return " ".join(captured.get().split())
+
+
+def test_fsx_async_writes_varies_one_knob_at_a_time() -> None:
+    plan = planned("fsx-async-writes", "scale=ci")
+    assert {volume.variant_of for volume in plan.run.volumes} == {"", "fsx"}
+    assert len(plan.run.cells) == plan.cost.cells == 25
+    text = said(plan)
+    assert "5 combinations" in text
+    assert "volume.iops: 192 (base), 960" in text
+    assert "decide nothing" not in text
+    assert "4 repeats decide nothing" in said(planned("fsx-async-writes", "repeats=4"))
+
+
+def test_fsx_async_writes_runs_without_its_sweep_on_named_volumes() -> None:
+    suite = SUITES / "fsx-async-writes.yaml"
+    plan = make_plan(suite, ["v4=path:/mnt/a", "v3=path:/mnt/b"], target="local", settings=["sweep=null"])
+    assert [volume.name for volume in plan.run.volumes] == ["v4", "v3"]
+    assert plan.cost.cells == 10
+
+
+@pytest.mark.parametrize(("scale", "after"), [("full", "1 h 40 min"), ("ci", "18.5 s")])
+def test_gp2_credit_exhaustion_says_before_the_run_when_the_credits_will_be_gone(scale: str, after: str) -> None:
+    """5.4 million credits at 1,050 - 150 a second; at scale ci a bucket 325 times smaller, and that is said."""
+    text = said(planned("gp2-credit-exhaustion", f"scale={scale}"))
+    assert f"credits run out {after} after shop begins, at 1,050 IOPS; then 150 IOPS are left" in text
+    assert "it fits its window" in text
+    assert ("325 times smaller" in text) is (scale == "ci")
+
+
+def test_rook_ceph_replicas_measures_the_same_on_five_volumes() -> None:
+    plan = planned("rook-ceph-replicas", "scale=ci")
+    assert plan.run.volumes[0].name == "gp2"
+    assert plan.cost.cells == 5 * 4
+    assert "prefill=True" in said(plan)
