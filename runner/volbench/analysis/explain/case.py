@@ -70,12 +70,16 @@ class Case:
 
     @cached_property
     def moving(self) -> Device | None:
-        """The volume while it moved: a stall is no level of what it gives, so its intervals are gaps."""
+        """The volume while it moved: a stall is no level of what it gives, so its intervals are gaps.
+
+        So are those beside it, which may lie partly in it.
+        """
         device = self.device
         if device is None or not self.storage_stalls:
             return device
-        ends = self.grid.t_s
-        still = np.logical_or.reduce([(ends > one.t0_s) & (ends <= one.t1_s) for one in self.storage_stalls])
+        ends, width_s = self.grid.t_s, self.grid.width_s * 1.001
+        beside = [(ends > one.t0_s - width_s) & (ends <= one.t1_s + width_s) for one in self.storage_stalls]
+        still = np.logical_or.reduce(beside)
         bytes_ = None if device.mib_per_s is None else np.where(still, np.nan, device.mib_per_s)
         return replace(device, iops=np.where(still, np.nan, device.iops), mib_per_s=bytes_)
 
