@@ -11,8 +11,10 @@ from rich.progress import Progress
 from volbench.analysis.gate.gate import EXIT_CODES
 from volbench.cli import console, options
 from volbench.errors import Refused
+from volbench.report.build import build_report
 from volbench.report.validation import validation_html, validation_markdown, validation_text
 from volbench.store.files import write_atomically
+from volbench.store.run_directory import RunDirectory
 from volbench.suite.validation import load_validation_plan
 from volbench.validation.planned import planned_statements
 from volbench.validation.run import validate as run_validation
@@ -29,9 +31,9 @@ def validate(
     json: options.Json = False,
 ) -> None:
     """Compare a candidate server with its source: exit code 0 is go, 1 no-go, 6 undecided."""
-    loaded, text = load_validation_plan(plan)
+    loaded = load_validation_plan(plan)
     if dry_run:
-        for statement in planned_statements(loaded):
+        for statement in planned_statements(loaded.plan):
             console.out.print(statement, markup=False)
         return
     files = [out / f"validation.{kind}" for kind in ("json", "md", "html")]
@@ -40,10 +42,11 @@ def validate(
         raise Refused(
             "a validation is there already", where="--out", evidence=there[0], next_step="name a new place"
         )
+    reports = [build_report(RunDirectory.open(Path(run))) for run in loaded.plan.runs]
     with Progress(console=console.err, transient=True) as bar:
         task = bar.add_task("reading both servers", total=1.0)
         outcome = run_validation(
-            loaded, text, lambda what, share: bar.update(task, description=what[:60], completed=share)
+            loaded, reports, lambda what, share: bar.update(task, description=what[:60], completed=share)
         )
     out.mkdir(parents=True, exist_ok=True)
     record = outcome.model_dump_json(indent=1, by_alias=True) + "\n"

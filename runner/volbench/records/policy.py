@@ -22,6 +22,10 @@ def _from_text(value: Any) -> Any:
     return {"check": value} if isinstance(value, str) else value
 
 
+Condition = Annotated[PolicyCondition, BeforeValidator(_from_text)]
+"""A condition as policies have it: a sentence, or a mapping with the sentence under `check`."""
+
+
 class PolicyFile(Record):
     """Conditions that must all hold. `current` and `candidate` are roles that conditions may name."""
 
@@ -35,6 +39,4 @@ class PolicyFile(Record):
     findings_from: Fraction = Field(
         default=0.5, ge=0, le=1, description="A finding with less confidence than this decides nothing."
     )
-    conditions: tuple[Annotated[PolicyCondition, BeforeValidator(_from_text)], ...] = Field(
-        min_length=1, max_length=1000, description="All must hold for a go."
-    )
+    conditions: tuple[Condition, ...] = Field(min_length=1, max_length=1000, description="All must hold for a go.")

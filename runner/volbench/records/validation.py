@@ -6,8 +6,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from volbench.records.base import Record
-from volbench.records.gate import Decision
+from volbench.records.base import Fraction, Record
+from volbench.records.gate import ConditionRow, Decision
+from volbench.records.policy import Condition
 
 VALIDATION_SCHEMA = 1
 
@@ -49,6 +50,14 @@ class ValidationPlan(Record):
     )
     data: bool = Field(default=True, description="Compare every row by checksums.")
     queries: QueriesPlan | None = Field(default=None, description="Compare queries; left out: none.")
+    runs: tuple[str, ...] = Field(
+        default=(), max_length=20, description="Directories of runs on the candidate's volume."
+    )
+    volume: str = Field(default="", description="The candidate's volume in `runs`; else all but a run's first one.")
+    confidence: Fraction = Field(default=0.95, gt=0.5, lt=1, description="How sure each condition has to be.")
+    policy: tuple[Condition, ...] = Field(
+        default=(), max_length=1000, description="Conditions over checks and runs; all must hold too."
+    )
 
 
 CheckName = Literal["objects", "definers", "checksums", "queries", "times", "plans"]
@@ -73,6 +82,16 @@ class ServerSide(Record):
     more_rights_than_needed: tuple[str, ...] = ()
 
 
+class RunUsed(Record):
+    """A run that the policy was decided by."""
+
+    run_id: str
+    suite: str
+    report_sha256: str
+    complete: bool
+    emulated: tuple[str, ...] = Field(default=(), description="Volumes that were emulated: a rehearsal.")
+
+
 class Validation(Record):
     """validation.json: the decision, its checks, and every statement that the source was sent."""
 
@@ -88,6 +107,8 @@ class Validation(Record):
     candidate: ServerSide
     schemas: tuple[str, ...]
     checks: tuple[CheckRow, ...]
+    runs: tuple[RunUsed, ...] = ()
+    conditions: tuple[ConditionRow, ...] = ()
     statements_sent_to_source: dict[str, int] = Field(
         description="Each statement without its literals, and how often it was sent."
     )

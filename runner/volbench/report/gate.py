@@ -54,7 +54,7 @@ def _text(gate: Gate) -> str:
     lines += [f"  {rehearsal(gate)}"] if gate.emulated else []
     for row in gate.conditions:
         lines.append(f"{MARKS[row.decision]:>9}  {row.check}" + (f"  ({row.why})" if row.why else ""))
-        lines += [f"           {text}" for text in _details(row)]
+        lines += [f"           {text}" for text in condition_details(row)]
     return "\n".join(lines) + "\n"
 
 
@@ -66,7 +66,8 @@ def _about(gate: Gate) -> str:
     )
 
 
-def _details(row: ConditionRow) -> list[str]:
+def condition_details(row: ConditionRow) -> list[str]:
+    """What a condition was decided by."""
     return [group_text(group) for group in row.groups] or [row.reason]
 
 
@@ -82,7 +83,7 @@ def _markdown(gate: Gate) -> str:
     lines += [f"**{escaped(rehearsal(gate))}**", ""] if gate.emulated else []
     lines += ["| decision | condition | evidence |", "|---|---|---|"]
     for row in gate.conditions:
-        evidence = "<br>".join(escaped(text) for text in _details(row))
+        evidence = "<br>".join(escaped(text) for text in condition_details(row))
         why = f" ({escaped(row.why)})" if row.why else ""
         lines.append(f"| {MARKS[row.decision]} | {escaped(row.check)}{why} | {evidence} |")
     return "\n".join(lines) + "\n"
@@ -104,7 +105,7 @@ def _junit(gate: Gate) -> str:
     suite = SubElement(root, "testsuite", about)
     for row in gate.conditions:
         case = SubElement(suite, "testcase", classname=clean(f"gate.{gate.policy}"), name=clean(row.check))
-        text = clean("\n".join(_details(row)))
+        text = clean("\n".join(condition_details(row)))
         match row.decision:
             case "no-go":
                 SubElement(case, "failure", type="no-go", message=text)
@@ -128,5 +129,5 @@ def _html(gate: Gate) -> str:
         keep_trailing_newline=True,
     )
     return environment.get_template("gate.html.j2").render(
-        gate=gate, marks=MARKS, about=_about(gate), rehearsal=rehearsal(gate), details=_details
+        gate=gate, marks=MARKS, about=_about(gate), rehearsal=rehearsal(gate), details=condition_details
     )

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from volbench.records.gate import ConditionRow
 from volbench.records.validation import ServerSide, Validation
-from volbench.report.gate import MARKS, escaped
+from volbench.report.gate import MARKS, condition_details, escaped
 
 DETAILS_SHOWN = 20
 
@@ -18,6 +19,9 @@ def validation_text(outcome: Validation) -> str:
     for row in outcome.checks:
         lines.append(f"{MARKS[row.decision]:>9}  {row.check}: {row.text}")
         lines += [f"           {text}" for text in _shown(row.details)]
+    for condition in outcome.conditions:
+        lines.append(f"{MARKS[condition.decision]:>9}  {condition_label(condition)}")
+        lines += [f"           {text}" for text in condition_details(condition)]
     lines += [f"  note: {text}" for text in notes(outcome)]
     return "\n".join(lines) + "\n"
 
@@ -29,6 +33,11 @@ def validation_markdown(outcome: Validation) -> str:
     for row in outcome.checks:
         details = "<br>".join(map(escaped, (row.text, *_shown(row.details))))
         lines.append(f"| {MARKS[row.decision]} | {row.check} | {details} |")
+    if outcome.conditions:
+        lines += ["", "| decision | condition | evidence |", "|---|---|---|"]
+    for condition in outcome.conditions:
+        evidence = "<br>".join(map(escaped, condition_details(condition)))
+        lines.append(f"| {MARKS[condition.decision]} | {escaped(condition_label(condition))} | {evidence} |")
     lines += ["", *(f"- {escaped(text)}" for text in notes(outcome))]
     lines += ["", "Statements sent to the source:", ""]
     lines += [f"- {times} x `{escaped(text)}`" for text, times in outcome.statements_sent_to_source.items()]
@@ -45,18 +54,36 @@ def validation_html(outcome: Validation) -> str:
         keep_trailing_newline=True,
     )
     return environment.get_template("validation.html.j2").render(
-        outcome=outcome, marks=MARKS, about=about(outcome), notes=list(notes(outcome)), shown=_shown
+        outcome=outcome,
+        marks=MARKS,
+        about=about(outcome),
+        notes=list(notes(outcome)),
+        shown=_shown,
+        label=condition_label,
+        details=condition_details,
     )
+
+
+def condition_label(row: ConditionRow) -> str:
+    """The condition, and why somebody asked for it."""
+    return row.check + (f" ({row.why})" if row.why else "")
 
 
 def about(outcome: Validation) -> str:
     """Who was compared with whom."""
     sides = " against ".join(map(_side, (outcome.candidate, outcome.source)))
-    return f"{sides}; schemas {', '.join(outcome.schemas)}; {outcome.started_at} to {outcome.finished_at}"
+    compared = f"{sides}; schemas {', '.join(outcome.schemas)}{_runs(outcome)}"
+    return f"{compared}; {outcome.started_at} to {outcome.finished_at}"
 
 
 def notes(outcome: Validation) -> Iterator[str]:
     """What a reader has to know beside the checks."""
+    for run in outcome.runs:
+        if run.emulated:
+            yield (
+                f"run {run.run_id} is a rehearsal: {', '.join(run.emulated)} emulated, so its conditions decide "
+                "nothing about the real volume"
+            )
     if outcome.source_changed:
         yield "the source was written while it was compared"
     if outcome.source_changed is None:
@@ -67,6 +94,10 @@ def notes(outcome: Validation) -> Iterator[str]:
             f"({', '.join(outcome.source.more_rights_than_needed)}); SELECT, SHOW VIEW, TRIGGER, EVENT and EXECUTE "
             "are enough"
         )
+
+
+def _runs(outcome: Validation) -> str:
+    return f"; runs {', '.join(run.run_id for run in outcome.runs)}" if outcome.runs else ""
 
 
 def _side(side: ServerSide) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.records.validation import ValidationPlan
@@ -9,11 +10,25 @@ from volbench.suite.document import parse_document
 from volbench.suite.load import check_model, read_file
 
 
-def load_validation_plan(path: Path) -> tuple[ValidationPlan, str]:
-    """The plan in a file, and its text. Raises UsageError listing every fault with file and line."""
-    text = read_file(path, noun="plan")
-    document = parse_document(text, name=str(path))
+@dataclass(frozen=True, kw_only=True)
+class LoadedPlan:
+    """A plan, its text, and the file and line of each condition of its policy."""
+
+    plan: ValidationPlan
+    text: str
+    origins: tuple[str, ...]
+
+
+def load_validation_plan(path: Path) -> LoadedPlan:
+    """The plan in a file. Raises UsageError listing every fault with file and line."""
+    return check_validation_plan(read_file(path, noun="plan"), name=str(path))
+
+
+def check_validation_plan(text: str, *, name: str) -> LoadedPlan:
+    """The plan in a text. Raises UsageError as `load_validation_plan` does."""
+    document = parse_document(text, name=name)
     plan = check_model(
         document, ValidationPlan, noun="plan", next_step="see suites/validation/README.md for every key"
     )
-    return plan, text
+    origins = tuple(document.origin(("policy", number)) for number in range(len(plan.policy)))
+    return LoadedPlan(plan=plan, text=text, origins=origins)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from volbench.engine.attached import account_of
 from volbench.engine.connection import Account
 from volbench.errors import StepFailed, UsageError
 from volbench.records.cell import AttachSpec
-from volbench.records.gate import Decision
+from volbench.records.report import Report
 from volbench.records.validation import CheckRow, ServerPlace, ServerSide, Validation, ValidationPlan
+from volbench.suite.validation import LoadedPlan
 from volbench.validation.checks import (
     Progress,
     checksums_check,
@@ -22,19 +23,25 @@ from volbench.validation.checks import (
     objects_check,
     query_checks,
 )
+from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
 from volbench.validation.inventory import take_inventory, user_schemas
 from volbench.validation.queries import query_classes
 from volbench.validation.slowlog import read_slow_log
 from volbench.validation.source import ReadOnlySource, Reads, excessive_privileges, read_only
 
 
-def validate(plan: ValidationPlan, text: str, progress: Progress) -> Validation:
-    """Compare candidate and source.
+def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) -> Validation:
+    """Compare candidate and source, and decide the plan's policy.
 
-    Raises UsageError for schemas or logs that are not there, EnvironmentLacks when a server does not let us in,
-    StepFailed when one stops answering.
+    Args:
+        loaded: the plan and where its conditions stand.
+        reports: of the plan's runs.
+
+    Raises UsageError for schemas or logs that are not there and conditions that cannot be read, EnvironmentLacks
+    when a server does not let us in, StepFailed when one stops answering.
     """
-    started = _now()
+    started, plan = _now(), loaded.plan
+    scopes = check_policy(plan, loaded.origins, reports)
     left, right = (
         _account(place, where) for place, where in ((plan.source, "source"), (plan.candidate, "candidate"))
     )
@@ -45,12 +52,13 @@ def validate(plan: ValidationPlan, text: str, progress: Progress) -> Validation:
         sides = [_side(server, account.user) for server, account in ((source, left), (candidate, right))]
         with read_only(left, snapshot=False) as now:
             changed = _changed(before, _log_position(now))
-    decision, reason = _decide(checks, changed=changed)
+    conditions, runs = decide_policy(plan, loaded.origins, scopes, checks), runs_used(scopes)
+    decision, reason = decide_all(checks, conditions, runs, changed=changed)
     return Validation(
         decision=decision,
         reason=reason,
         name=plan.name,
-        plan_sha256=hashlib.sha256(text.encode()).hexdigest(),
+        plan_sha256=hashlib.sha256(loaded.text.encode()).hexdigest(),
         started_at=started,
         finished_at=_now(),
         volbench_version=volbench.__version__,
@@ -58,6 +66,8 @@ def validate(plan: ValidationPlan, text: str, progress: Progress) -> Validation:
         candidate=sides[1],
         schemas=tuple(schemas),
         checks=checks,
+        runs=runs,
+        conditions=conditions,
         statements_sent_to_source=dict(source.statements),
         source_changed=changed,
     )
@@ -142,21 +152,6 @@ def _log_position(server: Reads) -> str | None:
 
 def _changed(before: str | None, after: str | None) -> bool | None:
     return None if before is None or after is None else before != after
-
-
-def _decide(checks: tuple[CheckRow, ...], *, changed: bool | None) -> tuple[Decision, str]:
-    failed = [row.check for row in checks if row.decision == "no-go"]
-    still_open = [row.check for row in checks if row.decision == "undecided"]
-    if failed and changed and set(failed) <= {"checksums", "queries"}:
-        return (
-            "undecided",
-            f"{', '.join(failed)} differ, but the source was written meanwhile: stop writes and repeat",
-        )
-    if failed:
-        return "no-go", f"what differs: {', '.join(failed)}"
-    if still_open:
-        return "undecided", f"not decided: {', '.join(still_open)}"
-    return "go", f"all {len(checks)} checks hold"
 
 
 def _now() -> str:

@@ -9,7 +9,7 @@ near alpha only for a volume that lies on a limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.analysis.gate.language import (
@@ -84,24 +84,49 @@ def scope_of(report: Report, policy: PolicyFile, *, where: str) -> Scope:
     )
 
 
-def decide(scope: Scope, origins: Sequence[str]) -> tuple[ConditionRow, ...]:
-    """Every condition of the policy; `origins` are their lines. Raises UsageError for one that cannot be read."""
-    parsed = [
-        parse_condition(one.check, where=origin)
-        for one, origin in zip(scope.policy.conditions, origins, strict=True)
-    ]
+Checked = Mapping[str, tuple[Decision, str]]
+"""What a validation checked, by name: the decision, and what was seen."""
+
+
+def decide(
+    scopes: Sequence[Scope],
+    conditions: Sequence[PolicyCondition],
+    origins: Sequence[str],
+    checked: Checked | None = None,
+) -> tuple[ConditionRow, ...]:
+    """Every condition, over all runs together and what was checked beside them.
+
+    Args:
+        scopes: the runs; perhaps none.
+        conditions: of the policy; `origins` are their lines.
+        checked: what `NAME equal` is decided by; None where nothing was checked.
+
+    Raises UsageError for a condition that cannot be read, or names a step or check that is nowhere.
+    """
+    parsed = [parse_condition(one.check, where=origin) for one, origin in zip(conditions, origins, strict=True)]
     rows = []
-    for one, condition, origin in zip(scope.policy.conditions, parsed, origins, strict=True):
-        _check_step(scope, one, origin)
-        groups = tuple(_judge(scope, condition, one, origin))
-        decision = worst(group.decision for group in groups) if groups else "undecided"
-        reason = "" if groups else "nothing in this run can decide it: " + _why_nothing(condition)
+    for one, condition, origin in zip(conditions, parsed, origins, strict=True):
+        _check_step(scopes, one, origin)
+        if isinstance(condition, CheckIs) and checked is not None:
+            decision, said = _checked(condition, checked, origin)
+            groups: tuple[GroupRow, ...] = ()
+        else:
+            groups = tuple(group for scope in scopes for group in _judge(scope, condition, one, origin))
+            decision = worst(group.decision for group in groups) if groups else "undecided"
+            said = "" if groups else _why_nothing(condition, runs=len(scopes))
         rows.append(
-            ConditionRow(
-                check=one.check, where=origin, why=one.why, decision=decision, reason=reason, groups=groups
-            )
+            ConditionRow(check=one.check, where=origin, why=one.why, decision=decision, reason=said, groups=groups)
         )
     return tuple(rows)
+
+
+def _checked(condition: CheckIs, checked: Checked, where: str) -> tuple[Decision, str]:
+    if condition.name not in checked:
+        raise UsageError(
+            f"the validation checks no {condition.name!r}", where=where,
+            evidence=f"it checks: {', '.join(checked) or 'nothing'}",
+        )  # fmt: skip
+    return checked[condition.name]
 
 
 def worst(decisions: Iterable[Decision]) -> Decision:
@@ -189,13 +214,19 @@ def _enough(condition: ValidCells, cells: Sequence[CellRow]) -> GroupRow:
     )
 
 
-def _check_step(scope: Scope, one: PolicyCondition, where: str) -> None:
-    known = list(dict.fromkeys(cell.step for cell in scope.report.cells))
+def _check_step(scopes: Sequence[Scope], one: PolicyCondition, where: str) -> None:
+    known = list(dict.fromkeys(cell.step for scope in scopes for cell in scope.report.cells))
     if one.step and one.step not in known:
         raise UsageError(f"the run has no step {one.step!r}", where=where, evidence=f"it has: {', '.join(known)}")
 
 
-def _why_nothing(condition: Condition) -> str:
+def _why_nothing(condition: Condition, *, runs: int) -> str:
+    if not runs:
+        return "there is no run that could decide it: name its directory under `runs`"
+    return "nothing in this run can decide it: " + _what_is_missing(condition)
+
+
+def _what_is_missing(condition: Condition) -> str:
     match condition:
         case MetricLimit(metric=name):
             return f"no cell of these volumes has {name}"

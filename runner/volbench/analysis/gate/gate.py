@@ -27,7 +27,7 @@ def gate_report(
     Raises UsageError for a condition that cannot be read or names what the run does not have.
     """
     scope = scope_of(report, policy, where=where)
-    conditions = decide(scope, origins)
+    conditions = decide([scope], policy.conditions, origins)
     decision = worst(row.decision for row in conditions)
     if decision == "go" and not report.complete:
         decision = "undecided"
@@ -38,7 +38,7 @@ def gate_report(
         policy=policy.name,
         policy_sha256=_sha256(policy_text),
         run_id=report.run_id,
-        report_sha256=_sha256(report.model_dump_json(indent=1, by_alias=True) + "\n"),
+        report_sha256=report_sha256(report),
         suite=report.suite,
         current=scope.current,
         candidates=scope.candidates,
@@ -48,6 +48,11 @@ def gate_report(
         conditions=conditions,
         volbench_version=report.volbench_version,
     )
+
+
+def report_sha256(report: Report) -> str:
+    """The checksum of its report.json."""
+    return _sha256(report.model_dump_json(indent=1, by_alias=True) + "\n")
 
 
 def _reason(decision: Decision, conditions: Sequence[ConditionRow], *, complete: bool) -> str:

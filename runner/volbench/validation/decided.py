@@ -1,0 +1,90 @@
+"""One decision over all: the checks, and the plan's policy over checks and runs; the worst wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from volbench.analysis.gate.decide import Scope, decide, scope_of, worst
+from volbench.analysis.gate.gate import report_sha256
+from volbench.analysis.gate.language import parse_condition
+from volbench.records.gate import ConditionRow, Decision
+from volbench.records.policy import PolicyFile
+from volbench.records.report import Report
+from volbench.records.validation import CheckRow, RunUsed, ValidationPlan
+
+
+def check_policy(plan: ValidationPlan, origins: Sequence[str], reports: Sequence[Report]) -> list[Scope]:
+    """The runs that the policy is about. Raises UsageError for what would otherwise fail after hours of reading."""
+    for one, origin in zip(plan.policy, origins, strict=True):
+        parse_condition(one.check, where=origin)
+    policy = PolicyFile.model_construct(
+        candidate=plan.volume, current="", confidence=plan.confidence, conditions=plan.policy, findings_from=0.5
+    )
+    return [scope_of(report, policy, where=f"run {report.run_id}") for report in reports]
+
+
+def decide_policy(
+    plan: ValidationPlan, origins: Sequence[str], scopes: Sequence[Scope], checks: Sequence[CheckRow]
+) -> tuple[ConditionRow, ...]:
+    """Each condition of the plan; `NAME equal` by the check of that name."""
+    checked: dict[str, tuple[Decision, str]] = {row.check: (row.decision, row.text) for row in checks}
+    return decide(scopes, plan.policy, origins, checked)
+
+
+def runs_used(scopes: Sequence[Scope]) -> tuple[RunUsed, ...]:
+    """What a reader needs to find the runs again, and to know what they are worth."""
+    return tuple(_run_used(scope) for scope in scopes)
+
+
+def decide_all(
+    checks: Sequence[CheckRow], conditions: Sequence[ConditionRow], runs: Sequence[RunUsed], *, changed: bool | None
+) -> tuple[Decision, str]:
+    """The worst decision of all, and what it comes from.
+
+    Args:
+        changed: whether the source was written meanwhile, which makes rows and answers differ by itself.
+    """
+    decision, reason = _of_checks(checks, changed=changed)
+    if not conditions:
+        return decision, reason
+    policy = worst(row.decision for row in conditions)
+    said = _of_conditions(conditions)
+    unfinished = [run.run_id for run in runs if not run.complete]
+    if policy == "go" and unfinished:
+        policy, said = "undecided", f"runs that are not complete: {', '.join(unfinished)}; `volbench resume` them"
+    return worst([decision, policy]), f"{reason}; {said}"
+
+
+def _of_conditions(conditions: Sequence[ConditionRow]) -> str:
+    for kind, verb in (("no-go", "fail"), ("undecided", "are open")):
+        found = [row.check for row in conditions if row.decision == kind]
+        if found:
+            return f"{len(found)} of {len(conditions)} conditions {verb}: {'; '.join(found)}"
+    return f"all {len(conditions)} conditions hold"
+
+
+def _of_checks(checks: Sequence[CheckRow], *, changed: bool | None) -> tuple[Decision, str]:
+    failed = [row.check for row in checks if row.decision == "no-go"]
+    still_open = [row.check for row in checks if row.decision == "undecided"]
+    if failed and changed and set(failed) <= {"checksums", "queries"}:
+        return (
+            "undecided",
+            f"{', '.join(failed)} differ, but the source was written meanwhile: stop writes and repeat",
+        )
+    if failed:
+        return "no-go", f"what differs: {', '.join(failed)}"
+    if still_open:
+        return "undecided", f"not decided: {', '.join(still_open)}"
+    return "go", f"all {len(checks)} checks hold"
+
+
+def _run_used(scope: Scope) -> RunUsed:
+    report = scope.report
+    used = {scope.current, *scope.candidates}
+    return RunUsed(
+        run_id=report.run_id,
+        suite=report.suite,
+        report_sha256=report_sha256(report),
+        complete=report.complete,
+        emulated=tuple(volume.name for volume in report.volumes if volume.emulated and volume.name in used),
+    )

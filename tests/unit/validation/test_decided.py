@@ -1,0 +1,124 @@
+"""One decision over checks, runs and conditions: the worst wins, and nothing undecided becomes a go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from synthetic_run import build_run, two_volumes
+
+from volbench.analysis.gate.language import EXAMPLES
+from volbench.errors import UsageError
+from volbench.records.gate import Decision
+from volbench.records.report import Report
+from volbench.records.validation import CheckRow
+from volbench.report.build import build_report
+from volbench.suite.validation import LoadedPlan, check_validation_plan
+from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
+
+HEAD = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
+
+
+def plan(*conditions: str, head: str = "") -> LoadedPlan:
+    policy = "policy:\n" + "".join(f"  - {one}\n" for one in conditions) if conditions else ""
+    return check_validation_plan(HEAD + head + policy, name="plan.yaml")
+
+
+def check(decision: Decision, name: str = "checksums") -> CheckRow:
+    return CheckRow.model_validate({"check": name, "decision": decision, "text": f"said of {name}"})
+
+
+def decided(
+    loaded: LoadedPlan, checks: tuple[CheckRow, ...], reports: tuple[Report, ...] = (), *, changed: bool = False
+) -> tuple[Decision, str]:
+    scopes = check_policy(loaded.plan, loaded.origins, reports)
+    conditions = decide_policy(loaded.plan, loaded.origins, scopes, checks)
+    return decide_all(checks, conditions, runs_used(scopes), changed=changed)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    return build_report(build_run(tmp_path_factory.mktemp("run"), two_volumes(steps=two_volumes().steps[:1])))
+
+
+def test_a_check_decides_the_condition_of_its_name() -> None:
+    assert decided(plan("checksums equal"), (check("go"),)) == (
+        "go", "all 1 checks hold; all 1 conditions hold",
+    )  # fmt: skip
+    decision, reason = decided(plan("checksums equal"), (check("no-go"),))
+    assert (decision, "conditions fail: checksums equal" in reason) == ("no-go", True)
+
+
+def test_a_check_that_was_not_made_is_named_with_those_that_were() -> None:
+    with pytest.raises(UsageError, match="checks no 'queries'") as raised:
+        decided(plan("queries equal"), (check("go"),))
+    assert (raised.value.where, raised.value.evidence) == ("plan.yaml:5", "it checks: checksums")
+
+
+def test_the_worst_of_checks_and_runs_wins(report: Report) -> None:
+    go, fails = "tps >= 1", "latency_ms_p95 <= 0.001 ms"
+    whole = report.model_copy(update={"complete": True})
+    assert decided(plan(go), (check("go"),), (whole,))[0] == "go"
+    assert decided(plan(go), (check("no-go"),), (whole,))[0] == "no-go"
+    assert decided(plan(go, fails), (check("go"),), (whole,))[0] == "no-go"
+    assert decided(plan(fails), (check("undecided"),), (whole,))[0] == "no-go"
+
+
+def test_a_condition_that_one_of_two_runs_fails_fails(report: Report) -> None:
+    """Each run is judged by itself: cells of two runs are never put together."""
+    metrics = {name: one.model_copy(update={"value": 1e6}) for name, one in report.cells[0].metrics.items()}
+    slow = report.model_copy(
+        update={"complete": True, "cells": tuple(c.model_copy(update={"metrics": metrics}) for c in report.cells)}
+    )
+    whole = report.model_copy(update={"complete": True})
+    assert decided(plan("latency_ms_p95 <= 100 s"), (), (whole,))[0] != "no-go"
+    assert decided(plan("latency_ms_p95 <= 100 s"), (), (whole, slow))[0] == "no-go"
+
+
+def test_an_unfinished_run_and_a_missing_one_never_make_a_go(report: Report) -> None:
+    unfinished = report.model_copy(update={"complete": False})
+    assert decided(plan("tps >= 1"), (check("go"),), (unfinished,))[0] == "undecided"
+    assert decided(plan("tps >= 1"), (check("go"),))[0] == "undecided"
+
+
+def test_a_volume_that_no_run_has_is_a_fault_before_anything_is_read(report: Report) -> None:
+    with pytest.raises(UsageError, match="no volume 'gp9'"):
+        decided(plan("tps >= 1", head="volume: gp9\n"), (), (report,))
+
+
+def test_rows_that_differ_while_the_source_is_written_prove_nothing() -> None:
+    assert decided(plan(), (check("no-go"),), changed=True)[0] == "undecided"
+    assert decided(plan(), (check("no-go"), check("no-go", "objects")), changed=True)[0] == "no-go"
+
+
+@given(
+    conditions=some.lists(some.sampled_from(EXAMPLES) | some.text(min_size=1, max_size=60), max_size=6),
+    checks=some.lists(some.sampled_from(("go", "no-go", "undecided")), max_size=4),
+)
+def test_any_policy_is_refused_with_its_line_or_decided_no_better_than_its_checks(
+    conditions: list[str], checks: list[Decision]
+) -> None:
+    rows = tuple(
+        check(one, name) for one, name in zip(checks, ("objects", "checksums", "times", "plans"), strict=False)
+    )
+    text = "".join(f"  - {{check: {yaml_text(one)}}}\n" for one in conditions)
+    try:
+        loaded = check_validation_plan(HEAD + (f"policy:\n{text}" if text else ""), name="plan.yaml")
+        decision, _ = decided(loaded, rows)
+    except UsageError as error:
+        assert error.where.startswith("plan.yaml")  # noqa: PT017 - a policy that is decided is fine too
+        return
+    order: dict[Decision, int] = {"go": 0, "undecided": 1, "no-go": 2}
+    assert order[decision] >= max((order[row.decision] for row in rows), default=0)
+
+
+def yaml_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def test_a_plan_on_disk_is_read_as_a_text_is(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown key") as raised:
+        check_validation_plan(HEAD + "polcy: [checksums equal]\n", name=str(tmp_path))
+    assert "perhaps you meant 'policy'" in raised.value.evidence
