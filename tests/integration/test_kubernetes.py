@@ -137,3 +137,52 @@ def test_rights_that_are_missing_are_listed_before_anything_is_made(cluster: Clu
     assert re.search(r"create jobs,.*create pods/exec", ended.output)
     assert "kubectl apply -k k8s/base" in ended.output
     assert cluster.leftovers() == []
+
+
+@only_lab
+@pytest.mark.timeout(400)
+def test_ctrl_c_keeps_what_is_done_and_cleans_up(cluster: ClusterBench) -> None:
+    """Exit code 130; the agent ends in good order, and nothing is left in the namespace."""
+    process = cluster.start("steps.0.duration=30s", volumes={"a": f"storage-class:{cluster_run.STORAGE_CLASS}"})
+    cluster.until(cluster.in_step, process)
+    cell = cluster.current_cell()
+    live_run.send(process, signal.SIGINT)
+    ended = cluster.end(process)
+    assert ended.code == 130, ended.output
+    assert '"status": "interrupted"' in (cell / "result.json").read_text()
+    assert cluster.leftovers() == []
+
+
+@pytest.fixture
+def three_nodes() -> Iterator[None]:
+    """Two nodes more for the test."""
+    for number in (2, 3):
+        cluster_run.lab("node", "add", str(number))
+    yield
+    for number in (2, 3):
+        cluster_run.lab("node", "remove", str(number))
+
+
+@only_lab
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.usefixtures("three_nodes")
+def test_six_cells_on_three_nodes_run_three_at_a_time_and_never_two_on_one(cluster: ClusterBench) -> None:
+    """One node is cut off for a while in mid-cell: its cell goes on, and is not begun again."""
+    specs = {name: f"storage-class:{cluster_run.STORAGE_CLASS}?size=1Gi" for name in "abc"}
+    process = cluster.start("repeats=2", "steps.0.duration=20s", options=["parallel=3"], volumes=specs)
+    cluster.until(lambda: len(cluster.cells_started()) >= 3 and cluster.in_step(), process)
+    pods = cluster.objects("pods", "app.kubernetes.io/component=cell")
+    nodes = [pod["spec"]["nodeName"] for pod in pods if pod["status"]["phase"] == "Running"]
+    assert len(nodes) == len(set(nodes))
+    cut = next(int(node.removeprefix("node")) for node in nodes if node != "node1")
+    cluster_run.lab("node", "cut", str(cut))
+    cluster.until(lambda: "NotReady" in kubectl("get", "node", f"node{cut}"), process)
+    cluster_run.lab("node", "heal", str(cut))
+    ended = cluster.end(process)
+    assert ended.code == 0, ended.output
+    cluster.assert_all_done_once()
+    results = cluster.directory.results()
+    on = {result.cell_id[-1]: result.host.hostname for result in results}
+    assert len(set(on.values())) == 3, "each volume is on a node of its own"
+    assert all(attempt == 1 for _, attempt in cluster.events("cell_started"))

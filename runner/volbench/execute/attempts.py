@@ -143,6 +143,7 @@ class Attempts:
                 self._watch(self._state(job, elapsed_s))
                 if elapsed_s > job.cell.deadline_s:
                     raise self._too_long(job, placement)
+                self._interruptions.check()
                 time.sleep(POLL_S)
         except KeyboardInterrupt:
             with suppress(VolbenchError):

@@ -35,6 +35,11 @@ class Interruptions:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def check(self) -> None:
+        """Raise KeyboardInterrupt in a thread that signals do not reach, when one has been seen."""
+        if self._seen and threading.current_thread() is not threading.main_thread():
+            raise KeyboardInterrupt
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """A signal in the block is raised at its end, unless another exception passes."""

@@ -1,10 +1,11 @@
-"""The orchestrator: runs a plan's cells on a target, one after the other, and goes on after any interruption."""
+"""The orchestrator: runs a plan's cells on a target, in order, and goes on after any interruption."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TypeVar
 
 from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import remove_attached_dataset
@@ -12,6 +13,7 @@ from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, Volb
 from volbench.execute.attempts import Attempts, CellState
 from volbench.execute.closing import at_end
 from volbench.execute.interruptions import Interruptions
+from volbench.execute.lanes import by_lane, run_lanes
 from volbench.execute.templates import TemplateCell, shape_of, template_cells
 from volbench.execute.volume_watch import CAUSES, VolumeWatch, kernel_refused
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
@@ -23,6 +25,7 @@ from volbench.volume.interface import OpenVolume, Volume
 
 __all__ = ["CellState", "Orchestrator", "Outcome", "is_finished", "watch_nothing"]
 
+Item = TypeVar("Item")
 TRIES = 2
 """How often a cell is tried in one invocation; every attempt is kept apart."""
 FAILED_CELLS_MAX = 2
@@ -157,15 +160,22 @@ class Orchestrator:
         waiting = [cell for cell in self._run.cells if not _is_done(self._directory, cell)]
         keys = self._prepare_templates(volumes, waiting) if self._attach is None else {}
         failures: list[VolbenchError] = []
-        for cell in waiting:
+
+        def do(cell: PlannedCell) -> None:
             template_key = keys.get(shape_of(self._run, cell), "")
             failure = self._run_cell(cell, volumes.get(cell.volume), template_key)
             if failure is None:
-                continue
+                return
             failures.append(failure)
             if not _chance(failure) or len(failures) >= FAILED_CELLS_MAX:
                 raise failure
+
+        run_lanes(self._in_lanes(waiting, lambda cell: cell.volume), do, at_once=self._target.parallel)
         return failures
+
+    def _in_lanes(self, items: Sequence[Item], volume_of: Callable[[Item], str]) -> list[list[Item]]:
+        """All in one lane, in the plan's order; where cells run at once, a lane for each volume."""
+        return by_lane(items, volume_of) if self._target.parallel > 1 else [list(items)]
 
     def _template_cells(self) -> list[TemplateCell]:
         return template_cells(self._run, on_volumes=self._target.template_on_volume)
@@ -180,10 +190,9 @@ class Orchestrator:
     ) -> dict[str, str]:
         """Shape of a cell -> key of its template; the agent answers at once when the template is in the cache."""
         wanted = {shape_of(self._run, cell) for cell in waiting}
-        keys = {}
-        for cell in self._template_cells():
-            if cell.shape not in wanted:
-                continue
+        keys: dict[str, str] = {}
+
+        def do(cell: TemplateCell) -> None:
             result = self._attempts.new(cell.planned, self._beside(cell, volumes), "prepare")
             if result.status != "done":
                 raise _failure(result)
@@ -191,6 +200,9 @@ class Orchestrator:
             template = read_record(place / TEMPLATE_FILE, PreparedTemplate)
             self._directory.journal.append("template_ready", **template.model_dump())
             keys[cell.shape] = template.key
+
+        cells = [cell for cell in self._template_cells() if cell.shape in wanted]
+        run_lanes(self._in_lanes(cells, lambda cell: cell.volume), do, at_once=self._target.parallel)
         return keys
 
     def _run_cell(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:

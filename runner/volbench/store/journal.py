@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._alone = threading.Lock()  # cells that run at once append from threads of their own
 
     def append(self, event: str, *, cell_id: str = "", attempt: int = 0, **details: Any) -> JournalEvent:
         """Write one event and sync it."""
@@ -34,13 +36,14 @@ class Journal:
             {"at": utc_now(), "event": event, "cell_id": cell_id, "attempt": attempt, "details": details}
         )
         line = record.model_dump_json(exclude_defaults=True) + "\n"
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            self._end_torn_line(descriptor)
-            os.write(descriptor, line.encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with self._alone:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                self._end_torn_line(descriptor)
+                os.write(descriptor, line.encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
         return record
 
     def events(self) -> list[JournalEvent]:

@@ -122,6 +122,7 @@ class DockerTarget:
 
     name = "docker"
     template_on_volume = False
+    parallel = 1
 
     def __init__(self, workspace: Workspace, *, tools: str = "") -> None:
         """`tools` names the tools image; empty: the newest that was built for this version of volbench."""

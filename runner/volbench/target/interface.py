@@ -65,6 +65,9 @@ class Target(Protocol):
     template_on_volume: bool
     """Each volume holds a template of its own; otherwise the machine's cache holds one for all."""
 
+    parallel: int
+    """Cells that may run at once, each on a volume of its own."""
+
     def check(self) -> None:
         """Raise EnvironmentLacks, with the command that mends it, when cells cannot run here."""
 

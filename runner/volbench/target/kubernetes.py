@@ -41,6 +41,7 @@ class KubernetesTarget:
         self._workspace = workspace
         self._cluster = cluster
         self._options = options
+        self.parallel = options.parallel
         self._tools = tools or image_names.tools_image()
         self._near = ""
 

@@ -87,6 +87,7 @@ class LocalTarget:
 
     name = "local"
     template_on_volume = False
+    parallel = 1
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
