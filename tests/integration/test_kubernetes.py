@@ -169,7 +169,7 @@ def three_nodes() -> Iterator[None]:
 @pytest.mark.usefixtures("three_nodes")
 def test_six_cells_on_three_nodes_run_three_at_a_time_and_never_two_on_one(cluster: ClusterBench) -> None:
     """One node is cut off for a while in mid-cell: its cell goes on, and is not begun again."""
-    specs = {name: f"storage-class:{cluster_run.STORAGE_CLASS}?size=1Gi" for name in "abc"}
+    specs = dict.fromkeys("abc", f"storage-class:{cluster_run.STORAGE_CLASS}?size=1Gi")
     process = cluster.start("repeats=2", "steps.0.duration=20s", options=["parallel=3"], volumes=specs)
     cluster.until(lambda: len(cluster.cells_started()) >= 3 and cluster.in_step(), process)
     pods = cluster.objects("pods", "app.kubernetes.io/component=cell")
