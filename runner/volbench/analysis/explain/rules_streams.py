@@ -58,12 +58,10 @@ def waiting_streams(case: Case) -> Iterator[Found]:
 
 
 def _share(case: Case, rate: Floats | None, waited: Floats | None) -> float | None:
-    """Of the time that the streams wait. fio does nothing but wait; how many streams it has differs by point."""
+    """Of the time that the streams wait."""
     if rate is None or waited is None:
         return None
     under_way = mean(np.nan_to_num(rate * waited / 1000)) or 0.0
-    if case.kind == "fio":
-        return 1.0 if under_way > 0 else 0.0
     return min(1.0, under_way / (case.threads or 1))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import mean
 
 import numpy as np
 
@@ -130,14 +131,14 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
     inside = np.zeros(len(whole), dtype=np.bool_)
     for step in steps:
         inside |= (middle > step.window_s[0]) & (middle <= step.window_s[1])
-    streams = max((streams for step in steps if (streams := _streams(step)) is not None), default=None)
+    streams = [count for step in steps if (count := _streams(step)) is not None]
     return Case(
         name=name,
         grid=whole.where(inside),
         whole=whole,
         kind=steps[0].kind,
         disk=result.volume_facts.disk,
-        threads=streams,
+        threads=round(mean(streams)) if streams else None,  # points are equally long
         cpus=result.host.cpus,
         variables=result.server.variables if result.server is not None else {},
     )
