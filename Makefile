@@ -6,6 +6,7 @@ BIN := .venv/bin
 
 # The demo compares a directory of this machine with an emulated gp3 volume, or with memory where none can be emulated.
 DEMO_DISK ?= $(HOME)/.cache/volbench/demo
+DEMO_CLASS ?= local-path
 BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdict_rates credits compare_time
 PYTEST ?=
 SPLIT ?= test
@@ -17,7 +18,7 @@ LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 .DEFAULT_GOAL := help
 posix_suites := $(HOME)/.cache/volbench/posix-suites
 
-.PHONY: help setup demo test test-profiles test-emulator posix-suites volume-image lint lock engine images local bench bench-emulator lab clean
+.PHONY: help setup demo demo-kubernetes test test-kubernetes test-profiles test-emulator posix-suites volume-image lint lock engine images local bench bench-emulator lab clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -30,9 +31,24 @@ demo: setup ## real MySQL on two volumes of this machine, and a report that comp
 	@$(BIN)/volbench run suites/quick.yaml --volume disk=path:$(DEMO_DISK) --volume $$($(BOOTSTRAP) second-volume) \
 	  --target $$($(BOOTSTRAP) target) --yes
 
+demo-kubernetes: ## the demo as pods of the current context's cluster: DEMO_CLASS=gp3 DEMO_SERVER_IMAGE=... DEMO_TOOLS_IMAGE=...
+	@$(BOOTSTRAP) python
+	@kubectl apply -k k8s/base
+	@$(BIN)/volbench run suites/quick.yaml --target kubernetes --target-option namespace=volbench --yes \
+	  --volume a=storage-class:$(DEMO_CLASS)?size=20Gi --volume b=storage-class:$(DEMO_CLASS)?size=20Gi \
+	  $(if $(DEMO_SERVER_IMAGE),--set engine.image=$(DEMO_SERVER_IMAGE)) \
+	  $(if $(DEMO_TOOLS_IMAGE),--tools-image $(DEMO_TOOLS_IMAGE))
+
 test: ## every test this machine has the means for; REQUIRE=docker,browser fails where one is missing
 	@$(BOOTSTRAP) test
 	@$(BIN)/python -m pytest $(PYTEST)
+
+test-kubernetes: ## the tests of the kubernetes target, on the current context's cluster or one made for them and ended after
+	@$(BOOTSTRAP) test
+	@made=; $(BIN)/python -c 'import sys; sys.path.insert(0, "tests/support"); import cluster_run; sys.exit(not cluster_run.ready().present)' \
+	  || made=yes; $(BOOTSTRAP) cluster && \
+	  REQUIRE=kubernetes $(BIN)/python -m pytest -m "kubernetes and not slow" $(PYTEST); code=$$?; \
+	  [ -z "$$made" ] || $(PYTHON) tests/lab/kubernetes down; exit $$code
 
 test-profiles: ## MySQL and MariaDB on every emulated profile, killed and without power; writes the table of what they kept
 	@$(BOOTSTRAP) test

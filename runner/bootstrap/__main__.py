@@ -6,7 +6,7 @@ import argparse
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from bootstrap import engine, environment, extras, images, local
+from bootstrap import cluster, engine, environment, extras, images, local
 from bootstrap.console import Console, open_console
 from bootstrap.packages import install
 from bootstrap.places import Places, find_places
@@ -20,6 +20,7 @@ WORDS = {
     "engine": "a Docker engine that answers",
     "images": "the images, MySQL and MariaDB",
     "local": "server and tools for the local target",
+    "cluster": "a Kubernetes cluster that answers: the current context's, else one on this machine",
     "lock": "resolve the lock files anew",
     "target": "print which target this machine can run: docker or local",
     "second-volume": "print the SPEC of the demo's second volume",
@@ -70,6 +71,8 @@ def _do(word: str, places: Places, console: Console) -> None:
             install(environment.VENV_NEEDS, places, console)
             engine.ensure_engine(places, console)
             console.say("images: " + ", ".join(images.ensure_images(places, console, ["mysql", "mariadb"])))
+        case "cluster":
+            cluster.ensure_cluster(places, console)
         case "local":
             console.say(local.ensure_local(places, console).evidence)
         case _:

@@ -19,6 +19,13 @@ pytestmark = pytest.mark.kubernetes
 only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="stops an API server or a node")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def images() -> None:
+    """The lab's nodes have the images of today's code; elsewhere a registry has."""
+    if cluster_run.with_lab():
+        cluster_run.lab("images")
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[ClusterBench]:
     """A namespace for the test."""
