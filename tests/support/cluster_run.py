@@ -20,7 +20,8 @@ from volbench.target import means
 from volbench.target.image_names import local_images, pick_server_image
 
 LAB = Path(__file__).parents[1] / "lab" / "kubernetes"
-LAB_KUBECONFIG = Path("/var/lib/volbench/lab-kubernetes/admin.kubeconfig")
+LAB_STATE = Path(os.environ.get("VOLBENCH_LAB_STATE") or "/var/lib/volbench/lab-kubernetes")
+LAB_KUBECONFIG = LAB_STATE / "admin.kubeconfig"
 LAB_PROGRAMS = Path.home() / ".cache" / "volbench" / "kubernetes" / "bin"
 STORAGE_CLASS = "local-path"
 _KINDS = "jobs,pods,configmaps,persistentvolumeclaims"
@@ -30,7 +31,7 @@ def use_lab() -> None:
     """Point kubectl and client at the lab cluster, where there is one and nobody has chosen another."""
     if "KUBECONFIG" not in os.environ and LAB_KUBECONFIG.exists():
         os.environ["KUBECONFIG"] = str(LAB_KUBECONFIG)
-    if shutil.which("kubectl") is None:
+    if shutil.which("kubectl") is None and LAB_KUBECONFIG.exists():
         os.environ["PATH"] += f":{LAB_PROGRAMS}"
 
 
@@ -114,12 +115,14 @@ def cluster_bench(root: Path) -> Iterator[ClusterBench]:
 def ready() -> means.Means:
     """A cluster that answers, with a storage class that the tests can use."""
     use_lab()
-    found = means.kubernetes()
-    if not found.present:
-        mend = f"python3 {LAB.relative_to(LAB.parents[2])} up; or {found.mend}"
-        return means.Means(name="kubernetes", present=False, evidence=found.evidence, mend=mend)
+    mend = f"python3 {LAB.relative_to(LAB.parents[2])} up"
+    if shutil.which("kubectl") is None:
+        return means.Means(name="kubernetes", present=False, evidence="no kubectl on PATH", mend=mend)
+    answer = means.ask(["kubectl", "get", "--raw", "/readyz", "--request-timeout=5s"])
+    if answer.code != 0:
+        return means.Means(name="kubernetes", present=False, evidence=answer.last_line, mend=mend)
     classes = means.ask(["kubectl", "get", "storageclass", "-o", "name", "--request-timeout=5s"]).output
     if f"/{STORAGE_CLASS}" not in classes:
         evidence = f"the cluster has no storage class {STORAGE_CLASS}"
-        return means.Means(name="kubernetes", present=False, evidence=evidence, mend=f"python3 {LAB} up")
-    return found
+        return means.Means(name="kubernetes", present=False, evidence=evidence, mend=mend)
+    return means.Means(name="kubernetes", present=True, evidence=answer.last_line)

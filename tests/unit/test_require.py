@@ -23,7 +23,7 @@ def run_pytest(tmp_path: Path):
     )
 
     def run(require: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "REQUIRE": require, "PATH": str(tmp_path)}
+        environment = {**os.environ, "REQUIRE": require, "PATH": str(tmp_path), "VOLBENCH_LAB_STATE": str(tmp_path)}
         command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", *arguments]
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
@@ -34,14 +34,14 @@ def test_missing_means_skip_with_their_reason(run_pytest) -> None:
     done = run_pytest("")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed, 1 skipped" in done.stdout
-    assert "no kubectl on PATH (mend: install kubectl)" in done.stdout
+    assert "no kubectl on PATH (mend: python3 tests/lab/kubernetes up)" in done.stdout
 
 
 def test_required_means_that_are_missing_fail(run_pytest) -> None:
     done = run_pytest("kubernetes")
     assert done.returncode == 1
     assert "1 passed, 1 error" in done.stdout
-    assert "no kubectl on PATH (mend: install kubectl)" in done.stdout
+    assert "no kubectl on PATH (mend: python3 tests/lab/kubernetes up)" in done.stdout
 
 
 def test_required_means_fail_even_when_no_test_asks_for_them(run_pytest) -> None:
