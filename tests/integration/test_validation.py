@@ -13,6 +13,7 @@ import mysql.connector
 import pytest
 from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
 from scratch_server import ScratchServer, scratch_server
+from slow_log_writer import Shop, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
@@ -142,15 +143,19 @@ def test_validate_from_mariadb_to_mysql_9(tmp_path: Path, mysql_container: Accou
                 with opened.cursor() as cursor:
                     cursor.execute(query)
                     cursor.fetchall()
+        replayed = tmp_path / "made.log"
+        replayed.write_text("".join(slow_log(Shop(statements=3000, writes=False))))
         plan = tmp_path / "plan.yaml"
         plan.write_text(
             f"schema: 1\nsource: {{socket: {source.socket}, user: reader, option_file: {reader_file(tmp_path)}}}\n"
             f"candidate: {{socket: {mysql_container.socket}}}\nschemas: [shop]\n"
             f"queries: {{slow_log: {tmp_path / 'slow.log'}}}\n"
+            f"replay: {{slow_log: {replayed}, late_max: 50%}}\n"
+            "policy: [checksums equal, replay equal]\n"
         )
         before = source.query("SHOW MASTER STATUS")
         code, clean = validated(plan, tmp_path / "clean")
-        assert (code, clean["reason"]) == (0, "all 6 checks hold"), clean["checks"]
+        assert (code, clean["reason"]) == (0, "all 7 checks hold; all 2 conditions hold"), clean["checks"]
         assert clean["source_changed"] is None  # a reader may not see the binary log's position
         assert clean["source"]["more_rights_than_needed"] == ["EVENT", "TRIGGER"]
         plant(mysql_container)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from volbench.records.base import Fraction, Record
+from volbench.records.base import Fraction, Record, Seconds
 from volbench.records.gate import ConditionRow, Decision
 from volbench.records.policy import Condition
 
@@ -38,18 +38,44 @@ class QueriesPlan(Record):
     classes: int = Field(default=50, ge=1, le=300, description="So many classes, those that took most time first.")
 
 
+class CandidatePlace(ServerPlace):
+    """The server to move to."""
+
+    disposable: bool = Field(
+        default=False, description="Its data may be written by a replay, and is restored again afterwards."
+    )
+
+
+class ReplayPlan(Record):
+    """The log's statements again, on the candidate, when they came; see suites/validation/README.md."""
+
+    slow_log: str = Field(description="Path of the log, from where volbench runs.")
+    speed: float = Field(default=1.0, ge=0.01, le=100, description="2: twice as fast as they came.")
+    connections: int = Field(default=128, ge=1, le=1000, description="Connections at most, at one time.")
+    seconds: Seconds = Field(default=3600.0, gt=0, le=24 * 3600, description="Only so much of the log's time.")
+    slower: float = Field(
+        default=1.5, gt=1, le=100, description="A class is slower when its p95 is beyond so many times the log's."
+    )
+    errors_max: Fraction = Field(default=0.001, ge=0, lt=1, description="A larger share of errors is a no-go.")
+    ignore_errors: tuple[int, ...] = Field(default=(), description="Codes that count for nothing, such as 1062.")
+    late_max: Fraction = Field(
+        default=0.01, ge=0, lt=1, description="Beyond this share of late starts the replay is invalid."
+    )
+
+
 class ValidationPlan(Record):
     """What is compared with what."""
 
     schema_: Literal[1] = Field(default=1, alias="schema", description="Version of this format.")
     name: str = Field(default="validation", max_length=120, description="Shown in the report.")
     source: ServerPlace = Field(description="The server in use now; only ever read.")
-    candidate: ServerPlace = Field(description="The server to move to, with the data restored to it.")
+    candidate: CandidatePlace = Field(description="The server to move to, with the data restored to it.")
     schemas: tuple[str, ...] = Field(
         default=(), description="Schemas to compare; all but the system's if left out."
     )
     data: bool = Field(default=True, description="Compare every row by checksums.")
     queries: QueriesPlan | None = Field(default=None, description="Compare queries; left out: none.")
+    replay: ReplayPlan | None = Field(default=None, description="Replay the log; left out: not.")
     runs: tuple[str, ...] = Field(
         default=(), max_length=20, description="Directories of runs on the candidate's volume."
     )
@@ -60,7 +86,7 @@ class ValidationPlan(Record):
     )
 
 
-CheckName = Literal["objects", "definers", "checksums", "queries", "times", "plans"]
+CheckName = Literal["objects", "definers", "checksums", "queries", "times", "plans", "replay"]
 
 
 class CheckRow(Record):
@@ -80,6 +106,43 @@ class ServerSide(Record):
     version: str
     user: str
     more_rights_than_needed: tuple[str, ...] = ()
+
+
+class ReplayClass(Record):
+    """Statements of one shape. `response` is from when a statement was due, `service` from when it was sent."""
+
+    fingerprint: str
+    statements: int
+    errors: int
+    logged_ms_p50: float
+    logged_ms_p95: float
+    service_ms_p50: float | None
+    service_ms_p95: float | None
+    response_ms_p50: float | None
+    response_ms_p95: float | None
+    slower: str = Field(default="", description="How it is slower than the log, beyond doubt; else empty.")
+
+
+class Replayed(Record):
+    """What became of the log's statements on the candidate."""
+
+    statements: int = Field(description="Statements that were due.")
+    sent: int
+    left_out: dict[str, int] = Field(description="Statements of the log that were not replayed, by reason.")
+    log_s: float = Field(description="From the first to the last statement of the log.")
+    speed: float
+    planned_s: float
+    took_s: float
+    peak_per_s: int = Field(description="Most statements that were due in one second, at this speed.")
+    connections: int
+    shared_connections: int = Field(description="Connections of the log that had to share one.")
+    whole_seconds: bool = Field(description="The log knows only the second: spread evenly within it.")
+    writes: bool
+    late: int = Field(description="Started late by the client's own fault.")
+    late_share: float
+    client_cpu_share: float = Field(description="Of one CPU, by the busiest of the client's processes.")
+    errors: dict[str, int] = Field(description="By the server's code and words of the first.")
+    classes: tuple[ReplayClass, ...]
 
 
 class RunUsed(Record):
@@ -107,6 +170,7 @@ class Validation(Record):
     candidate: ServerSide
     schemas: tuple[str, ...]
     checks: tuple[CheckRow, ...]
+    replay: Replayed | None = None
     runs: tuple[RunUsed, ...] = ()
     conditions: tuple[ConditionRow, ...] = ()
     statements_sent_to_source: dict[str, int] = Field(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from volbench.records.validation import ValidationPlan
 from volbench.validation.checksums import Table, chunk_query
 from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONE, inventory_statement
-from volbench.validation.source import SESSION, SESSION_IF_KNOWN, SNAPSHOT
+from volbench.validation.source import SAME_SERVER, SESSION, SESSION_IF_KNOWN, SNAPSHOT
 
 _TABLE = Table(schema="SCHEMA", name="TABLE", columns=(("COLUMN", "int"),), key=("KEY",))
 
@@ -28,3 +28,5 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
         yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
     if plan.queries is not None:
         yield f"-- reading queries of {plan.queries.slow_log}, and EXPLAIN FORMAT=JSON of each"
+    if plan.replay is not None and plan.candidate.disposable:
+        yield f"{SAME_SERVER}  -- a replay that writes is refused on the source itself"

@@ -11,7 +11,7 @@ from pathlib import Path
 import volbench
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account
-from volbench.errors import StepFailed, UsageError
+from volbench.errors import Refused, StepFailed, UsageError
 from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
 from volbench.records.validation import CheckRow, ServerPlace, ServerSide, Validation, ValidationPlan
@@ -26,8 +26,9 @@ from volbench.validation.checks import (
 from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
 from volbench.validation.inventory import take_inventory, user_schemas
 from volbench.validation.queries import query_classes
+from volbench.validation.replay import replay, replay_check
 from volbench.validation.slowlog import read_slow_log
-from volbench.validation.source import ReadOnlySource, Reads, excessive_privileges, read_only
+from volbench.validation.source import SAME_SERVER, ReadOnlySource, Reads, excessive_privileges, read_only
 
 
 def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) -> Validation:
@@ -48,10 +49,16 @@ def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) 
     with read_only(left) as source, read_only(right) as candidate:
         before = _log_position(source)
         schemas = _schemas(plan, source)
+        _refuse_to_write_the_source(plan, source, candidate)
         checks = tuple(_checks(plan, schemas, source, candidate, progress))
         sides = [_side(server, account.user) for server, account in ((source, left), (candidate, right))]
         with read_only(left, snapshot=False) as now:
             changed = _changed(before, _log_position(now))
+    found = None
+    if plan.replay is not None:  # last, since it may write; and with no snapshot left open
+        writes = plan.candidate.disposable
+        found = replay(plan.replay, right, schemas=schemas, writes=writes, progress=progress)
+        checks += (replay_check(found, plan.replay),)
     conditions, runs = decide_policy(plan, loaded.origins, scopes, checks), runs_used(scopes)
     decision, reason = decide_all(checks, conditions, runs, changed=changed)
     return Validation(
@@ -66,6 +73,7 @@ def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) 
         candidate=sides[1],
         schemas=tuple(schemas),
         checks=checks,
+        replay=found,
         runs=runs,
         conditions=conditions,
         statements_sent_to_source=dict(source.statements),
@@ -106,6 +114,17 @@ def _schemas(plan: ValidationPlan, source: Reads) -> list[str]:
             next_step="name one that is there; a schema without SELECT for this user is not shown",
         )
     return list(plan.schemas) or there
+
+
+def _refuse_to_write_the_source(plan: ValidationPlan, source: Reads, candidate: Reads) -> None:
+    """A replay with writes, on what turns out to be the source under another name, would be the end of it."""
+    if plan.replay is None or not plan.candidate.disposable:
+        return
+    if source.query(SAME_SERVER) == candidate.query(SAME_SERVER):
+        raise Refused(
+            "source and candidate are one server, and the candidate is called disposable", where="candidate",
+            evidence=repr(source.query(SAME_SERVER)[0]), next_step="name the restored copy as the candidate",
+        )  # fmt: skip
 
 
 def _account(place: ServerPlace, where: str) -> Account:

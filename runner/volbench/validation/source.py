@@ -26,6 +26,7 @@ SESSION: tuple[str, ...] = (
 
 SESSION_IF_KNOWN: tuple[str, ...] = ("SET SESSION explain_json_format_version = 1",)
 """MySQL 9 would write plans in a form that MariaDB and older versions do not have."""
+SAME_SERVER = "SELECT @@GLOBAL.hostname, @@GLOBAL.port, @@GLOBAL.datadir"
 SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 _READS = re.compile(
     r"\s*\(*\s*(SELECT|SHOW|EXPLAIN|WITH|USE\s+`|SET\s+SESSION\s|START\s+TRANSACTION\s+WITH\s+CONSISTENT\s+SNAPSHOT|ROLLBACK)",

@@ -1,0 +1,187 @@
+"""What a replay shows: whether the candidate kept up with the log, and which classes of statements are slower."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from statistics import NormalDist
+
+from volbench.engine.connection import Account
+from volbench.errors import UsageError
+from volbench.records.validation import CheckRow, ReplayClass, Replayed, ReplayPlan
+from volbench.validation.arrivals import Schedule, schedule
+from volbench.validation.sending import NOT_SENT, Answer, Share, send
+from volbench.validation.slowlog import read_slow_log
+
+LATE_S = 0.005
+"""A statement that its free connection sent later than this was late by the client's own fault."""
+CLIENT_BUSY_MAX = 0.8
+"""A process of the client beyond this share of a CPU adds its own time to the server's."""
+JUDGED_FROM = 100
+"""Fewer statements of a class say nothing about its 95th percentile."""
+ALPHA = 0.05
+ALLOWANCE_MS = 1.0
+"""Below this the difference of two times is that of the client and the way to it, which the log has not."""
+QUEUED_ALLOWANCE_MS = 50.0
+"""What statements that follow closely on one connection may add up, by the client's own time for each."""
+
+
+def replay(
+    plan: ReplayPlan,
+    account: Account,
+    *,
+    schemas: Collection[str],
+    writes: bool,
+    progress: Callable[[str, float], None],
+) -> Replayed:
+    """Replay the plan's log on a server. Raises UsageError for a log that cannot be read or has nothing to send."""
+    path = Path(plan.slow_log)
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            due = schedule(
+                read_slow_log(lines, name=str(path)), schemas=schemas, writes=writes, speed=plan.speed,
+                seconds=plan.seconds, connections=plan.connections,
+            )  # fmt: skip
+    except OSError as error:
+        raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
+    return replayed(due, send(account, due, writes=writes, progress=progress), plan, writes=writes)
+
+
+def replayed(due: Schedule, shares: Sequence[Share], plan: ReplayPlan, *, writes: bool) -> Replayed:
+    """The figures of what was sent."""
+    answers = [answer for share in shares for answer in share.answers]
+    sent = [answer for answer in answers if answer.error != NOT_SENT]
+    late = sum(answer.began_s - max(answer.due.at_s, answer.free_s) > LATE_S for answer in sent)
+    words = {code: text for share in shares for code, text in share.words.items()}
+    errors = Counter(answer.error for answer in sent if answer.error)
+    return Replayed(
+        statements=due.statements,
+        sent=len(sent),
+        left_out=due.left_out,
+        log_s=due.log_s,
+        speed=plan.speed,
+        planned_s=due.planned_s,
+        took_s=max((answer.ended_s for answer in sent), default=0.0),
+        peak_per_s=due.peak_per_s,
+        connections=len(due.lanes),
+        shared_connections=due.shared_connections,
+        whole_seconds=due.whole_seconds,
+        writes=writes,
+        late=late,
+        late_share=late / len(sent) if sent else 0.0,
+        client_cpu_share=max((share.busy for share in shares), default=0.0),
+        errors={f"{code} {words.get(code, '')}".strip(): count for code, count in errors.most_common()},
+        classes=_classes(due.shapes, answers, plan.slower),
+    )
+
+
+def replay_check(found: Replayed, plan: ReplayPlan) -> CheckRow:
+    """go when every class of enough statements is not slower, undecided when the client could not keep time."""
+    errors, doubts = list(_errors(found, plan)), list(_doubts(found, plan))
+    slower = [f"{one.slower}: {one.fingerprint[:160]}" for one in found.classes if one.slower]
+    if found.sent < found.statements:
+        slower.append(f"{found.statements - found.sent} statements were not sent: far behind, or the server gone")
+    said = (
+        f"{found.sent} of {found.statements} statements in {found.took_s:.0f} s, at most {found.peak_per_s} due in "
+        f"a second, {len(found.classes)} classes"
+    )
+    details = (*errors, *slower, *doubts, *_notes(found))
+    if errors or (slower and not doubts):
+        text = f"{said}; {len(errors) + len(slower)} faults"
+        return CheckRow(check="replay", decision="no-go", text=text, details=details)
+    if doubts:
+        return CheckRow(check="replay", decision="undecided", text=f"{said}; {doubts[0]}", details=details)
+    return CheckRow(check="replay", decision="go", text=f"{said}; none slower", details=details)
+
+
+def _errors(found: Replayed, plan: ReplayPlan) -> Iterator[str]:
+    """More errors than the plan allows; no fault of the client explains them."""
+    counted = {
+        text: count for text, count in found.errors.items() if int(text.split(" ")[0]) not in plan.ignore_errors
+    }
+    if sum(counted.values()) > plan.errors_max * found.statements:
+        for text, count in list(counted.items())[:5]:
+            yield f"{count} errors {text}"
+
+
+def _doubts(found: Replayed, plan: ReplayPlan) -> Iterator[str]:
+    if found.late_share > plan.late_max:
+        yield (
+            f"invalid: {found.late_share:.1%} started late by the client's own fault, "
+            f"{plan.late_max:.1%} is the limit"
+        )
+    if found.client_cpu_share > CLIENT_BUSY_MAX:
+        yield f"invalid: the client took {found.client_cpu_share:.0%} of a CPU, so the times are its own"
+    if not any(one.statements >= JUDGED_FROM for one in found.classes):
+        yield f"no class has the {JUDGED_FROM} statements that a 95th percentile needs"
+
+
+def _notes(found: Replayed) -> Iterator[str]:
+    if found.whole_seconds:
+        yield "the log knows the second only: statements were spread evenly within it, so bursts may be missing"
+    if found.shared_connections:
+        yield f"{found.shared_connections} connections of the log had to share one with another"
+    for reason, count in found.left_out.items():
+        yield f"{count} statements {reason} were left out"
+    if found.writes:
+        yield "the candidate was written: restore its data before it is used"
+
+
+def _classes(shapes: Sequence[str], answers: Sequence[Answer], factor: float) -> tuple[ReplayClass, ...]:
+    of: list[list[Answer]] = [[] for _ in shapes]
+    for answer in answers:
+        of[answer.due.shape].append(answer)
+    judged = sum(len(group) >= JUDGED_FROM for group in of)
+    rows = [_class(shape, group, factor, judged) for shape, group in zip(shapes, of, strict=True)]
+    return tuple(sorted(rows, key=lambda one: -one.statements * one.logged_ms_p50))
+
+
+def _class(shape: str, group: Sequence[Answer], factor: float, judged: int) -> ReplayClass:
+    good = [answer for answer in group if not answer.error]
+    logged = sorted(answer.due.logged_s * 1000 for answer in group)
+    service = sorted((answer.ended_s - answer.began_s) * 1000 for answer in good)
+    response = sorted((answer.ended_s - answer.due.at_s) * 1000 for answer in good)
+    slower = (
+        _slower("", logged, service, factor, ALLOWANCE_MS, judged)
+        or _slower(" from when they were due", logged, response, factor, QUEUED_ALLOWANCE_MS, judged)
+    )  # fmt: skip
+    return ReplayClass(
+        fingerprint=shape, statements=len(group), errors=len(group) - len(good),
+        logged_ms_p50=_rank(logged, 0.5) or 0.0, logged_ms_p95=_rank(logged, 0.95) or 0.0,
+        service_ms_p50=_rank(service, 0.5), service_ms_p95=_rank(service, 0.95),
+        response_ms_p50=_rank(response, 0.5), response_ms_p95=_rank(response, 0.95), slower=slower,
+    )  # fmt: skip
+
+
+def _slower(
+    what: str, logged: Sequence[float], seen: Sequence[float], factor: float, allowance_ms: float, judged: int
+) -> str:
+    """The 95th percentiles compared by their exact bounds, each at half of alpha over all classes."""
+    if min(len(logged), len(seen)) < JUDGED_FROM:
+        return ""
+    _, high = bounds(logged, 0.95, alpha=ALPHA / judged)
+    low, _ = bounds(seen, 0.95, alpha=ALPHA / judged)
+    if high is None or low is None or low <= factor * high + allowance_ms:
+        return ""
+    return f"p95 {_rank(logged, 0.95):.3g} ms in the log became {_rank(seen, 0.95):.3g} ms{what}"
+
+
+def bounds(ordered: Sequence[float], level: float, *, alpha: float) -> tuple[float | None, float | None]:
+    """The interval of a quantile by the order statistics; None for an end that so few values do not have.
+
+    Args:
+        ordered: values, smallest first. level: 0.95 for the 95th percentile. alpha: of both sides together.
+
+    Source: Conover, Practical Nonparametric Statistics, section 3.2, in its normal approximation. It takes values
+    as independent; statements of one moment are not, so the factor of the plan has to leave room.
+    """
+    half = NormalDist().inv_cdf(1 - alpha / 2) * math.sqrt(len(ordered) * level * (1 - level))
+    low, high = math.floor(len(ordered) * level - half) - 1, math.ceil(len(ordered) * level + half)
+    return (ordered[low] if low >= 0 else None), (ordered[high] if high < len(ordered) else None)
+
+
+def _rank(ordered: Sequence[float], level: float) -> float | None:
+    """The smallest value that so many do not exceed."""
+    return ordered[max(0, math.ceil(level * len(ordered)) - 1)] if ordered else None

@@ -1,0 +1,107 @@
+"""A log of 50,000 statements on a real server: all sent when due, faults of the candidate named, none invented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
+from scratch_server import ScratchServer, scratch_server
+from slow_log_writer import Shop, slow_log
+
+from volbench.engine.connection import Account, connection
+from volbench.records.validation import CheckRow, Replayed, ReplayPlan
+from volbench.validation.replay import replay, replay_check
+
+pytestmark = pytest.mark.mysqld
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
+    with scratch_server(tmp_path_factory.mktemp("candidate")) as candidate:
+        run(candidate, *ACCOUNTS, *STATEMENTS)
+        yield candidate
+
+
+def account(server: ScratchServer) -> Account:
+    return Account(user="root", socket=str(server.socket))
+
+
+def run(server: ScratchServer, *statements: str) -> None:
+    with connection(account(server), timeout_s=60) as opened, opened.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def replayed(
+    tmp_path: Path, place: Account, shop: Shop, *, writes: bool = False, **plan: object
+) -> tuple[Replayed, CheckRow]:
+    """The shop's log on the server. Other work on the machine makes starts late, so that is allowed here."""
+    path = tmp_path / "slow.log"
+    with path.open("w") as log:
+        log.writelines(slow_log(shop))
+    checked = ReplayPlan.model_validate({"slow_log": str(path), "late_max": "50%", **plan})
+    found = replay(checked, place, schemas=[SCHEMA], writes=writes, progress=lambda *_: None)
+    return found, replay_check(found, checked)
+
+
+def test_fifty_thousand_statements_are_sent_when_they_are_due(tmp_path: Path, server: ScratchServer) -> None:
+    found, check = replayed(tmp_path, account(server), Shop(statements=54_000), speed=2.0)
+    assert found.statements >= 50_000
+    assert (found.sent, found.errors) == (found.statements, {})
+    assert found.left_out["that do more than read"] > 2000
+    assert found.took_s == pytest.approx(found.planned_s, rel=0.1)
+    assert check.decision == "go", check
+    assert server.query("SELECT COUNT(*) FROM shop.audit") == [(0,)]
+
+
+def test_writes_are_sent_to_a_disposable_candidate_only(tmp_path: Path, server: ScratchServer) -> None:
+    """MariaDB's log, which knows the second only, and says so."""
+    found, check = replayed(
+        tmp_path, account(server), Shop(statements=3000, flavor="mariadb"), writes=True, connections=8
+    )
+    written = server.query("SELECT COUNT(*) FROM shop.audit")[0][0]
+    assert isinstance(written, int)
+    assert 100 < written < 220
+    assert (found.errors, found.whole_seconds, found.connections) == ({}, True, 8)
+    told = "\n".join(check.details)
+    assert "knows the second only" in told
+    assert "restore its data" in told
+    assert "had to share" in told
+
+
+@contextmanager
+def settings_as(server: ScratchServer, view: str) -> Iterator[None]:
+    run(server, "RENAME TABLE shop.settings TO shop.settings_", f"CREATE VIEW shop.settings AS {view}")
+    try:
+        yield
+    finally:
+        run(server, "DROP VIEW shop.settings", "RENAME TABLE shop.settings_ TO shop.settings")
+
+
+def test_a_class_that_became_slower_is_named_and_no_other(tmp_path: Path, server: ScratchServer) -> None:
+    with settings_as(server, "SELECT k, v FROM shop.settings_ WHERE SLEEP(0.05) = 0"):
+        found, check = replayed(tmp_path, account(server), Shop(statements=4000, writes=False))
+    assert check.decision == "no-go", check
+    assert [one.fingerprint for one in found.classes if one.slower] == ["select v from settings where k = ?"]
+    assert "select v from settings" in check.details[0]
+
+
+def test_errors_are_counted_by_code(tmp_path: Path, server: ScratchServer) -> None:
+    with settings_as(server, "SELECT k FROM shop.settings_"):
+        found, check = replayed(tmp_path, account(server), Shop(statements=2000, writes=False))
+    assert check.decision == "no-go"
+    ((text, count),) = found.errors.items()
+    assert text.startswith("1054 Unknown column 'v'")
+    assert count == next(one.errors for one in found.classes if "settings" in one.fingerprint) > 50
+
+
+def test_a_server_that_is_gone_ends_the_replay(tmp_path: Path) -> None:
+    """Each connection gives up after a few attempts; what was not sent is no-go, and never counts as fast."""
+    gone = Account(user="root", socket=str(tmp_path / "nobody"))
+    found, check = replayed(tmp_path, gone, Shop(statements=500, writes=False))
+    assert check.decision == "no-go"
+    assert found.sent + int(check.details[-1].split()[0]) >= found.statements
+    assert all(one.service_ms_p95 is None for one in found.classes)

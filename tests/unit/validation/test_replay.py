@@ -1,0 +1,97 @@
+"""What a replay may conclude: slower only beyond doubt, and nothing where the client itself was late."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from volbench.records.gate import Decision
+from volbench.records.validation import CheckRow, Replayed, ReplayPlan
+from volbench.validation.arrivals import Due, Schedule
+from volbench.validation.replay import bounds, replay_check, replayed
+from volbench.validation.sending import NOT_SENT, Answer, Share
+
+PLAN = ReplayPlan(slow_log="slow.log")
+
+
+def outcome(
+    *,
+    count: int = 400,
+    ratio: float = 1.0,
+    late_s: float = 0.0,
+    queued_s: float = 0.0,
+    error: int = 0,
+    errors: int = 0,
+    busy: float = 0.1,
+    plan: ReplayPlan = PLAN,
+) -> tuple[Replayed, CheckRow]:
+    """One class of statements of about 10 ms that take `ratio` times as long, some with an error."""
+    draw = random.Random(7)  # noqa: S311 - test data
+    answers = []
+    for number in range(count):
+        logged_s = 0.01 * draw.lognormvariate(0, 0.3)
+        due = Due(at_s=number * 0.1, connection=1, schema="shop", sql="SELECT 1", shape=0, logged_s=logged_s)
+        began = due.at_s + late_s + queued_s
+        took = 0.01 * draw.lognormvariate(0, 0.3) * ratio
+        answers.append(
+            Answer(
+                due=due, free_s=due.at_s + queued_s, began_s=began, ended_s=began + took,
+                error=error if number < errors else 0,
+            )
+        )  # fmt: skip
+    schedule = Schedule(
+        lanes=(tuple(answer.due for answer in answers),), shapes=("select ?",), left_out={}, log_s=1.0,
+        shared_connections=0, whole_seconds=False,
+    )  # fmt: skip
+    share = Share(answers=answers, words={error: "in words"}, busy=busy)
+    found = replayed(schedule, [share], plan, writes=False)
+    return found, replay_check(found, plan)
+
+
+@pytest.mark.parametrize(("ratio", "decision"), [(0.3, "go"), (1.0, "go"), (1.3, "go"), (2.5, "no-go")])
+def test_a_class_is_slower_only_beyond_the_factor_and_beyond_doubt(ratio: float, decision: Decision) -> None:
+    assert outcome(ratio=ratio)[1].decision == decision
+
+
+def test_too_few_statements_decide_nothing() -> None:
+    assert outcome(count=60, ratio=9.0)[1].decision == "undecided"
+
+
+def test_a_client_that_was_late_or_busy_decides_nothing_about_times() -> None:
+    found, check = outcome(late_s=0.02, ratio=3.0)
+    assert (found.late, found.late_share) == (400, 1.0)
+    assert (check.decision, "client's own fault" in check.text) == ("undecided", True)
+    assert outcome(busy=0.95, ratio=3.0)[1].decision == "undecided"
+
+
+def test_errors_are_no_fault_of_a_late_client() -> None:
+    check = outcome(late_s=0.02, error=1146, errors=5)[1]
+    assert (check.decision, check.details[0]) == ("no-go", "5 errors 1146 in words")
+
+
+def test_errors_that_are_expected_count_for_nothing() -> None:
+    plan = PLAN.model_copy(update={"ignore_errors": (1062,)})
+    assert outcome(error=1062, errors=50, plan=plan)[1].decision == "go"
+
+
+def test_statements_that_were_not_sent_are_never_a_go() -> None:
+    found, check = outcome(error=NOT_SENT, errors=300)
+    assert (found.sent, check.decision) == (100, "no-go")
+
+
+def test_waiting_for_a_busy_connection_counts_from_when_a_statement_was_due() -> None:
+    """Nothing is late by the client's fault here, and the service time is the log's; yet a user waited."""
+    found, check = outcome(queued_s=0.5)
+    assert found.late == 0
+    assert check.decision == "no-go"
+    assert "from when they were due" in check.details[0]
+
+
+def test_the_bounds_of_a_quantile_hold_it_as_often_as_they_say() -> None:
+    draw = random.Random(3)  # noqa: S311 - test data
+    held = 0
+    for _ in range(400):
+        low, high = bounds(sorted(draw.random() for _ in range(300)), 0.95, alpha=0.05)
+        held += low is not None and high is not None and low <= 0.95 <= high
+    assert held / 400 == pytest.approx(0.95, abs=0.035)
