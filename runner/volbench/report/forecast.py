@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
 
 from volbench.analysis.credits.expected import Expected, expected
@@ -46,7 +46,8 @@ def forecast_rows(directory: RunDirectory, cells: Sequence[CellRow]) -> tuple[Fo
     spec = run.suite.forecast
     if spec is None:
         return ()
-    measured = _exhausted_after_s(directory, spec)
+    valid = {cell.cell_id for cell in cells if cell.step == spec.step and cell.valid}
+    measured = _exhausted_after_s(directory, spec, valid)
     rows: list[ForecastRow] = []
     for volume in run.volumes:
         found = expected(spec, volume)
@@ -96,12 +97,14 @@ def _row(volume: str, what: str, text: str, predicted_s: float | None, measured_
     )
 
 
-def _exhausted_after_s(directory: RunDirectory, spec: ForecastSpec) -> Mapping[str, tuple[float, ...]]:
-    """Volume -> of each cell, seconds from the load's begin to the fall that ended the burst."""
+def _exhausted_after_s(
+    directory: RunDirectory, spec: ForecastSpec, valid: Collection[str]
+) -> Mapping[str, tuple[float, ...]]:
+    """Volume -> of each valid cell, seconds from the load's begin to the fall that ended the burst."""
     volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
     found: dict[str, tuple[float, ...]] = {}
     for result in directory.results():
-        at_s = _fall_s(directory, result, spec.step)
+        at_s = _fall_s(directory, result, spec.step) if result.cell_id in valid else None
         if at_s is not None:
             after_s = at_s - _begin_s(directory.run, result, spec.step)
             found[volume_of[result.cell_id]] = (*found.get(volume_of[result.cell_id], ()), after_s)
