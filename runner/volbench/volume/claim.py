@@ -10,10 +10,13 @@ from volbench.records.facts import VolumeFacts
 from volbench.records.run import VolumeSpec
 from volbench.volume.cluster import Cluster, NotThere
 from volbench.volume.interface import OpenVolume, VolumeBase
+from volbench.volume.spec import parse_volume
 
 DEFAULT_SIZE = "20Gi"
 LABEL_RUN = "volbench.org/run"
 LABEL_CELL = "volbench.org/cell"
+EMULATED = "volbench.org/emulated"
+"""Annotation of a claim on an emulated volume: its SPEC, such as `emulated:ebs-gp3?size=50GiB`."""
 MANAGED_BY = {"app.kubernetes.io/managed-by": "volbench", "app.kubernetes.io/part-of": "volbench"}
 
 
@@ -125,7 +128,17 @@ def object_name(*parts: str) -> str:
 
 
 def _facts(claim: dict[str, Any]) -> VolumeFacts:
-    """What the cluster says of it; what is behind it is seen inside the cell."""
-    spec = claim["spec"]
-    notes = (f"claim {claim['metadata']['name']} of class {spec.get('storageClassName') or 'none'}",)
-    return VolumeFacts(path=claim["metadata"]["name"], notes=notes)
+    """What the cluster says of it; what is behind it is seen inside the cell.
+
+    That a volume is emulated cannot be seen there, so its claim says so by an annotation, as a SPEC.
+    """
+    metadata, spec = claim["metadata"], claim["spec"]
+    notes = (f"claim {metadata['name']} of class {spec.get('storageClassName') or 'none'}",)
+    facts = VolumeFacts(path=metadata["name"], notes=notes)
+    said = metadata.get("annotations", {}).get(EMULATED)
+    if said is None:
+        return facts
+    emulated = parse_volume(said, name="emulated")
+    return facts.model_copy(
+        update={"emulated_profile": emulated.place, "emulated_parameters": dict(emulated.options)}
+    )

@@ -3,6 +3,8 @@
 python3 tests/lab/kubernetes up [--nodes N]     idempotent; prints the KUBECONFIG
 python3 tests/lab/kubernetes down               ends what it started, and removes its state
 python3 tests/lab/kubernetes node add|remove|cut|heal N
+python3 tests/lab/kubernetes volume NAME DIR SIZE   a directory of this machine as a local volume of node1
+python3 tests/lab/kubernetes volume add|remove NAME [DIRECTORY] [SIZE]
 python3 tests/lab/kubernetes images             brings newly built images to the nodes
 python3 tests/lab/kubernetes api stop|start     for tests of an API server that is away
 """
@@ -24,6 +26,7 @@ from images import PROVISIONER, SHELL, import_docker_images
 from layout import HERE, NODES_MAX, Layout, NodePlaces, find_layout
 from nodes import add_node, cut, heal, kubectl, make_bridge, numbers, remove_bridge, remove_node, share_volumes
 from pki import make_pki
+from volumes import add_volume, remove_volume
 
 from volbench.target.image_names import local_images, pick_server_image, tools_image
 
@@ -98,6 +101,11 @@ def _arguments() -> argparse.Namespace:
     node = words.add_parser("node")
     node.add_argument("what", choices=["add", "remove", "cut", "heal"])
     node.add_argument("number", type=int, choices=range(1, NODES_MAX + 1))
+    volume = words.add_parser("volume")
+    volume.add_argument("what", choices=["add", "remove"])
+    volume.add_argument("name")
+    volume.add_argument("directory", nargs="?", default="", help="of this machine; only to add")
+    volume.add_argument("size", nargs="?", default="1Gi")
     words.add_parser("api").add_argument("what", choices=["stop", "start"])
     return parser.parse_args()
 
@@ -128,6 +136,11 @@ def _do(layout: Layout, arguments: argparse.Namespace) -> None:
                 import_docker_images(NodePlaces(number=number, layout=layout), cell_images())
         case "node":
             _node(layout, arguments.what, arguments.number)
+        case "volume":
+            if arguments.what == "add":
+                add_volume(layout, arguments.name, Path(arguments.directory), arguments.size)
+            else:
+                remove_volume(layout, arguments.name)
         case _:
             (stop_api_server if arguments.what == "stop" else start_api_server)(layout)
 
