@@ -39,9 +39,9 @@ def _row(
     took = _values(cells, name, "dump_s")
     if not took:
         return None
-    alone = f"{load.name}/alone"
+    alone = _load_without(suite, load)
     if not _values(cells, alone, "tps"):
-        alone = _load_without(suite, load)
+        alone = f"{load.name}/alone"  # second best: a queue that the backup left behind drains in it
     during = f"{load.name}/during"
     return BackupRow(
         volume=volume,

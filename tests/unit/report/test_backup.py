@@ -24,12 +24,12 @@ def step(name: str, *, valid: bool = True, **values: float) -> StepResult:
     )
 
 
-def night(dump_s: float, *, alone: bool = True, valid: bool = True) -> tuple[StepResult, ...]:
+def night(dump_s: float, *, valid: bool = True) -> tuple[StepResult, ...]:
     steps = (
         step("night/beside-mydumper", dump_s=dump_s, dump_mib_per_s=10.0, valid=valid),
         step("night/during", latency_ms_p95=90.0, tps=15.0, stalled_s=2.0),
     )
-    return (*steps, step("night/alone", latency_ms_p95=9.0, tps=20.0)) if alone else steps
+    return (*steps, step("night/alone", latency_ms_p95=9.0, tps=20.0))
 
 
 def rows_of(
@@ -56,11 +56,11 @@ def test_a_cell_that_is_not_valid_does_not_count(pair: RunDirectory) -> None:
     assert (row.cells, row.fits) == (1, True)
 
 
-def test_where_the_backup_took_the_whole_load_a_step_with_the_same_load_stands_for_alone(
+def test_a_step_with_the_same_load_and_nothing_beside_it_stands_for_alone(
     pair: RunDirectory,
 ) -> None:
     same = OltpStep(name="quiet", rate=20.0)
-    cell = (*night(50.0, alone=False), step("quiet", latency_ms_p95=8.0, tps=21.0))
+    cell = (*night(50.0), step("quiet", latency_ms_p95=8.0, tps=21.0))
     (row,) = rows_of(pair, cell, extra=(OltpStep(name="other", rate=99.0), same))
     assert (row.latency_ms_p95_alone, row.tps_alone) == (8.0, 21.0)
 
