@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Grid, mean, median
+from volbench.analysis.explain.align import Floats, Grid, Mask, mean, median
 from volbench.analysis.explain.budget import Budget, budget_of, statement_cpu
 from volbench.analysis.explain.burst import Burst, credits_spent, fit_burst
 from volbench.analysis.explain.device import Device, device_of
@@ -213,11 +213,14 @@ class Case:
 
     def time_share(self, window_s: tuple[float, float]) -> float:
         """Share of all statement time that was spent in a part of the window; 1 without statement times."""
+        return self.time_share_of((self.grid.t_s > window_s[0]) & (self.grid.t_s <= window_s[1]))
+
+    def time_share_of(self, intervals: Mask) -> float:
+        """The same of some intervals."""
         if self.budget is None:
             return 1.0
-        inside = (self.grid.t_s > window_s[0]) & (self.grid.t_s <= window_s[1])
         seconds = np.nan_to_num(self.budget.statement_s)
-        return float(seconds[inside].sum() / seconds.sum())
+        return float(seconds[intervals].sum() / seconds.sum())
 
     @cached_property
     def waiting_share(self) -> float | None:

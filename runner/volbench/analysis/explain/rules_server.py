@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import mean, median, quantile
+from volbench.analysis.explain.align import Mask, mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
@@ -71,7 +71,7 @@ def _cpu(case: Case) -> Iterator[Found]:
     if case.waiting_share is not None:
         rest = 1 - case.waiting_share
     throttled = held is not None and held >= limit.THROTTLED_MIN
-    if not (throttled or case.cpu_bound) or (rest is not None and rest < limit.STORAGE_SHARE_MIN):
+    if not (throttled or case.cpu_bound) or (rest is not None and rest < limit.CPU_SHARE_MIN):
         return
     rows = []
     if throttled and held is not None:
@@ -147,26 +147,36 @@ def _checkpoint(case: Case) -> Iterator[Found]:
 
 
 def _pool(case: Case) -> Iterator[Found]:
-    """Reads that are fast each, and too many: the pool was read full at least once within the window."""
-    misses, reads = median(case.at("buffer_pool_miss_ratio", "innodb")), case.at("pages_read_per_s", "innodb")
-    share = case.budget.share("data_reads") if case.budget is not None else None
-    pool = case.variables.get("innodb_buffer_pool_size", "")
-    if misses is None or share is None or reads is None or not pool.isdigit() or int(pool) <= 0:
+    """Reads that are fast each, and too many: the pool was read full at least once within the window.
+
+    While something runs beside the load, the pages read are not the load's alone: that time is left out.
+    """
+    misses, reads = case.at("buffer_pool_miss_ratio", "innodb"), case.at("pages_read_per_s", "innodb")
+    pool, page = (case.variables.get(name, "") for name in ("innodb_buffer_pool_size", "innodb_page_size"))
+    alone = ~np.logical_or.reduce([_during(case, other) for other in case.beside]) if case.beside else None
+    part = slice(None) if alone is None else alone
+    share = _read_share(case, part)
+    if misses is None or reads is None or share is None or not pool.isdigit() or int(pool) <= 0:
         return
-    page = case.variables.get("innodb_page_size", "")
+    missed = median(misses[part])
     turnover = (
-        float(np.nansum(reads)) * case.grid.width_s * (int(page) if page.isdigit() else _PAGE_BYTES) / int(pool)
+        float(np.nansum(reads[part]))
+        * case.grid.width_s
+        * (int(page) if page.isdigit() else _PAGE_BYTES)
+        / int(pool)
     )
-    if misses < limit.POOL_MISS_MIN or share < 0.5 or turnover < 1:
+    if missed is None or missed < limit.POOL_MISS_MIN or share < limit.POOL_SHARE_MIN or turnover < 1:
         return
+    if alone is not None:
+        share *= case.time_share_of(alone)
     read_ms = median(case.device.r_await_ms) if case.device is not None else None
     if read_ms is not None and read_ms >= limit.READ_SLOW_MS:
         return
     yield _simple(
         case, "memory.buffer_pool_small", share, [True, turnover >= 2, None if read_ms is None else True],
         row(
-            "buffer_pool_miss_ratio", misses, "1",
-            f"{percent(misses)} of page requests must read; what was read is {turnover:.1f} times the buffer pool"
+            "buffer_pool_miss_ratio", missed, "1",
+            f"{percent(missed)} of page requests must read; what was read is {turnover:.1f} times the buffer pool"
             f" of {int(pool) >> 20} MiB",
         ),
         "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often.",
@@ -213,12 +223,25 @@ class _Effect:
     text: str
 
 
+def _read_share(case: Case, part: Mask | slice) -> float | None:
+    """Share of statement time that reads of data files took, in a part of the window."""
+    budget = case.budget
+    if budget is None or "data_reads" not in budget.parts:
+        return None
+    total = float(np.nansum(budget.statement_s[part]))
+    return min(1.0, float(np.nansum(budget.parts["data_reads"][part])) / total) if total > 0 else None
+
+
+def _during(case: Case, other: Beside) -> Mask:
+    middle = case.grid.t_s - case.grid.width_s / 2
+    return (middle > other.t0_s) & (middle <= other.t1_s)
+
+
 def _effect(case: Case, other: Beside, metric: str) -> _Effect | None:
     values = case.at(metric)
     if values is None:
         return None
-    middle = case.grid.t_s - case.grid.width_s / 2
-    during = (middle > other.t0_s) & (middle <= other.t1_s)
+    during = _during(case, other)
     counts = [int(np.isfinite(values[part]).sum()) for part in (during, ~during)]
     with_it, without = median(values[during]), median(values[~during])
     if min(counts) < limit.INTERFERENCE_SAMPLES or not with_it or not without:

@@ -61,6 +61,8 @@ METADATA_SHARE_MIN = 0.4
 STEAL_MIN = 0.05
 CPU_BUSY_MIN = 0.90
 CPU_PRESSURE_MIN = 0.5
+CPU_SHARE_MIN = 0.5
+"""Of statement time that is neither file nor lock waits: when it is less, something else holds most of the time."""
 CPU_IDLE_MAX = 0.5
 """Below it, time that no instrument shows is waiting, not computing."""
 CLIENT_CPU_MIN = 0.90
@@ -69,6 +71,7 @@ THROTTLED_MIN = 0.5
 ROW_LOCK_SHARE_MIN = 0.2
 CHECKPOINT_AGE_FULL = 0.70
 """Of the redo log: InnoDB stops writers at about 7/8 of what it may fill, and keeps a part of a small log back."""
+POOL_SHARE_MIN = 0.5
 POOL_FREE_MAX = 0.05
 POOL_MISS_MIN = 0.01
 INTERFERENCE_MIN = 0.10
