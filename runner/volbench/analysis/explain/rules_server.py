@@ -117,33 +117,59 @@ def _locks(case: Case) -> Iterator[Found]:
 
 
 def _checkpoint(case: Case) -> Iterator[Found]:
-    """The redo log is full: writers wait for pages to be flushed, which no instrument shows."""
-    age = case.at("checkpoint_age_ratio", "innodb")
-    full, tps = quantile(age, 0.9), case.at("tps")
+    """The redo log is full: writers wait for pages to be flushed, which no instrument shows.
+
+    A log that is written full within seconds fills and empties between two ticks: then its highest tick counts,
+    and no dip of the throughput can be asked for.
+    """
+    age, tps = case.at("checkpoint_age_ratio", "innodb"), case.at("tps")
+    turnover_s = _redo_turnover_s(case)
+    fast = turnover_s is not None and turnover_s < limit.REDO_TURNOVER_TICKS * case.grid.width_s
+    full = quantile(age, 1.0 if fast else 0.9)
     if age is None or full is None or full < limit.CHECKPOINT_AGE_FULL:
         return
     dips = None
-    if tps is not None:
+    if tps is not None and not fast:
         high, low = median(tps[age >= limit.CHECKPOINT_AGE_FULL]), median(tps[age < limit.CHECKPOINT_AGE_FULL])
         dips = None if high is None or low is None else high <= 0.8 * low
-    rest = case.budget.no_wait if case.budget is not None else None
-    unseen = None
-    if rest is not None and case.cpu_busy is not None:
+    rest = unseen = None
+    if case.budget is not None and case.cpu_busy is not None:
         # Where the statements' own CPU time is known, what is left is waiting, unless they wait for a CPU.
-        computing = case.cpu_bound if case.statement_cpu_s_per_s is not None else case.cpu_busy > limit.CPU_IDLE_MAX
+        known = case.statement_cpu_s_per_s is not None
+        rest = case.budget.share("rest") if known else case.budget.no_wait
+        computing = case.cpu_bound if known else case.cpu_busy > limit.CPU_IDLE_MAX
         unseen = rest >= limit.STORAGE_SHARE_MIN and not computing
     if dips is False or not (dips or unseen):
         return
-    capacity = case.variables.get("innodb_redo_log_capacity") or case.variables.get("innodb_log_file_size")
-    now = f" (now {int(capacity) >> 20} MiB)" if capacity and capacity.isdigit() else ""
-    yield _simple(
-        case, "redo.checkpoint_stall", rest if unseen else None, [True, dips, unseen],
-        row(
-            "checkpoint_age_ratio", full, "1",
-            f"the redo log is {percent(full)} full of changes not yet flushed: InnoDB holds writers back",
-        ),
-        f"A larger redo log{now}, and enough io_capacity to flush steadily.",
-    )  # fmt: skip
+    capacity = _redo_capacity(case)
+    now = "" if capacity is None else f" (now {capacity >> 20} MiB)"
+    text = f"the redo log is {percent(full)} full of changes not yet flushed: InnoDB holds writers back"
+    rows = [row("checkpoint_age_ratio", full, "1", text)]
+    if turnover_s is not None:
+        rows.append(row("redo_turnover_s", turnover_s, "s", f"what it holds is written in {number(turnover_s)} s"))
+    if unseen and rest is not None:
+        text = f"{percent(rest)} of statement time is no wait that is seen, and no CPU time"
+        rows.append(row("rest_share", rest, "1", text))
+    checks = [True, dips, unseen, fast or None]
+    yield Found(
+        cause="redo.checkpoint_stall",
+        window_s=case.window_s,
+        share=rest if unseen else None,
+        confidence=confidence_of(checks),
+        evidence=(*rows, confidence_row(checks)),
+        advice=f"A larger redo log{now}, and enough io_capacity to flush steadily.",
+    )
+
+
+def _redo_capacity(case: Case) -> int | None:
+    found = case.variables.get("innodb_redo_log_capacity") or case.variables.get("innodb_log_file_size", "")
+    return int(found) if found.isdigit() and int(found) > 0 else None
+
+
+def _redo_turnover_s(case: Case) -> float | None:
+    """How long it takes to write as much redo as the log holds."""
+    written, capacity = mean(case.at("os_log_written_mib_per_s", "innodb")), _redo_capacity(case)
+    return capacity / 2**20 / written if capacity is not None and written else None
 
 
 def _pool(case: Case) -> Iterator[Found]:
