@@ -109,7 +109,7 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
             f"the client was CPU-bound: a quota held it back in {seen.client_throttled_ratio:.0%} of its periods"
             f" (limit {CLIENT_THROTTLED_MAX:.0%})"
         )
-    if seen.offered_ratio is not None and seen.offered_ratio < 1 - limits.rate_shortfall - _chance(
+    if seen.offered_ratio is not None and seen.offered_ratio < 1 - limits.rate_shortfall - shortfall_by_chance(
         seen.offered_due
     ):
         reasons.append(
@@ -141,7 +141,7 @@ def notes_of(seen: Observation) -> tuple[str, ...]:
     return ()
 
 
-def _chance(due: float | None) -> float:
+def shortfall_by_chance(due: float | None) -> float:
     """By how much a Poisson rate may fall short by chance, as a share of the arrivals that were due."""
     return CHANCE_SIGMAS / math.sqrt(due) if due else 0.0
 

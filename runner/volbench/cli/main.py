@@ -10,6 +10,7 @@ import typer
 from volbench import __version__
 from volbench.cli import (
     add,
+    capacity,
     cell,
     console,
     credits,  # noqa: A004 - the command's name
@@ -44,6 +45,7 @@ app.command("add")(add.add)
 app.command("compare")(report.compare)
 app.command("gate")(gate.gate)
 app.command("validate")(validate.validate)
+app.command("capacity")(capacity.capacity)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
 app.command("credits")(credits.credits)

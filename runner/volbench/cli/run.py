@@ -41,9 +41,9 @@ def run(
         show_plan(planned)
     if not yes and console.interactive() and not typer.confirm("Run it?", default=True, err=True):
         raise typer.Exit(EXIT_NO_GO)
-    directory = _create(planned, out)
+    directory = create(planned, out)
     console.say(f"results: {directory.path}")
-    _execute(directory, attach=planned.attach, json=json)
+    execute(directory, attach=planned.attach, json=json)
 
 
 def resume(path: options.RunPath, json: options.Json = False, option_file: options.OptionFile = "") -> None:
@@ -54,15 +54,17 @@ def resume(path: options.RunPath, json: options.Json = False, option_file: optio
         _leave_report(directory, json=json)
         return
     console.say(f"resuming {directory.path}")
-    _execute(directory, attach=attach_of(directory.run, option_file=option_file), json=json)
+    execute(directory, attach=attach_of(directory.run, option_file=option_file), json=json)
 
 
-def _create(planned: Planned, out: Path) -> RunDirectory:
+def create(planned: Planned, out: Path) -> RunDirectory:
+    """The run's directory."""
     out.mkdir(parents=True, exist_ok=True)
     return RunDirectory.create(out.resolve(), planned.run)
 
 
-def _execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool) -> None:
+def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = False, quiet: bool = False) -> None:
+    """Run what is not done, and leave the reports; `quiet` says nothing of them. Raises what a cell failed of."""
     run_record = directory.run
     outcome: Outcome | None = None
     failure: VolbenchError | None = None
@@ -74,10 +76,10 @@ def _execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool) 
     except VolbenchError as error:
         failure = error
     except KeyboardInterrupt:
-        _leave_report(directory, json=json)
+        _leave_report(directory, json=json, quiet=quiet)
         console.say(f"interrupted; go on with: {command_line(['volbench', 'resume', str(directory.path)])}")
         raise
-    _leave_report(directory, json=json)
+    _leave_report(directory, json=json, quiet=quiet)
     if failure is not None:
         console.say(f"go on, when that is mended, with: volbench resume {directory.path}")
         raise failure
@@ -86,11 +88,13 @@ def _execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool) 
         raise outcome.failures[0]
 
 
-def _leave_report(directory: RunDirectory, *, json: bool) -> None:
+def _leave_report(directory: RunDirectory, *, json: bool, quiet: bool = False) -> None:
     """Write the reports of what there is, and say where they are."""
     if not directory.results():
         return
     report, files = write_reports(directory)
+    if quiet:
+        return
     if json:
         console.show_json(report.model_dump(mode="json", by_alias=True))
         return

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from volbench.records.base import Fraction, Record, Seconds
+from volbench.records.capacity import CapacityPlan, CapacityRow
 from volbench.records.gate import ConditionRow, Decision
 from volbench.records.policy import Condition
 
@@ -76,6 +77,9 @@ class ValidationPlan(Record):
     data: bool = Field(default=True, description="Compare every row by checksums.")
     queries: QueriesPlan | None = Field(default=None, description="Compare queries; left out: none.")
     replay: ReplayPlan | None = Field(default=None, description="Replay the log; left out: not.")
+    capacity: CapacityPlan | None = Field(
+        default=None, description="The highest rate that keeps an objective, from `runs`, against the log's peak."
+    )
     runs: tuple[str, ...] = Field(
         default=(), max_length=20, description="Directories of runs on the candidate's volume."
     )
@@ -86,7 +90,7 @@ class ValidationPlan(Record):
     )
 
 
-CheckName = Literal["objects", "definers", "checksums", "queries", "times", "plans", "replay"]
+CheckName = Literal["objects", "definers", "checksums", "queries", "times", "plans", "replay", "capacity"]
 
 
 class CheckRow(Record):
@@ -171,6 +175,7 @@ class Validation(Record):
     schemas: tuple[str, ...]
     checks: tuple[CheckRow, ...]
     replay: Replayed | None = None
+    capacities: tuple[CapacityRow, ...] = ()
     runs: tuple[RunUsed, ...] = ()
     conditions: tuple[ConditionRow, ...] = ()
     statements_sent_to_source: dict[str, int] = Field(

@@ -9,11 +9,10 @@ from pathlib import Path
 from statistics import NormalDist
 
 from volbench.engine.connection import Account
-from volbench.errors import UsageError
 from volbench.records.validation import CheckRow, ReplayClass, Replayed, ReplayPlan
 from volbench.validation.arrivals import Schedule, schedule
 from volbench.validation.sending import NOT_SENT, Answer, Share, send
-from volbench.validation.slowlog import read_slow_log
+from volbench.validation.slowlog import slow_log
 
 LATE_S = 0.005
 """A statement that its free connection sent later than this was late by the client's own fault."""
@@ -37,15 +36,11 @@ def replay(
     progress: Callable[[str, float], None],
 ) -> Replayed:
     """Replay the plan's log on a server. Raises UsageError for a log that cannot be read or has nothing to send."""
-    path = Path(plan.slow_log)
-    try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            due = schedule(
-                read_slow_log(lines, name=str(path)), schemas=schemas, writes=writes, speed=plan.speed,
-                seconds=plan.seconds, connections=plan.connections,
-            )  # fmt: skip
-    except OSError as error:
-        raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
+    with slow_log(Path(plan.slow_log)) as logged:
+        due = schedule(
+            logged, schemas=schemas, writes=writes, speed=plan.speed, seconds=plan.seconds,
+            connections=plan.connections,
+        )  # fmt: skip
     return replayed(due, send(account, due, writes=writes, progress=progress), plan, writes=writes)
 
 

@@ -12,10 +12,12 @@ import volbench
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account
 from volbench.errors import Refused, StepFailed, UsageError
+from volbench.records.capacity import CapacityRow
 from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
 from volbench.records.validation import CheckRow, ServerPlace, ServerSide, Validation, ValidationPlan
 from volbench.suite.validation import LoadedPlan
+from volbench.validation.capacity import candidate_capacities, capacity_check, peak_per_s
 from volbench.validation.checks import (
     Progress,
     checksums_check,
@@ -27,7 +29,7 @@ from volbench.validation.decided import check_policy, decide_all, decide_policy,
 from volbench.validation.inventory import take_inventory, user_schemas
 from volbench.validation.queries import query_classes
 from volbench.validation.replay import replay, replay_check
-from volbench.validation.slowlog import read_slow_log
+from volbench.validation.slowlog import slow_log
 from volbench.validation.source import SAME_SERVER, ReadOnlySource, Reads, excessive_privileges, read_only
 
 
@@ -59,6 +61,10 @@ def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) 
         writes = plan.candidate.disposable
         found = replay(plan.replay, right, schemas=schemas, writes=writes, progress=progress)
         checks += (replay_check(found, plan.replay),)
+    held: tuple[CapacityRow, ...] = ()
+    if plan.capacity is not None:
+        held = candidate_capacities(scopes, plan.capacity)
+        checks += (capacity_check(held, plan.capacity, peak_per_s(plan, schemas), confidence=plan.confidence),)
     conditions, runs = decide_policy(plan, loaded.origins, scopes, checks), runs_used(scopes)
     decision, reason = decide_all(checks, conditions, runs, changed=changed)
     return Validation(
@@ -74,6 +80,7 @@ def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) 
         schemas=tuple(schemas),
         checks=checks,
         replay=found,
+        capacities=held,
         runs=runs,
         conditions=conditions,
         statements_sent_to_source=dict(source.statements),
@@ -93,13 +100,8 @@ def _checks(
     if plan.data:
         yield checksums_check(source, candidate, ours, theirs, progress)
     if plan.queries is not None:
-        path = Path(plan.queries.slow_log)
-        try:
-            with path.open(encoding="utf-8", errors="replace") as lines:
-                logged = (one for one in read_slow_log(lines, name=str(path)) if one.schema in schemas)
-                classes = query_classes(logged)
-        except OSError as error:
-            raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
+        with slow_log(Path(plan.queries.slow_log)) as logged:
+            classes = query_classes(one for one in logged if one.schema in schemas)
         yield from query_checks(source, candidate, classes[: plan.queries.classes], progress)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from volbench.errors import UsageError
 
@@ -63,6 +65,16 @@ def read_slow_log(lines: Iterable[str], *, name: str) -> Iterator[LoggedStatemen
     for number, line in enumerate(lines, 1):
         yield from reader.line(line.rstrip("\r\n"), number)
     yield from reader.end()
+
+
+@contextmanager
+def slow_log(path: Path) -> Iterator[Iterator[LoggedStatement]]:
+    """The statements of a file. Raises UsageError when it cannot be read, then or later."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            yield read_slow_log(lines, name=str(path))
+    except OSError as error:
+        raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
 
 
 class _Reader:

@@ -1,0 +1,82 @@
+"""The search for a capacity: ladders until one brackets it, a fine one with repeats then, and a limit on all."""
+
+from __future__ import annotations
+
+import pytest
+
+from volbench.cli.capacity import search
+from volbench.errors import StepFailed, UsageError
+from volbench.records.capacity import CapacityRow
+from volbench.suite.ladder import ladder_suite
+from volbench.suite.load import check_suite
+
+SUITE = """schema: 1
+name: shop
+engine: {config: {innodb_buffer_pool_size: 64M}}
+dataset: {tables: 2, rows: 1000}
+steps:
+  - {kind: idle, duration: 1s}
+  - {kind: oltp, name: reads, test: oltp_read_only, threads: [1, 8]}
+  - {kind: oltp, name: both, threads: 100, duration: 20s, beside: [{kind: dump, to: nowhere}]}
+repeats: 5
+volumes: {a: "path:/mnt/a"}
+"""
+
+
+class Volume:
+    """Holds rates up to `true` transactions a second."""
+
+    def __init__(self, true: float) -> None:
+        self.true = true
+        self.asked: list[tuple[tuple[int, ...], int]] = []
+
+    def __call__(self, rates: tuple[int, ...], cells: int) -> list[CapacityRow]:
+        self.asked.append((rates, cells))
+        held, broke = [r for r in rates if r <= self.true], [r for r in rates if r > self.true]
+        return [
+            CapacityRow(
+                volume="a", load="x", run_id="r", cells=cells, held_per_s=max(held, default=None),
+                low_per_s=max(held, default=0), high_per_s=min(broke, default=None), confidence=None,
+                queries_each=20,
+            )
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("true", [3, 49, 50, 400, 1599, 1601, 30_000])
+def test_any_capacity_is_bracketed_within_a_quarter(true: int) -> None:
+    volume = Volume(true)
+    [row] = search(volume, 50, 6)
+    assert row.held_per_s is not None
+    assert row.high_per_s is not None
+    assert row.held_per_s <= true < row.high_per_s
+    assert row.high_per_s / row.held_per_s < 1.25 or row.high_per_s - row.held_per_s == 1
+    assert [cells for _, cells in volume.asked] == [1] * (len(volume.asked) - 1) + [6]
+
+
+@pytest.mark.parametrize("true", [0, 10**9])
+def test_a_search_that_finds_no_end_is_given_up(true: int) -> None:
+    volume = Volume(true)
+    with pytest.raises(StepFailed, match="brackets"):
+        search(volume, 50, 6)
+    assert len(volume.asked) <= 4
+
+
+def test_the_generated_suite_is_the_load_at_rising_rates_alone() -> None:
+    text = ladder_suite(
+        SUITE, name="shop.yaml", step="both", rates=[10, 20], repeats=6, settings=["dataset.rows=99"]
+    )
+    suite = check_suite(text, name="made")
+    assert [(one.name, one.rate, one.threads, one.beside) for one in suite.steps if one.kind == "oltp"] == [
+        ("rate-10", 10, (100,), ()), ("rate-20", 20, (100,), ()),
+    ]  # fmt: skip
+    assert (suite.dataset.rows, suite.repeats, suite.volumes) == (99, 6, {"a": "path:/mnt/a"})
+    assert suite.engine.config["innodb_buffer_pool_size"] == "64M"
+
+
+def test_without_a_name_it_is_the_first_load_and_an_unknown_one_is_told() -> None:
+    first = check_suite(ladder_suite(SUITE, name="s", step="", rates=[10], repeats=1), name="made").steps[0]
+    assert first.kind == "oltp"
+    assert (first.test, first.threads) == ("oltp_read_only", (64,))
+    with pytest.raises(UsageError, match="no oltp step is called 'x'") as raised:
+        ladder_suite(SUITE, name="s", step="x", rates=[10], repeats=1)
+    assert raised.value.evidence == "it has: reads, both"
