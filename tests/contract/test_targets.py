@@ -7,9 +7,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import cluster_run
 import pytest
 
 from volbench.engine.supervisor import supervisor_script
@@ -17,11 +19,17 @@ from volbench.records.cell import CellSpec, DatasetSpec, SamplingSpec, ServerSpe
 from volbench.records.run import VolumeSpec
 from volbench.store.files import write_record
 from volbench.target.docker import DockerTarget
+from volbench.target.image_names import local_images, pick_server_image
 from volbench.target.interface import Job, Target
+from volbench.target.kubernetes import KubernetesTarget
+from volbench.target.kubernetes_options import KubernetesOptions
 from volbench.target.local import LocalTarget
 from volbench.target.workspace import Workspace
+from volbench.volume.claim import ClaimVolume
+from volbench.volume.cluster import Cluster
 from volbench.volume.interface import OpenVolume
 from volbench.volume.ownership import MARKER
+from volbench.volume.spec import parse_volume
 
 BOUND_S = 60.0
 RUN_ID = "20260101T000000Z-contract-{:06x}"
@@ -44,40 +52,66 @@ class Placed:
 
     def working(self) -> bool:
         """The agent has begun: it says what it does."""
-        return (self.job.out / "progress.json").exists()
+        return self.target.find(self.job).running() and (self.job.out / "progress.json").exists()
 
 
 @pytest.fixture(
-    params=[pytest.param("local", marks=pytest.mark.mysqld), pytest.param("docker", marks=pytest.mark.docker)]
+    params=[
+        pytest.param("local", marks=pytest.mark.mysqld),
+        pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("kubernetes", marks=pytest.mark.kubernetes),
+    ]
 )
 def placed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Placed]:
     """A job on each target, not yet placed."""
+    workspace = Workspace(run_id=RUN_ID.format(os.getpid() % 0xFFFFFF), cache=tmp_path / "cache")
+    opened = _in_cluster if request.param == "kubernetes" else _on_machine
+    with opened(request.param, workspace, tmp_path) as (target, volume, server):
+        cell = CellSpec(
+            run_id=workspace.run_id, cell_id="01-a", suite="contract", volume="a", block=0, repeat=1, seed=1,
+            server=server, dataset=DatasetSpec(tables=1, rows=2_000_000), steps=(), sampling=SamplingSpec(),
+            limits=ValidityLimits(), places=target.places("01-a", volume),
+        )  # fmt: skip
+        out = tmp_path / "out"
+        out.mkdir()
+        write_record(out / "cell.json", cell)
+        job = Job(kind="prepare", cell=cell, out=out, supervisor_script=supervisor_script(), volume=volume)
+        try:
+            yield Placed(target=target, workspace=workspace, job=job)
+        finally:
+            target.find(job).remove()
+            target.close_volume(volume)
+            target.clean_up()
+            assert workspace.leftovers() == []
+
+
+@contextmanager
+def _on_machine(name: str, workspace: Workspace, _: Path) -> Iterator[tuple[Target, OpenVolume, ServerSpec]]:
+    """A directory in memory as the volume; nothing may be left in it."""
     memory = Path(tempfile.mkdtemp(prefix="volbench-test-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     memory.chmod(0o755)
-    run_id = RUN_ID.format(os.getpid() % 0xFFFFFF)
-    workspace = Workspace(run_id=run_id, cache=tmp_path / "cache")
-    target: Target = LocalTarget(workspace) if request.param == "local" else DockerTarget(workspace)
+    target: Target = LocalTarget(workspace) if name == "local" else DockerTarget(workspace)
     spec = VolumeSpec(name="a", kind="path", place=str(memory), text=f"path:{memory}")
-    volume = OpenVolume(name="a", spec=spec, host_path=memory)
-    flavor = "mariadb" if request.param == "local" and shutil.which("mariadbd") else "mysql"
-    cell = CellSpec(
-        run_id=run_id, cell_id="01-a", suite="contract", volume="a", block=0, repeat=1, seed=1,
-        server=ServerSpec.model_validate({"flavor": flavor}), dataset=DatasetSpec(tables=1, rows=2_000_000),
-        steps=(), sampling=SamplingSpec(), limits=ValidityLimits(), places=target.places("01-a", volume),
-    )  # fmt: skip
-    out = tmp_path / "out"
-    out.mkdir()
-    write_record(out / "cell.json", cell)
-    job = Job(kind="prepare", cell=cell, out=out, supervisor_script=supervisor_script(), volume=volume)
-    try:
-        yield Placed(target=target, workspace=workspace, job=job)
-    finally:
-        target.find(job).remove()
-        target.close_volume(volume)
-        target.clean_up()
-        assert list(memory.iterdir()) == []
-        assert workspace.leftovers() == []
-        shutil.rmtree(memory)
+    flavor = "mariadb" if name == "local" and shutil.which("mariadbd") else "mysql"
+    server = ServerSpec.model_validate({"flavor": flavor})
+    yield target, OpenVolume(name="a", spec=spec, host_path=memory), server
+    assert list(memory.iterdir()) == []
+    shutil.rmtree(memory)
+
+
+@contextmanager
+def _in_cluster(_: str, workspace: Workspace, root: Path) -> Iterator[tuple[Target, OpenVolume, ServerSpec]]:
+    """A claim in a namespace of its own, in which nothing may be left."""
+    (root / "output").touch()  # of commands; there are none here
+    if cluster_run.with_lab():
+        cluster_run.lab("images")
+    with cluster_run.cluster_bench(root) as bench, closing(Cluster(namespace=bench.namespace)) as cluster:
+        target = KubernetesTarget(workspace, cluster=cluster, options=KubernetesOptions())
+        spec = parse_volume(f"storage-class:{cluster_run.STORAGE_CLASS}?size=2Gi", name="a")
+        image = pick_server_image(local_images(), "mysql")
+        with ClaimVolume(spec, cluster=cluster, run_id=workspace.run_id) as volume:
+            yield target, volume, ServerSpec(image=image.name if image else "")
+        bench.until(lambda: bench.leftovers() == [])  # a claim takes a moment
 
 
 def test_an_agent_that_was_not_placed_does_not_run(placed: Placed) -> None:
@@ -115,5 +149,5 @@ def test_a_killed_agent_leaves_evidence_and_no_result(placed: Placed) -> None:
     assert not (placed.job.out / "result.json").exists()
     assert isinstance(placement.evidence(), str)
     assert placed.job.volume is not None
-    assert placed.job.volume.host_path is not None
-    assert (placed.job.volume.host_path / placed.workspace.volume_folder / MARKER).exists()
+    if placed.job.volume.host_path is not None:  # what is on a claim, only a pod can see
+        assert (placed.job.volume.host_path / placed.workspace.volume_folder / MARKER).exists()

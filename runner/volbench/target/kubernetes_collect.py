@@ -94,6 +94,7 @@ def _exec(cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | 
         code = _exit_code(socket)
     finally:
         socket.close()
+        socket.sock.shutdown()  # `close` leaves the socket open when the other side has ended the connection
     if code is None:
         raise ConnectionError(f"the connection to pod {pod} ended before the command did")
     if code != 0:

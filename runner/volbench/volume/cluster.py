@@ -52,6 +52,10 @@ class Cluster:
         self.api = client.ApiClient(self._configuration)
         self._lost: EnvironmentLacks | None = None
 
+    def close(self) -> None:
+        """Close idle connections; what is asked later opens new ones."""
+        self.api.rest_client.pool_manager.clear()
+
     def ask(self, method: str, path: str, body: Any = None, *, doing: str, **query: Any) -> Any:
         """One request, made again while the API server is away; the answer's object.
 
