@@ -43,6 +43,8 @@ def _stalls(case: Case) -> Iterator[Found]:
     if not together:
         return
     total, longest = sum(one.length_s for one in together), max(together, key=lambda one: one.length_s)
+    if not known and longest.length_s < limit.STALL_UNSEEN_S_MIN:
+        return
     who = "no transaction finished and the volume completed nothing" if known else "the volume completed nothing"
     checks = [True, known or None, longest.length_s >= 2 * case.grid.width_s]
     yield Found(

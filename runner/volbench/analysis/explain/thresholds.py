@@ -84,3 +84,5 @@ INTERFERENCE_SAMPLES = 3
 """Intervals with and without it that a comparison needs."""
 STALL_COMPLETIONS_MAX = 0.02
 """Of the median: an interval with fewer completions and a queue is a stall."""
+STALL_UNSEEN_S_MIN = 1.0
+"""Where no client says that it waited: a shorter pause is one of the step's own, between two of its parts."""

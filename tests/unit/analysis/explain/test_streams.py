@@ -91,3 +91,17 @@ def test_statements_of_an_idle_server_say_nothing_of_a_step_on_files() -> None:
     values = network_files(160, 5.0, 20, 2.5) | {("performance_schema", "statement_s_per_s"): 0.01}
     assert case_of(values).budget is None
     assert case_of(values, kind="ddl").budget is not None
+
+
+@pytest.mark.parametrize(("seconds", "named"), [(1, False), (6, True)])
+def test_a_short_pause_without_a_clients_word_is_no_stall(seconds: int, named: bool) -> None:
+    """On a grid of 0.2 s: a pause of 0.2 s is the step's own, one of 1.2 s is not."""
+    case = case_of(network_files(160, 5.0, 200, 2.5) | {("emulator", "queue_length"): 2.0})
+    columns = dict(case.grid.columns)
+    for metric in ("reads_per_s", "metadata_ops_per_s"):
+        stopped = columns[SeriesKey(source="emulator", metric=metric, entity="")].copy()
+        stopped[10 : 10 + seconds] = 0.0
+        columns[SeriesKey(source="emulator", metric=metric, entity="")] = stopped
+    grid = Grid(t_s=case.grid.t_s / 5, width_s=0.2, columns=columns)
+    stalled = Case(name="step", grid=grid, whole=grid, kind="small_files", threads=1, cpus=2)
+    assert ("storage.stall" in causes(stalled)) == named
