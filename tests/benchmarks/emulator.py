@@ -36,6 +36,7 @@ SIZE_GIB = 1
 FILE_MIB = 900
 TURNS = 5
 QUANTILE_99 = 2.3263
+HIGHEST_PRIORITY = -20  # the volume is judged, not how long its reader waits for a processor on a busy machine
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -66,7 +67,7 @@ def fio(file: str, *, seconds: float, depth: int, size: str = "4k", kind: str = 
     argv = [
         "fio", "--name=figure", f"--filename={file}", "--direct=1", "--ioengine=libaio", f"--rw={kind}",
         f"--bs={size}", f"--iodepth={depth}", f"--runtime={seconds * 1000:.0f}ms", "--time_based",
-        "--output-format=json", "--norandommap", "--percentile_list=50:99",
+        "--output-format=json", "--norandommap", "--percentile_list=50:99", f"--nice={HIGHEST_PRIORITY}",
     ]  # fmt: skip
     done = subprocess.run(argv, capture_output=True, check=False, timeout=seconds + 60)
     if done.returncode != 0:
@@ -185,21 +186,20 @@ class Bench:
             self.note(f"cap {mib} MiB/s: error", error, "%", "within 1", abs(error) <= 1)
 
     def latencies(self) -> None:
+        """Medians of several turns: what else the machine does in one second must not decide."""
         for median_us, p99_us in ((500.0, 1000.0), (1000.0, 2000.0), (5000.0, 10_000.0)):
+            name = f"latency {median_us:g} us"
             with self.volume(limits=[], latency=latency(median_us, p99_us)) as (subject, device):
-                seen = fio(device, seconds=self.seconds, depth=1)
-                fidelity = subject.counters()["fidelity"]
-            off = abs(seen.p50_us - median_us)
-            self.note(
-                f"latency {median_us:g} us: p50",
-                seen.p50_us,
-                "us",
-                "within 5 % + 60 us",
-                off <= median_us * 0.05 + 60,
-            )
-            ratio = (seen.p99_us / p99_us - 1) * 100
-            self.note(f"latency {median_us:g} us: p99 off the model's", ratio, "%", "within 15", abs(ratio) <= 15)
-            self.note(f"latency {median_us:g} us: late", fidelity["late_share"] * 100, "%", "", None)
+                turns = [fio(device, seconds=self.seconds / 3, depth=1) for _ in range(TURNS)]
+                counters = subject.counters()
+            p50 = median(turn.p50_us for turn in turns)
+            most = median_us * 0.05 + 60
+            self.note(f"{name}: p50", p50, "us", "within 5 % + 60 us", abs(p50 - median_us) <= most)
+            ratio = (median(turn.p99_us for turn in turns) / p99_us - 1) * 100
+            self.note(f"{name}: p99 off the model's", ratio, "%", "within 15", abs(ratio) <= 15)
+            own = (quantile(counters["operations"]["read"]["histogram"], 0.99) / p99_us - 1) * 100
+            self.note(f"{name}: p99 by the daemon's clock off the model's", own, "%", "", None)
+            self.note(f"{name}: late", counters["fidelity"]["late_share"] * 100, "%", "", None)
 
     def queueing(self) -> None:
         with self.volume(limits=[limit("io", 3000)], latency=latency(700.0, 1500.0)) as (_, device):
@@ -236,6 +236,16 @@ class Bench:
         off = ((now["total_write_ops"] - counted["total_write_ops"]) / ios - 1) * 100
         self.note("writes: counters against diskstats", off, "%", "", None)
         self.note("daemon's resident memory", memory, "MiB", "<= 64", memory <= 64)
+
+
+def quantile(bins: Sequence[Mapping[str, float]], share: float) -> float:
+    """Of a histogram of the daemon's; within a bin, logarithms are taken to be spread evenly."""
+    left = share * sum(part["count"] for part in bins)
+    for part in bins:
+        if left <= part["count"]:
+            return float(part["lower_us"] * (part["upper_us"] / part["lower_us"]) ** (left / part["count"]))
+        left -= part["count"]
+    raise ValueError("an empty histogram")
 
 
 def cpu_s(pid: int) -> float:
