@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,9 @@ from volbench.report.validation import validation_html, validation_markdown, val
 from volbench.store.files import write_atomically
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.validation import load_validation_plan
+from volbench.validation.move import Given
 from volbench.validation.planned import planned_statements
+from volbench.validation.run import Runs
 from volbench.validation.run import validate as run_validation
 
 
@@ -42,11 +45,11 @@ def validate(
         raise Refused(
             "a validation is there already", where="--out", evidence=there[0], next_step="name a new place"
         )
-    reports = [build_report(RunDirectory.open(Path(run))) for run in loaded.plan.runs]
+    runs = _runs(RunDirectory.open(Path(run)) for run in loaded.plan.runs)
     with Progress(console=console.err, transient=True) as bar:
         task = bar.add_task("reading both servers", total=1.0)
         outcome = run_validation(
-            loaded, reports, lambda what, share: bar.update(task, description=what[:60], completed=share)
+            loaded, runs, lambda what, share: bar.update(task, description=what[:60], completed=share)
         )
     out.mkdir(parents=True, exist_ok=True)
     record = outcome.model_dump_json(indent=1, by_alias=True) + "\n"
@@ -59,3 +62,20 @@ def validate(
         console.out.print(validation_text(outcome), markup=False, end="")
         console.out.print(f"report: {files[2]}", markup=False)
     raise typer.Exit(EXIT_CODES[outcome.decision])
+
+
+def _runs(directories: Iterable[RunDirectory]) -> Runs:
+    """What the runs measured; each is read once. Raises RunUnreadable."""
+    reports, given = [], []
+    for directory in directories:
+        report = build_report(directory)
+        reports.append(report)
+        given.append(
+            Given(
+                run_id=report.run_id,
+                results=tuple(directory.results()),
+                volume_of={cell.cell_id: cell.volume for cell in directory.run.cells},
+                emulated=[volume.name for volume in report.volumes if volume.emulated],
+            )
+        )
+    return Runs(reports=tuple(reports), given=tuple(given))

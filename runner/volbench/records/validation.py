@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from volbench.records.base import Fraction, Record, Seconds
+from volbench.records.base import Bytes, Fraction, Record, Seconds
 from volbench.records.capacity import CapacityPlan, CapacityRow
 from volbench.records.gate import ConditionRow, Decision
 from volbench.records.policy import Condition
@@ -37,6 +37,44 @@ class QueriesPlan(Record):
 
     slow_log: str = Field(description="Path of the log, from where volbench runs.")
     classes: int = Field(default=50, ge=1, le=300, description="So many classes, those that took most time first.")
+
+
+class SettingsPlan(Record):
+    """Compare the servers' variables."""
+
+    accept: tuple[str, ...] = Field(default=(), description="Variables that may differ, by name.")
+
+
+class MovePlan(Record):
+    """How long the move takes, from dumps and restores that `runs` measured."""
+
+    window_s: Seconds | None = Field(default=None, alias="window", gt=0, description="It may take so long: 4h.")
+    copy_per_s: Bytes | None = Field(
+        default=None, alias="copy", gt=0, description="Bytes a second on the way of the dump, such as 100MiB."
+    )
+    switch_s: Seconds = Field(
+        default=30.0, alias="switch", ge=0, description="Clients moved over, once nothing has to be copied."
+    )
+
+
+class MoveEstimate(Record):
+    """One pair of tools, predicted for the source's data. Bytes and seconds; intervals where cells repeat it."""
+
+    tools: str
+    run_id: str
+    volume: str
+    cells: int
+    measured_bytes: int = Field(description="Data of the runs' cells.")
+    source_bytes: int = Field(description="Data of the source, without secondary indexes.")
+    dump_s: float
+    copy_s: float | None
+    restore_s: float
+    checks_s: float | None = Field(description="As this validation took for every row.")
+    total_s: float
+    total_s_low: float | None
+    total_s_high: float | None
+    dominated_by: str
+    emulated: bool = False
 
 
 class CandidatePlace(ServerPlace):
@@ -76,10 +114,12 @@ class ValidationPlan(Record):
     )
     data: bool = Field(default=True, description="Compare every row by checksums.")
     queries: QueriesPlan | None = Field(default=None, description="Compare queries; left out: none.")
+    settings: SettingsPlan | None = Field(default=None, description="Compare variables; left out: not.")
     replay: ReplayPlan | None = Field(default=None, description="Replay the log; left out: not.")
     capacity: CapacityPlan | None = Field(
         default=None, description="The highest rate that keeps an objective, from `runs`, against the log's peak."
     )
+    move: MovePlan | None = Field(default=None, description="Predict the time of the move from `runs`.")
     runs: tuple[str, ...] = Field(
         default=(), max_length=20, description="Directories of runs on the candidate's volume."
     )
@@ -90,7 +130,9 @@ class ValidationPlan(Record):
     )
 
 
-CheckName = Literal["objects", "definers", "checksums", "queries", "times", "plans", "replay", "capacity"]
+CheckName = Literal[
+    "objects", "definers", "checksums", "queries", "times", "plans", "settings", "replay", "capacity", "move"
+]  # fmt: skip
 
 
 class CheckRow(Record):
@@ -174,8 +216,12 @@ class Validation(Record):
     candidate: ServerSide
     schemas: tuple[str, ...]
     checks: tuple[CheckRow, ...]
+    advice: dict[str, str] = Field(
+        default_factory=dict, description="Of pt-config-diff and pt-variable-advisor, where they are installed."
+    )
     replay: Replayed | None = None
     capacities: tuple[CapacityRow, ...] = ()
+    moves: tuple[MoveEstimate, ...] = ()
     runs: tuple[RunUsed, ...] = ()
     conditions: tuple[ConditionRow, ...] = ()
     statements_sent_to_source: dict[str, int] = Field(

@@ -16,11 +16,18 @@ Progress = Callable[[str, float], None]
 _DEFINED = ("trigger", "routine", "event", "view")
 
 
-def objects_check(source: Inventory, candidate: Inventory) -> CheckRow:
-    """Tables, columns, indexes, keys, triggers, routines, events, views and grants."""
+def objects_check(source: Inventory, candidate: Inventory, unseen: Sequence[str] = ()) -> CheckRow:
+    """Tables, columns, indexes, keys, triggers, routines, events, views and grants.
+
+    `unseen` says what the accounts may not see: then equal is no proof.
+    """
     differences = [str(one) for one in inventory_differences(source, candidate)]
     objects = sum(len(found) for found in source.values())
-    return _row("objects", differences, f"{objects} objects and parts of objects", "differ")
+    row = _row("objects", differences, f"{objects} objects and parts of objects", "differ")
+    if not unseen:
+        return row
+    decision: Decision = "no-go" if differences else "undecided"
+    return row.model_copy(update={"decision": decision, "details": (*row.details, *unseen)})
 
 
 def definers_check(source: Inventory, accounts: set[str]) -> CheckRow:

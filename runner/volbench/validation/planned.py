@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from volbench.records.validation import ValidationPlan
 from volbench.validation.checksums import Table, chunk_query
 from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONE, inventory_statement
+from volbench.validation.move import bytes_statement
+from volbench.validation.rights import GRANTS
+from volbench.validation.settings import SET_BY_SOMEBODY, VARIABLES
 from volbench.validation.source import SAME_SERVER, SESSION, SESSION_IF_KNOWN, SNAPSHOT
 
 _TABLE = Table(schema="SCHEMA", name="TABLE", columns=(("COLUMN", "int"),), key=("KEY",))
@@ -20,12 +23,19 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     yield SNAPSHOT
     yield "SHOW BINARY LOG STATUS  -- before and after; SHOW MASTER STATUS where that is not known"
     yield SCHEMAS
+    yield GRANTS
     for part in PARTS:
         yield inventory_statement(part, plan.schemas or ("SCHEMA",))
     yield TIME_ZONE
     if plan.data:
         yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
         yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
+    if plan.move is not None:
+        yield bytes_statement(plan.schemas or ("SCHEMA",))
+    if plan.settings is not None or plan.move is not None:
+        yield VARIABLES
+    if plan.settings is not None:
+        yield f"{SET_BY_SOMEBODY[0]}  -- or, where that is not known: {SET_BY_SOMEBODY[1]}"
     if plan.queries is not None:
         yield f"-- reading queries of {plan.queries.slow_log}, and EXPLAIN FORMAT=JSON of each"
     if plan.replay is not None and plan.candidate.disposable:

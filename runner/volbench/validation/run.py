@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +17,9 @@ from volbench.errors import Refused, StepFailed, UsageError
 from volbench.records.capacity import CapacityRow
 from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
-from volbench.records.validation import CheckRow, ServerPlace, ServerSide, Validation, ValidationPlan
+from volbench.records.validation import CheckRow, MoveEstimate, ServerPlace, ServerSide, Validation, ValidationPlan
 from volbench.suite.validation import LoadedPlan
+from volbench.validation.advisors import advice
 from volbench.validation.capacity import candidate_capacities, capacity_check, peak_per_s
 from volbench.validation.checks import (
     Progress,
@@ -27,24 +30,35 @@ from volbench.validation.checks import (
 )
 from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
 from volbench.validation.inventory import take_inventory, user_schemas
+from volbench.validation.move import Given, estimates, move_check, source_bytes
 from volbench.validation.queries import query_classes
 from volbench.validation.replay import replay, replay_check
+from volbench.validation.rights import check_rights
+from volbench.validation.settings import set_by_somebody, settings_check, variables
 from volbench.validation.slowlog import slow_log
 from volbench.validation.source import SAME_SERVER, ReadOnlySource, Reads, excessive_privileges, read_only
 
 
-def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) -> Validation:
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """What the plan's runs measured."""
+
+    reports: tuple[Report, ...] = ()
+    given: tuple[Given, ...] = ()
+
+
+def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
     """Compare candidate and source, and decide the plan's policy.
 
     Args:
         loaded: the plan and where its conditions stand.
-        reports: of the plan's runs.
+        runs: those of the plan.
 
     Raises UsageError for schemas or logs that are not there and conditions that cannot be read, EnvironmentLacks
     when a server does not let us in, StepFailed when one stops answering.
     """
     started, plan = _now(), loaded.plan
-    scopes = check_policy(plan, loaded.origins, reports)
+    scopes = check_policy(plan, loaded.origins, runs.reports)
     left, right = (
         _account(place, where) for place, where in ((plan.source, "source"), (plan.candidate, "candidate"))
     )
@@ -52,7 +66,24 @@ def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) 
         before = _log_position(source)
         schemas = _schemas(plan, source)
         _refuse_to_write_the_source(plan, source, candidate)
-        checks = tuple(_checks(plan, schemas, source, candidate, progress))
+        unseen = [
+            text
+            for server, account, place in ((source, left, "source"), (candidate, right, "candidate"))
+            for text in check_rights(server, schemas, place=place, user=account.user)
+        ]
+        took: dict[str, float] = {}
+        checks = tuple(_checks(plan, schemas, source, candidate, unseen, took, progress))
+        advised: dict[str, str] = {}
+        if plan.settings is not None:
+            ours, theirs = variables(source), variables(candidate)
+            checks += (settings_check(ours, theirs, set_by_somebody(source), plan.settings.accept),)
+            advised = advice(ours, theirs)
+        moves: tuple[MoveEstimate, ...] = ()
+        if plan.move is not None:
+            wanted = {name for scope in scopes for name in scope.candidates}
+            data = source_bytes(source, schemas)
+            moves = estimates(runs.given, wanted, data, took.get("checksums"), plan.move)
+            checks += (move_check(moves, plan.move, variables(source)),)
         sides = [_side(server, account.user) for server, account in ((source, left), (candidate, right))]
         with read_only(left, snapshot=False) as now:
             changed = _changed(before, _log_position(now))
@@ -65,8 +96,8 @@ def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) 
     if plan.capacity is not None:
         held = candidate_capacities(scopes, plan.capacity)
         checks += (capacity_check(held, plan.capacity, peak_per_s(plan, schemas), confidence=plan.confidence),)
-    conditions, runs = decide_policy(plan, loaded.origins, scopes, checks), runs_used(scopes)
-    decision, reason = decide_all(checks, conditions, runs, changed=changed)
+    conditions, used = decide_policy(plan, loaded.origins, scopes, checks), runs_used(scopes)
+    decision, reason = decide_all(checks, conditions, used, changed=changed)
     return Validation(
         decision=decision,
         reason=reason,
@@ -79,9 +110,11 @@ def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) 
         candidate=sides[1],
         schemas=tuple(schemas),
         checks=checks,
+        advice=advised,
         replay=found,
         capacities=held,
-        runs=runs,
+        moves=moves,
+        runs=used,
         conditions=conditions,
         statements_sent_to_source=dict(source.statements),
         source_changed=changed,
@@ -89,16 +122,24 @@ def validate(loaded: LoadedPlan, reports: Sequence[Report], progress: Progress) 
 
 
 def _checks(
-    plan: ValidationPlan, schemas: list[str], source: Reads, candidate: Reads, progress: Progress
+    plan: ValidationPlan,
+    schemas: list[str],
+    source: Reads,
+    candidate: Reads,
+    unseen: Sequence[str],
+    took: dict[str, float],
+    progress: Progress,
 ) -> Iterator[CheckRow]:
     progress("objects", 0.0)
     ours, theirs = take_inventory(source, schemas), take_inventory(candidate, schemas)
-    yield objects_check(ours, theirs)
+    yield objects_check(ours, theirs, unseen)
     accounts = _accounts(candidate)
     if accounts is not None:
         yield definers_check(ours, accounts)
     if plan.data:
+        began = time.monotonic()
         yield checksums_check(source, candidate, ours, theirs, progress)
+        took["checksums"] = time.monotonic() - began
     if plan.queries is not None:
         with slow_log(Path(plan.queries.slow_log)) as logged:
             classes = query_classes(one for one in logged if one.schema in schemas)

@@ -1,0 +1,132 @@
+"""Variables of two servers: those that change answers, safety or limits, and those that the candidate lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from volbench.errors import StepFailed
+from volbench.records.validation import CheckRow
+from volbench.validation.source import Reads
+
+VARIABLES = "SHOW GLOBAL VARIABLES"
+_SET_MARIADB = (
+    "SELECT variable_name FROM information_schema.system_variables "
+    "WHERE global_value_origin IN ('CONFIG', 'COMMAND-LINE', 'SQL')"
+)
+_SET_MYSQL = (
+    "SELECT variable_name FROM performance_schema.variables_info WHERE variable_source NOT IN ('COMPILED', 'LOGIN')"
+)
+SET_BY_SOMEBODY = (_SET_MYSQL, _SET_MARIADB)
+
+MATTERS: Mapping[str, str] = {
+    "sql_mode": "statements that were taken are refused, or the other way round",
+    "lower_case_table_names": "names of tables are told apart in another way",
+    "character_set_server": "new schemas get another character set",
+    "collation_server": "new schemas sort in another way",
+    "init_connect": "every connection begins with another statement",
+    "transaction_isolation": "transactions see other rows",
+    "autocommit": "transactions end elsewhere",
+    "time_zone": "times are shown and stored shifted",
+    "default_storage_engine": "new tables are made elsewhere",
+    "explicit_defaults_for_timestamp": "new timestamp columns get other defaults",
+    "div_precision_increment": "divisions have other digits",
+    "group_concat_max_len": "GROUP_CONCAT is cut elsewhere",
+    "default_week_format": "WEEK() counts in another way",
+    "auto_increment_increment": "new keys get other numbers",
+    "auto_increment_offset": "new keys get other numbers",
+    "innodb_strict_mode": "tables that were taken are refused",
+    "innodb_ft_min_token_size": "full-text searches find other words",
+    "innodb_flush_log_at_trx_commit": "a commit promises something else",
+    "sync_binlog": "a commit promises something else",
+    "innodb_doublewrite": "a power cut may tear pages",
+    "log_bin": "replicas and point-in-time recovery depend on it",
+    "binlog_format": "replicas get another kind of events",
+    "log_bin_trust_function_creators": "functions that were taken are refused",
+    "event_scheduler": "events run, or do not",
+    "local_infile": "LOAD DATA LOCAL is taken, or not",
+    "max_allowed_packet": "long statements and values are refused",
+    "max_connections": "more clients are refused",
+    "wait_timeout": "idle connections of pools are closed at another time",
+    "interactive_timeout": "idle connections are closed at another time",
+    "innodb_lock_wait_timeout": "waits for locks end at another time",
+    "lock_wait_timeout": "waits for DDL end at another time",
+    "require_secure_transport": "clients without TLS are refused",
+    "read_only": "writes are refused",
+    "super_read_only": "writes are refused",
+}
+"""What an application or an operator notices; sizes and speeds are left to measurements."""
+
+_SAME_NAME = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
+_ON = {"1": "ON", "0": "OFF", "TRUE": "ON", "FALSE": "OFF"}
+
+
+def variables(server: Reads) -> dict[str, str]:
+    """All global variables as the server has them, under one name for both flavors."""
+    return {
+        _SAME_NAME.get(name := str(row[0]).lower(), name): "" if row[1] is None else str(row[1])
+        for row in server.query(VARIABLES)
+    }
+
+
+def set_by_somebody(server: Reads) -> frozenset[str] | None:
+    """Variables that are not at the server's own default; None where this user may not see which."""
+    for statement in SET_BY_SOMEBODY:
+        try:
+            return frozenset(str(row[0]).lower() for row in server.query(statement))
+        except StepFailed:
+            continue
+    return None
+
+
+def settings_check(
+    source: Mapping[str, str],
+    candidate: Mapping[str, str],
+    was_set: Collection[str] | None,
+    accepted: Collection[str],
+) -> CheckRow:
+    """no-go for what matters and differs, unless the plan accepts it; the rest is told."""
+    differing = {name: why for name, why in MATTERS.items() if _differs(name, source, candidate)}
+    faults = [_difference(name, why, source, candidate) for name, why in differing.items() if name not in accepted]
+    agreed = [f"accepted: {name}" for name in differing if name in accepted]
+    gone = list(_gone(source, candidate, was_set))
+    compared = sum(name in source and name in candidate for name in MATTERS)
+    text = f"{len(faults)} of {compared} that matter differ" if faults else f"all {compared} that matter are equal"
+    if agreed and not faults:
+        text = f"all of {compared} that matter are equal or accepted"
+    details = (*faults, *agreed, *gone)
+    return CheckRow(check="settings", decision="no-go" if faults else "go", text=text, details=details)
+
+
+def _differs(name: str, source: Mapping[str, str], candidate: Mapping[str, str]) -> bool:
+    """A variable that one side does not have is no difference here; it is told when it was set."""
+    if name not in source or name not in candidate:
+        return False
+    return _alike(name, source[name]) != _alike(name, candidate[name])
+
+
+def _alike(name: str, value: str) -> str:
+    value = value.strip().upper()
+    if name == "sql_mode":
+        return ",".join(sorted(mode for mode in value.split(",") if mode and mode not in _MODES_OF_NO_EFFECT))
+    return _ON.get(value, value).replace("UTF8MB3", "UTF8").replace("_", "-")
+
+
+_MODES_OF_NO_EFFECT = {"NO_AUTO_CREATE_USER"}
+"""MySQL 8.0 took it away, since it has no other way; MariaDB still shows it."""
+
+
+def _difference(name: str, why: str, source: Mapping[str, str], candidate: Mapping[str, str]) -> str:
+    return f"{name}: {source[name]!r} became {candidate[name]!r}: {why}"
+
+
+def _gone(
+    source: Mapping[str, str], candidate: Mapping[str, str], was_set: Collection[str] | None
+) -> Iterator[str]:
+    """Settings that a configuration would carry over, and that keep the candidate from starting."""
+    unknown = sorted(source.keys() - candidate.keys())
+    if was_set is None:
+        yield f"{len(unknown)} variables of the source are unknown there; which of them were set cannot be seen"
+        return
+    for name in unknown:
+        if name in was_set:
+            yield f"{name} = {source[name]!r} was set on the source and is unknown there: take it out of my.cnf"
