@@ -77,6 +77,8 @@ CATALOGUE: dict[str, tuple[str, Better]] = {
     "device_util_ratio": ("1", "none"),
     "server_cpu_ratio": ("1", "none"),
     "pod_scheduled_s": ("s", "lower"),
+    "pod_volume_attached_s": ("s", "lower"),
+    "pod_image_pull_s": ("s", "lower"),
     "pod_sandbox_s": ("s", "lower"),
     "pod_server_started_s": ("s", "lower"),
     "pod_ready_s": ("s", "lower"),

@@ -203,7 +203,7 @@ class KubernetesPlacement:
         if is_running(pod, KEEPER) and not (self._job.out / RESULT).exists():
 
             def complete(directory: Path) -> None:
-                add_what_the_cluster_knows(directory / RESULT, pod, ended_trouble(pod))
+                add_what_the_cluster_knows(directory / RESULT, pod, ended_trouble(pod), self._events())
 
             collect(self._cluster, pod["metadata"]["name"], self._job.out, complete=complete)
         self._over = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,20 +15,25 @@ from volbench.target.kubernetes_pods import Trouble, status_of
 
 Object = dict[str, Any]
 PLACEMENT_STEP = "placement"
+_PULLED = re.compile(r"Successfully pulled image .* in ((?:[\d.]+(?:h|ms|m|s))+)")
+_PART = re.compile(r"([\d.]+)(h|ms|m|s)")
+_UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NOT_THE_CAUSE = frozenset(
     {"", "step_failed", "supervisor_gone", "server_gone", "server_killed", "connection_lost"}
 )
 """Causes that a server's end from outside may look like from inside."""
 
 
-def add_what_the_cluster_knows(file: Path, pod: Object, trouble: Trouble | None) -> None:
+def add_what_the_cluster_knows(
+    file: Path, pod: Object, trouble: Trouble | None, events: Sequence[Object] = ()
+) -> None:
     """Complete a collected result.json."""
     if not file.exists():
         return
     result = CellResult.model_validate_json(file.read_bytes())
     changes: dict[str, Any] = {}
     if result.steps:
-        changes["steps"] = (*result.steps, placement_step(pod, result))
+        changes["steps"] = (*result.steps, placement_step(pod, result, events))
     if trouble is not None and result.failure is not None and result.failure.cause in _NOT_THE_CAUSE:
         changes["failure"] = _named(result.failure, trouble)
     if changes:
@@ -34,9 +41,9 @@ def add_what_the_cluster_knows(file: Path, pod: Object, trouble: Trouble | None)
         file.write_text(text + "\n")
 
 
-def placement_step(pod: Object, result: CellResult) -> StepResult:
+def placement_step(pod: Object, result: CellResult, events: Sequence[Object] = ()) -> StepResult:
     """How long the cluster took to place the cell. Pod times have a resolution of one second."""
-    metrics = {name: metric(name, value) for name, value in pod_times_s(pod).items()}
+    metrics = {name: metric(name, value) for name, value in pod_times_s(pod, events).items()}
     started = next((phase for phase in result.phases if phase.name == "start"), None)
     if started is not None:
         metrics["mysqld_ready_s"] = metric("mysqld_ready_s", started.t1_s - started.t0_s)
@@ -51,28 +58,53 @@ def placement_step(pod: Object, result: CellResult) -> StepResult:
     )
 
 
-def pod_times_s(pod: Object) -> dict[str, float]:
-    """Seconds by metric, for the moments that the pod's status tells."""
+def pod_times_s(pod: Object, events: Sequence[Object] = ()) -> dict[str, float]:
+    """Seconds by metric, for the moments that the pod's status and its events tell."""
     status = pod.get("status", {})
     created = _moment(pod["metadata"].get("creationTimestamp"))
     conditions = {one["type"]: _moment(one.get("lastTransitionTime"))
                   for one in status.get("conditions", []) if one.get("status") == "True"}  # fmt: skip
     scheduled = conditions.get("PodScheduled")
-    server = _moment(status_of(pod, SERVER).get("state", {}).get("running", {}).get("startedAt"))
     agent_state = status_of(pod, AGENT).get("state", {})
     agent = _moment((agent_state.get("terminated") or agent_state.get("running") or {}).get("startedAt"))
     spans = {
         "pod_scheduled_s": (created, scheduled),
         "pod_sandbox_s": (scheduled, conditions.get("PodReadyToStartContainers")),
+        "pod_volume_attached_s": (scheduled, _last(events, "SuccessfulAttachVolume")),
+        "pod_server_started_s": (created, _first_start(status_of(pod, SERVER))),
         "pod_ready_s": (created, agent),
     }
-    if not status_of(pod, SERVER).get("restartCount"):
-        spans["pod_server_started_s"] = (created, server)
-    return {
+    found = {
         name: (end - begin).total_seconds()
         for name, (begin, end) in spans.items()
         if begin is not None and end is not None and end >= begin
     }
+    pulls = [_pull_s(str(event.get("message"))) for event in events if event.get("reason") == "Pulled"]
+    known = [pull_s for pull_s in pulls if pull_s is not None]
+    return {**found, "pod_image_pull_s": sum(known)} if known else found
+
+
+def _first_start(server: Object) -> datetime | None:
+    """The kubelet starts the server's container anew when its supervisor ends with the cell."""
+    restarts = server.get("restartCount", 0)
+    state = (
+        server.get("state", {}).get("running") if not restarts else server.get("lastState", {}).get("terminated")
+    )
+    return _moment((state or {}).get("startedAt")) if restarts <= 1 else None
+
+
+def _last(events: Sequence[Object], reason: str) -> datetime | None:
+    moments = [_moment(one.get("lastTimestamp") or one.get("eventTime")) for one in events
+               if one.get("reason") == reason]  # fmt: skip
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def _pull_s(message: str) -> float | None:
+    """`Successfully pulled image "x" in 1m2.5s (...)`; None for an image that was there already."""
+    match = _PULLED.search(message)
+    if match is None:
+        return None
+    return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(match[1]))
 
 
 def _named(failure: Failure, trouble: Trouble) -> Failure:

@@ -132,6 +132,23 @@ def test_pod_times_are_spans_between_what_the_cluster_put_down() -> None:
     assert pod_times_s(pod()) == {}
 
 
+def test_pulls_and_attached_volumes_are_told_by_events() -> None:
+    """A server's container that ended with its cell and was started again counts by its first start."""
+    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:04Z"}]
+    events = [
+        {"reason": "SuccessfulAttachVolume", "lastTimestamp": "2026-01-01T00:00:12Z"},
+        {"reason": "Pulled", "message": 'Successfully pulled image "a:1" in 1m2.5s (1m3s including waiting)'},
+        {"reason": "Pulled", "message": 'Successfully pulled image "b:1" in 500ms (500ms including waiting)'},
+        {"reason": "Pulled", "message": 'Container image "c:1" already present on machine'},
+    ]
+    first = {"terminated": {"startedAt": "2026-01-01T00:01:20Z", "exitCode": 0}}
+    server = container("server", restartCount=1, lastState=first)
+    assert pod_times_s(pod(conditions=conditions, initContainerStatuses=[server]), events) == {
+        "pod_scheduled_s": 4.0, "pod_volume_attached_s": 8.0, "pod_server_started_s": 80.0,
+        "pod_image_pull_s": 63.0,
+    }  # fmt: skip
+
+
 def test_a_cell_without_result_stays_without(tmp_path: Path) -> None:
     add_what_the_cluster_knows(tmp_path / "result.json", pod(), None)
     assert list(tmp_path.iterdir()) == []
