@@ -102,6 +102,12 @@ def test_overlays_fit_the_api(overlay: str, version: str) -> None:
     assert f"pvc:volbench-{overlay}" in text or f"storage-class:volbench-{overlay}" in text
 
 
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+def test_the_runner_in_the_cluster_fits_the_api(version: str) -> None:
+    for manifest in documents((ROOT / "k8s" / "runner" / "runner.yaml").read_text()):
+        kubernetes_schemas.check(manifest, version)
+
+
 def base() -> list[dict[str, Any]]:
     return [
         one for name in ("namespace", "rights") for one in documents((ROOT / f"k8s/base/{name}.yaml").read_text())
