@@ -60,8 +60,13 @@ def test_an_api_server_that_stays_away_ends_the_run_and_is_asked_no_more(
 class Refusing(BaseHTTPRequestHandler):
     """Answers as an API server does that will not."""
 
-    answers: ClassVar = {"/missing": (404, "x not found"), "/quota": (403, "exceeded quota: q"), "/no": (403, "forbidden"),
-               "/who": (401, "Unauthorized"), "/wrong": (422, "spec.x: Invalid")}  # fmt: skip
+    answers: ClassVar = {
+        "/missing": (404, "x not found"),
+        "/quota": (403, "exceeded quota: q"),
+        "/no": (403, "forbidden"),
+        "/who": (401, "Unauthorized"),
+        "/wrong": (422, "spec.x: Invalid"),
+    }
 
     def do_GET(self) -> None:
         code, message = self.answers[self.path]
