@@ -26,7 +26,7 @@ from volbench.target.kubernetes_pods import (
     told,
     waiting_trouble,
 )
-from volbench.target.kubernetes_result import add_what_the_cluster_knows
+from volbench.target.kubernetes_result import add_what_the_cluster_knows, wants_a_cause
 from volbench.volume.claim import LABEL_CELL, LABEL_RUN
 from volbench.volume.cluster import Cluster, NotThere, cluster_errors, quota_exceeded
 
@@ -36,6 +36,7 @@ GONE_S_MAX = 90.0
 FINAL_AFTER_S = 20.0
 """An image that cannot be pulled is tried for so long: a registry may stumble."""
 LOG_LINES = 15
+SETTLE_S = 10.0
 Object = dict[str, Any]
 
 
@@ -203,10 +204,18 @@ class KubernetesPlacement:
         if is_running(pod, KEEPER) and not (self._job.out / RESULT).exists():
 
             def complete(directory: Path) -> None:
-                add_what_the_cluster_knows(directory / RESULT, pod, ended_trouble(pod), self._events())
+                trouble = self._who_ended(pod) if wants_a_cause(directory / RESULT) else None
+                add_what_the_cluster_knows(directory / RESULT, pod, trouble, self._events())
 
             collect(self._cluster, pod["metadata"]["name"], self._job.out, complete=complete)
         self._over = True
+
+    def _who_ended(self, pod: Object) -> Trouble | None:
+        """Who ended the server, if the cluster knows; the pod's status comes a moment after the fact."""
+        until_s = time.monotonic() + SETTLE_S
+        while (trouble := ended_trouble(self._pod or pod)) is None and time.monotonic() < until_s:
+            self._look()
+        return trouble
 
     def _show_progress(self, pod: Object) -> None:
         """The agent's last report into our directory, for whoever watches the run."""

@@ -103,7 +103,7 @@ def ended_trouble(pod: Object) -> Trouble | None:
                     cause="oom", what=f"the {name}'s container was killed for want of memory",
                     evidence=_end(ended), final=True,
                 )  # fmt: skip
-    return _server_restarted(pod) or _deleted(pod)
+    return _deleted(pod) or _server_killed(pod)
 
 
 def _deleted(pod: Object) -> Trouble | None:
@@ -114,11 +114,12 @@ def _deleted(pod: Object) -> Trouble | None:
     return Trouble(cause="pod_deleted", what="somebody deleted the pod", evidence=f"at {moment}", final=True)
 
 
-def _server_restarted(pod: Object) -> Trouble | None:
-    """The supervisor ends with exit code 0 when it is asked to; a restart after anything else was not ours."""
+def _server_killed(pod: Object) -> Trouble | None:
+    """The supervisor ends with exit code 0 when it is asked to; anything else was not ours."""
     one = status_of(pod, SERVER)
-    ended = one.get("lastState", {}).get("terminated", {})
-    if not one.get("restartCount") or ended.get("exitCode", 0) == 0:
+    ends = [one.get(when, {}).get("terminated", {}) for when in ("state", "lastState")]
+    ended = next((end for end in ends if end.get("exitCode", 0) != 0), None)
+    if ended is None:
         return None
     return Trouble(
         cause="server_killed", what="the server's container was ended by somebody else",

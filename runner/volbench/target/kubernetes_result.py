@@ -41,6 +41,14 @@ def add_what_the_cluster_knows(
         file.write_text(text + "\n")
 
 
+def wants_a_cause(file: Path) -> bool:
+    """Whether the agent met a failure that somebody from outside may have caused."""
+    if not file.exists():
+        return False
+    failure = CellResult.model_validate_json(file.read_bytes()).failure
+    return failure is not None and failure.cause in _NOT_THE_CAUSE
+
+
 def placement_step(pod: Object, result: CellResult, events: Sequence[Object] = ()) -> StepResult:
     """How long the cluster took to place the cell. Pod times have a resolution of one second."""
     metrics = {name: metric(name, value) for name, value in pod_times_s(pod, events).items()}

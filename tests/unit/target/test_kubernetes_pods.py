@@ -83,6 +83,7 @@ def restarted(reason: str) -> dict[str, Any]:
         (pod(containerStatuses=[container("agent", state=ended("OOMKilled", 137))]), "oom"),
         (pod(initContainerStatuses=[restarted("OOMKilled")]), "oom"),
         (pod(initContainerStatuses=[restarted("Error")]), "server_killed"),
+        (pod(initContainerStatuses=[container("server", state=ended("Error", 137))]), "server_killed"),
     ],
 )
 def test_who_ended_a_pod_is_named(seen: dict[str, Any], cause: str) -> None:
