@@ -177,6 +177,17 @@ class Case:
         return self.cpu_busy is not None and self.cpu_busy >= limit.CPU_BUSY_MIN and waited
 
     @cached_property
+    def cpu_reach(self) -> float | None:
+        """Share of statement time that computing and waiting for a CPU can be at most; None where it is not known.
+
+        A thread that is ready waits while others run before it: its time on a CPU, times the threads for each CPU.
+        """
+        runnable, budget = mean(self.at("runnable_threads", "cpu")), self.budget
+        if budget is None or runnable is None or not self.cpus or self.statement_cpu_s_per_s is None:
+            return None
+        return budget.share("cpu") * max(1.0, runnable / self.cpus)
+
+    @cached_property
     def server_throttled(self) -> float | None:
         """Share of periods in which the server's CPU quota held it back, median; None without a quota."""
         return median(self.grid.column("cgroup_cpu", "throttled_ratio", "server"))
@@ -242,9 +253,12 @@ class Case:
     def unseen_share(self) -> float | None:
         """Share of statement time that no wait shows and that all of the host's CPU time cannot be: at least that.
 
-        None without a budget or CPU times, and on saturated CPUs, where threads also wait for one.
+        None without a budget or CPU times. On saturated CPUs threads also wait for one: then less what that can be
+        at most, and None where that is not known.
         """
         budget = self.budget
+        if budget is not None and self.cpu_bound and self.cpu_reach is not None:
+            return max(0.0, budget.no_wait - self.cpu_reach)
         if budget is None or budget.cpu_max_s is None or self.cpu_bound:
             return None
         both = np.isfinite(budget.statement_s) & np.isfinite(budget.cpu_max_s)

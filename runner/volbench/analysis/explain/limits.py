@@ -153,6 +153,18 @@ def elasticity(rate: Floats, in_flight: Floats) -> float | None:
     return float(np.median((y[j] - y[i])[apart] / (x[j] - x[i])[apart])) if apart.any() else None
 
 
+def dispersion(counts: Floats) -> float | None:
+    """Variance of operations in an interval against their mean; None for too few intervals or operations.
+
+    By deviations from the median, since the first and last interval of a level may belong half to another.
+    """
+    counts = counts[np.isfinite(counts)]
+    if len(counts) < limit.REGULARITY_SAMPLES or np.median(counts) < limit.REGULARITY_OPERATIONS:
+        return None
+    middle = float(np.median(counts))
+    return (_MAD_TO_SIGMA * float(np.median(np.abs(counts - middle)))) ** 2 / middle
+
+
 def compensation(reads: Floats, writes: Floats) -> float | None:
     """Variance of reads + writes against the sum of their variances; None when either hardly varies.
 
@@ -278,12 +290,9 @@ def _operations(device: Device, resource: Resource, values: Floats, width_s: flo
 
 
 def _regularity_check(counts: Floats | None) -> Check:
-    enough = counts is not None and len(counts) >= limit.REGULARITY_SAMPLES
-    if counts is None or not enough or np.median(counts) < limit.REGULARITY_OPERATIONS:
+    found = None if counts is None else dispersion(counts)
+    if found is None:
         return _not_made("regularity")
-    middle = float(np.median(counts))
-    # By deviations from the median, since the first and last interval of a level may belong half to another.
-    found = (_MAD_TO_SIGMA * float(np.median(np.abs(counts - middle)))) ** 2 / middle
     text = f"it is as regular as a meter: its variance is {found:.2g} of the mean"
     return Check(
         name="regularity", holds=True if found <= limit.REGULARITY_CAPPED else None, value=found, text=text

@@ -71,6 +71,9 @@ def _cpu(case: Case) -> Iterator[Found]:
     if case.waiting_share is not None:
         rest = 1 - case.waiting_share
     throttled = held is not None and held >= limit.THROTTLED_MIN
+    reach = None if throttled else case.cpu_reach
+    if rest is not None and reach is not None:
+        rest = min(rest, reach)  # others may fill the CPUs of a host whose server waits for something else
     if not (throttled or case.cpu_bound) or (rest is not None and rest < limit.CPU_SHARE_MIN):
         return
     rows = []
@@ -138,6 +141,8 @@ def _checkpoint(case: Case) -> Iterator[Found]:
         known = case.statement_cpu_s_per_s is not None
         rest = case.budget.share("rest") if known else case.budget.no_wait
         computing = case.cpu_bound if known else case.cpu_busy > limit.CPU_IDLE_MAX
+        if case.cpu_reach is not None:
+            computing = case.cpu_reach >= rest
         unseen = rest >= limit.STORAGE_SHARE_MIN and not computing
     if dips is False or not (dips or unseen):
         return

@@ -16,7 +16,7 @@ from volbench.analysis.explain.budget import budget_of
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cliffs import Cliff, cliffs
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
-from volbench.analysis.explain.limits import elasticity
+from volbench.analysis.explain.limits import dispersion, elasticity
 from volbench.analysis.explain.shared_evidence import context
 from volbench.analysis.explain.wording import before_and_after, clock, number, row
 
@@ -34,17 +34,28 @@ def slower_findings(case: Case) -> Iterator[Found]:
         after = slice(cliff.index, None)
         rates, queues = (before_and_after(one, cliff.index) for one in (device.iops, device.in_flight))
         slope = elasticity(device.iops[after], device.in_flight[after])
-        free = None if slope is None else slope >= limit.ELASTICITY_FREE
         silent = _silent(case, cliff.index)
+        spread = dispersion(device.iops[after] * case.grid.width_s)
+        unmetered = None if spread is None else spread >= limit.IRREGULAR_MIN or None
+        free = _free(slope)
+        if free is False and (silent or unmetered):
+            free = None  # a queue that hardly varies has no slope to speak of
         if len(case.grid) - cliff.index < SAMPLES_MIN or rates is None or queues is None:
             continue
-        if not (free or silent) or free is False or silent is False:
+        if not (free or silent or unmetered) or free is False or silent is False:
             continue
         if queues[1] > QUEUE_RISE_MAX * queues[0] or rates[1] >= rates[0]:
             continue
         alike = _both_rose(device.r_await_ms, device.w_await_ms, cliff.index)
         if alike is not False:
-            yield _found(case, cliff, rates, queues, [True, free, silent, alike])
+            yield _found(case, cliff, rates, queues, [True, free, silent, unmetered, alike])
+
+
+def _free(slope: float | None) -> bool | None:
+    """Whether a longer queue brings as much more; None between that and a limit, too."""
+    if slope is None or limit.ELASTICITY_CAPPED < slope < limit.ELASTICITY_FREE:
+        return None
+    return slope >= limit.ELASTICITY_FREE
 
 
 def _found(

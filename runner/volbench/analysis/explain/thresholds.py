@@ -32,6 +32,8 @@ INFLATION_FREE = 1.5
 REGULARITY_CAPPED = 0.02
 """Variance of the operations in an interval against their mean. N streams that each wait by themselves give the
 squared variation of a wait (renewal theory), 0.1 or more for any storage; only a meter is more regular."""
+IRREGULAR_MIN = 1.0
+"""More than arrivals by chance have (Poisson): a meter with a queue before it gives nothing of the kind."""
 REGULARITY_SAMPLES = 8
 REGULARITY_OPERATIONS = 100.0
 """Operations in an interval below which whole numbers and ticks decide the variance."""
