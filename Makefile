@@ -11,7 +11,7 @@ BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdic
 PYTEST ?=
 SPLIT ?= test
 RUNS ?= 5
-SEED ?= 1
+SEED ?= 2
 CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 
@@ -96,7 +96,7 @@ bench-emulator: ## the emulator's figures: limits, latencies, overhead, CPU, mem
 	@$(BOOTSTRAP) test
 	@$(BIN)/python tests/benchmarks/emulator.py
 
-lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED=1 SPLIT=test; goes on where it was
+lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED=2 SPLIT=test; goes on where it was
 	@$(BOOTSTRAP) test
 	@$(LAB) run --split $(SPLIT) --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
 	@$(LAB) score

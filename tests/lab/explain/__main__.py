@@ -28,6 +28,13 @@ DEFAULT_OUT = Path("/var/tmp/volbench-lab")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab"
 SPARED = {"emulator": "without the volume's own counters"}
 """Sources that rules are spared in a second reading of the same runs: most volumes do not count their limits."""
+LOOKED_AT = frozenset({1})
+"""Seeds of the test split whose runs were looked at while rules were still mended: they prove nothing."""
+KINDS = {
+    "test": "test split",
+    "looked at": "test ranges, looked at while rules were mended",
+    "development": "development split",
+}
 SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
 
 
@@ -39,7 +46,7 @@ def main() -> int:
     parser.add_argument("what", choices=("run", "score", "list"))
     parser.add_argument("--conditions", default="", help="names, comma-separated; empty: all")
     parser.add_argument("--runs", type=int, default=5, help="of each condition")
-    parser.add_argument("--seed", type=int, default=1, help="of all values that are drawn")
+    parser.add_argument("--seed", type=int, default=2, help="of all values that are drawn")
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="where runs are kept")
     parser.add_argument("--for", dest="for_s", type=float, default=None, help="begin no run after so many seconds")
@@ -88,13 +95,17 @@ def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> 
     runs: dict[str, list[Observed]] = {}
     for without in ("", *SPARED):
         found = read_places(options.out.absolute(), without=without)
-        for split in SPLITS:
-            label = f"{split} split" + (f", {SPARED[without]}" if without else "")
-            runs[label] = [run for run in found if run.split == split]
+        for kept, title in KINDS.items():
+            label = title + (f", {SPARED[without]}" if without else "")
+            runs[label] = [run for run in found if _kind(run) == kept]
             _say_scores(label, scores(runs[label]), runs[label])
     data = data_of(runs, conditions, machine=_machine(), rates=verdict_rates())
     for path in write(data, options.to):
         _say(str(path))
+
+
+def _kind(run: Observed) -> str:
+    return "looked at" if run.split == "test" and run.lab_seed in LOOKED_AT else run.split
 
 
 def _say_scores(label: str, scored: Mapping[str, Any], runs: list[Observed]) -> None:
