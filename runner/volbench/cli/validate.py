@@ -13,7 +13,7 @@ from volbench.analysis.gate.gate import EXIT_CODES
 from volbench.cli import console, options
 from volbench.errors import Refused
 from volbench.report.build import build_report
-from volbench.report.validation import validation_html, validation_markdown, validation_text
+from volbench.report.validation import validation_html, validation_junit, validation_markdown, validation_text
 from volbench.store.files import write_atomically
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.validation import load_validation_plan
@@ -26,7 +26,8 @@ from volbench.validation.run import validate as run_validation
 def validate(
     plan: Annotated[Path, typer.Argument(help="The plan: suites/validation/README.md.")],
     out: Annotated[
-        Path, typer.Option("--out", help="Directory for validation.json, .md and .html; made, never overwritten.")
+        Path,
+        typer.Option("--out", help="Directory for validation.json, .md, .html, .junit.xml; never overwritten."),
     ] = Path("results/validation"),
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the statements that the source would be sent; connect nowhere.")
@@ -39,7 +40,7 @@ def validate(
         for statement in planned_statements(loaded.plan):
             console.out.print(statement, markup=False)
         return
-    files = [out / f"validation.{kind}" for kind in ("json", "md", "html")]
+    files = [out / f"validation.{kind}" for kind in ("json", "md", "html", "junit.xml")]
     there = [str(file) for file in files if file.exists()]
     if there:
         raise Refused(
@@ -53,7 +54,7 @@ def validate(
         )
     out.mkdir(parents=True, exist_ok=True)
     record = outcome.model_dump_json(indent=1, by_alias=True) + "\n"
-    written = (record, validation_markdown(outcome), validation_html(outcome))
+    written = (record, validation_markdown(outcome), validation_html(outcome), validation_junit(outcome))
     for file, content in zip(files, written, strict=True):
         write_atomically(file, content)
     if json:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from volbench.records.gate import ConditionRow, Gate, GroupRow
+from volbench.records.gate import ConditionRow, Decision, Gate, GroupRow
 from volbench.report.junit import clean
 from volbench.report.wording import parameter_text
 
@@ -97,16 +98,23 @@ def escaped(text: str) -> str:
 
 
 def _junit(gate: Gate) -> str:
-    counts = {
-        name: str(sum(row.decision == kind for row in gate.conditions)) for name, kind in _JUNIT_COUNTS.items()
-    }
-    root = Element("testsuites", name=clean(f"volbench gate {gate.policy}"))
-    about = {"name": clean(gate.policy), "tests": str(len(gate.conditions)), "errors": "0", **counts}
-    suite = SubElement(root, "testsuite", about)
-    for row in gate.conditions:
-        case = SubElement(suite, "testcase", classname=clean(f"gate.{gate.policy}"), name=clean(row.check))
-        text = clean("\n".join(condition_details(row)))
-        match row.decision:
+    rows = [(row.check, row.decision, "\n".join(condition_details(row))) for row in gate.conditions]
+    return decisions_junit("gate", gate.policy, rows)
+
+
+def decisions_junit(command: str, name: str, rows: Sequence[tuple[str, Decision, str]]) -> str:
+    """Decisions as test cases: a no-go is a failure, an undecided one is skipped, since it proves nothing.
+
+    Args:
+        rows: what was decided, how, and the evidence.
+    """
+    counts = {kind: str(sum(row[1] == decision for row in rows)) for kind, decision in _JUNIT_COUNTS.items()}
+    root = Element("testsuites", name=clean(f"volbench {command} {name}"))
+    suite = SubElement(root, "testsuite", {"name": clean(name), "tests": str(len(rows)), "errors": "0", **counts})
+    for check, decision, evidence in rows:
+        case = SubElement(suite, "testcase", classname=clean(f"{command}.{name}"), name=clean(check))
+        text = clean(evidence)
+        match decision:
             case "no-go":
                 SubElement(case, "failure", type="no-go", message=text)
             case "undecided":
@@ -117,7 +125,7 @@ def _junit(gate: Gate) -> str:
     return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-_JUNIT_COUNTS = {"failures": "no-go", "skipped": "undecided"}
+_JUNIT_COUNTS: dict[str, Decision] = {"failures": "no-go", "skipped": "undecided"}
 
 
 def _html(gate: Gate) -> str:

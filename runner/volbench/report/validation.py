@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from volbench.records.gate import ConditionRow
 from volbench.records.validation import ServerSide, Validation
-from volbench.report.gate import MARKS, condition_details, escaped
+from volbench.report.gate import MARKS, condition_details, decisions_junit, escaped
 
 DETAILS_SHOWN = 20
 
@@ -42,6 +42,15 @@ def validation_markdown(outcome: Validation) -> str:
     lines += ["", "Statements sent to the source:", ""]
     lines += [f"- {times} x `{escaped(text)}`" for text, times in outcome.statements_sent_to_source.items()]
     return "\n".join(lines) + "\n"
+
+
+def validation_junit(outcome: Validation) -> str:
+    """For a pipeline: each check and each condition is a case."""
+    checks = [(row.check, row.decision, "\n".join((row.text, *row.details))) for row in outcome.checks]
+    conditions = [
+        (condition_label(row), row.decision, "\n".join(condition_details(row))) for row in outcome.conditions
+    ]
+    return decisions_junit("validate", outcome.name, [*checks, *conditions])
 
 
 def validation_html(outcome: Validation) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 
 import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
@@ -31,6 +33,7 @@ STATEMENT_BOUND_S = 60.0
 DRAIN_BOUND_S = 120.0
 """So long after the last one was due, what is still waiting is given up as not sent."""
 FAILED_CONNECTS_MAX = 3
+LOOK_S = 0.5
 _SWITCH_S = 0.0005
 """Threads of one interpreter wait so long for each other; Python's 5 ms would be seen in the figures."""
 NOT_SENT = -1
@@ -63,11 +66,16 @@ def send(account: Account, plan: Schedule, *, writes: bool, progress: Callable[[
     # One clock for all processes. The time before it is for starting them and for opening connections.
     start = time.monotonic() + 3.0 + 0.02 * len(plan.lanes) + plan.statements / 100_000
     until = start + plan.planned_s + DRAIN_BOUND_S
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    stop = context.Event()
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(stop,)) as pool:
         waiting = [pool.submit(_send_share, account, lanes, start, until, writes) for lanes in shares]
         try:
             return _collected(waiting, start, plan.planned_s, progress)
-        except BrokenProcessPool as error:
+        except BaseException as error:
+            stop.set()
+            if not isinstance(error, BrokenProcessPool):
+                raise
             raise StepFailed(
                 "a process that sends statements ended", where="replay", evidence=str(error),
                 next_step="see whether the kernel ended it for its memory: replay fewer `seconds`",
@@ -81,6 +89,33 @@ def _collected(
         elapsed = max(0.0, time.monotonic() - start)
         progress("replay", min(1.0, elapsed / planned_s) if planned_s else 1.0)
     return [one.result() for one in waiting]
+
+
+_stop: Event | None = None
+
+
+def _begin(stop: Event) -> None:
+    """In a process that sends: the parent alone is interrupted, and tells us."""
+    global _stop  # noqa: PLW0603 - how an initializer hands over what cannot be pickled with a task
+    _stop = stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """When the parent is no more nobody waits for answers: send nothing further, and do not wait for tasks."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os._exit(1)
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    """Wait for the threads, unless the parent stops the replay."""
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(LOOK_S)
+            if _stop is not None and _stop.is_set():
+                raise StepFailed("the replay was stopped", where="replay")
 
 
 def _send_share(
@@ -105,8 +140,7 @@ def _send_share(
     time.sleep(max(0.0, start - time.monotonic()))
     cpu, began = time.process_time(), time.monotonic()
     last = max(lane[-1].at_s for lane in lanes)
-    for thread in threads:
-        thread.join()
+    _join(threads)
     share.busy = (time.process_time() - cpu) / max(time.monotonic() - began, last, 1e-3)
     return share
 
