@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from volbench.records.gate import ConditionRow
-from volbench.records.validation import ServerSide, Validation
+from volbench.records.validation import Replayed, ServerSide, Validation
 from volbench.report.gate import MARKS, condition_details, decisions_junit, escaped
 
 DETAILS_SHOWN = 20
@@ -38,6 +38,9 @@ def validation_markdown(outcome: Validation) -> str:
     for condition in outcome.conditions:
         evidence = "<br>".join(map(escaped, condition_details(condition)))
         lines.append(f"| {MARKS[condition.decision]} | {escaped(condition_label(condition))} | {evidence} |")
+    if outcome.replay is not None:
+        lines += ["", f"| {' | '.join(REPLAY_HEADS)} |", "|---|" + "---:|" * (len(REPLAY_HEADS) - 1)]
+        lines += [f"| {' | '.join(map(escaped, row))} |" for row in replay_rows(outcome.replay)]
     lines += ["", *(f"- {escaped(text)}" for text in notes(outcome))]
     lines += ["", "Statements sent to the source:", ""]
     lines += [f"- {times} x `{escaped(text)}`" for text, times in outcome.statements_sent_to_source.items()]
@@ -68,9 +71,41 @@ def validation_html(outcome: Validation) -> str:
         about=about(outcome),
         notes=list(notes(outcome)),
         shown=_shown,
+        replay_heads=REPLAY_HEADS,
+        replay_rows=replay_rows(outcome.replay) if outcome.replay else [],
         label=condition_label,
         details=condition_details,
     )
+
+
+REPLAY_HEADS = (
+    "class",
+    "statements",
+    "errors",
+    "log p50",
+    "p95 ms",
+    "service p50",
+    "p95 ms",
+    "response p50",
+    "p95 ms",
+)
+
+
+def replay_rows(replay: Replayed) -> list[tuple[str, ...]]:
+    """The classes that took most time in the log; a time that is not known is a dash."""
+    return [
+        (
+            one.fingerprint[:120], str(one.statements), str(one.errors),
+            *(
+                "-" if value is None else f"{value:.3g}"
+                for value in (
+                    one.logged_ms_p50, one.logged_ms_p95, one.service_ms_p50, one.service_ms_p95,
+                    one.response_ms_p50, one.response_ms_p95,
+                )
+            ),
+        )
+        for one in replay.classes[:DETAILS_SHOWN]
+    ]  # fmt: skip
 
 
 def condition_label(row: ConditionRow) -> str:

@@ -9,7 +9,7 @@ from synthetic_run import HOSTILE
 
 from volbench.records.capacity import CapacityRow
 from volbench.records.gate import ConditionRow, GroupRow
-from volbench.records.validation import CheckRow, RunUsed, ServerSide, Validation
+from volbench.records.validation import CheckRow, ReplayClass, Replayed, RunUsed, ServerSide, Validation
 from volbench.report.validation import validation_html, validation_junit, validation_markdown, validation_text
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden/validation-1.md"
@@ -36,6 +36,13 @@ def outcome(said: str = "orders") -> Validation:
                 GroupRow(volume="gp3", step=said, decision="undecided", text="3 of 3", cells=3, more_cells=2),)),
         ),
         runs=(RunUsed(run_id="r1", suite="s", report_sha256="1" * 64, complete=True, emulated=("gp3",)),),
+        replay=Replayed(
+            statements=300, sent=300, left_out={}, log_s=10, speed=1, planned_s=10, took_s=10, peak_per_s=40,
+            connections=3, shared_connections=0, whole_seconds=False, writes=False, late=0, late_share=0,
+            client_cpu_share=0.1, errors={}, classes=(
+                ReplayClass(fingerprint=f"select {said}", statements=300, errors=300, logged_ms_p50=1.5,
+                            logged_ms_p95=2.25, service_ms_p50=1, service_ms_p95=None, response_ms_p50=12.5,
+                            response_ms_p95=34567),)),
         capacities=(CapacityRow(volume="gp3", load="l", run_id="r1", cells=1, held_per_s=1, low_per_s=1,
                                 high_per_s=None, confidence=None, queries_each=None),),
         advice={"pt-config-diff": f"1 config difference {said}"},
