@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 from volbench.cli.main import app
 from volbench.engine.connection import Account, connection, rows, write_private
 from volbench.errors import Refused
+from volbench.validation.capture import captured_classes, read_capture
 from volbench.validation.checksums import TableComparison, compare_tables, tables_of
 from volbench.validation.differences import inventory_differences
 from volbench.validation.inventory import take_inventory, user_schemas
@@ -120,6 +122,41 @@ def test_mariadb_and_mysql_9_agree_on_the_same_data(
         tables = list(compare_tables(a, b, tables_of(left, right), lambda *_: None))
     assert [str(one) for one in inventory_differences(left, right)] == []
     assert {one.table: one.texts for one in tables if not one.equal} == {}
+
+
+@pytest.mark.docker
+def test_a_capture_of_mysql_9_has_whole_statements_to_compare_and_a_masked_one_none(
+    tmp_path: Path, mysql_container: Account
+) -> None:
+    fill_account(mysql_container)
+    stop = threading.Event()
+
+    def ask() -> None:
+        with connection(mysql_container, "shop", timeout_s=30) as opened:
+            while not stop.wait(0.02):
+                with opened.cursor() as cursor:
+                    cursor.execute("SELECT COUNT(*) FROM orders WHERE state = 'paid'")
+                    cursor.fetchall()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    dsn = f"mysql://root@localhost/shop?socket={mysql_container.socket}"
+    try:
+        for name, options in (("plain", ()), ("masked", ("--mask",))):
+            command = ["capture", str(tmp_path / name), "--server", dsn, "--for", "2s", *options]
+            ended = CliRunner().invoke(app, command)
+            assert ended.exit_code == 0, f"{ended.output} {ended.exception}"
+    finally:
+        stop.set()
+        asking.join(30)
+    plain, masked = (read_capture(tmp_path / name) for name in ("plain", "masked"))
+    assert (tmp_path / "plain").stat().st_mode & 0o077 == 0
+    found = {one.fingerprint: one for one in captured_classes(plain)}
+    paid = found["select count(*) from orders where state = ?"]
+    assert (paid.schema, paid.samples) == ("shop", ("SELECT COUNT(*) FROM orders WHERE state = 'paid'",))
+    assert 10 < paid.count < 200
+    assert captured_classes(masked) == []
+    assert "paid" not in (tmp_path / "masked").read_text()
 
 
 QUERIES = (

@@ -11,6 +11,7 @@ from volbench import __version__
 from volbench.cli import (
     add,
     capacity,
+    capture,
     cell,
     console,
     credits,  # noqa: A004 - the command's name
@@ -46,6 +47,7 @@ app.command("compare")(report.compare)
 app.command("gate")(gate.gate)
 app.command("validate")(validate.validate)
 app.command("capacity")(capacity.capacity)
+app.command("capture")(capture.capture)
 app.command("query")(query.query)
 app.command("doctor")(doctor.doctor)
 app.command("credits")(credits.credits)

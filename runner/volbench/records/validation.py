@@ -33,10 +33,17 @@ class ServerPlace(Record):
 
 
 class QueriesPlan(Record):
-    """Queries to compare, from a slow query log of the source (long_query_time = 0 for all of them)."""
+    """Queries to compare, from a slow query log (long_query_time = 0 for all) or a capture of the source."""
 
-    slow_log: str = Field(description="Path of the log, from where volbench runs.")
+    slow_log: str = Field(default="", description="Path of the log, from where volbench runs.")
+    capture: str = Field(default="", description="Or the file of a `volbench capture`.")
     classes: int = Field(default=50, ge=1, le=300, description="So many classes, those that took most time first.")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> QueriesPlan:
+        if bool(self.slow_log) == bool(self.capture):
+            raise ValueError("give a slow_log or a capture, one of them")
+        return self
 
 
 class SettingsPlan(Record):

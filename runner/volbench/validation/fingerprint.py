@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 
-_COMMENT = re.compile(r"/\*(?!M?!).*?\*/|(?:--\s|#)[^\n]*", re.DOTALL)
-_LITERAL = re.compile(
-    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|\b0x[0-9a-f]+\b|\bx'[0-9a-f]*'"""
-    r"""|(?<![\w`.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\b""",
-    re.IGNORECASE,
+TOKEN = re.compile(
+    r"""(?P<comment>/\*(?!M?!).*?(?:\*/|\Z)|(?:--(?=\s|\Z)|\#)[^\n]*)"""
+    r"""|(?P<literal>'(?:[^'\\]|\\.|'')*(?:'|\Z)|"(?:[^"\\]|\\.|"")*(?:"|\Z)|\b0x[0-9a-f]+\b|\bx'[0-9a-f]*'"""
+    r"""|(?<![\w`.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\b|(?<![\w`])\.\d+(?:e[+-]?\d+)?\b)"""
+    r"""|(?P<name>`(?:[^`]|``)*(?:`|\Z))""",
+    re.IGNORECASE | re.DOTALL,
 )
+"""Comments, literals and quoted names, whichever begins first: each may hold what looks like the others.
+
+What is not closed goes to the end, so that a statement that was cut shows nothing of its last value.
+"""
 _LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*\)")
 _VALUES = re.compile(r"(\bvalues?\s*\([^()]*\))(?:\s*,\s*\([^()]*\))+", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
@@ -20,7 +25,13 @@ def fingerprint(sql: str) -> str:
 
     Comments that a server executes (`/*!`, `/*M!`) stay.
     """
-    shape = _LITERAL.sub("?", _COMMENT.sub(" ", sql))
+    shape = TOKEN.sub(_shown, sql)
     shape = _VALUES.sub(r"\1", _LIST.sub("(?+)", shape))
     shape = _SPACE.sub(" ", shape).strip().removesuffix(";").strip()
     return "".join(part if part.startswith("`") else part.lower() for part in re.split(r"(`[^`]*`)", shape))
+
+
+def _shown(found: re.Match[str]) -> str:
+    if found["comment"] is not None:
+        return " "
+    return "?" if found["literal"] is not None else found[0]

@@ -37,6 +37,7 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     if plan.settings is not None:
         yield f"{SET_BY_SOMEBODY[0]}  -- or, where that is not known: {SET_BY_SOMEBODY[1]}"
     if plan.queries is not None:
-        yield f"-- reading queries of {plan.queries.slow_log}, and EXPLAIN FORMAT=JSON of each"
+        origin = plan.queries.slow_log or plan.queries.capture
+        yield f"-- reading queries of {origin}, and EXPLAIN FORMAT=JSON of each"
     if plan.replay is not None and plan.candidate.disposable:
         yield f"{SAME_SERVER}  -- a replay that writes is refused on the source itself"

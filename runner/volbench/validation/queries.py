@@ -65,7 +65,7 @@ def query_classes(statements: Iterable[LoggedStatement], *, samples_each: int = 
     """Classes of the reading queries of a log, those that took most time in all first; others are left out."""
     found: dict[tuple[str, str], QueryClass] = {}
     for one in statements:
-        if not _only_reads(one.sql):
+        if not only_reads(one.sql):
             continue
         key = (one.schema, fingerprint(one.sql))
         known = found.get(key) or QueryClass(
@@ -232,7 +232,8 @@ def _accesses(node: Any) -> Iterator[str]:
             yield from _accesses(value)
 
 
-def _only_reads(sql: str) -> bool:
+def only_reads(sql: str) -> bool:
+    """Whether it is a query that changes nothing."""
     try:
         refuse_writes(sql)
     except Refused:

@@ -17,10 +17,19 @@ from volbench.errors import Refused, StepFailed, UsageError
 from volbench.records.capacity import CapacityRow
 from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
-from volbench.records.validation import CheckRow, MoveEstimate, ServerPlace, ServerSide, Validation, ValidationPlan
+from volbench.records.validation import (
+    CheckRow,
+    MoveEstimate,
+    QueriesPlan,
+    ServerPlace,
+    ServerSide,
+    Validation,
+    ValidationPlan,
+)
 from volbench.suite.validation import LoadedPlan
 from volbench.validation.advisors import advice
 from volbench.validation.capacity import candidate_capacities, capacity_check, peak_per_s
+from volbench.validation.capture import captured_classes, read_capture
 from volbench.validation.checks import (
     Progress,
     checksums_check,
@@ -31,7 +40,7 @@ from volbench.validation.checks import (
 from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
 from volbench.validation.inventory import take_inventory, user_schemas
 from volbench.validation.move import Given, estimates, move_check, source_bytes
-from volbench.validation.queries import query_classes
+from volbench.validation.queries import QueryClass, query_classes
 from volbench.validation.replay import replay, replay_check
 from volbench.validation.rights import check_rights
 from volbench.validation.settings import set_by_somebody, settings_check, variables
@@ -141,9 +150,16 @@ def _checks(
         yield checksums_check(source, candidate, ours, theirs, progress)
         took["checksums"] = time.monotonic() - began
     if plan.queries is not None:
-        with slow_log(Path(plan.queries.slow_log)) as logged:
-            classes = query_classes(one for one in logged if one.schema in schemas)
+        classes = _query_classes(plan.queries, schemas)
         yield from query_checks(source, candidate, classes[: plan.queries.classes], progress)
+
+
+def _query_classes(queries: QueriesPlan, schemas: list[str]) -> list[QueryClass]:
+    if queries.capture:
+        found = read_capture(Path(queries.capture))
+        return [one for one in captured_classes(found) if one.schema in schemas]
+    with slow_log(Path(queries.slow_log)) as logged:
+        return query_classes(one for one in logged if one.schema in schemas)
 
 
 def _schemas(plan: ValidationPlan, source: Reads) -> list[str]:

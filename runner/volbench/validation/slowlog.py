@@ -120,7 +120,7 @@ class _Reader:
         else:
             return
         yield LoggedStatement(
-            at_s=at_s,
+            at_s=round(at_s, 6),  # as exact as the log; else a second that is whole would not look so
             connection=entry.connection,
             user=entry.user,
             schema=self._schema.get(entry.connection, ""),

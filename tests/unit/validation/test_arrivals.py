@@ -30,7 +30,8 @@ def due(*statements: LoggedStatement, writes: bool = False, speed: float = 1.0, 
         "SET @@global.read_only = 0", "GRANT ALL ON *.* TO x", "DROP TABLE orders", "DROP DATABASE shop",
         "SELECT 1 INTO OUTFILE '/tmp/x'", "SHUTDOWN", "LOAD DATA INFILE 'x' INTO TABLE t",
         "FLUSH TABLES", "PURGE BINARY LOGS TO 'x'", "DO 1; DROP TABLE orders", "KILL 1",
-        "CREATE USER x", "SET PASSWORD = 'x'", "ALTER TABLE orders ENGINE = MyISAM", "XA START 'x'",
+        "CREATE USER x", "SELECT 'a #'; DROP TABLE orders", "SELECT '/*'; DROP TABLE orders; SELECT '*/'",
+        "SET PASSWORD = 'x'", "ALTER TABLE orders ENGINE = MyISAM", "XA START 'x'",
     ],
 )  # fmt: skip
 def test_what_could_do_harm_is_never_sent_even_where_writes_are(sql: str) -> None:

@@ -1,0 +1,38 @@
+"""What a live server was asked in some seconds, by class of statement."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from volbench.records.base import Record
+
+
+class CapturedClass(Record):
+    """Statements of one shape, in the time of the capture."""
+
+    schema_name: str
+    digest_text: str = Field(description="The server's own, without literals.")
+    sample: str = Field(default="", description="One statement with its literals; empty when masked or not kept.")
+    statements: int
+    total_s: float
+    errors: int
+    rows_sent: int
+    rows_examined: int
+
+
+class Capture(Record):
+    """A file of `volbench capture`."""
+
+    schema_: Literal[1] = Field(default=1, alias="schema")
+    kind: Literal["capture"] = "capture"
+    flavor: str
+    version: str
+    started_at: str
+    seconds: float
+    statements_per_s: float
+    threads_running_max: int | None = Field(description="Sampled once a second, this session left out.")
+    unclassified: int = Field(description="Statements beyond the server's table of digests.")
+    masked: bool
+    classes: tuple[CapturedClass, ...]
