@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from volbench.records.validation import CheckRow
 from volbench.report.build import build_report
 from volbench.suite.validation import LoadedPlan, check_validation_plan
 from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
+from volbench.validation.planned import planned_statements
 
 HEAD = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
 
@@ -112,6 +114,29 @@ def test_any_policy_is_refused_with_its_line_or_decided_no_better_than_its_check
         return
     order: dict[Decision, int] = {"go": 0, "undecided": 1, "no-go": 2}
     assert order[decision] >= max((order[row.decision] for row in rows), default=0)
+
+
+KEYS = (
+    "schema", "name", "source", "candidate", "schemas", "data", "queries", "settings", "replay", "capacity", "move",
+    "runs", "volume", "confidence", "policy", "host", "socket", "slow_log", "limit", "window", "speed",
+    "disposable",
+)  # fmt: skip
+SCALARS = some.sampled_from((1, 0, -1, "20ms", "4h", "x", "", True, None, 1e308, "100MiB"))
+VALUES = some.recursive(
+    SCALARS,
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(found=some.dictionaries(some.sampled_from(KEYS), VALUES, max_size=8))
+def test_any_plan_is_read_or_refused_with_its_file(found: dict[str, object]) -> None:
+    plan_text = json.dumps({"schema": 1, "source": {"host": "a"}, "candidate": {"host": "b"}, **found})
+    try:
+        loaded = check_validation_plan(plan_text, name="plan.yaml")
+        assert len(list(planned_statements(loaded.plan))) > 10
+    except UsageError as error:
+        assert "plan.yaml" in str(error)  # noqa: PT017 - a plan that is read is fine too
 
 
 def yaml_text(text: str) -> str:
