@@ -60,7 +60,7 @@ class RunDirectory:
                 where=str(path),
                 next_step="give a directory below results/, such as results/20260131T120000Z-quick-1a2b3c",
             )
-        return cls(path)
+        return cls(path.resolve())  # containers are given parts of it by absolute paths
 
     @property
     def run(self) -> RunRecord:

@@ -22,6 +22,16 @@ def test_run_ids_are_unique_and_sort_by_time() -> None:
     assert all(name.split("-")[1] == "quick" for name in ids)
 
 
+def test_a_run_opened_by_a_relative_path_is_at_an_absolute_one(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`volbench resume results/RUN`: a container engine mounts no relative path."""
+    monkeypatch.chdir(directory.path.parent)
+    opened = RunDirectory.open(Path(directory.path.name))
+    assert opened.path == directory.path.resolve()
+    assert opened.path.is_absolute()
+
+
 def test_results_come_in_planned_order(directory: RunDirectory) -> None:
     planned = [cell.cell_id for cell in directory.run.cells]
     found = [result.cell_id for result in directory.results()]
