@@ -83,6 +83,8 @@ def schema_values() -> Values:
         values["background_ps", kind] = sums[1]
     for kind, sums in parse.sums_by_class(columns["waits"], parse.WAIT_CLASSES, None).items():
         values["wait_ps", kind] = sums[1]
+    for name in ("count", "ps", "lock_ps", "cpu_ps"):
+        values[f"digest_{name}", "aa SELECT `c` FROM `sbtest1`"] = 5
     return values
 
 
