@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from volbench.records.gate import ConditionRow, Decision, Gate, GroupRow
 from volbench.report.junit import clean
+from volbench.report.signed_page import signed_page
 from volbench.report.wording import parameter_text
 
 GateFormat = Literal["text", "md", "json", "junit", "html"]
@@ -129,13 +128,11 @@ _JUNIT_COUNTS: dict[str, Decision] = {"failures": "no-go", "skipped": "undecided
 
 
 def _html(gate: Gate) -> str:
-    environment = Environment(
-        loader=PackageLoader("volbench.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("gate.html.j2").render(
-        gate=gate, marks=MARKS, about=_about(gate), rehearsal=rehearsal(gate), details=condition_details
+    return signed_page(
+        "gate.html.j2",
+        gate=gate,
+        marks=MARKS,
+        about=_about(gate),
+        rehearsal=rehearsal(gate),
+        details=condition_details,
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from volbench.records.gate import ConditionRow
 from volbench.records.validation import Replayed, ServerSide, Validation
 from volbench.report.gate import MARKS, condition_details, decisions_junit, escaped
+from volbench.report.signed_page import signed_page
 
 DETAILS_SHOWN = 20
 
@@ -58,14 +57,8 @@ def validation_junit(outcome: Validation) -> str:
 
 def validation_html(outcome: Validation) -> str:
     """One page without scripts, to be signed."""
-    environment = Environment(
-        loader=PackageLoader("volbench.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("validation.html.j2").render(
+    return signed_page(
+        "validation.html.j2",
         outcome=outcome,
         marks=MARKS,
         about=about(outcome),
