@@ -111,7 +111,8 @@ class Injector:
             due_s = begun_s + self._warmup_s + float(action["at"])
             if self._over.wait(max(0.0, due_s - time.monotonic())):
                 return
-            self._carry_out(action, due_s)
+            # What is due before the window only has to be there when the window opens.
+            self._carry_out(action, max(due_s, begun_s + self._warmup_s))
 
     def _load_begun_s(self) -> float | None:
         progress = read_progress(self._progress_dir)
