@@ -6,6 +6,7 @@ Objects go in and come out as plain dictionaries, as manifests and `kubectl -o j
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -199,8 +200,10 @@ def _message(error: ApiException) -> str:
 def _load(configuration: client.Configuration, context: str) -> str:
     """Fill the configuration; returns the namespace that goes with it, empty when it names none."""
     try:
-        config.load_kube_config(context=context or None, client_configuration=configuration)
-        chosen = config.list_kube_config_contexts()
+        # The client reads KUBECONFIG once, when it is imported; what holds is what is set now.
+        place = os.environ.get("KUBECONFIG") or None
+        config.load_kube_config(config_file=place, context=context or None, client_configuration=configuration)
+        chosen = config.list_kube_config_contexts(config_file=place)
     except ConfigException as missing:
         if context:
             raise EnvironmentLacks(
