@@ -34,7 +34,8 @@ _READS = re.compile(
 )
 _WRITES = re.compile(
     r"\bINTO\s+(OUTFILE|DUMPFILE|@)|\bFOR\s+(UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\b|\bGET_LOCK\s*\("
-    r"|\bANALYZE\b|\bEXPLAIN\s+(INSERT|UPDATE|DELETE|REPLACE)\b",
+    r"|\bANALYZE\b|\bEXPLAIN\s+(INSERT|UPDATE|DELETE|REPLACE)\b"
+    r"|^\W*WITH\b.*\b(UPDATE|DELETE)\b",
     re.IGNORECASE,
 )
 

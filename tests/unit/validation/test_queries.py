@@ -144,7 +144,9 @@ def test_a_fingerprint_has_no_values(sql: str, expected: str) -> None:
     "sql",
     ["DELETE FROM t", "SELECT 1; DELETE FROM t", "SET GLOBAL a = 1", "/*!50000 DELETE */ FROM t", "CALL p()",
      "SELECT * FROM t LOCK IN SHARE MODE", "EXPLAIN DELETE FROM t", "EXPLAIN ANALYZE SELECT 1",
-     "LOCK TABLES t READ", "SELECT /*!50000 1 INTO @x */", "FLUSH TABLES", "SET SESSION x = 1; DROP TABLE t"],
+     "LOCK TABLES t READ", "SELECT /*!50000 1 INTO @x */", "FLUSH TABLES",
+     "WITH x AS (SELECT 1) DELETE FROM t", "WITH x AS (SELECT 1) UPDATE t SET a = 1",
+     "SET SESSION x = 1; DROP TABLE t"],
 )  # fmt: skip
 def test_only_reading_statements_are_sent_to_a_source(sql: str) -> None:
     with pytest.raises(Refused):
