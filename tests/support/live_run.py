@@ -139,9 +139,17 @@ class Bench:
         told = [event for run in find_runs(self.results) for event in run.events()]
         return [(event.cell_id, event.attempt) for event in told if event.event == kind]
 
+    def run_ids(self) -> list[str]:
+        """Runs that this test began."""
+        return [path.name for path in self.results.glob("2*")]
+
+    def scratch(self) -> list[Path]:
+        """Scratch directories of this test's runs; the cache they are in is shared by all tests."""
+        return [path for run_id in self.run_ids() for path in (self.cache / "scratch").glob(f"{run_id[-6:]}-*")]
+
     def processes(self) -> dict[int, list[str]]:
         """Processes that the run's agents started, and the agents: process id and arguments."""
-        run_ids = [path.name for path in self.results.glob("2*")] if self.results.exists() else []
+        run_ids = self.run_ids()
         found = {}
         for pid in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()):
             try:
@@ -165,10 +173,10 @@ class Bench:
         left = [f"process {pid}: {' '.join(arguments)}" for pid, arguments in self.processes().items()]
         left += [str(entry) for path in self.volumes.values() if path.is_dir() for entry in path.glob("volbench-*")]
         left += [str(entry) for entry in self.temporary.glob("volbench*")]
-        left += [str(entry) for entry in (self.cache / "scratch").glob("*")]
+        left += [str(entry) for entry in self.scratch()]
         if self.target == "docker":
             client = docker.from_env()
-            for run_id in (path.name for path in self.results.glob("2*")):
+            for run_id in self.run_ids():
                 filters = {"label": f"{LABEL_RUN}={run_id}"}
                 left += [f"container {one.name}" for one in client.containers.list(all=True, filters=filters)]
             client.close()
@@ -213,6 +221,8 @@ class Bench:
         if self.target == "docker":
             for name in (word.split()[1] for word in self.leftovers() if word.startswith("container ")):
                 subprocess.run(["docker", "rm", "-f", name], check=False, capture_output=True)
+        for path in self.scratch():
+            shutil.rmtree(path)
 
     def _result(self, cell_id: str) -> CellResult | None:
         return self.directory.result(cell_id)
