@@ -109,6 +109,37 @@ class ReplayPlan(Record):
     )
 
 
+class BurstPlan(Record):
+    """Whether the candidate's volume holds the replayed load for long: its limits, and its burst credits."""
+
+    volume: str = Field(description="Its profile, as a SPEC: ebs-gp2?size=50GiB&instance=m5.large.")
+    data_dir: str = Field(
+        default="", description="The candidate's data directory as seen from here; its device is counted then."
+    )
+    lasts_s: Seconds = Field(
+        default=86400.0, alias="lasts", gt=0, description="Credits have to last so long, 24h if left out."
+    )
+
+
+class BurstOutlook(Record):
+    """What the candidate's volume makes of production's load. `low` and `high` are 95 % ends, of the runway too."""
+
+    volume: str
+    counted_by: str
+    iops: float = Field(description="Requests a second that the log's mean load asks for.")
+    iops_low: float
+    iops_high: float
+    read_share: float
+    bucket: str = Field(description="The bucket that this is about, such as volume.credits; empty: none.")
+    runway_s: float | None = Field(description="Until it is empty, from what the SPEC fills it with; null: never.")
+    runway_s_low: float | None
+    runway_s_high: float | None
+    served_share: float = Field(description="Of the load, while credits last; below 1 a limit is too low.")
+    served_share_low: float
+    served_share_high: float
+    served_share_after: float | None = Field(description="Once they are gone.")
+
+
 class ValidationPlan(Record):
     """What is compared with what."""
 
@@ -127,6 +158,9 @@ class ValidationPlan(Record):
         default=None, description="The highest rate that keeps an objective, from `runs`, against the log's peak."
     )
     move: MovePlan | None = Field(default=None, description="Predict the time of the move from `runs`.")
+    burst: BurstPlan | None = Field(
+        default=None, description="Burst credits and limits under the load of `replay`; left out: not asked."
+    )
     runs: tuple[str, ...] = Field(
         default=(), max_length=20, description="Directories of runs on the candidate's volume."
     )
@@ -136,9 +170,16 @@ class ValidationPlan(Record):
         default=(), max_length=1000, description="Conditions over checks and runs; all must hold too."
     )
 
+    @model_validator(mode="after")
+    def _burst_is_measured(self) -> ValidationPlan:
+        if self.burst is not None and self.replay is None:
+            raise ValueError("burst is measured while `replay` sends the log: give it too")
+        return self
+
 
 CheckName = Literal[
-    "objects", "definers", "checksums", "queries", "times", "plans", "settings", "replay", "capacity", "move"
+    "objects", "definers", "checksums", "queries", "times", "plans", "settings", "replay", "capacity", "move",
+    "burst",
 ]  # fmt: skip
 
 
@@ -227,6 +268,7 @@ class Validation(Record):
         default_factory=dict, description="Of pt-config-diff and pt-variable-advisor, where they are installed."
     )
     replay: Replayed | None = None
+    burst: BurstOutlook | None = None
     capacities: tuple[CapacityRow, ...] = ()
     moves: tuple[MoveEstimate, ...] = ()
     runs: tuple[RunUsed, ...] = ()

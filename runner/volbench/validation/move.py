@@ -108,7 +108,7 @@ def move_check(found: Sequence[MoveEstimate], plan: MovePlan, logs: Mapping[str,
     best = found[0]
     text = (
         f"{_span(best)} with {best.tools}, most of it {best.dominated_by}; "
-        f"clients wait as long, or about {_time(plan.switch_s)} with a replica that has caught up"
+        f"clients wait as long, or about {spoken_s(plan.switch_s)} with a replica that has caught up"
     )
     decision = _decision(best, plan)
     details = [text for one in found for text in _details(one)]
@@ -162,7 +162,7 @@ def _decision(best: MoveEstimate, plan: MovePlan) -> Decision:
 
 def _details(one: MoveEstimate) -> Iterator[str]:
     parts = {"dump": one.dump_s, "copy": one.copy_s, "restore": one.restore_s, "checks": one.checks_s}
-    told = ", ".join(f"{name} {_time(value)}" for name, value in parts.items() if value is not None)
+    told = ", ".join(f"{name} {spoken_s(value)}" for name, value in parts.items() if value is not None)
     rehearsal = ", on an emulated volume" if one.emulated else ""
     yield f"{one.tools} on {one.volume}: {_span(one)} ({told}), from {one.cells} cells{rehearsal}"
     if one.copy_s is None:
@@ -180,16 +180,17 @@ def _replication(best: MoveEstimate, logs: Mapping[str, str]) -> Iterator[str]:
     kept_s = float(logs.get("binlog_expire_logs_seconds") or 0) or 86400 * float(logs.get("expire_logs_days") or 0)
     needed_s = best.total_s_high or best.total_s
     if 0 < kept_s < needed_s:
-        yield f"binary logs are kept for {_time(kept_s)} only: too short for a replica that begins with the dump"
+        yield f"binary logs are kept for {spoken_s(kept_s)} only: too short for a replica that begins with the dump"
 
 
 def _span(one: MoveEstimate) -> str:
     if one.total_s_low is None or one.total_s_high is None:
-        return f"{_time(one.total_s)} (no interval)"
-    return f"{_time(one.total_s)} [{_time(one.total_s_low)}, {_time(one.total_s_high)}]"
+        return f"{spoken_s(one.total_s)} (no interval)"
+    return f"{spoken_s(one.total_s)} [{spoken_s(one.total_s_low)}, {spoken_s(one.total_s_high)}]"
 
 
-def _time(seconds: float) -> str:
+def spoken_s(seconds: float) -> str:
+    """A time as one says it."""
     if seconds < 120:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"

@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +19,12 @@ from volbench.records.capacity import CapacityRow
 from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
 from volbench.records.validation import (
+    BurstOutlook,
     CheckRow,
     MoveEstimate,
     QueriesPlan,
+    Replayed,
+    ReplayPlan,
     ServerPlace,
     ServerSide,
     Validation,
@@ -28,6 +32,7 @@ from volbench.records.validation import (
 )
 from volbench.suite.validation import LoadedPlan
 from volbench.validation.advisors import advice
+from volbench.validation.burst import burst_check, candidate_limits, need_of, outlook_of
 from volbench.validation.capacity import candidate_capacities, capacity_check, peak_per_s
 from volbench.validation.capture import captured_classes, read_capture
 from volbench.validation.checks import (
@@ -46,6 +51,7 @@ from volbench.validation.rights import check_rights
 from volbench.validation.settings import set_by_somebody, settings_check, variables
 from volbench.validation.slowlog import slow_log
 from volbench.validation.source import SAME_SERVER, ReadOnlySource, Reads, excessive_privileges, read_only
+from volbench.validation.volume_load import Meter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +77,10 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
     left, right = (
         _account(place, where) for place, where in ((plan.source, "source"), (plan.candidate, "candidate"))
     )
+    meter = None
+    if plan.burst is not None:  # before anything is read, since a wrong SPEC would be told after hours
+        candidate_limits(plan.burst)
+        meter = Meter(right, plan.burst.data_dir, progress)
     with read_only(left) as source, read_only(right) as candidate:
         before = _log_position(source)
         schemas = _schemas(plan, source)
@@ -96,11 +106,12 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
         sides = [_side(server, account.user) for server, account in ((source, left), (candidate, right))]
         with read_only(left, snapshot=False) as now:
             changed = _changed(before, _log_position(now))
-    found = None
+    found, ahead = None, None
     if plan.replay is not None:  # last, since it may write; and with no snapshot left open
-        writes = plan.candidate.disposable
-        found = replay(plan.replay, right, schemas=schemas, writes=writes, progress=progress)
+        found, ahead = _replayed(plan, plan.replay, right, schemas, meter, progress)
         checks += (replay_check(found, plan.replay),)
+        if plan.burst is not None:
+            checks += (burst_check(ahead, found, plan.burst),)
     held: tuple[CapacityRow, ...] = ()
     if plan.capacity is not None:
         held = candidate_capacities(scopes, plan.capacity)
@@ -121,6 +132,7 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
         checks=checks,
         advice=advised,
         replay=found,
+        burst=ahead,
         capacities=held,
         moves=moves,
         runs=used,
@@ -152,6 +164,26 @@ def _checks(
     if plan.queries is not None:
         classes = _query_classes(plan.queries, schemas)
         yield from query_checks(source, candidate, classes[: plan.queries.classes], progress)
+
+
+def _replayed(
+    plan: ValidationPlan,
+    replay_plan: ReplayPlan,
+    candidate: Account,
+    schemas: list[str],
+    meter: Meter | None,
+    progress: Progress,
+) -> tuple[Replayed, BurstOutlook | None]:
+    """What the log did to the candidate, and what it asked its volume for."""
+    writes = plan.candidate.disposable
+    if meter is None or plan.burst is None:
+        return replay(replay_plan, candidate, schemas=schemas, writes=writes, progress=progress), None
+    with closing(meter):
+        found = replay(replay_plan, candidate, schemas=schemas, writes=writes, progress=meter)
+        meter.take()
+    need = need_of(meter.counts, found)
+    limits = candidate_limits(plan.burst)
+    return found, outlook_of(need, limits, plan.burst, counted_by=meter.counted_by) if need else None
 
 
 def _query_classes(queries: QueriesPlan, schemas: list[str]) -> list[QueryClass]:

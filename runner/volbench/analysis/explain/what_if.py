@@ -72,14 +72,12 @@ class Prediction:
 
 def other_volume(spec: str) -> OtherVolume:
     """The volume of a SPEC such as ebs-gp3?iops=6000, with or without `emulated:`. Raises UsageError."""
-    named = parse_volume(spec if spec.startswith("emulated:") else f"emulated:{spec}", name="what-if")
-    options = {key: value for key, value in named.options.items() if key not in _PLACE_OPTIONS}
-    resolved = resolve(named.place, options)
+    resolved = spec_volume(spec, name="what-if")
     if resolved.mode != "block":
         raise UsageError(
             "only block volumes can be predicted: round trips of a network file system are not known from here",
             where=f"--what-if {spec}",
-            next_step=f"measure it: volbench run suites/quick.yaml --volume v=emulated:{named.place}",
+            next_step=f"measure it: volbench run suites/quick.yaml --volume v=emulated:{resolved.profile}",
         )
     limits = limits_of(resolved)
     return OtherVolume(
@@ -89,6 +87,13 @@ def other_volume(spec: str) -> OtherVolume:
         caps=limits.caps,
         buckets=limits.buckets,
     )
+
+
+def spec_volume(spec: str, *, name: str) -> ResolvedVolume:
+    """The profile of a SPEC, with or without `emulated:`, and its parameters. Raises UsageError."""
+    named = parse_volume(spec if spec.startswith("emulated:") else f"emulated:{spec}", name=name)
+    options = {key: value for key, value in named.options.items() if key not in _PLACE_OPTIONS}
+    return resolve(named.place, options)
 
 
 _PAGE = 16_384.0
