@@ -13,6 +13,7 @@ import jsonschema
 import live_run
 import pytest
 from cluster_run import ClusterBench, kubectl
+from cluster_volumes import emulated_claim
 
 SCHEMA = Path(__file__).parents[2] / "results" / "schema" / "report.schema.json"
 SPEC = "emulated:ebs-gp3?size=4GiB"
@@ -201,31 +202,14 @@ def test_six_cells_on_three_nodes_run_three_at_a_time_and_never_two_on_one(clust
 @pytest.mark.slow
 def test_an_emulated_volume_as_a_local_one_is_labelled_as_such(cluster: ClusterBench) -> None:
     """A claim on it says what it emulates; the claim stays, with nothing of ours left on it."""
-    directory = cluster.root / "emulated"
-    directory.mkdir()
-    name = f"lab-{cluster.namespace}"
-    made = cluster.volbench("volume", "emulate", SPEC, "--name", name, "--dir", str(directory))
-    assert made.wait(60) == 0
-    data = directory / name / "data"
-    cluster_run.lab("volume", "add", name, str(data), "4Gi")
-    try:
-        claim = {
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "rehearsal", "annotations": {"volbench.org/emulated": SPEC}},
-            "spec": {
-                "accessModes": ["ReadWriteOnce"], "storageClassName": "lab-local", "volumeName": name,
-                "resources": {"requests": {"storage": "4Gi"}},
-            },
-        }  # fmt: skip
-        kubectl("apply", "-n", cluster.namespace, "-f", "-", stdin=json.dumps(claim))
+    with emulated_claim(cluster, "rehearsal", SPEC) as data:
         ended = cluster.end(cluster.start(volumes={"gp3": "pvc:rehearsal"}))
         assert ended.code == 0, ended.output
         (volume,) = cluster.report()["volumes"]  # type: ignore[misc]
         assert volume["profile"] == "ebs-gp3"
         assert volume["emulated"] is True
+        (result,) = cluster.directory.results()
+        assert "emulator" in {source.source for source in result.sources if source.present}
+        assert result.steps[0].metrics["tps"].value > 0
         assert cluster.leftovers() == []
         assert [path.name for path in data.iterdir()] == []
-    finally:
-        kubectl("delete", "pvc", "rehearsal", "-n", cluster.namespace, "--ignore-not-found")
-        cluster_run.lab("volume", "remove", name)
-        cluster.volbench("volume", "remove", name, "--dir", str(directory)).wait(60)

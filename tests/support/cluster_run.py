@@ -37,6 +37,7 @@ def use_lab() -> None:
 
 def with_lab() -> bool:
     """Whether the cluster is the lab's, whose API server and nodes a test may stop."""
+    use_lab()  # a test may ask before anybody has looked for a cluster
     return os.environ.get("KUBECONFIG") == str(LAB_KUBECONFIG)
 
 

@@ -91,9 +91,9 @@ class Bench:
         self._running.append(process)
         return process
 
-    def end(self, process: subprocess.Popen[bytes]) -> Ended:
+    def end(self, process: subprocess.Popen[bytes], bound_s: float = BOUND_S) -> Ended:
         """Wait for a command; its exit code, and the output of all so far."""
-        code = process.wait(BOUND_S)
+        code = process.wait(bound_s)
         return Ended(code=code, output=(self.root / "output").read_text(errors="replace"))
 
     def until(self, asked: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:

@@ -28,11 +28,14 @@ from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, SERIES_FILE
 from volbench.volume import ownership
 from volbench.volume.blockstats import device_read_bytes
+from volbench.volume.emulated_control import ask_socket
 from volbench.volume.facts import discover
 from volbench.volume.host import host_facts
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.registry import workload_for
 
+CREDITS = "credits"
+"""The parameter of profiles with burst credits, and the daemon's word for setting them."""
 QUIET_S = 1.0
 """How long the device is watched before the cell touches it, for I/O that is not ours."""
 QUIET_S_MAX = 5.0
@@ -49,6 +52,7 @@ def run_cell(cell: CellSpec, out: Path) -> CellResult:
     diary = Diary(cell, volume_facts=_volume_facts(cell), host=host_facts())
     progress = ProgressFile(out)
     with recording(out) as record, diary.keeping_failure():
+        _refill(cell)
         _run(cell, out, diary, record, progress)
     progress.report("judging", None)
     _judge(cell, out, diary)
@@ -69,6 +73,14 @@ def _volume_facts(cell: CellSpec) -> VolumeFacts:
         return facts
     emulated = {"emulated_profile": cell.emulated.profile, "emulated_parameters": cell.emulated.parameters}
     return facts.model_copy(update=emulated)
+
+
+def _refill(cell: CellSpec) -> None:
+    """Cells start alike: an emulated volume's credits are what its SPEC says, not what the last cell has left."""
+    fill = cell.emulated.parameters.get(CREDITS) if cell.emulated else None
+    if fill is not None and cell.places is not None and cell.places.emulator_socket:
+        request = {"do": "fault", "fault": {"kind": CREDITS, "fill": float(fill)}}
+        ask_socket(Path(cell.places.emulator_socket), request)
 
 
 def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress: ProgressFile) -> None:

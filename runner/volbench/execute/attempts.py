@@ -17,14 +17,11 @@ from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.run_directory import RunDirectory
 from volbench.target.interface import Job, JobKind, Placement, Target
-from volbench.volume.emulated_control import ask
 from volbench.volume.interface import OpenVolume
 
 POLL_S = 0.2
 INTERRUPT_GRACE_S = 60.0
 """How long an agent may take to end in good order; after a second Ctrl-C it is killed at once."""
-CREDITS = "credits"
-"""The parameter of profiles with burst credits, and the daemon's word for setting them."""
 ENDS = frozenset({"cell_finished", "cell_failed", "cell_abandoned"})
 
 
@@ -69,7 +66,6 @@ class Attempts:
         job = self._new_job(planned, volume, kind, template_key)
         placement = self._target.find(job)  # known before it is placed: an interruption in between leaves nothing
         if kind == "run":
-            _refill(volume)
             self._directory.journal.append("cell_started", cell_id=planned.cell_id, attempt=job.cell.attempt)
         return self._see_through(job, placement, place=True)
 
@@ -198,15 +194,6 @@ class Attempts:
     def _job(self, cell: CellSpec, volume: OpenVolume | None, kind: JobKind) -> Job:
         out = self._directory.cell_dir(cell.cell_id)
         return Job(kind=kind, cell=cell, out=out, supervisor_script=supervisor_script(), volume=volume)
-
-
-def _refill(volume: OpenVolume | None) -> None:
-    """Cells start alike: an emulated volume's credits are what its SPEC says, not what the last cell has left."""
-    facts = volume.facts if volume else None
-    fill = facts.emulated_parameters.get(CREDITS) if facts is not None else None
-    if volume is not None and volume.emulator_socket is not None and fill is not None:
-        request = {"do": "fault", "fault": {"kind": CREDITS, "fill": float(fill)}}
-        ask(volume.emulator_socket.parent, request)
 
 
 def _without_result(job: Job, evidence: str) -> StepFailed:

@@ -22,6 +22,7 @@ from volbench.target.kubernetes_rights import missing_rights
 from volbench.target.workspace import Workspace
 from volbench.volume.claim import LABEL_RUN
 from volbench.volume.cluster import RULES, Cluster
+from volbench.volume.emulated_control import CONTROL_SOCKET
 from volbench.volume.interface import OpenVolume
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -60,7 +61,10 @@ class KubernetesTarget:
 
     def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
         """Paths inside the pod; the dataset's template is on the volume itself."""
-        return places_of(self._workspace.volume_folder)
+        inside = places_of(self._workspace.volume_folder)
+        if volume is None or volume.emulator_claim is None:
+            return inside
+        return inside.model_copy(update={"emulator_socket": f"{manifests.EMULATOR}/{CONTROL_SOCKET}"})
 
     def place(self, job: Job) -> Placement:
         """Make the attempt's config map and job; what is there already is left as it is."""
@@ -166,6 +170,7 @@ def objects_of(
         options=options,
         near=near,
         apart=apart,
+        emulator_claim=job.volume.emulator_claim or "",
     )
 
 

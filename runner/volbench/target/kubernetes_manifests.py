@@ -21,6 +21,7 @@ SCRATCH = "/volbench/scratch"
 OUT = "/volbench/out"
 TMP = "/tmp"  # noqa: S108 - inside a container, of its own
 GIVEN = "/volbench/given"
+EMULATOR = "/volbench/emulator"
 AGENT_PID = f"{CONTROL}/agent.pid"
 SERVER_PID = f"{CONTROL}/container.pid"
 """Process ids of the containers' first processes, in the pod's one process namespace."""
@@ -41,6 +42,7 @@ class CellObjects:
     Args:
         near: name of a node that is preferred, so that a run's cells share one when they can.
         apart: pods of this run that run at once must not share a node.
+        emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
     """
 
     run_id: str
@@ -57,6 +59,7 @@ class CellObjects:
     options: KubernetesOptions
     near: str = ""
     apart: bool = False
+    emulator_claim: str = ""
 
     @property
     def name(self) -> str:
@@ -133,6 +136,7 @@ def pod(cell: CellObjects) -> dict[str, Any]:
         "volumes": [
             {"name": "volume", "persistentVolumeClaim": {"claimName": cell.claim}},
             {"name": "given", "configMap": {"name": cell.name}},
+            *([_emulator_volume(cell.emulator_claim)] if cell.emulator_claim else []),
             *({"name": name, "emptyDir": {}} for name in ("control", "scratch", "out", "tmp-server", "tmp-agent")),
         ],
     }
@@ -245,8 +249,14 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
         "volumeMounts": [
             *_shared(cell), _mount("given", GIVEN, read_only=True), _mount("scratch", SCRATCH), _mount("out", OUT),
             _mount("tmp-agent", TMP),
+            *([_mount("emulator", EMULATOR, read_only=True)] if cell.emulator_claim else []),
         ],
     }  # fmt: skip
+
+
+def _emulator_volume(claim: str) -> dict[str, Any]:
+    """Read-only: a socket answers all the same, and the kubelet leaves its owner as it is."""
+    return {"name": "emulator", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
 
 
 def _keeper(cell: CellObjects) -> dict[str, Any]:

@@ -17,6 +17,8 @@ LABEL_RUN = "volbench.org/run"
 LABEL_CELL = "volbench.org/cell"
 EMULATED = "volbench.org/emulated"
 """Annotation of a claim on an emulated volume: its SPEC, such as `emulated:ebs-gp3?size=50GiB`."""
+EMULATOR = "volbench.org/emulator"
+"""Annotation of such a claim: name of another one, whose volume holds the emulator's control socket."""
 MANAGED_BY = {"app.kubernetes.io/managed-by": "volbench", "app.kubernetes.io/part-of": "volbench"}
 
 
@@ -56,7 +58,10 @@ class ClaimVolume(VolumeBase):
             raise EnvironmentLacks(
                 "the claim has lost its volume", where=self._where, evidence="phase Lost", cause="volume_gone"
             )
-        return OpenVolume(name=self.spec.name, spec=self.spec, claim=self.claim, facts=_facts(claim))
+        return OpenVolume(
+            name=self.spec.name, spec=self.spec, claim=self.claim, facts=_facts(claim),
+            emulator_claim=claim["metadata"].get("annotations", {}).get(EMULATOR),
+        )  # fmt: skip
 
     def close(self) -> None:
         """Delete a claim that was made for the run."""

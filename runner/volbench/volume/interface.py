@@ -23,6 +23,7 @@ class OpenVolume:
         docker_driver, docker_driver_options: how that volume is mounted, as the engine says.
         facts: what is behind it; None when that cannot be seen from here.
         claim: its name in a Kubernetes namespace.
+        emulator_claim: name of the claim that holds the control socket of the emulated volume behind it.
         emulator_socket: control socket of an emulated volume: its counters are a source of samples.
     """
 
@@ -34,6 +35,7 @@ class OpenVolume:
     docker_driver_options: Mapping[str, str] = field(default_factory=dict)
     facts: VolumeFacts | None = None
     claim: str | None = None
+    emulator_claim: str | None = None
     emulator_socket: Path | None = None
 
 

@@ -1,0 +1,64 @@
+"""Emulated volumes as local ones of the lab cluster, with a claim on each: for tests."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster_run import ClusterBench, kubectl, lab
+
+from volbench.volume.claim import EMULATED, EMULATOR
+from volbench.volume.emulated_control import CONTROL_SOCKET
+
+CLASS = "lab-local"
+POD_USER = 999
+
+
+@contextmanager
+def emulated_claim(cluster: ClusterBench, name: str, spec: str) -> Iterator[Path]:
+    """A claim NAME on an emulated volume of node1, that says what it is; yields the directory of its data."""
+    directory = cluster.root / "emulated"
+    directory.mkdir(exist_ok=True)
+    volume = f"{cluster.namespace}-{name}"
+    made = cluster.volbench("volume", "emulate", spec, "--name", volume, "--dir", str(directory))
+    assert made.wait(60) == 0, (cluster.root / "output").read_text()
+    data, control = directory / volume / "data", directory / f"{volume}-control"
+    places = {volume: data, control.name: control}
+    _share_socket(data.parent / CONTROL_SOCKET, control)
+    for volume_name, place in places.items():
+        lab("volume", "add", volume_name, str(place), "4Gi")
+    said = {EMULATED: spec, EMULATOR: f"{name}-control"}
+    claims = [_claim(name, volume, said), _claim(f"{name}-control", control.name, {})]
+    try:
+        kubectl("apply", "-n", cluster.namespace, "-f", "-",
+                stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": claims}))  # fmt: skip
+        yield data
+    finally:
+        kubectl("delete", "pvc", name, f"{name}-control", "-n", cluster.namespace, "--ignore-not-found")
+        for volume_name in places:
+            lab("volume", "remove", volume_name)
+        cluster.volbench("volume", "remove", volume, "--dir", str(directory)).wait(60)
+
+
+def _share_socket(socket: Path, directory: Path) -> None:
+    """A second name for the socket, in a directory with nothing else, for the user that pods run as."""
+    directory.mkdir()
+    (directory / CONTROL_SOCKET).hardlink_to(socket)
+    os.chown(socket, POD_USER, POD_USER)
+
+
+def _claim(name: str, volume: str, annotations: dict[str, str]) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": CLASS,
+            "volumeName": volume,
+            "resources": {"requests": {"storage": "4Gi"}},
+        },
+    }
