@@ -18,7 +18,7 @@ LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 .DEFAULT_GOAL := help
 posix_suites := $(HOME)/.cache/volbench/posix-suites
 
-.PHONY: help setup demo demo-kubernetes test test-kubernetes test-profiles test-emulator posix-suites volume-image lint lock engine images local bench bench-emulator lab clean
+.PHONY: help setup demo demo-kubernetes test test-kubernetes test-profiles test-emulator posix-suites volume-image lint lock engine images local bench bench-emulator bench-kubernetes lab clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -95,6 +95,11 @@ bench: ## volbench's own speed and memory: each benchmark prints its figures and
 bench-emulator: ## the emulator's figures: limits, latencies, overhead, CPU, memory
 	@$(BOOTSTRAP) test
 	@$(BIN)/python tests/benchmarks/emulator.py
+
+bench-kubernetes: ## a cell as a pod beside one in containers, N cells on N nodes beside one: on the current context or the lab
+	@$(BOOTSTRAP) test
+	@$(BOOTSTRAP) cluster
+	@$(BIN)/python tests/benchmarks/cluster_cells.py
 
 lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED=2 SPLIT=test; goes on where it was
 	@$(BOOTSTRAP) test
