@@ -90,6 +90,33 @@ def test_a_pod_and_a_server_that_are_killed_are_named_and_tried_again(cluster: C
     assert cluster.failed_causes() == {(first, 1): "pod_deleted", (second, 1): "server_killed"}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_an_evicted_pod_is_named_and_tried_again(cluster: ClusterBench) -> None:
+    """What `kubectl drain` does to a cell: it is told from a pod that somebody deleted."""
+    process = cluster.start("steps.0.duration=8s", volumes={"a": f"storage-class:{cluster_run.STORAGE_CLASS}"})
+    cluster.until(cluster.in_step, process)
+    cell, pod = cluster.current_cell().name, cluster.pod()
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/eviction"
+    kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+    ended = cluster.end(process)
+    assert ended.code == 0, ended.output
+    cluster.assert_all_done_once()
+    assert cluster.failed_causes() == {(cell, 1): "evicted"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_server_that_gets_too_little_memory_is_named(cluster: ClusterBench) -> None:
+    """The kernel ends it, the container's status tells it, and so does the message."""
+    claim = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
+    ended = cluster.end(cluster.start(options=["server_memory=100Mi"], volumes=claim))
+    assert ended.code == 5, ended.output
+    assert "for want of memory" in ended.output
+    assert cluster.leftovers() == []
+
+
 @pytest.mark.parametrize(
     ("settings", "options", "volume", "said"),
     [
@@ -99,12 +126,13 @@ def test_a_pod_and_a_server_that_are_killed_are_named_and_tried_again(cluster: C
             "",
             "nobody.invalid/mysql:1 cannot be had",
         ),
+        (["engine.image=127.0.0.1:9/mysql:1"], [], "", "127.0.0.1:9/mysql:1 cannot be had"),
         ([], ["start_timeout=8s", "selector=volbench.org/no=where"], "", "no node takes the pod"),
         ([], [], "pvc:missing", "has no claim 'missing'"),
         ([], [], "storage-class:missing", "no storage class 'missing'"),
         ([], ["start_timeout=8s"], "storage-class:never-binds", "no volume is bound to the claim"),
     ],
-    ids=["image", "unschedulable", "no-claim", "no-class", "never-binds"],
+    ids=["image", "registry", "unschedulable", "no-claim", "no-class", "never-binds"],
 )
 def test_what_keeps_a_pod_from_coming_up_is_told(
     cluster: ClusterBench, settings: list[str], options: list[str], volume: str, said: str
