@@ -15,6 +15,8 @@ import pytest
 from cluster_run import ClusterBench, kubectl
 from cluster_volumes import emulated_claim
 
+from volbench.records.cell import CellResult
+
 SCHEMA = Path(__file__).parents[2] / "results" / "schema" / "report.schema.json"
 SPEC = "emulated:ebs-gp3?size=4GiB"
 pytestmark = pytest.mark.kubernetes
@@ -223,6 +225,17 @@ def test_six_cells_on_three_nodes_run_three_at_a_time_and_never_two_on_one(clust
     on = {result.cell_id[-1]: result.host.hostname for result in results}
     assert len(set(on.values())) == 3, "each volume is on a node of its own"
     assert all(attempt == 1 for _, attempt in cluster.events("cell_started"))
+    assert max(len(running_with(one, results)) for one in results) == 3, "three ran at once"
+    for one in results:
+        nodes = [other.host.hostname for other in running_with(one, results)]
+        assert len(nodes) == len(set(nodes)), "two ran on one node"
+
+
+def running_with(one: CellResult, results: list[CellResult]) -> list[CellResult]:
+    """Cells that ran when this one began, itself among them. The lab's nodes have one monotonic clock."""
+    moment_ns = one.zero_monotonic_ns
+    return [other for other in results
+            if other.zero_monotonic_ns <= moment_ns < other.zero_monotonic_ns + other.wall_s * 1e9]  # fmt: skip
 
 
 @only_lab
