@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -12,6 +13,7 @@ import typer
 from volbench.cli import console
 from volbench.errors import EXIT_INTERRUPTED
 from volbench.execute.agent import run_cell
+from volbench.execute.node_helper import LOOK_EVERY_S, Node, node_helper
 from volbench.execute.prepare import prepare_dataset
 from volbench.records.cell import CELL_SCHEMA, CellResult, CellSpec
 from volbench.store.files import read_record
@@ -41,6 +43,21 @@ def erase(directory: Annotated[Path, typer.Argument(help="A directory that volbe
     """Remove a directory of ours; one without our marker is refused."""
     if directory.exists():
         ownership.remove(directory)
+
+
+@app.command("node-helper")
+def help_node(
+    pods: Annotated[Path, typer.Option("--pods", help="The kubelet's directory of pods.")],
+    devices: Annotated[Path, typer.Option("--devices", help="The node's /dev.")] = Path("/dev"),
+) -> None:
+    """Drop a node's caches and read EBS log pages for the cells on it, until SIGTERM."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    signal.signal(signal.SIGINT, lambda *_: ended.set())
+    with node_helper(pods, Node(devices=devices)) as helper:
+        while not ended.wait(LOOK_EVERY_S):
+            for said in helper.look():
+                console.say(said)
 
 
 def _stop_on_sigterm() -> None:

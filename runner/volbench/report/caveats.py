@@ -11,6 +11,7 @@ from volbench.records.run import RunRecord
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
 _WARMER = {
     "lukewarm": "read lukewarm: a cache above the volume could have served part of it",
+    "file-cold": "read file-cold: its data came from the device, but names and inodes may have been cached",
     "client-cold": "read client-cold: only this host's caches were empty, the storage server's were not",
 }
 

@@ -20,6 +20,7 @@ class SamplingConfig:
         sources: names wanted; None: all there are.
         disks: kernel names for diskstats, whole disks.
         nvme_devices: device files for the EBS log page, such as /dev/nvme1n1.
+        node_helper: socket of the node's privileged helper, which reads that page for a pod.
         mount_point: the data directory's mount, for NFS.
         cgroup_dir: directory with the server's I/O account (`cgroup_io.find_directory`).
         server_cpu_files, client_cpu_files: their CPU accounts (`cgroup_cpu.find_cpu_files`).
@@ -34,6 +35,7 @@ class SamplingConfig:
     sources: tuple[str, ...] | None = None
     disks: tuple[str, ...] = ()
     nvme_devices: tuple[str, ...] = ()
+    node_helper: str = ""
     mount_point: str = ""
     cgroup_dir: str = ""
     server_cpu_files: tuple[str, ...] = ()

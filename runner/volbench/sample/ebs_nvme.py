@@ -1,7 +1,8 @@
 """Source `ebs_nvme`: what an EBS volume counts itself, read from its NVMe controller.
 
 `volume_exceeded_*_ratio` is the share of time in which the load was above the *volume's* limit,
-`instance_exceeded_*_ratio` above that of the *instance*. Reading needs CAP_SYS_ADMIN.
+`instance_exceeded_*_ratio` above that of the *instance*. Reading needs CAP_SYS_ADMIN;
+in a pod the node's helper reads.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
 from volbench.sample.interface import Presence, Reading, Unavailable, Values
 from volbench.sample.parsers.ebs_nvme import LOG_PAGE_BYTES, LOG_PAGE_ID, LatencyBin, parse_log_page
+from volbench.volume.node_helper import ask_for_log_page
 
 NVME_IOCTL_ADMIN_CMD = 0xC0484E41
 _GET_LOG_PAGE = 0x02
@@ -39,14 +41,15 @@ class EbsNvme:
 
     Args:
         devices: device files such as /dev/nvme1n1.
+        helper: socket of the node's privileged helper, which reads for a pod that sees no device.
     """
 
     source: ClassVar[str] = "ebs_nvme"
 
-    def __init__(self, devices: Sequence[str]) -> None:
+    def __init__(self, devices: Sequence[str], helper: Path | None = None) -> None:
         self._devices = tuple(Path(device) for device in devices)
+        self._helper = helper
         self._fds: dict[Path, int] = {}
-        self._page = ctypes.create_string_buffer(LOG_PAGE_BYTES)
 
     def probe(self) -> Presence:
         """Present when one of the devices gives the log page."""
@@ -72,10 +75,11 @@ class EbsNvme:
         return values
 
     def _log_page(self, device: Path) -> bytes:
+        if self._helper is not None:
+            return ask_for_log_page(self._helper, device.name)
         if device not in self._fds:
-            self._fds[device] = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.ioctl(self._fds[device], NVME_IOCTL_ADMIN_CMD, admin_command(ctypes.addressof(self._page)))
-        return self._page.raw
+            self._fds[device] = _opened(device)
+        return _page_of(self._fds[device])
 
     def close(self) -> None:
         """Close the devices."""
@@ -95,6 +99,25 @@ class EbsNvme:
             yield from change.rows(ebs_rates(change, device), device)
             for direction in ("r", "w"):
                 yield from change.rows(_latencies(change, direction, device), device)
+
+
+def read_log_page(device: Path) -> bytes:
+    """The log page of a device that is opened for it. Raises OSError."""
+    fd = _opened(device)
+    try:
+        return _page_of(fd)
+    finally:
+        os.close(fd)
+
+
+def _opened(device: Path) -> int:
+    return os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _page_of(fd: int) -> bytes:
+    page = ctypes.create_string_buffer(LOG_PAGE_BYTES)
+    fcntl.ioctl(fd, NVME_IOCTL_ADMIN_CMD, admin_command(ctypes.addressof(page)))
+    return page.raw
 
 
 def admin_command(address: int) -> bytes:

@@ -61,6 +61,7 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
     """The lanes with the sources that are wanted."""
     server = ServerConnection(Path(config.option_file) if config.option_file else None, config.socket)
     cgroup_dir = Path(config.cgroup_dir) if config.cgroup_dir else None
+    helper = Path(config.node_helper) if config.node_helper else None
     lanes = (
         Lane(
             samplers=(
@@ -74,7 +75,7 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
             ),
             remote=False,
         ),
-        Lane(samplers=(EbsNvme(config.nvme_devices),), remote=bool(config.nvme_devices)),
+        Lane(samplers=(EbsNvme(config.nvme_devices, helper),), remote=bool(config.nvme_devices)),
         Lane(
             samplers=(PerformanceSchema(server), InnoDb(server)),
             remote=bool(config.option_file),

@@ -10,6 +10,7 @@ from volbench import __version__
 from volbench.records.cell import CellPlaces
 from volbench.target.interface import JobKind
 from volbench.target.kubernetes_options import KubernetesOptions, labels_of, tolerations_of
+from volbench.volume import node_helper
 from volbench.volume.claim import LABEL_CELL, LABEL_RUN, MANAGED_BY, object_name
 
 LABEL_ATTEMPT = "volbench.org/attempt"
@@ -27,6 +28,9 @@ SERVER_PID = f"{CONTROL}/container.pid"
 """Process ids of the containers' first processes, in the pod's one process namespace."""
 _SHELL_PID = "$$$$"
 """`$$` of the shell: in a manifest's command each `$$` stands for one `$`."""
+NODE_HELPER = "/volbench/node"
+"""Where the node's privileged helper, if there is one, makes its socket."""
+_EMPTY = ("control", "scratch", "out", "tmp-server", "tmp-agent")
 KEPT_S = 24 * 3600
 """How long results wait in the pod for an orchestrator that is away."""
 GRACE_S = 5
@@ -137,7 +141,7 @@ def pod(cell: CellObjects) -> dict[str, Any]:
             {"name": "volume", "persistentVolumeClaim": {"claimName": cell.claim}},
             {"name": "given", "configMap": {"name": cell.name}},
             *([_emulator_volume(cell.emulator_claim)] if cell.emulator_claim else []),
-            *({"name": name, "emptyDir": {}} for name in ("control", "scratch", "out", "tmp-server", "tmp-agent")),
+            *({"name": name, "emptyDir": {}} for name in (*_EMPTY, node_helper.DIRECTORY)),
         ],
     }
 
@@ -243,12 +247,14 @@ def _server(cell: CellObjects) -> dict[str, Any]:
 
 def _agent(cell: CellObjects) -> dict[str, Any]:
     script = f"echo {_SHELL_PID} >{AGENT_PID} && exec volbench cell {cell.kind} {GIVEN}/cell.json --out {OUT}"
+    container = _container(cell.options, AGENT, cell.tools_image, ["sh", "-c", script])
     return {
-        **_container(cell.options, AGENT, cell.tools_image, ["sh", "-c", script]),
+        **container,
+        "env": [*container["env"], {"name": node_helper.VARIABLE, "value": f"{NODE_HELPER}/{node_helper.SOCKET}"}],
         "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory),
         "volumeMounts": [
             *_shared(cell), _mount("given", GIVEN, read_only=True), _mount("scratch", SCRATCH), _mount("out", OUT),
-            _mount("tmp-agent", TMP),
+            _mount("tmp-agent", TMP), _mount(node_helper.DIRECTORY, NODE_HELPER, read_only=True),
             *([_mount("emulator", EMULATOR, read_only=True)] if cell.emulator_claim else []),
         ],
     }  # fmt: skip

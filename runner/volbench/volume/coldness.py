@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-ColdLabel = Literal["true-cold", "client-cold", "lukewarm", "warm"]
+from volbench.volume.node_helper import ask_to_drop_caches, helper_socket
+
+ColdLabel = Literal["true-cold", "file-cold", "client-cold", "lukewarm", "warm"]
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 DEVICE_SHARE_MIN = 0.95
 RESIDENT_SHARE_MAX = 0.01
@@ -50,6 +52,7 @@ class ColdEvidence:
         device_bytes: bytes that the device (NFS: the server) delivered meanwhile; None: no counter.
         cache_below: why another cache may have served the device (see `facts.cache_below`); None: none is known.
         memory_backed: the volume is main memory.
+        caches_dropped: the whole machine's caches were dropped, names and inodes among them.
     """
 
     pages: int
@@ -58,6 +61,7 @@ class ColdEvidence:
     device_bytes: int | None
     cache_below: str | None = None
     memory_backed: bool = False
+    caches_dropped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,19 +113,22 @@ def resident_pages(path: Path) -> Residency:
 def drop_caches() -> bool:
     """Drop the whole machine's clean caches; what is not written back yet stays.
 
-    Returns False when this process may not: not root, or a container with a read-only /proc/sys.
+    In a pod the node's helper does it, where there is one. Returns False when nobody may: not root, or a container
+    with a read-only /proc/sys.
     """
     try:
         DROP_CACHES.write_text("3\n", encoding="ascii")
     except OSError:
-        return False
+        helper = helper_socket()
+        return helper is not None and ask_to_drop_caches(helper)
     return True
 
 
 def coldness_label(evidence: ColdEvidence) -> Coldness:
     """How cold the reads were: only what is proven is called cold.
 
-    true-cold: no page was resident, and the local device delivered >= 95 % of the bytes; client-cold: the same,
+    true-cold: no page was resident, the machine's caches were dropped, and the local device delivered >= 95 % of
+    the bytes; file-cold: the same without that drop, so that names and inodes may have been cached; client-cold:
     with another cache between the device and this host; warm: served from memory; lukewarm: anything between, or
     not proven.
     """
@@ -147,7 +154,10 @@ def _label_by_device(before: str, evidence: ColdEvidence) -> Coldness:
         return Coldness(label="client-cold", reason=f"{before}; {evidence.cache_below}")
     if device_share is None:
         return Coldness(label="lukewarm", reason=f"{before}, but no counter shows what the device delivered")
-    return Coldness(label="true-cold", reason=f"{before}, and the device delivered {device_share:.1%} of the bytes")
+    reason = f"{before}, and the device delivered {device_share:.1%} of the bytes"
+    if not evidence.caches_dropped:
+        return Coldness(label="file-cold", reason=f"{reason}; the machine's other caches could not be dropped")
+    return Coldness(label="true-cold", reason=reason)
 
 
 def _share(part: int | None, whole: int) -> float | None:

@@ -21,7 +21,7 @@ from volbench.workload.files import stored_bytes, tree_files
 from volbench.workload.scratch import sync_filesystem
 
 DETAILED_FILES_MAX = 500
-COLD_LABELS = ("true-cold", "client-cold")
+COLD_LABELS = ("true-cold", "file-cold", "client-cold")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +61,16 @@ class ColdFiles:
 def make_cold(directory: Path) -> ColdFiles:
     """Sync and evict every file below a directory, then look at what is left in the page cache.
 
-    Also drops the machine's caches where that is allowed: names and inodes are cached apart from file data.
-    Raises OSError.
+    Also drops the machine's caches where that is allowed: names and inodes are cached apart from file data. Looking
+    opens every file, which brings those back, so they are dropped once more at the end. Raises OSError.
     """
     sync_filesystem(directory)  # names and inodes too; not the whole machine, whose other writers may be many
     paths = list(tree_files(directory))
     for path in paths:
         evict(path)
-    dropped = drop_caches()
-    return ColdFiles(files=tuple((path, resident_pages(path)) for path in paths), caches_dropped=dropped)
+    drop_caches()
+    files = tuple((path, resident_pages(path)) for path in paths)
+    return ColdFiles(files=files, caches_dropped=drop_caches())
 
 
 def label_of(cold: ColdFiles, facts: VolumeFacts, *, read_bytes: int, device_bytes: int | None) -> Coldness:
@@ -82,6 +83,7 @@ def label_of(cold: ColdFiles, facts: VolumeFacts, *, read_bytes: int, device_byt
             device_bytes=device_bytes,
             cache_below=cache_below(facts),
             memory_backed=facts.memory_backed,
+            caches_dropped=cold.caches_dropped,
         )
     )
 

@@ -23,6 +23,7 @@ OBJECTS = {
     "v1/ServiceAccount": "io.k8s.api.core.v1.ServiceAccount",
     "apps/v1/DaemonSet": "io.k8s.api.apps.v1.DaemonSet",
     "batch/v1/Job": "io.k8s.api.batch.v1.Job",
+    "networking.k8s.io/v1/NetworkPolicy": "io.k8s.api.networking.v1.NetworkPolicy",
     "rbac.authorization.k8s.io/v1/ClusterRole": "io.k8s.api.rbac.v1.ClusterRole",
     "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "io.k8s.api.rbac.v1.ClusterRoleBinding",
     "rbac.authorization.k8s.io/v1/Role": "io.k8s.api.rbac.v1.Role",

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from volbench.cli.main import app
 from volbench.errors import UsageError
 from volbench.target.kubernetes_rights import NEEDED
+from volbench.volume.node_helper import DIRECTORY, SOCKET, VARIABLE
 
 ROOT = Path(__file__).parents[3]
 OVERLAYS = sorted(path.name for path in (ROOT / "k8s" / "overlays").iterdir())
@@ -106,6 +107,47 @@ def test_overlays_fit_the_api(overlay: str, version: str) -> None:
 def test_the_runner_in_the_cluster_fits_the_api(version: str) -> None:
     for manifest in documents((ROOT / "k8s" / "runner" / "runner.yaml").read_text()):
         kubernetes_schemas.check(manifest, version)
+
+
+def node_helper() -> list[dict[str, Any]]:
+    return documents((ROOT / "k8s" / "node-helper" / "node-helper.yaml").read_text())
+
+
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+def test_the_nodes_helper_fits_the_api(version: str) -> None:
+    for manifest in node_helper():
+        kubernetes_schemas.check(manifest, version)
+
+
+def test_the_nodes_helper_is_apart_from_the_cells_and_has_no_rights_in_the_cluster() -> None:
+    """Privileged on labelled nodes only, in a namespace of its own; no token, no role, no port, no network."""
+    found = {one["kind"]: one for one in node_helper()}
+    assert set(found) == {"Namespace", "DaemonSet", "NetworkPolicy"}
+    (cells,) = [one for one in base() if one["kind"] == "Namespace"]
+    assert cells["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert found["Namespace"]["metadata"]["name"] != cells["metadata"]["name"]
+    pod = found["DaemonSet"]["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"volbench.org/node-helper": "allowed"}
+    assert pod["automountServiceAccountToken"] is False
+    assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "serviceAccountName"}
+    (container,) = pod["containers"]
+    assert "ports" not in container
+    assert {one["hostPath"]["path"] for one in pod["volumes"] if "hostPath" in one} == {
+        "/var/lib/kubelet/pods", "/dev",
+    }  # fmt: skip
+
+
+def test_an_agent_sees_its_helpers_directory_and_cannot_write_there() -> None:
+    pod = rendered()[2]["spec"]["template"]["spec"]
+    assert {"name": DIRECTORY, "emptyDir": {}} in pod["volumes"]
+    mounts = {
+        one["name"]: mount
+        for one in (*pod["initContainers"], *pod["containers"])
+        for mount in one["volumeMounts"] if mount["name"] == DIRECTORY
+    }  # fmt: skip
+    assert mounts == {"agent": {"name": DIRECTORY, "mountPath": "/volbench/node", "readOnly": True}}
+    (agent,) = [one for one in pod["containers"] if one["name"] == "agent"]
+    assert {"name": VARIABLE, "value": f"/volbench/node/{SOCKET}"} in agent["env"]
 
 
 def base() -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from volbench.volume.coldness import ColdEvidence, coldness_label, evict, reside
 from volbench.volume.facts import discover
 
 PAGES = 64
-COLD = {"pages": 100, "resident_before": 0, "file_bytes": 1000, "device_bytes": 1000}
+COLD = {"pages": 100, "resident_before": 0, "file_bytes": 1000, "device_bytes": 1000, "caches_dropped": True}
 
 
 @pytest.fixture
@@ -105,6 +105,9 @@ def test_drop_caches_says_whether_it_worked(tmp_path: Path, monkeypatch: pytest.
     [
         ({}, "true-cold", "100.0%"),
         ({"device_bytes": 950}, "true-cold", "95.0%"),
+        ({"caches_dropped": False}, "file-cold", "other caches could not be dropped"),
+        ({"caches_dropped": False, "resident_before": 100}, "warm", "100.0%"),
+        ({"caches_dropped": False, "cache_below": "a server"}, "client-cold", "a server"),
         ({"device_bytes": 949}, "lukewarm", "only 94.9%"),
         ({"device_bytes": 0}, "lukewarm", "only 0.0%"),
         ({"device_bytes": 5000}, "true-cold", "500.0%"),

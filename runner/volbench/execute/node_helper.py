@@ -1,0 +1,177 @@
+"""The privileged helper of a node (k8s/node-helper): drops its caches and reads EBS log pages for pods.
+
+Cells are restricted pods, which can do neither. A cell's pod has an empty directory of a certain name; the helper
+looks for such directories below the kubelet's and listens on a socket in each. Who may see that may ask, and nobody
+else: no network, no token, no right in the cluster. What is asked is one of two fixed operations, never a command.
+
+The pod's directory is not to be trusted: it is held by a descriptor, and nothing in it is opened, read or changed
+but the socket, which is made anew by name.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import socketserver
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from volbench.sample.ebs_nvme import read_log_page
+from volbench.volume.coldness import DROP_CACHES
+from volbench.volume.node_helper import DIRECTORY, SOCKET
+
+_WHERE = f"*/volumes/kubernetes.io~empty-dir/{DIRECTORY}"
+LOOK_EVERY_S = 1.0
+PODS_MAX = 64
+CALLERS_MAX = 4
+"""Of one pod at once."""
+_REQUEST_BYTES_MAX = 4096
+_REQUEST_S_MAX = 10.0
+EBS_MODEL = "Amazon Elastic Block Store"
+_DEVICE = re.compile(r"nvme\d{1,4}n\d{1,4}")
+Operation = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """The node's own files, as the helper's container sees them."""
+
+    devices: Path = Path("/dev")
+    blocks: Path = Path("/sys/block")
+    drop_caches: Path = DROP_CACHES
+    dropping: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, line: bytes) -> dict[str, Any]:
+        """The answer to a request; one that is none, or fails, is refused with the reason."""
+        operations: dict[str, Operation] = {"drop_caches": self._drop, "log_page": self._log_page}
+        try:
+            request = json.loads(line)
+            return {"ok": True, **operations[request["do"]](request)}
+        except (KeyError, TypeError):
+            return {"ok": False, "error": f"known requests: {', '.join(operations)}"}
+        except (OSError, ValueError) as error:
+            return {"ok": False, "error": str(error)}
+
+    def _drop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
+        """Sync, then drop: what is dirty would stay."""
+        with self.dropping:
+            os.sync()
+            self.drop_caches.write_text("3\n", encoding="ascii")
+        return {}
+
+    def _log_page(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        device = str(request["device"])
+        if not _DEVICE.fullmatch(device):
+            raise ValueError(f"{device!r} is no NVMe namespace")
+        model = (self.blocks / device / "device" / "model").read_text(encoding="ascii").strip()
+        if model != EBS_MODEL:
+            raise ValueError(f"{device} is no EBS volume but {model!r}")
+        return {"page": base64.b64encode(read_log_page(self.devices / device)).decode()}
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    """One request, one answer."""
+
+    timeout = _REQUEST_S_MAX
+    server: _Listener
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):  # the caller may have gone
+            line = self.rfile.readline(_REQUEST_BYTES_MAX)
+            self.wfile.write(json.dumps(self.server.node.answer(line)).encode() + b"\n")
+
+
+class _Listener(socketserver.ThreadingUnixStreamServer):
+    """The socket in one pod's directory."""
+
+    daemon_threads = True
+
+    def __init__(self, directory: Path, node: Node) -> None:
+        """Raises OSError for a directory that has gone, or has something else by the name of the socket."""
+        self.node = node
+        self._callers = threading.BoundedSemaphore(CALLERS_MAX)
+        self._place = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            self._unlink()
+            super().__init__(f"/proc/self/fd/{self._place}/{SOCKET}", _Handler)
+        except OSError:
+            os.close(self._place)
+            raise
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Callers beyond the limit are turned away."""
+        if self._callers.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """The answer, in a thread of its own."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._callers.release()
+
+    def end(self) -> None:
+        """Stop, and take the socket away."""
+        self.shutdown()
+        self.server_close()
+        self._unlink()
+        os.close(self._place)
+
+    def _unlink(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(SOCKET, dir_fd=self._place)
+
+
+class NodeHelper:
+    """The sockets of all pods that have a directory for one.
+
+    Args:
+        pods: the kubelet's directory of pods.
+    """
+
+    def __init__(self, pods: Path, node: Node) -> None:
+        self._pods = pods
+        self._node = node
+        self._listeners: dict[Path, _Listener] = {}
+
+    def look(self) -> Iterator[str]:
+        """Begin for new directories, end for those that have gone; yields what there is to say."""
+        there = set(self._pods.glob(_WHERE))
+        for directory in sorted(self._listeners.keys() - there):
+            self._listeners.pop(directory).end()
+            yield f"{directory}: gone"
+        for directory in sorted(there - self._listeners.keys())[: PODS_MAX - len(self._listeners)]:
+            try:
+                self._listeners[directory] = _Listener(directory, self._node)
+            except OSError as error:
+                yield f"{directory}: {error}"
+            else:
+                yield f"{directory}: listening"
+
+    def end(self) -> None:
+        """Take all sockets away."""
+        for listener in self._listeners.values():
+            listener.end()
+        self._listeners.clear()
+
+
+@contextmanager
+def node_helper(pods: Path, node: Node) -> Iterator[NodeHelper]:
+    """A helper whose sockets are gone afterwards. Its sockets are open to every user of their pod."""
+    before = os.umask(0)  # by the mask and not by chmod, which would follow a link that the pod put there meanwhile
+    helper = NodeHelper(pods, node)
+    try:
+        yield helper
+    finally:
+        helper.end()
+        os.umask(before)
