@@ -47,6 +47,7 @@ def manifests(tmp_path: Path) -> Iterator[Path]:
     listed = "".join(f"            - {word}\n" for word in words)
     text, replaced = re.subn(r"(          args:\n)(?:            - .*\n)+", rf"\1{listed}", text)
     assert replaced == 1
+    text = text.replace("[ReadWriteOnce]\n", f"[ReadWriteOnce]\n  storageClassName: {STORAGE_CLASS}\n", 1)
     (runner / "runner.yaml").write_text(text)
     for file in ("runner.yaml", "fetch.yaml"):
         (runner / file).write_text((runner / file).read_text().replace(DOCUMENTED, tools_image()))
