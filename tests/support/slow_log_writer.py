@@ -16,6 +16,8 @@ _READS = (
     (10, "SELECT COUNT(*), SUM(price) FROM items WHERE order_id BETWEEN {order} AND {order_to}"),
     (5, "SELECT v FROM settings WHERE k = '{key}'"),
     (3, "SELECT o.id, c.name FROM orders o JOIN customers c ON c.id = o.customer_id WHERE o.id = {order}"),
+    (4, "SELECT id, name FROM customers WHERE email = 'u{customer}@example.org'"),
+    (1, "SELECT vat({order}.00)"),
 )
 _WRITES = (
     (5, "INSERT INTO audit (what) VALUES ('seen {customer}')"),

@@ -12,16 +12,16 @@ from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONE, inventory_s
 from volbench.validation.move import bytes_statement
 from volbench.validation.rights import GRANTS
 from volbench.validation.settings import SET_BY_SOMEBODY, VARIABLES
-from volbench.validation.source import SAME_SERVER, SESSION, SESSION_IF_KNOWN, SNAPSHOT
+from volbench.validation.source import CONNECTING, LOG_POSITIONS, SAME_SERVER, SESSION, SESSION_IF_KNOWN, SNAPSHOT
 
 _TABLE = Table(schema="SCHEMA", name="TABLE", columns=(("COLUMN", "int"),), key=("KEY",))
 
 
 def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     """In the order in which they are sent; SCHEMA, TABLE, COLUMN and KEY stand for the source's own names."""
-    yield from (*SESSION, *SESSION_IF_KNOWN)
+    yield from (*CONNECTING, *SESSION, *SESSION_IF_KNOWN)
     yield SNAPSHOT
-    yield "SHOW BINARY LOG STATUS  -- before and after; SHOW MASTER STATUS where that is not known"
+    yield "  -- or: ".join(LOG_POSITIONS) + "  -- before and after"
     yield SCHEMAS
     yield GRANTS
     for part in PARTS:

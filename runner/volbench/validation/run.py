@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -50,7 +51,14 @@ from volbench.validation.replay import replay, replay_check
 from volbench.validation.rights import check_rights
 from volbench.validation.settings import set_by_somebody, settings_check, variables
 from volbench.validation.slowlog import slow_log
-from volbench.validation.source import SAME_SERVER, ReadOnlySource, Reads, excessive_privileges, read_only
+from volbench.validation.source import (
+    LOG_POSITIONS,
+    SAME_SERVER,
+    ReadOnlySource,
+    Reads,
+    excessive_privileges,
+    read_only,
+)
 from volbench.validation.volume_load import Meter
 
 
@@ -106,6 +114,7 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
         sides = [_side(server, account.user) for server, account in ((source, left), (candidate, right))]
         with read_only(left, snapshot=False) as now:
             changed = _changed(before, _log_position(now))
+        sent = Counter(source.statements) + Counter(now.statements)
     found, ahead = None, None
     if plan.replay is not None:  # last, since it may write; and with no snapshot left open
         found, ahead = _replayed(plan, plan.replay, right, schemas, meter, progress)
@@ -137,7 +146,7 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
         moves=moves,
         runs=used,
         conditions=conditions,
-        statements_sent_to_source=dict(source.statements),
+        statements_sent_to_source=dict(sent),
         source_changed=changed,
     )
 
@@ -250,13 +259,14 @@ def _accounts(server: Reads) -> set[str] | None:
 
 
 def _log_position(server: Reads) -> str | None:
-    """How far the binary log has come; None without one, or without the right to see it."""
-    for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
+    """How far the binary log has come; None without one, or where no statement tells."""
+    for statement in LOG_POSITIONS:
         try:
             rows = server.query(statement)
         except StepFailed:
             continue
-        return f"{rows[0][0]}:{rows[0][1]}" if rows else None
+        if rows and rows[0][1] not in ("", None):
+            return f"{rows[0][0]}:{rows[0][1]}"
     return None
 
 

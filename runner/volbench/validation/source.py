@@ -16,6 +16,8 @@ from volbench.validation.fingerprint import fingerprint
 
 STATEMENT_BOUND_S = 3600.0
 """No statement on the source runs longer; checksums go chunk by chunk to stay far below."""
+CONNECTING = ("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_general_ci'", "SET @@session.autocommit = ON")
+"""What the client library sends by itself for each connection."""
 SESSION: tuple[str, ...] = (
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION sql_mode = ''",
@@ -27,6 +29,13 @@ SESSION: tuple[str, ...] = (
 SESSION_IF_KNOWN: tuple[str, ...] = ("SET SESSION explain_json_format_version = 1",)
 """MySQL 9 would write plans in a form that MariaDB and older versions do not have."""
 SAME_SERVER = "SELECT @@GLOBAL.hostname, @@GLOBAL.port, @@GLOBAL.datadir"
+LOG_POSITIONS = (
+    "SHOW BINARY LOG STATUS",
+    "SHOW MASTER STATUS",
+    "SELECT 'gtid', @@GLOBAL.gtid_binlog_pos",
+    "SELECT 'gtid', @@GLOBAL.gtid_executed",
+)
+"""The first that this server knows and this user may ask; anybody may ask the last two."""
 SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 _READS = re.compile(
     r"\s*\(*\s*(SELECT|SHOW|EXPLAIN|WITH|USE\s+`|SET\s+SESSION\s|START\s+TRANSACTION\s+WITH\s+CONSISTENT\s+SNAPSHOT|ROLLBACK)",
@@ -72,7 +81,7 @@ class ReadOnlySource:
     def __init__(self, opened: MySQLConnectionAbstract, place: str) -> None:
         self._opened = opened
         self.place = place
-        self.statements: dict[str, int] = {}
+        self.statements = dict.fromkeys(map(fingerprint, CONNECTING), 1)
 
     def query(self, sql: str) -> Rows:
         """All rows of one statement. Raises Refused for a write, StepFailed with the server's words."""

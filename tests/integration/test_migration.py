@@ -1,0 +1,127 @@
+"""The whole way of a migration, MariaDB on one emulated volume to MySQL 9.7 on another: go, and no-go with reasons.
+
+`VOLBENCH_MIGRATION_EXAMPLE` names a directory that keeps the reports: those of results/examples/validation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from featured_schema import SCHEMA
+from migration import Migration, execute, migration
+from slow_log_writer import Shop, slow_log
+from typer.testing import CliRunner
+
+from volbench.cli.main import app
+from volbench.volume.teardown import take_down
+
+pytestmark = [pytest.mark.docker, pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow]
+EXAMPLE = "VOLBENCH_MIGRATION_EXAMPLE"
+STATEMENTS = 52_000
+FAULTS = {
+    "DELETE FROM orders WHERE id = 2001": ("checksums", "row 2001 is missing on the candidate"),
+    "ALTER TABLE customers MODIFY name VARCHAR(80) COLLATE utf8mb4_bin": (
+        "objects", "column shop.customers.name: another collation",
+    ),
+    "DROP TRIGGER log_order": ("objects", "trigger shop.log_order: missing"),
+    "ALTER TABLE customers ALTER INDEX email INVISIBLE": (
+        "times", "select id, name from customers where email = ?",
+    ),
+    "DROP FUNCTION vat": ("queries", "differs: select vat(?)"),
+    "CREATE DEFINER = 'app'@'localhost' FUNCTION vat (amount DECIMAL(12,2)) RETURNS DECIMAL(12,2) DETERMINISTIC "
+    "RETURN amount * 0.16": ("objects", "routine shop.FUNCTION.vat: another body"),
+}  # fmt: skip
+"""What is done to the candidate, and the check that names it with what words."""
+VOLUMES = {"clean": "ebs-gp3?size=10GiB", "planted": "ebs-gp2?size=10GiB"}
+"""gp2 of this size earns 100 IOPS, which the shop's commits alone exceed."""
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    """A short path, since a socket is below it; on a disk."""
+    place = Path(tempfile.mkdtemp(prefix="vb", dir="/var/tmp"))
+    (place / "volumes").mkdir()
+    yield place
+    for directory in (place / "volumes").iterdir():
+        take_down(directory, force=True)
+    shutil.rmtree(place)
+
+
+def options_of(spec: str) -> tuple[str, dict[str, str]]:
+    profile, _, query = spec.partition("?")
+    return profile, dict(pair.split("=") for pair in query.split("&"))
+
+
+def plan_file(made: Migration, spec: str) -> Path:
+    log = made.directory / "slow.log"
+    times = {"SELECT id, name FROM customers WHERE email": 0.002}
+    log.write_text("".join(slow_log(Shop(statements=STATEMENTS, per_s=500, connections=24, query_s=times))))
+    plan = made.directory / "plan.yaml"
+    # `slower` leaves room for others' work on a small machine; `times` asks both servers in turn and needs none.
+    plan.write_text(
+        f"""schema: 1
+name: shop from MariaDB 10.11 to MySQL 9.7
+source: {{socket: {made.source.socket}, user: reader, option_file: {made.reader_file()}}}
+candidate: {{socket: {made.candidate.socket}, option_file: {made.candidate.option_file}, disposable: true}}
+schemas: [{SCHEMA}]
+queries: {{slow_log: {log}}}
+settings: {{accept: [{", ".join(OF_THE_FLAVOR)}]}}
+replay: {{slow_log: {log}, late_max: 20%, slower: 4}}
+burst: {{volume: "{spec}", data_dir: {made.volume.data}, lasts: 24h}}
+policy: [objects equal, checksums equal, queries equal, times equal, replay equal, burst equal]
+"""
+    )
+    return plan
+
+
+OF_THE_FLAVOR = (
+    "sql_mode", "character_set_server", "collation_server", "group_concat_max_len", "sync_binlog", "binlog_format",
+    "event_scheduler", "local_infile", "max_allowed_packet", "lock_wait_timeout",
+)  # fmt: skip
+"""What MariaDB and MySQL ship differently."""
+
+
+def validated(made: Migration, kind: str) -> tuple[int, Any]:
+    out = made.directory / kind
+    position = made.source.query("SHOW MASTER STATUS")
+    ended = CliRunner().invoke(app, ["validate", str(plan_file(made, VOLUMES[kind])), "--out", str(out)])
+    assert (out / "validation.json").exists(), f"{ended.output} {ended.exception!r}"
+    assert made.source.query("SHOW MASTER STATUS") == position
+    if os.environ.get(EXAMPLE):
+        kept = Path(os.environ[EXAMPLE]) / kind
+        shutil.copytree(out, kept, dirs_exist_ok=True)
+    return ended.exit_code, json.loads((out / "validation.json").read_text())
+
+
+def decisions(found: Any) -> dict[str, str]:
+    return {row["check"]: row["decision"] for row in found["checks"]}
+
+
+def test_on_a_clean_twin_nothing_is_invented(base: Path) -> None:
+    with migration(base, *options_of(VOLUMES["clean"])) as made:
+        code, found = validated(made, "clean")
+    assert set(decisions(found).values()) == {"go"}, found["checks"]
+    assert (code, found["decision"]) == (0, "go")
+    assert found["replay"]["sent"] == found["replay"]["statements"] > 50_000
+    assert found["burst"]["runway_s"] is None
+
+
+def test_each_planted_fault_is_found_by_its_check_and_named(base: Path) -> None:
+    with migration(base, *options_of(VOLUMES["planted"])) as made:
+        execute(made.candidate.account, *FAULTS, schema=SCHEMA)
+        code, found = validated(made, "planted")
+    said = {row["check"]: "\n".join((row["text"], *row["details"])) for row in found["checks"]}
+    assert code == 1
+    for check, words in FAULTS.values():
+        assert decisions(found)[check] == "no-go", said[check]
+        assert words in said[check], said[check]
+    assert decisions(found)["burst"] == "no-go", said["burst"]
+    assert "volume.credits run out after" in said["burst"]
+    assert decisions(found)["settings"] == decisions(found)["definers"] == "go"
