@@ -21,6 +21,7 @@ from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, V
 from volbench.sample.mountstats import MountStats
 from volbench.sample.parsers import performance_schema as parse
 from volbench.sample.parsers.diskstats import parse_diskstats
+from volbench.sample.parsers.ebs_csi import parse_exposition
 from volbench.sample.parsers.emulator import parse_counters
 from volbench.sample.parsers.innodb import parse_status
 from volbench.sample.performance_schema import STATEMENT_BUCKET
@@ -105,6 +106,7 @@ READINGS: dict[str, Callable[[], Values]] = {
     "cpu": lambda: kernel_values("cpu"),
     "vm": lambda: kernel_values("vm"),
     "ebs_nvme": ebs_values,
+    "ebs_csi": lambda: parse_exposition(text("ebs-csi-metrics.txt"), "vol-0123456789abcdef0"),
     "performance_schema": schema_values,
     "innodb": status_values,
     "emulator": lambda: parse_counters(text("emulator-counters.json").encode()),

@@ -18,6 +18,7 @@ from volbench.sample.cgroup_pod import CGROUPS, own_cpu_files, own_io_directory,
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.rows import series_rows, server_histogram_rows
+from volbench.volume.ebs_csi import driver_url, ebs_volume_id
 from volbench.volume.node_helper import helper_socket
 
 RAW_FILE = "raw/samples.jsonl"
@@ -65,6 +66,8 @@ def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) ->
         disks=disks,
         nvme_devices=tuple(f"/dev/{disk}" for disk in disks if disk.startswith("nvme")),
         node_helper=str(helper_socket() or ""),
+        ebs_csi_url=driver_url(),
+        ebs_volume_id=ebs_volume_id(facts.disk),
         mount_point=facts.mount_point or "" if facts.nfs_server else "",
         cgroup_dir=accounts.server_io,
         server_cpu_files=accounts.server_cpu,

@@ -34,7 +34,7 @@ class Panel:
     height_px: int = 130
 
 
-_DEVICE = ("diskstats", "mountstats", "emulator", "cgroup_io", "ebs_nvme", "cloudwatch")
+_DEVICE = ("diskstats", "mountstats", "emulator", "cgroup_io", "ebs_nvme", "ebs_csi", "cloudwatch")
 _QUANTILES = (
     Line(key="p50", label="p50", metrics=("p50",), dash="dotted"),
     Line(key="p95", label="p95", metrics=("p95",)),
@@ -91,7 +91,7 @@ PANELS = (
     ),
     Panel(
         key="exceeded", title="Limits exceeded (share of time)", unit="ratio",
-        sources=("ebs_nvme", "emulator", "cloudwatch"),
+        sources=("ebs_nvme", "ebs_csi", "emulator", "cloudwatch"),
         lines=(
             Line(key="volume_iops", label="volume IOPS", metrics=("volume_exceeded_iops_ratio",)),
             Line(

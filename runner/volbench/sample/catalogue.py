@@ -143,6 +143,7 @@ _EBS_NVME = _table(
         },
     },
 )
+_EBS_CSI = _table("EBS volume", _EBS)
 _PERFORMANCE_SCHEMA = {
     **_table(
         "",
@@ -259,6 +260,7 @@ SAMPLED: dict[str, dict[str, SampledMetric]] = {
     "cpu": _CPU,
     "vm": _VM,
     "ebs_nvme": _EBS_NVME,
+    "ebs_csi": _EBS_CSI,
     "performance_schema": _PERFORMANCE_SCHEMA,
     "innodb": _INNODB,
     "emulator": _EMULATOR,

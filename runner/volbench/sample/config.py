@@ -21,6 +21,7 @@ class SamplingConfig:
         disks: kernel names for diskstats, whole disks.
         nvme_devices: device files for the EBS log page, such as /dev/nvme1n1.
         node_helper: socket of the node's privileged helper, which reads that page for a pod.
+        ebs_csi_url, ebs_volume_id: metrics of the EBS CSI driver, and the volume of the data directory in them.
         mount_point: the data directory's mount, for NFS.
         cgroup_dir: directory with the server's I/O account (`cgroup_io.find_directory`).
         server_cpu_files, client_cpu_files: their CPU accounts (`cgroup_cpu.find_cpu_files`).
@@ -36,6 +37,8 @@ class SamplingConfig:
     disks: tuple[str, ...] = ()
     nvme_devices: tuple[str, ...] = ()
     node_helper: str = ""
+    ebs_csi_url: str = ""
+    ebs_volume_id: str = ""
     mount_point: str = ""
     cgroup_dir: str = ""
     server_cpu_files: tuple[str, ...] = ()

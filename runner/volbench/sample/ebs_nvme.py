@@ -27,7 +27,7 @@ _NAMESPACE = 1
 _ADMIN_COMMAND = struct.Struct("<BBHIIIQQIIIIIIIIII")
 """struct nvme_admin_cmd of linux/nvme_ioctl.h, 72 bytes."""
 _TIMEOUT_MS = 1000
-_COUNTERS = (
+COUNTERS = (
     "reads", "writes", "read_bytes", "write_bytes", "read_us", "write_us", "volume_exceeded_iops_us",
     "volume_exceeded_throughput_us", "instance_exceeded_iops_us", "instance_exceeded_throughput_us",
 )  # fmt: skip
@@ -69,7 +69,7 @@ class EbsNvme:
                 found = parse_log_page(self._log_page(device))
             except (OSError, ValueError) as error:
                 raise Unavailable(f"{device}: no EBS statistics: {error}") from error
-            values |= {(name, device.name): getattr(found, name) for name in (*_COUNTERS, "queue_length")}
+            values |= {(name, device.name): getattr(found, name) for name in (*COUNTERS, "queue_length")}
             for direction, bins in (("r", found.read_latency), ("w", found.write_latency)):
                 values |= {(_bin_name(direction, one), device.name): one.count for one in bins}
         return values
@@ -94,7 +94,7 @@ class EbsNvme:
         if not change.usable:
             return
         for device in change.entities("reads"):
-            if change.grown_sum(_COUNTERS, device) is None:
+            if change.grown_sum(COUNTERS, device) is None:
                 continue
             yield from change.rows(ebs_rates(change, device), device)
             for direction in ("r", "w"):

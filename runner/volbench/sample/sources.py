@@ -15,6 +15,7 @@ from volbench.sample.cgroup_io import CgroupIoAccount
 from volbench.sample.config import SamplingConfig
 from volbench.sample.cpu import Cpu
 from volbench.sample.diskstats import DiskStats
+from volbench.sample.ebs_csi import EbsCsi
 from volbench.sample.ebs_nvme import EbsNvme
 from volbench.sample.emulator import Emulator
 from volbench.sample.innodb import InnoDb
@@ -36,6 +37,7 @@ SAMPLERS: dict[str, type[Sampler]] = {
         Cpu,
         VirtualMemory,
         EbsNvme,
+        EbsCsi,
         PerformanceSchema,
         InnoDb,
         Emulator,
@@ -76,6 +78,7 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
             remote=False,
         ),
         Lane(samplers=(EbsNvme(config.nvme_devices, helper),), remote=bool(config.nvme_devices)),
+        Lane(samplers=(EbsCsi(config.ebs_csi_url, config.ebs_volume_id),), remote=bool(config.ebs_csi_url)),
         Lane(
             samplers=(PerformanceSchema(server), InnoDb(server)),
             remote=bool(config.option_file),

@@ -10,7 +10,7 @@ from volbench import __version__
 from volbench.records.cell import CellPlaces
 from volbench.target.interface import JobKind
 from volbench.target.kubernetes_options import KubernetesOptions, labels_of, tolerations_of
-from volbench.volume import node_helper
+from volbench.volume import ebs_csi, node_helper
 from volbench.volume.claim import LABEL_CELL, LABEL_RUN, MANAGED_BY, object_name
 
 LABEL_ATTEMPT = "volbench.org/attempt"
@@ -152,7 +152,7 @@ def _pod_basics(options: KubernetesOptions) -> dict[str, Any]:
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "dnsPolicy": "Default",  # nothing is looked up
+        "dnsPolicy": "ClusterFirst" if options.ebs_csi else "Default",  # but the driver nothing is looked up
         "terminationGracePeriodSeconds": GRACE_S,
         "securityContext": {
             "runAsNonRoot": True,
@@ -250,7 +250,11 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
     container = _container(cell.options, AGENT, cell.tools_image, ["sh", "-c", script])
     return {
         **container,
-        "env": [*container["env"], {"name": node_helper.VARIABLE, "value": f"{NODE_HELPER}/{node_helper.SOCKET}"}],
+        "env": [
+            *container["env"],
+            {"name": node_helper.VARIABLE, "value": f"{NODE_HELPER}/{node_helper.SOCKET}"},
+            *([{"name": ebs_csi.VARIABLE, "value": cell.options.ebs_csi}] if cell.options.ebs_csi else []),
+        ],
         "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory),
         "volumeMounts": [
             *_shared(cell), _mount("given", GIVEN, read_only=True), _mount("scratch", SCRATCH), _mount("out", OUT),

@@ -26,6 +26,10 @@ class KubernetesOptions(Record):
     server_memory: str = Field(default="", pattern=_QUANTITY, description="Memory of the server's container.")
     agent_cpu: str = Field(default="", pattern=_QUANTITY, description="CPUs of the agent's container.")
     agent_memory: str = Field(default="", pattern=_QUANTITY, description="Memory of the agent's container.")
+    ebs_csi: str = Field(
+        default="", pattern=r"^(https?://\S+)?$",
+        description="Metrics of the EBS CSI driver on a cell's own node: http://ebs-csi-node.kube-system:3302/metrics.",
+    )  # fmt: skip
     pull_policy: str = Field(default="IfNotPresent", pattern="^(IfNotPresent|Always|Never)$")
     pull_secret: str = Field(default="", description="Secret with the image registry's credentials.")
     priority_class: str = Field(default="", description="Priority class of the pods.")

@@ -41,7 +41,7 @@ def test_rendered_manifests_fit_the_api(version: str) -> None:
     found = rendered(
         "namespace=n", "selector=disk=nvme,zone=a", "tolerations=only=volbench:NoSchedule,spot:NoExecute",
         "server_cpu=2", "server_memory=4Gi", "agent_cpu=1", "agent_memory=1Gi", "pull_secret=s", "priority_class=p",
-        "parallel=2",
+        "parallel=2", "ebs_csi=http://ebs-csi-node.kube-system:3302/metrics",
     )  # fmt: skip
     assert [one["kind"] for one in found] == ["PersistentVolumeClaim", *["ConfigMap", "Job"] * 4]
     for manifest in found:
@@ -80,6 +80,23 @@ def test_parallel_cells_are_kept_apart_unless_they_may_share_a_node() -> None:
     assert apart("parallel=3")
     assert not apart("parallel=3", "share_nodes=true")
     assert not apart()
+
+
+def test_names_are_looked_up_only_to_find_the_ebs_driver() -> None:
+    """Which the agent asks, and no other container."""
+    url = "http://ebs-csi-node.kube-system:3302/metrics"
+    assert rendered()[2]["spec"]["template"]["spec"]["dnsPolicy"] == "Default"
+    pod = rendered(f"ebs_csi={url}")[2]["spec"]["template"]["spec"]
+    assert pod["dnsPolicy"] == "ClusterFirst"
+    told = [
+        one["name"]
+        for one in (*pod["initContainers"], *pod["containers"])
+        for env in one["env"]
+        if env.get("value") == url
+    ]
+    assert told == ["agent"]
+    with pytest.raises(UsageError, match="ebs_csi"):
+        rendered("ebs_csi=file:///etc/passwd")
 
 
 def test_an_unknown_option_is_told_with_the_nearest() -> None:

@@ -29,7 +29,7 @@ _KINDS: Mapping[str, tuple[Callable[[str], bool], Callable[[str], Recorded]]] = 
     "iostat": (looks_like_iostat, parse_iostat),
     "sar": (looks_like_sar, parse_sar),
 }
-_SOURCES = ("emulator", "ebs_nvme", "diskstats", "cloudwatch", "mountstats", "cgroup_io")
+_SOURCES = ("emulator", "ebs_nvme", "ebs_csi", "diskstats", "cloudwatch", "mountstats", "cgroup_io")
 _RATES = ("reads_per_s", "writes_per_s")
 _TOTAL = "operations_per_s"
 _TRAFFIC = ("read_mib_per_s", "write_mib_per_s")

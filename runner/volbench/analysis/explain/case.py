@@ -270,7 +270,7 @@ class Case:
         return self.grid.column(source, metric)
 
     def _counted(self, name: str) -> Floats | None:
-        for source in ("ebs_nvme", "emulator", "cloudwatch"):
+        for source in ("ebs_nvme", "ebs_csi", "emulator", "cloudwatch"):
             entities = self.grid.entities(source, f"{name}_ratio")
             columns = [self.grid.column(source, f"{name}_ratio", entity) for entity in entities]
             known = [column for column in columns if column is not None]

@@ -16,7 +16,7 @@ from volbench.analysis.explain.budget import LOCKS
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import Device
 
-BLOCK_SOURCES = ("diskstats", "ebs_nvme", "cloudwatch")
+BLOCK_SOURCES = ("diskstats", "ebs_nvme", "ebs_csi", "cloudwatch")
 HITS_DRIFT_MAX = 0.3
 """Reads per transaction in the second half of the window against the first: beyond it the buffer pool fills yet."""
 _CPU_BEYOND_STATEMENTS = 2.0

@@ -8,7 +8,7 @@ import numpy as np
 
 from volbench.analysis.explain.align import Floats, Grid
 
-SOURCES = ("diskstats", "mountstats", "ebs_nvme", "emulator", "cloudwatch")
+SOURCES = ("diskstats", "mountstats", "ebs_nvme", "ebs_csi", "emulator", "cloudwatch")
 """In this order: what the kernel saw comes first, since it is there on every machine with a block device."""
 LITTLE_TOLERANCE = 0.25
 
