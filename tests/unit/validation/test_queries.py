@@ -46,7 +46,8 @@ def logged(sql: str, query_s: float = 0.01) -> LoggedStatement:
 
 def compare(sql: str, source: Answer | None, candidate: Answer | None) -> QueryComparison:
     ours, theirs = (FakeServer({sql: answer} if answer else {}) for answer in (source, candidate))
-    [one] = compare_queries(ours, theirs, query_classes([logged(sql)]), lambda *_: None, clock=Clock())
+    classes = query_classes([logged(sql)])
+    [one] = compare_queries(ours, theirs, classes, lambda *_: None, clock=Clock(), pause=lambda _: None)
     return one
 
 
@@ -99,6 +100,12 @@ def test_three_times_slower_is_slower_and_the_same_is_not() -> None:
     assert compare("SELECT 1", slow(0.004), slow(0.012)).slower
     assert not compare("SELECT 1", slow(0.004), slow(0.004)).slower
     assert not compare("SELECT 1", slow(0.012), slow(0.004)).slower
+
+
+def test_what_is_slow_for_a_moment_only_is_not_called_slower() -> None:
+    """All rounds of a class fit into a checkpoint's time."""
+    took = itertools.chain([0.012] * (rounds_for(1) + 1), itertools.repeat(0.004))
+    assert not compare("SELECT 1", slow(0.004), slow(next(took))).slower
 
 
 def test_what_is_too_fast_to_judge_is_not_judged() -> None:
