@@ -42,6 +42,7 @@ def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(c
     ended = cluster.end(cluster.start())
     assert ended.code == 0, ended.output
     cluster.assert_all_done_once()
+    assert cluster.everything() == set()
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_bytes())).validate(cluster.report())
     results = cluster.directory.results()
     assert len({result.host.hostname for result in results}) == 1, "cells of a comparison share a node"

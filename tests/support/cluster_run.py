@@ -89,6 +89,13 @@ class ClusterBench(Bench):
         (pod,) = self.objects("pods", f"volbench.org/cell={cell}")
         return str(pod["metadata"]["name"])
 
+    def everything(self) -> set[str]:
+        """All objects of the namespace, of whatever kind, but its events and what every namespace has."""
+        kinds = kubectl("api-resources", "--verbs=list", "--namespaced", "-o", "name").split()
+        asked = ",".join(kind for kind in kinds if not kind.startswith("events"))
+        found = kubectl("get", asked, "-n", self.namespace, "-o", "name").split()
+        return set(found) - {"configmap/kube-root-ca.crt", "serviceaccount/default"}
+
     def leftovers(self) -> list[str]:
         """All that a run may leave behind and should not."""
         left = [f"{one['kind']} {one['metadata']['name']}" for one in self.objects(_KINDS)]
