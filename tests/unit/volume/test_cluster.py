@@ -42,9 +42,7 @@ def test_an_api_server_that_stays_away_ends_the_run_and_is_asked_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Agents go on: one that a late clean-up reached would lose its results."""
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(
-        kubeconfig(tmp_path, "http://127.0.0.1:9")
-    ))  # fmt: skip
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:9")))
     with closing(Cluster()) as away:
         assert away.namespace == "ours"
         with pytest.raises(EnvironmentLacks, match="does not answer") as told:
@@ -83,9 +81,7 @@ def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluste
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr(
-            "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig(tmp_path, url))
-        )
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, url)))
         with closing(Cluster(namespace="other")) as opened:
             yield opened
         server.shutdown()
@@ -112,13 +108,13 @@ def test_refusals_are_told_by_kind(
 
 def test_an_unknown_context_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = kubeconfig(tmp_path, "http://127.0.0.1:9")
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(file))
+    monkeypatch.setenv("KUBECONFIG", str(file))
     with pytest.raises(EnvironmentLacks, match="no context 'nowhere'"):
         Cluster(context="nowhere")
 
 
 def test_no_configuration_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(EnvironmentLacks, match="no Kubernetes configuration"):
         Cluster()
