@@ -11,7 +11,8 @@ BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdic
 PYTEST ?=
 SPLIT ?= test
 RUNS ?= 5
-SEED ?= 2
+SEED ?= 3
+WHAT_IF_OUT ?= /var/tmp/volbench-lab-what-if
 CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 
@@ -101,9 +102,10 @@ bench-kubernetes: ## a cell as a pod beside one in containers, N cells on N node
 	@$(BOOTSTRAP) cluster
 	@$(BIN)/python tests/benchmarks/cluster_cells.py
 
-lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED=2 SPLIT=test; goes on where it was
+lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED=3 SPLIT=test; goes on where it was
 	@$(BOOTSTRAP) test
 	@$(LAB) run --split $(SPLIT) --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
+	@$(BIN)/python tests/benchmarks/what_if.py --out $(WHAT_IF_OUT) --json results/examples/what-if/pairs.json || [ $$? -eq 1 ]
 	@$(LAB) score
 
 clean: ## caches and the Python environment; results and images stay

@@ -4,7 +4,7 @@
 
 Each volume has a run of its own, so that its credits are as the SPEC says. A pair is a load measured on one
 emulated volume and predicted on another. Ends with 1 when a pair's transactions per second are off by more than
-20 %, or with 3 when a run failed. `--again` takes the runs that DIR holds.
+20 %, or with 3 when a run failed. A volume of which DIR holds a run is not run again.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ def main() -> int:
     parser.add_argument("--target", default="docker")
     parser.add_argument("--volume", action="append", default=[])
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--again", action="store_true")
     wanted = parser.parse_args()
     wanted.out.mkdir(parents=True, exist_ok=True)
-    for spec in () if wanted.again else wanted.volume or VOLUMES:
+    done = measured(wanted.out)
+    for spec in (one for one in wanted.volume or VOLUMES if one not in done):
         try:
             run(spec, wanted.out, wanted.target)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:

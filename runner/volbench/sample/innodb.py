@@ -8,10 +8,11 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
 from volbench.sample.interface import Presence, Reading, Unavailable, Values
-from volbench.sample.parsers.innodb import STATUS_QUERY, parse_status
+from volbench.sample.parsers.innodb import HISTORY_QUERY, STATUS_QUERY, parse_status
 from volbench.sample.server import ServerConnection
 
 _GENERATION = ("connection", "")
+_HISTORY = "innodb_history_list_length"
 _PER_S = {
     "data_reads_per_s": "innodb_data_reads",
     "data_writes_per_s": "innodb_data_writes",
@@ -47,18 +48,19 @@ _GAUGES = {
     "pending_log_fsyncs": "innodb_os_log_pending_fsyncs",
     "pending_log_writes": "innodb_os_log_pending_writes",
     "row_lock_current_waits": "innodb_row_lock_current_waits",
-    "history_list_length": "innodb_history_list_length",
+    "history_list_length": _HISTORY,
     "threads_running": "threads_running",
 }
 
 
 class InnoDb:
-    """Reads some fifty status variables with one statement."""
+    """Reads some fifty status variables with one statement, and of MySQL the history list with another."""
 
     source: ClassVar[str] = "innodb"
 
     def __init__(self, server: ServerConnection) -> None:
         self._server = server
+        self._asks_history = True
 
     def probe(self) -> Presence:
         """Present when the server answers."""
@@ -72,9 +74,19 @@ class InnoDb:
         """The variables that this server has."""
         rows = self._server.rows(STATUS_QUERY)
         found = parse_status((_text(name), _text(value)) for name, value in rows)
+        if _HISTORY not in found and self._asks_history:
+            found.update(self._history())
         values: Values = {(name, ""): value for name, value in found.items()}
         values[_GENERATION] = self._server.generation
         return values
+
+    def _history(self) -> dict[str, float]:
+        """Empty where the server refuses; it is not asked again then."""
+        try:
+            return {_HISTORY: float(self._server.text(HISTORY_QUERY)[0])}
+        except (Unavailable, ValueError):
+            self._asks_history = False
+            return {}
 
     def close(self) -> None:
         """The connection is closed by whoever shares it."""

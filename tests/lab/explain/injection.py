@@ -15,6 +15,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, NotFound
 
+from explain.cpu_quota import quota_files, write_quota
 from volbench.execute.progress import read_progress
 from volbench.target.docker import container_name
 from volbench.target.images import tools_image
@@ -22,7 +23,6 @@ from volbench.volume.emulated_control import ask
 from volbench.volume.profiles import resolve
 
 LABEL = "org.volbench.lab"
-PERIOD_US = 100_000
 POLL_S = 0.05
 PRIORITY = -10
 LATE_S_MAX = 2.0
@@ -80,6 +80,7 @@ class Injector:
         self._thread = threading.Thread(target=self._follow, name="injector", daemon=True)
         self._client = docker.from_env()
         self._neighbour: Any = None
+        self._quotas: dict[str, tuple[Path, ...]] = {}
         self.done: list[Done] = []
 
     def __enter__(self) -> Injector:
@@ -107,12 +108,21 @@ class Injector:
             if self._over.wait(POLL_S):
                 return
             begun_s = self._load_begun_s()
+        self._find_quotas()
         for action in self._actions:
             due_s = begun_s + self._warmup_s + float(action["at"])
             if self._over.wait(max(0.0, due_s - time.monotonic())):
                 return
             # What is due before the window only has to be there when the window opens.
             self._carry_out(action, max(due_s, begun_s + self._warmup_s))
+
+    def _find_quotas(self) -> None:
+        """While the engine still answers at once."""
+        for role in {action["cpus"]["of"] for action in self._actions if "cpus" in action}:
+            name = container_name(self._place.run_short_id, self._place.cell_id, role)
+            with suppress(NotFound, APIError, OSError):  # the action's own error tells that it is missing
+                pid = self._client.containers.get(name).attrs["State"]["Pid"]
+                self._quotas[role] = quota_files(Path(f"/proc/{pid}/cgroup").read_text())
 
     def _load_begun_s(self) -> float | None:
         progress = read_progress(self._progress_dir)
@@ -140,10 +150,7 @@ class Injector:
             model = resolve(self._place.profile, {**self._place.options, **changed}).model
             ask(self._place.volume_directory, {"do": "modify", "parameters": dict(model)})
         elif "cpus" in action:
-            wanted = action["cpus"]
-            name = container_name(self._place.run_short_id, self._place.cell_id, wanted["of"])
-            quota = int(float(wanted["cpus"]) * PERIOD_US)
-            self._client.containers.get(name).update(cpu_period=PERIOD_US, cpu_quota=quota)
+            write_quota(self._quotas[action["cpus"]["of"]], float(action["cpus"]["cpus"]))
         elif "neighbours" in action:
             self._neighbour.start()
         else:

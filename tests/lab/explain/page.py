@@ -26,6 +26,7 @@ def data_of(
     *,
     machine: Mapping[str, Any],
     rates: Mapping[str, Any],
+    what_if: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Everything that the page shows, and each run.
 
@@ -34,6 +35,7 @@ def data_of(
         conditions: all, also those that were not run.
         machine: facts of the machine, version and commit.
         rates: of the verdicts, see `rates.verdict_rates`.
+        what_if: pairs.json of tests/benchmarks/what_if.py.
     """
     return {
         "schema": SCHEMA,
@@ -42,6 +44,11 @@ def data_of(
         "scores": {split: scores(found) for split, found in runs.items() if found},
         "runs": {label: [dataclasses.asdict(run) for run in found] for label, found in runs.items() if found},
         "verdict_rates": rates,
+        "what_if": {
+            **{name: what_if.get(name) for name in ("date", "server", "cpus")},
+            "bar": _bar(scoring.what_if_bar(what_if["pairs"])),
+            "pairs": [_deviation(one) for one in scoring.what_ifs(what_if["pairs"])],
+        },
     }
 
 
@@ -53,7 +60,7 @@ def scores(runs: Sequence[Observed]) -> dict[str, Any]:
     return {
         "runs": len(runs),
         "seeds": sorted({run.lab_seed for run in runs}),
-        "bars": [{**dataclasses.asdict(bar), "passed": bar.passed} for bar in scoring.bars(runs)],
+        "bars": [_bar(bar) for bar in scoring.bars(runs)],
         "top1_single": scoring.top1([run for run in runs if len(run.truth) == 1]),
         "top1_valid_cells": scoring.top1(valid),
         "confusion": {name: dict(row) for name, row in scoring.confusion(runs).items()},
@@ -67,7 +74,6 @@ def scores(runs: Sequence[Observed]) -> dict[str, Any]:
         "caps": [_deviation(one) for one in scoring.caps(runs)],
         "knees": [_deviation(one) for one in scoring.knees(runs)],
         "forecasts": [_deviation(one) for one in scoring.forecasts(runs)],
-        "what_ifs": [_deviation(one) for one in scoring.what_ifs(runs)],
         "reliability": [dataclasses.asdict(row) for row in rows],
         "brier": scoring.brier(pairs),
         "calibration_error": scoring.calibration_error(rows),
@@ -132,6 +138,10 @@ def _condition(one: Condition) -> dict[str, Any]:
         "measured_s": one.measured_s,
         "draw": one.draw,
     }
+
+
+def _bar(bar: scoring.Bar) -> dict[str, Any]:
+    return {**dataclasses.asdict(bar), "passed": bar.passed}
 
 
 def _deviation(one: scoring.Deviation) -> dict[str, Any]:

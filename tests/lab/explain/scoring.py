@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from explain.observed import NONE, Observed
 
@@ -149,12 +150,17 @@ def forecasts(runs: Iterable[Observed]) -> list[Deviation]:
     ]  # fmt: skip
 
 
-def what_ifs(runs: Iterable[Observed]) -> list[Deviation]:
-    """Predicted tps of another volume against its measurement; empty while runs hold neither."""
+def what_ifs(pairs: Iterable[Mapping[str, Any]]) -> list[Deviation]:
+    """tps of a load predicted for another volume, and run there: rows of tests/benchmarks/what_if.py."""
     return [
-        Deviation(run=_name(run), what="tps", named=run.forecast["tps"], true=run.truths["tps"])
-        for run in runs
-        if "tps" in run.truths and "tps" in run.forecast
+        Deviation(
+            run=f"{row['step']}, {row['measured_on']} to {row['predicted_on']}",
+            what="tps",
+            named=row.get("predicted_tps"),
+            true=row["tps"],
+        )
+        for row in pairs
+        if "tps" in row
     ]
 
 
@@ -215,8 +221,13 @@ def invalid(runs: Iterable[Observed]) -> list[tuple[str, str]]:
     ]
 
 
+def what_if_bar(pairs: Iterable[Mapping[str, Any]]) -> Bar:
+    """The largest error counts."""
+    return _worst("what-if, tps", what_ifs(pairs), WHAT_IF_MAX, distance=_relative)
+
+
 def bars(runs: Sequence[Observed]) -> list[Bar]:
-    """All figures that something is asked of."""
+    """All figures of the lab's runs that something is asked of."""
     alarms, clean = clean_alarms(runs)
     compounds = sum(len(run.truth) for run in runs if len(run.truth) > 1)
     return [
@@ -229,7 +240,6 @@ def bars(runs: Sequence[Observed]) -> list[Bar]:
         _worst("knee of a burst", knees(runs), KNEE_S_MAX, unit="s", distance=_seconds),
         _worst("forecast of exhaustion", forecasts(runs), FORECAST_MAX, distance=_relative),
         _worst("caps named", caps(runs), CAP_MAX, distance=_relative),
-        _worst("what-if, tps", what_ifs(runs), WHAT_IF_MAX, distance=_relative),
     ]  # fmt: skip
 
 

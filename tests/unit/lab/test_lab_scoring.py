@@ -110,7 +110,16 @@ def test_levels_and_knees_are_compared_with_what_was_made() -> None:
     assert bars["caps named"].passed
     assert "none named in 1 of 3" in bars["caps named"].meaning
     assert bars["knee of a burst"].value == 1.5
-    assert bars["what-if, tps"].passed is None
+
+
+def test_the_worst_prediction_counts_and_one_that_is_missing_is_told() -> None:
+    """Predicted and run."""
+    about = {"step": "load", "measured_on": "a", "predicted_on": "b"}
+    pairs = [{**about, "tps": 100.0, "predicted_tps": 90.0}, {**about, "tps": 100.0, "predicted_tps": 125.0}]
+    bar = scoring.what_if_bar([*pairs, {**about, "cannot": "the number of clients is not known"}])
+    assert (bar.value, bar.passed, bar.of) == (pytest.approx(0.25), False, 2)
+    assert "1 of 2 within" in bar.meaning
+    assert scoring.what_if_bar([]).passed is None
 
 
 def test_the_second_of_exhaustion_lies_between_samples() -> None:
@@ -152,11 +161,16 @@ def test_the_page_shows_every_run_and_every_bar() -> None:
         "at": "2026-01-01T00:00:00Z", "volbench_version": "0", "commit": "c",
         "machine": {"cpu_model": "x", "cpus": 2, "memory_bytes": 1 << 30, "kernel": "6.1"},
     }  # fmt: skip
+    pair = {"step": "load", "measured_on": "ebs-gp2", "predicted_on": "ebs-io2", "tps": 9.0, "predicted_tps": 8.0}
     data = page.data_of(
-        {"test": runs}, load_conditions(), machine=machine, rates={"families": 1, "seed": 1, "rows": []}
+        {"test": runs},
+        load_conditions(),
+        machine=machine,
+        rates={"families": 1, "seed": 1, "rows": []},
+        what_if={"date": "2026-01-01", "server": "mysql", "cpus": 2, "pairs": [pair]},
     )
     shown = page.html(data)
-    for text in ("iops-cap", "the server did not start", "the client was CPU-bound", "recall@3", FAILED):
+    for text in ("iops-cap", "the server did not start", "the client was CPU-bound", "recall@3", "ebs-io2", FAILED):
         assert text in shown
 
 

@@ -50,6 +50,38 @@ def test_innodb_rates() -> None:
     assert found["buffer_pool_miss_ratio", ""] == 0.05
 
 
+class Answers:
+    """A server that answers SHOW GLOBAL STATUS, and another question once or not at all."""
+
+    generation = 1
+
+    def __init__(self, history: str | None) -> None:
+        self.history = history
+        self.asked = 0
+
+    def rows(self, sql: str) -> list[tuple[bytes, bytes]]:
+        assert sql.startswith("SHOW")
+        return [(b"Questions", b"5")]
+
+    def text(self, sql: str) -> list[str]:
+        assert "trx_rseg_history_len" in sql
+        self.asked += 1
+        if self.history is None:
+            raise Unavailable("the server refused: PROCESS is needed")
+        return [self.history]
+
+
+def test_mysql_has_its_history_list_elsewhere() -> None:
+    assert InnoDb(Answers("812")).read()["innodb_history_list_length", ""] == 812  # type: ignore[arg-type]
+
+
+def test_a_server_that_refuses_the_history_list_is_asked_once() -> None:
+    server = Answers(None)
+    source = InnoDb(server)  # type: ignore[arg-type]
+    assert [("innodb_history_list_length", "") in source.read() for _ in range(2)] == [False, False]
+    assert server.asked == 1
+
+
 def test_checkpoint_age_is_the_distance_of_two_positions_in_mysql() -> None:
     values = status("mysql-9.7")
     values["innodb_redo_log_checkpoint_lsn", ""] = 1 << 20

@@ -23,8 +23,12 @@ _CPU_BEYOND_STATEMENTS = 2.0
 """Background threads, kernel and, of an emulated volume, its daemon: CPU time beside statements and client."""
 _NO_CPU = "the CPU time of a transaction is not known"
 _NO_TIMES = "no statement times of the server: what a transaction waits for is not known"
+PURGE_LAG_MIN = 0.2
+"""Transactions whose undo was left, of all in the window: from here on purge has put off work that will be done."""
 _SYNCS_MIN = 0.02
 """Syncs per transaction below which nobody waits for the log."""
+_ENDS = 3
+"""Ticks of the window's begin and end that a growth is taken between."""
 
 
 class CannotPredict(Exception):
@@ -52,6 +56,8 @@ class Demand:
         cpu_known: whether `cpu_s` is of this load; else the host's CPUs were busy with nobody knows what.
         locks_share: of the response time.
         tail: p95 against the mean response time.
+        undo_left: growth of the history list over the window, transactions for each that finished; 0 where it is
+            not known. Purge reads and writes pages for them later, which no count of this window has.
     """
 
     clients: int
@@ -72,6 +78,7 @@ class Demand:
     cpus: int
     locks_share: float
     p95_s: float | None
+    undo_left: float = 0.0
 
     @property
     def tail(self) -> float | None:
@@ -125,6 +132,7 @@ def _demand(case: Case) -> Demand:
         cpus=case.cpus or 1,
         locks_share=locks,
         p95_s=None if p95 is None else p95 / 1000,
+        undo_left=_undo_left(case, done),
     )
 
 
@@ -148,6 +156,16 @@ def _refuse(case: Case, device: Device | None) -> None:
             f"reads per transaction changed by {100 * drift:+.0f} % within the window:"
             " the buffer pool's hits are not steady"
         )
+
+
+def _undo_left(case: Case, done: float) -> float:
+    """Growth of the history list for each transaction; it shrinks in steps, so that its ends alone say little."""
+    length = case.at("history_list_length", "innodb")
+    known = length[np.isfinite(length)] if length is not None else np.empty(0)
+    if len(known) < 2 * _ENDS:
+        return 0.0
+    grown = float(np.median(known[-_ENDS:]) - np.median(known[:_ENDS])) * len(known) / (len(known) - _ENDS)
+    return max(0.0, grown / done)
 
 
 def _drift(case: Case, device: Device) -> float | None:

@@ -131,7 +131,7 @@ def _rows_of(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
             latency_interval=one.p95_interval,
             limited_by=one.bound,
             limit_per_s=one.bound_per_s,
-            text=outlook_text(one),
+            text=outlook_text(one) + (f"; {prediction.caveat}" if prediction.caveat else ""),
         )
 
 

@@ -17,17 +17,21 @@ import numpy as np
 
 from volbench.analysis.credits.limits import Limit, latency_s, limits_of
 from volbench.analysis.explain.closed_network import Solved, Station, solve
-from volbench.analysis.explain.demand import Demand, Unpredictable
+from volbench.analysis.explain.demand import PURGE_LAG_MIN, Demand, Unpredictable
 from volbench.errors import UsageError
 from volbench.volume.profiles import ResolvedVolume, resolve
 from volbench.volume.spec import parse_volume
 
 MODEL_ERROR = 0.20
-"""Beyond both bounds: writes that go by time are counted per transaction, and hits differ between runs."""
+"""Beyond both bounds: purge and flushing put work off under load; hits differ between runs."""
 TAILS = (1.2, 2.2)
 """p95 against the mean: many like waits in a long queue even out, a few of random length do not."""
 CPU, LATENCY = "CPU", "latency"
 _WHOSE_CPU = "the host's CPUs were busy, and how much of that was this load is not known: they may limit first"
+_PURGE_LAG = (
+    "the history list grew while this was measured: what purge reads and writes later is not in it, so a volume"
+    " that limits first may do less"
+)
 Regime = Literal["steady", "burst", "baseline"]
 _PLACE_OPTIONS = ("dir",)
 
@@ -63,11 +67,12 @@ class Outlook:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Outlooks on one volume, or why there are none."""
+    """Outlooks on one volume, or why there are none; `caveat` says what they leave out."""
 
     spec: str
     outlooks: tuple[Outlook, ...] = ()
     cannot: str = ""
+    caveat: str = ""
 
 
 def other_volume(spec: str) -> OtherVolume:
@@ -117,7 +122,11 @@ def predict(found: Sequence[Demand | Unpredictable], volume: OtherVolume) -> Pre
                 by_regime.setdefault(outlook.regime, []).append(outlook)
     if not by_regime:
         return Prediction(spec=volume.name, cannot=_WHOSE_CPU)
-    return Prediction(spec=volume.name, outlooks=tuple(_together(found) for found in by_regime.values()))
+    return Prediction(
+        spec=volume.name,
+        outlooks=tuple(_together(found) for found in by_regime.values()),
+        caveat=_PURGE_LAG if median(one.undo_left for one in demands) >= PURGE_LAG_MIN else "",
+    )
 
 
 def outlooks_of(demand: Demand, volume: OtherVolume) -> tuple[Outlook, ...]:

@@ -26,6 +26,9 @@ STATUS_QUERY = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
     ", ".join(f"'{name}'" for name in COUNTERS + GAUGES)
 )
 
+HISTORY_QUERY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
+"""MySQL has the length of the history list here alone; asking takes the PROCESS privilege."""
+
 
 def parse_status(rows: Iterable[tuple[str, str]]) -> dict[str, float]:
     """Names in lower case, with their numbers; what is not a number is left out."""

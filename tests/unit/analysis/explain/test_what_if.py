@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,3 +165,24 @@ def test_advice_predicts_as_what_if_does() -> None:
 
 def test_advice_without_a_prediction_names_no_figure() -> None:
     assert "would lift" not in more_of(case(rate=50.0), "iops", 2000.0)
+
+
+def test_undo_that_is_left_is_told_beside_the_prediction() -> None:
+    """What purge puts off is in no count of the window."""
+    other = other_volume("ebs-gp2?size=100GiB&credits=0%")
+    kept_up, lagging = (dataclasses.replace(DEMAND, undo_left=left) for left in (0.05, 0.9))
+    assert predict([kept_up], other).caveat == ""
+    assert "history list grew" in predict([lagging], other).caveat
+
+
+@pytest.mark.parametrize(("purged", "left"), [(1.0, 0.0), (0.5, 0.5), (0.0, 1.0)])
+def test_undo_left_is_the_growth_of_the_history_list(purged: float, left: float) -> None:
+    """For each transaction; nothing where the list is as long at the end as at the begin."""
+    tps = case().tps
+    assert tps is not None
+    length = 100.0 + tps * (1 - purged) * np.arange(LOAD.seconds)
+    storage = Storage(iops=2000.0, extra={("innodb", "history_list_length", ""): length})
+    grid = align(columns(LOAD, storage))
+    found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    assert isinstance(found, Demand)
+    assert found.undo_left == pytest.approx(left, abs=0.05)
