@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+import re
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -119,6 +121,38 @@ def test_how_many_more_cells_is_said_for_an_open_comparison() -> None:
     assert row.decision == "undecided"
     assert row.more_cells is not None
     assert "+" in row.text
+
+
+def test_the_cells_that_are_proposed_decide_more_often_than_not() -> None:
+    """By the binomial distribution, when further cells keep the limit as often as those before."""
+    for cells, kept in ((n, k) for n in range(1, 16) for k in range(n + 1)):
+        more = more_cells(cells, kept, alpha=0.05) if side_of(cells, kept, alpha=0.05) is None else None
+        if more is None:
+            continue
+        share = kept / cells
+        decided = sum(
+            math.comb(more, k) * share**k * (1 - share) ** (more - k)
+            for k in range(more + 1)
+            if side_of(cells + more, kept + k, alpha=0.05) is not None
+        )
+        assert decided >= 0.5, (cells, kept, more, decided)
+
+
+def test_the_cells_that_are_proposed_decide_a_comparison_too() -> None:
+    """Simulated: five cells a side, and as many more as were proposed, of the difference that was estimated."""
+    draw, decided, tried = random.Random(11), 0, 0  # noqa: S311 - test data
+    for _ in range(60):
+        before, after = ([draw.lognormvariate(m, 0.04) for _ in range(5)] for m in (3.0, 3.0 + math.log(1.04)))
+        [row] = gate(report({"a": before, "b": after}), "b not worse than a by > 10 %").conditions[0].groups
+        if row.decision != "undecided" or row.more_cells is None or row.more_cells > 20:
+            continue
+        shift = math.log(1 + float(re.findall(r"[-+][\d.]+(?=%)", row.text)[0]) / 100)
+        before += [draw.lognormvariate(3.0, 0.04) for _ in range(row.more_cells)]
+        after += [draw.lognormvariate(3.0 + shift, 0.04) for _ in range(row.more_cells)]
+        tried += 1
+        decided += gate(report({"a": before, "b": after}), "b not worse than a by > 10 %").decision != "undecided"
+    assert tried >= 15
+    assert decided / tried >= 0.5, (decided, tried)
 
 
 def test_absent_is_known_only_where_something_was_named() -> None:
