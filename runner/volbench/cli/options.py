@@ -40,6 +40,13 @@ OptionFile = Annotated[
     str, typer.Option("--option-file", help="For --target attach: a my.cnf with the password in [client].")
 ]
 Results = Annotated[Path, typer.Option("--out", help="Where runs are kept.")]
+ResultsTo = Annotated[
+    str,
+    typer.Option(
+        "--results-to", metavar="s3://BUCKET/PREFIX", envvar="VOLBENCH_RESULTS_TO",
+        help="Copy the run's directory there too, verified by checksum.",
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 WhatIf = Annotated[

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -15,6 +17,7 @@ from volbench.execute.run import Orchestrator, Outcome, is_finished
 from volbench.records.cell import AttachSpec
 from volbench.report.render import write_reports
 from volbench.report.terminal import summary_lines
+from volbench.store.bucket import Bucket
 from volbench.store.run_directory import RunDirectory
 from volbench.target.attach import attach_of
 
@@ -31,8 +34,10 @@ def run(
     option_file: options.OptionFile = "",
     yes: options.Yes = False,
     json: options.Json = False,
+    results_to: options.ResultsTo = "",
 ) -> None:
     """Run a suite on volumes and leave a report in results/."""
+    bucket = Bucket(results_to) if results_to else None
     planned = make_plan(
         suite, volume, target=target, settings=settings, server=server, option_file=option_file, tools=tools,
         target_options=target_option,
@@ -43,18 +48,54 @@ def run(
         raise typer.Exit(EXIT_NO_GO)
     directory = create(planned, out)
     console.say(f"results: {directory.path}")
-    execute(directory, attach=planned.attach, json=json)
+    with copied(directory, bucket):
+        execute(directory, attach=planned.attach, json=json)
 
 
-def resume(path: options.RunPath, json: options.Json = False, option_file: options.OptionFile = "") -> None:
+def resume(
+    path: options.RunPath,
+    json: options.Json = False,
+    option_file: options.OptionFile = "",
+    results_to: options.ResultsTo = "",
+) -> None:
     """Go on with a run after any interruption; cells that are done are not run again."""
+    bucket = Bucket(results_to) if results_to else None
     directory = RunDirectory.open(path)
     if is_finished(directory):
         console.say(f"nothing to do: all {len(directory.run.cells)} cells are done")
-        _leave_report(directory, json=json)
+        with copied(directory, bucket):
+            _leave_report(directory, json=json)
         return
     console.say(f"resuming {directory.path}")
-    execute(directory, attach=attach_of(directory.run, option_file=option_file), json=json)
+    with copied(directory, bucket):
+        execute(directory, attach=attach_of(directory.run, option_file=option_file), json=json)
+
+
+@contextmanager
+def copied(directory: RunDirectory, bucket: Bucket | None) -> Iterator[None]:
+    """Copy the run's directory when the block ends, also when a cell failed.
+
+    Its plan is copied before: a bucket that takes nothing is told before anything is measured.
+    """
+    if bucket is None:
+        yield
+        return
+    bucket.copy(directory.path)
+    try:
+        yield
+    except VolbenchError:
+        try:
+            _copy(directory, bucket)
+        except VolbenchError as error:
+            console.say(str(error))  # the run's own failure is what ends the command
+        raise
+    _copy(directory, bucket)
+
+
+def _copy(directory: RunDirectory, bucket: Bucket) -> None:
+    done = bucket.copy(directory.path)
+    said = f"{done.files} files, {done.size_bytes / (1 << 20):.1f} MiB, each read back and compared"
+    console.say(f"copied to {done.place}: {said}; {done.unchanged} were there")
 
 
 def create(planned: Planned, out: Path) -> RunDirectory:
