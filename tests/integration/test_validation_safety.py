@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from volbench.validation.fingerprint import fingerprint
 
 pytestmark = pytest.mark.mysqld
 PASSWORD = "vault-9731"  # noqa: S105 - of a throw-away server
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(volbench.__file__).parents[1])}
 COMMAND = [sys.executable, "-c", "from volbench.cli.main import main; main()", "validate"]
 BOUND_S = 120.0
 
@@ -92,7 +94,7 @@ def test_the_source_is_sent_what_the_report_lists_and_nothing_that_writes(
     with (tmp_path / "said").open("wb") as said:
         running = subprocess.Popen(
             command(tmp_path, source, candidate), stdout=said, stderr=said, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(Path(volbench.__file__).parents[1])},
+            env=ENVIRONMENT,
         )  # fmt: skip
         watching = threading.Thread(target=arguments_seen, args=(running, seen, stop))
         watching.start()
@@ -102,7 +104,7 @@ def test_the_source_is_sent_what_the_report_lists_and_nothing_that_writes(
             running.kill()
             stop.set()
             watching.join(BOUND_S)
-    logged = log.read_text()[begin:]
+    logged = since(log, begin)
     assert state_of(source) == before
     outcome = json.loads((tmp_path / "out/validation.json").read_text())
     assert code in {0, 1, 6}, (tmp_path / "said").read_text()
@@ -121,19 +123,48 @@ def test_the_source_is_sent_only_statements_of_which_a_dry_run_shows_the_shape(
     """Names of the source's own objects apart, which a dry run cannot know, and the log's queries."""
     source, candidate = pair
     log = source.directory / "general.log"
-    environment = {**os.environ, "PYTHONPATH": str(Path(volbench.__file__).parents[1])}
     argv = command(tmp_path, source, candidate)
     shown = subprocess.run(
-        [*argv, "--dry-run"], env=environment, capture_output=True, text=True, timeout=BOUND_S, check=True
+        [*argv, "--dry-run"], env=ENVIRONMENT, capture_output=True, text=True, timeout=BOUND_S, check=True
     ).stdout
     begin = log.stat().st_size
-    subprocess.run(argv, env=environment, capture_output=True, timeout=BOUND_S, check=False)
+    subprocess.run(argv, env=ENVIRONMENT, capture_output=True, timeout=BOUND_S, check=False)
     planned = {kind_of(fingerprint(part)) for line in shown.splitlines() for part in line.split("-- or:")}
     asked = {fingerprint(text) for _, text in queries_of(tmp_path / "slow.log")}
-    for text in statements_of("reader", log.read_text()[begin:]):
-        bare = fingerprint(text)
-        if bare not in asked and bare.removeprefix("explain format=json ") not in asked:
-            assert kind_of(bare) in planned, (bare, sorted(planned))
+    sent = {fingerprint(text) for text in statements_of("reader", since(log, begin))}
+    unasked = {bare for bare in sent if bare.removeprefix("explain format=json ") not in asked}
+    assert len(unasked) > 15
+    assert not {bare for bare in unasked if kind_of(bare) not in planned}, sorted(planned)
+
+
+@pytest.mark.parametrize("point", ["CONSISTENT SNAPSHOT", "information_schema.triggers", "SELECT MIN(", "EXPLAIN"])
+def test_killed_at_any_point_nothing_of_the_source_is_changed(
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], point: str
+) -> None:
+    """As soon as the source's own log has the statement: no connection stays, no report is left."""
+    source, candidate = pair
+    before, log = state_of(source), source.directory / "general.log"
+    begin, deadline = log.stat().st_size, time.monotonic() + BOUND_S
+    with (tmp_path / "said").open("wb") as said:
+        running = subprocess.Popen(command(tmp_path, source, candidate), stdout=said, stderr=said, env=ENVIRONMENT)
+        try:
+            while point not in since(log, begin):
+                assert running.poll() is None, (tmp_path / "said").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        finally:
+            running.kill()
+            running.wait(BOUND_S)
+    while source.query("SELECT id FROM information_schema.processlist WHERE user = 'reader'"):
+        assert time.monotonic() < deadline, "a connection is left"
+        time.sleep(0.05)
+    assert state_of(source) == before
+    assert not (tmp_path / "out").exists()
+
+
+def since(log: Path, begin: int) -> str:
+    """What was written after so many bytes."""
+    return log.read_bytes()[begin:].decode("utf-8", "replace")
 
 
 def kind_of(bare: str) -> str:

@@ -7,12 +7,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from volbench.records.validation import ValidationPlan
-from volbench.validation.checksums import Table, chunk_query
+from volbench.validation.checksums import Table, chunk_query, row_text
 from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONE, inventory_statement
 from volbench.validation.move import bytes_statement
 from volbench.validation.rights import GRANTS
 from volbench.validation.settings import SET_BY_SOMEBODY, VARIABLES
-from volbench.validation.source import CONNECTING, LOG_POSITIONS, SAME_SERVER, SESSION, SESSION_IF_KNOWN, SNAPSHOT
+from volbench.validation.source import (
+    CONNECTING,
+    LOG_POSITIONS,
+    PRIVILEGES,
+    SAME_SERVER,
+    SESSION,
+    SESSION_IF_KNOWN,
+    SNAPSHOT,
+    VERSION,
+)
 
 _TABLE = Table(schema="SCHEMA", name="TABLE", columns=(("COLUMN", "int"),), key=("KEY",))
 
@@ -23,6 +32,8 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     yield SNAPSHOT
     yield "  -- or: ".join(LOG_POSITIONS) + "  -- before and after"
     yield SCHEMAS
+    yield VERSION
+    yield PRIVILEGES
     yield GRANTS
     for part in PARTS:
         yield inventory_statement(part, plan.schemas or ("SCHEMA",))
@@ -30,14 +41,16 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     if plan.data:
         yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
         yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
+        yield f"SELECT `KEY`, SHA2({row_text(_TABLE)}, 256) FROM {_TABLE.quoted}  -- of a chunk that differs"
     if plan.move is not None:
         yield bytes_statement(plan.schemas or ("SCHEMA",))
     if plan.settings is not None or plan.move is not None:
         yield VARIABLES
     if plan.settings is not None:
-        yield f"{SET_BY_SOMEBODY[0]}  -- or, where that is not known: {SET_BY_SOMEBODY[1]}"
+        yield f"{SET_BY_SOMEBODY[0]}  -- or: {SET_BY_SOMEBODY[1]}"
     if plan.queries is not None:
         origin = plan.queries.slow_log or plan.queries.capture
+        yield "USE `SCHEMA`"
         yield f"-- reading queries of {origin}, and EXPLAIN FORMAT=JSON of each"
     if plan.replay is not None and plan.candidate.disposable:
         yield f"{SAME_SERVER}  -- a replay that writes is refused on the source itself"

@@ -54,6 +54,7 @@ from volbench.validation.slowlog import slow_log
 from volbench.validation.source import (
     LOG_POSITIONS,
     SAME_SERVER,
+    VERSION,
     ReadOnlySource,
     Reads,
     excessive_privileges,
@@ -239,7 +240,7 @@ def _account(place: ServerPlace, where: str) -> Account:
 
 
 def _side(server: ReadOnlySource, user: str) -> ServerSide:
-    ((version, comment),) = server.query("SELECT @@GLOBAL.version, @@GLOBAL.version_comment")
+    ((version, comment),) = server.query(VERSION)
     maria = "mariadb" in f"{version} {comment}".lower()
     return ServerSide(
         place=server.place,

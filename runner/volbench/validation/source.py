@@ -36,6 +36,12 @@ LOG_POSITIONS = (
     "SELECT 'gtid', @@GLOBAL.gtid_executed",
 )
 """The first that this server knows and this user may ask; anybody may ask the last two."""
+VERSION = "SELECT @@GLOBAL.version, @@GLOBAL.version_comment"
+PRIVILEGES = (
+    "SELECT privilege_type FROM information_schema.user_privileges WHERE grantee = "
+    "CONCAT('''', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '''@''', "
+    "SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''')"
+)
 SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 _READS = re.compile(
     r"\s*\(*\s*(SELECT|SHOW|EXPLAIN|WITH|USE\s+`|SET\s+SESSION\s|START\s+TRANSACTION\s+WITH\s+CONSISTENT\s+SNAPSHOT|ROLLBACK)",
@@ -148,10 +154,7 @@ WRITE_PRIVILEGES = frozenset(
 
 def excessive_privileges(query: Callable[[str], Rows]) -> list[str]:
     """Global privileges of this account that a reader does not need; a sign to use a lesser one."""
-    held = query("SELECT privilege_type FROM information_schema.user_privileges WHERE grantee = "
-                 "CONCAT('''', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '''@''', "
-                 "SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''')")  # fmt: skip
-    return sorted({str(row[0]).upper() for row in held} & WRITE_PRIVILEGES)
+    return sorted({str(row[0]).upper() for row in query(PRIVILEGES)} & WRITE_PRIVILEGES)
 
 
 def _plain(value: Any) -> Any:
