@@ -1,13 +1,17 @@
-"""A ladder of rates on a real server and sysbench is an ordinary run; a promise this lax is held at every rate."""
+"""The search for a capacity on real servers: a promise that every rate holds, and a volume whose limit is known."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from statistics import median
 
 import pytest
+from typer.testing import CliRunner
 
 from volbench.analysis.capacity import capacities
 from volbench.cli import capacity as command
+from volbench.cli.main import app
 from volbench.errors import StepFailed
 from volbench.records.capacity import Objective
 from volbench.report.build import build_report
@@ -36,11 +40,52 @@ def test_a_ladder_that_never_breaks_is_an_ordinary_run_without_an_upper_end(
         command.capacity(
             suite, limit="50s", start=20, volume=[f"a=path:{tmp_path / 'volume'}"], target="local", out=results
         )
-    [path] = results.iterdir()
-    report = build_report(RunDirectory.open(path))
+    report = build_report(opened(results))
     assert [cell.parameters["rate"] for cell in report.cells] == [20, 40, 80, 160, 320, 640]
     assert all(cell.metrics["tps"].value > 0 for cell in report.cells)
     [row] = capacities([report], Objective.model_validate({"limit": "50s"}))
     # Others' reads of the device make single steps invalid on a busy machine; those hold nothing and break nothing.
     assert row.held_per_s == max((c.parameters["rate"] for c in report.cells if c.valid), default=None)
     assert row.high_per_s is None
+
+
+KNOWN = """schema: 1
+name: known
+engine: {config: {innodb_buffer_pool_size: 8M}}
+dataset: {tables: 2, rows: 100000}
+steps:
+  - {kind: oltp, name: reads, test: oltp_point_select, rand_type: uniform, threads: 32, warmup: 1s, duration: 5s}
+repeats: 2
+seed: 1
+low_power: true
+limits: {emulator_late: 50%, missed_samples: 90%}
+"""
+IOPS = 300
+
+
+@pytest.mark.emulator
+@pytest.mark.slow
+def test_the_limit_of_a_volume_is_found_within_the_interval_and_named(tmp_path: Path, root: Path) -> None:
+    """300 IOPS, and a buffer pool that nearly every read misses: what a closed loop gets is what can be held."""
+    suite, spec = tmp_path / "suite.yaml", f"v=emulated:ebs-io2?iops={IOPS}&size=10GiB&dir={root}"
+    suite.write_text(KNOWN)
+    closed, results = tmp_path / "closed", tmp_path / "results"
+    where = ["--volume", spec, "--target", "local"]
+    ran = CliRunner().invoke(app, ["run", str(suite), *where, "--yes", "--out", str(closed)])
+    assert ran.exit_code == 0, ran.output
+    truth = median(cell.metrics["tps"].value for cell in build_report(opened(closed)).cells)
+    asked = ["capacity", str(suite), *where, "--limit", "50ms", "--from", "75"]
+    found = CliRunner().invoke(app, [*asked, "--repeats", "3", "--out", str(results), "--json"])
+    assert found.exit_code == 0, f"{found.output} {found.exception!r}"
+    [row] = json.loads(found.stdout)
+    assert row["held_per_s"] is not None
+    assert row["high_per_s"] is not None
+    assert row["low_per_s"] <= 1.05 * truth, (row, truth)
+    assert row["high_per_s"] >= 0.95 * truth, (row, truth)
+    assert 0.5 * truth <= row["held_per_s"] <= 1.05 * truth, (row, truth)
+    assert any(text.startswith("storage.iops_limit") for text in row["limited_by"]), row
+
+
+def opened(results: Path) -> RunDirectory:
+    [path] = results.iterdir()
+    return RunDirectory.open(path)

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from slow_log_writer import Shop, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
+from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.teardown import take_down
 
 pytestmark = [pytest.mark.docker, pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow]
@@ -40,7 +42,8 @@ FAULTS = {
 }  # fmt: skip
 """What is done to the candidate, and the check that names it with what words."""
 VOLUMES = {"clean": "ebs-gp3?size=10GiB", "planted": "ebs-gp2?size=10GiB"}
-"""gp2 of this size earns 100 IOPS, which the shop's commits alone exceed."""
+BASELINE_IOPS = 100
+"""Of gp2 of this size; the shop's commits alone exceed it."""
 
 
 @pytest.fixture
@@ -103,6 +106,11 @@ def decisions(found: Any) -> dict[str, str]:
     return {row["check"]: row["decision"] for row in found["checks"]}
 
 
+def credits_of(volume: EmulatedVolume) -> float:
+    """What the volume itself says is in its bucket."""
+    return next(one["units"] for one in volume.counters()["balances"] if one["limit"] == "volume.credits")
+
+
 def test_on_a_clean_twin_nothing_is_invented(base: Path) -> None:
     with migration(base, *options_of(VOLUMES["clean"])) as made:
         code, found = validated(made, "clean")
@@ -115,7 +123,10 @@ def test_on_a_clean_twin_nothing_is_invented(base: Path) -> None:
 def test_each_planted_fault_is_found_by_its_check_and_named(base: Path) -> None:
     with migration(base, *options_of(VOLUMES["planted"])) as made:
         execute(made.candidate.account, *FAULTS, schema=SCHEMA)
+        made.volume.fault("credits", fill=0.5)  # neither full nor empty, so that all that is charged shows
+        before, began = credits_of(made.volume), time.monotonic()
         code, found = validated(made, "planted")
+        charged = before - credits_of(made.volume) + BASELINE_IOPS * (time.monotonic() - began)
     said = {row["check"]: "\n".join((row["text"], *row["details"])) for row in found["checks"]}
     assert code == 1
     for check, words in FAULTS.values():
@@ -123,4 +134,5 @@ def test_each_planted_fault_is_found_by_its_check_and_named(base: Path) -> None:
         assert words in said[check], said[check]
     assert decisions(found)["burst"] == "no-go", said["burst"]
     assert "volume.credits run out after" in said["burst"]
+    assert found["burst"]["iops"] * found["replay"]["log_s"] == pytest.approx(charged, rel=0.15)
     assert decisions(found)["settings"] == decisions(found)["definers"] == "go"

@@ -16,10 +16,11 @@ from volbench.engine.server import Server
 from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.profiles import resolve
 
+_SIX = "SELECT 1 n UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6"
 GROWN: tuple[str, ...] = (
-    "INSERT INTO customers (email, name, born, score, seen) SELECT CONCAT(b.n, email), name, born, score, seen "
-    "FROM customers JOIN (SELECT 1 n UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 "
-    "UNION SELECT 7 UNION SELECT 8 UNION SELECT 9) b",
+    "INSERT INTO customers (email, name, born, score, seen) "  # noqa: S608 - no input
+    "SELECT CONCAT(b.n, '.', c.n, email), name, born, score, seen "
+    f"FROM customers JOIN ({_SIX}) b JOIN ({_SIX}) c",
     "UPDATE items SET price = ROUND(price, 2)",
 )
 """Rows enough to tell a query without its index; FLOAT values of six digits, which are all that a dump keeps."""

