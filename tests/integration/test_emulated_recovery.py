@@ -20,7 +20,7 @@ from emulated_volumes import volume, write_durably
 from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.emulated_status import clear_leftovers, list_volumes
 from volbench.volume.profiles import resolve
-from volbench.volume.teardown import attachments, take_down, wait_until
+from volbench.volume.teardown import LOOP, attachments, remember_loop, take_down, wait_until
 
 pytestmark = pytest.mark.emulator
 KILL_S_MAX = 60
@@ -184,3 +184,35 @@ def test_a_volume_that_outlives_its_maker_is_no_leftover(root: Path) -> None:
     assert clear_leftovers(root) == ()
     volume(root, "efs-elastic").stop()
     assert list_volumes(root)[0].status == "stopped"
+
+
+def test_a_loop_device_whose_file_is_out_of_sight_is_found_and_detached(root: Path) -> None:
+    """As a container leaves it that was killed with a copy of our mounts: its path is no more the volume's."""
+    subject = volume(root, "ebs-gp3")
+    subject.start()
+    (loop,) = attachments(subject.directory).loops
+    backing_file = Path(f"/sys/block/{loop}/loop/backing_file")
+    subprocess.run(["umount", subject.data], check=True)
+    subprocess.run(["umount", "-l", subject.directory / "image"], check=True)
+    assert not backing_file.read_text().startswith(str(subject.directory))
+    assert attachments(subject.directory).loops == (loop,)
+    take_down(subject.directory, force=True)
+    assert not backing_file.exists()
+    subject.stop()
+
+
+def test_another_attachment_of_the_same_device_is_not_ours(root: Path, tmp_path: Path) -> None:
+    """Device names are given again; the number of an attachment is not."""
+    other = tmp_path / "other.img"
+    other.write_bytes(b"\0" * (1 << 20))
+    device = Path(subprocess.check_output(["losetup", "--show", "--find", other], text=True).strip())
+    directory = root / "v"
+    directory.mkdir()
+    try:
+        (directory / LOOP).write_text(f"{device.name} 1")
+        assert attachments(directory).loops == ()
+        remember_loop(directory, device)
+        assert attachments(directory).loops == (device.name,)
+    finally:
+        subprocess.run(["losetup", "-d", device], check=True)
+    assert attachments(directory).loops == ()

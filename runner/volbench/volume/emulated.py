@@ -28,7 +28,7 @@ from volbench.volume.emulated_status import stop_volume, volume_status
 from volbench.volume.ownership import claim, remove
 from volbench.volume.profiles import ResolvedVolume
 from volbench.volume.space import require_space
-from volbench.volume.teardown import LOCK, attachments, started_at, take_down, take_lock, wait_until
+from volbench.volume.teardown import LOCK, attachments, remember_loop, started_at, take_down, take_lock, wait_until
 
 VOLUME_SCHEMA = 1
 READY_S_MAX = 15.0
@@ -196,6 +196,7 @@ class EmulatedVolume:
             ["losetup", "--direct-io=on", "--show", "--find", str(self.directory / "image" / "disk.img")]
         )
         device = Path(made.strip())
+        remember_loop(self.directory, device)
         # A volume without a cache must not be sent flushes. A loop device remembers what its last user set.
         cache = "write through" if self.resolved.durability == "write_through" else "write back"
         (Path("/sys/block") / device.name / "queue" / "write_cache").write_text(cache, encoding="ascii")

@@ -25,6 +25,10 @@ from volbench.volume.mountinfo import Mount, read_mounts
 FUSE_CONNECTIONS = Path("/sys/fs/fuse/connections")
 DAEMON = "volbench-volume"
 LOCK = "daemon.lock"
+LOOP = "loop-device"
+"""Name and sequence number of the loop device that was attached last: its file's path is lost with a mount that is
+detached while somebody (a container with a copy of our mounts) still holds the device."""
+SYS_BLOCK = Path("/sys/block")
 STEP_S_MAX = 30.0
 STARTING_S_MAX = 10.0
 ABORTED_STEP_S_MAX = 10.0
@@ -102,6 +106,13 @@ def started_at(pid: int) -> int | None:
 def attachments(directory: Path) -> Attachments:
     """What a volume's directory has attached: mounts (outermost first), loop devices, daemons."""
     return Attachments(mounts=_mounts(directory), loops=_loops(directory), daemons=tuple(_daemons(directory)))
+
+
+def remember_loop(directory: Path, device: Path) -> None:
+    """Write down which attachment of a loop device is this volume's; kernels before 5.15 do not number them."""
+    number = _disk_sequence(device.name)
+    if number is not None:
+        (directory / LOOP).write_text(f"{device.name} {number}", encoding="ascii")
 
 
 def is_locked(directory: Path) -> bool:
@@ -233,12 +244,30 @@ def _mounts(directory: Path) -> tuple[Mount, ...]:
 
 def _loops(directory: Path) -> tuple[str, ...]:
     prefix = f"{directory.resolve()}/"
-    found = []
-    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+    found = set(_remembered_loop(directory))
+    for file in SYS_BLOCK.glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):  # detached meanwhile
             if file.read_text(encoding="utf-8", errors="surrogateescape").startswith(prefix):
-                found.append(file.parent.parent.name)
+                found.add(file.parent.parent.name)
     return tuple(sorted(found))
+
+
+def _remembered_loop(directory: Path) -> list[str]:
+    """The device that was written down, while it is the same attachment: its number is never given again."""
+    try:
+        name, number = (directory / LOOP).read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return []
+    attached = (SYS_BLOCK / name / "loop" / "backing_file").exists()
+    return [name] if attached and _disk_sequence(name) == number else []
+
+
+def _disk_sequence(name: str) -> str | None:
+    """Counts what was ever attached to any device since boot."""
+    try:
+        return (SYS_BLOCK / name / "diskseq").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
 
 
 def _daemons(directory: Path) -> list[int]:

@@ -33,6 +33,7 @@ class Device:
     writes: Floats | None = None
     r_await_ms: Floats | None = None
     w_await_ms: Floats | None = None
+    f_await_ms: Floats | None = None
     util: Floats | None = None
 
     @property
@@ -103,6 +104,7 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         writes=writes,
         r_await_ms=r_await,
         w_await_ms=w_await,
+        f_await_ms=column("f_await_ms"),
         util=column("util_ratio"),
     )
 

@@ -12,7 +12,8 @@ from volbench.analysis.explain.align import median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
 from volbench.analysis.explain.rules_server import server_findings
-from volbench.analysis.explain.rules_storage import log_sync_ms, storage_findings
+from volbench.analysis.explain.rules_storage import storage_findings
+from volbench.analysis.explain.shared_evidence import log_sync_ms
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow, FindingRow
 

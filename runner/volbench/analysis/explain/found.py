@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from volbench.records.report import EvidenceRow
 
-RIGHT, WRONG = 9.0, 1.0
-"""What is taken for known before a finding's own checks, as so many checks that held and did not: nine of ten
-findings are true. On the lab's development split more were, of too few to say how many more."""
+RIGHT, WRONG = 19.0, 1.0
+"""What is taken for known before a finding's own checks, as so many checks that held and did not: 73 of 76 findings
+were true on those of the lab's runs that rules were mended on."""
 CALIBRATED = False
 """Whether confidences were compared with how often the rules were right on known faults."""
 

@@ -65,11 +65,6 @@ class Plateau:
         refuted = any(check.holds is False for check in self.checks)
         return not refuted and (bool(held & {"exceeded", "regularity"}) or len(held) >= 2)
 
-    @property
-    def strength(self) -> float:
-        """Share of the checks that could be made, and hold, of all there are."""
-        return sum(check.holds is True for check in self.checks) / len(self.checks)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Exceeded:
@@ -120,7 +115,8 @@ def plateaus(
 def limits_of(found: tuple[Plateau, ...], size_kib: float | None) -> tuple[Plateau, ...]:
     """The plateaus that are limits; where operations and bytes are flat together, the one that the size speaks for.
 
-    With operations of one size both are flat. The volume's own counter decides, else the size of an operation.
+    With operations of one size both are flat. The volume's own counter decides, else the size of an operation; one
+    between SMALL_KIB and LARGE_KIB decides nothing, and both stay.
     """
     named = [one for one in found if one.is_limit]
     return tuple(one for one in named if not any(_yields(one, other, size_kib) for other in named))
@@ -326,4 +322,4 @@ def _yields(one: Plateau, other: Plateau, size_kib: float | None) -> bool:
         return one.resource == "throughput"
     if size_kib is not None and size_kib >= LARGE_KIB:
         return one.resource == "iops"
-    return one.strength < other.strength or (one.strength == other.strength and one.resource == "throughput")
+    return False

@@ -32,6 +32,7 @@ def limit_findings(case: Case) -> list[Found]:
 
 def _limits(case: Case) -> Iterator[Found]:
     """One finding for each resource: its longest plateau."""
+    either = [*_either(case)]
     for resource, cause in _LIMIT_CAUSE.items():
         named = [one for one in case.limits if one.resource == resource]
         if _too_small(case):
@@ -40,15 +41,28 @@ def _limits(case: Case) -> Iterator[Found]:
             yield from _counted_only(case, resource, cause)
             continue
         plateau = max(named, key=lambda one: one.last - one.first)
-        checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
+        checks = [queue_holds(case), *(check.holds for check in plateau.checks), False if either else None]
         yield Found(
             cause=cause,
             window_s=plateau.window_s,
             share=_queue_share(case, plateau),
             confidence=confidence_of(checks),
-            evidence=(*_plateau_rows(case, plateau), *context(case), confidence_row(checks)),
+            evidence=(*_plateau_rows(case, plateau), *either, *context(case), confidence_row(checks)),
             advice=more_of(case, resource, plateau.level),
         )
+
+
+def _either(case: Case) -> Iterator[EvidenceRow]:
+    """Says so where operations and bytes are flat together and nothing tells which of them is limited."""
+    iops, throughput = ([one for one in case.limits if one.resource == kind] for kind in _LIMIT_CAUSE)
+    together = any(one.first < other.last and other.first < one.last for one in iops for other in throughput)
+    size_kib = case.device.size_kib if case.device is not None else None
+    if together and size_kib is not None:
+        text = (
+            f"operations are of one size ({number(size_kib)} KiB): whether their number or their bytes are limited"
+            " cannot be told without the volume's own counters; it is one of the two"
+        )
+        yield row("size_kib", size_kib, "KiB", text)
 
 
 def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]:

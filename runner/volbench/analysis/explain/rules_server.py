@@ -12,6 +12,7 @@ from volbench.analysis.explain.align import Mask, mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.shared_evidence import slowest_sync_ms, sync_by_volume_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
@@ -26,7 +27,7 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Found]:
         volume_named: a storage cause was found already, so that many reads are not the pool's fault alone.
     """
     bound = [*_client(case)]
-    cpu = [] if bound else [*_cpu(case)]  # a client that is behind tells nothing of the server
+    cpu = [] if bound else [*_cpu(case)] or [*_starved_syncs(case)]  # a client that is behind tells nothing
     found = [*bound, *_steal(case), *cpu, *_locks(case), *_checkpoint(case), *_interference(case)]
     return found if volume_named else [*found, *_pool(case)]
 
@@ -101,6 +102,35 @@ def _cpu(case: Case) -> Iterator[Found]:
         evidence=(*rows, confidence_row(checks)),
         advice="More CPU for the server (a larger quota where one holds it back), or less other work on this host:"
         " a faster volume changes little here.",
+    )
+
+
+def _starved_syncs(case: Case) -> Iterator[Found]:
+    """Commits whose fsyncs wait for a CPU, which something else than this load uses: no fault of the volume."""
+    volume_ms, sync_ms, budget = sync_by_volume_ms(case), slowest_sync_ms(case), case.budget
+    if volume_ms is None or sync_ms is None or budget is None or case.cpu_busy is None:
+        return
+    share = budget.share("redo_sync", "binlog_sync", "binlog_group") * (1 - volume_ms / sync_ms)
+    if share < limit.SHARE_MIN or sync_ms < limit.SYNC_SLOW_MS:
+        return
+    own = budget.share("cpu")
+    text = (
+        f"an fsync of the log takes {number(sync_ms)} ms, a write and a flush of the volume {number(volume_ms)} ms:"
+        " most of it is waiting for a CPU"
+    )
+    used = f"the host's CPUs are {percent(case.cpu_busy)} busy; {percent(own)} of statement time is CPU time"
+    checks = [True, sync_ms >= 2 * limit.SYNC_BY_VOLUME * volume_ms or None, own < limit.CPU_SHARE_MIN or None]
+    yield Found(
+        cause="cpu.server_saturated",
+        window_s=case.window_s,
+        share=share,
+        confidence=confidence_of(checks),
+        evidence=(
+            row("sync_ms", sync_ms, "ms", text),
+            row("cpu_busy_ratio", case.cpu_busy, "1", used),
+            confidence_row(checks),
+        ),
+        advice="Less other work on this host, or more CPUs: a faster volume changes little here.",
     )
 
 

@@ -11,9 +11,15 @@ from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
 from volbench.analysis.explain.rules_limits import limit_findings
+from volbench.analysis.explain.rules_metadata import metadata_findings
 from volbench.analysis.explain.rules_slower import slower_findings
 from volbench.analysis.explain.rules_streams import STREAMS, waiting_streams
-from volbench.analysis.explain.shared_evidence import context, latency_floor
+from volbench.analysis.explain.shared_evidence import (
+    context,
+    latency_floor,
+    slowest_sync_ms,
+    sync_by_volume_ms,
+)
 from volbench.analysis.explain.stalls import stalled_together
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
@@ -22,7 +28,7 @@ from volbench.records.report import EvidenceRow
 def storage_findings(case: Case) -> list[Found]:
     """What the volume does to this step; several where several act."""
     if case.device is None:
-        return [*_slow_files(case)]
+        return [*metadata_findings(case)] or [*_slow_files(case)]
     degraded = [*_degraded(case)]
     if degraded:
         return [*degraded, *_stalls(case)]
@@ -31,7 +37,7 @@ def storage_findings(case: Case) -> list[Found]:
     if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design
         limits = [*slower_findings(case)]
     slow = [] if limits else [*waiting_streams(case)] if streams else [*_slow_files(case)]
-    return [*limits, *_stalls(case), *_metadata(case), *slow]
+    return [*limits, *_stalls(case), *metadata_findings(case), *slow]
 
 
 def _stalls(case: Case) -> Iterator[Found]:
@@ -142,40 +148,6 @@ def _more_traffic(case: Case, since: int) -> Iterator[EvidenceRow]:
         return
 
 
-def _metadata(case: Case) -> Iterator[Found]:
-    """Round trips that carry no data: opens, lookups, attributes."""
-    for source in ("mountstats", "emulator"):
-        rate, waited = case.at("metadata_ops_per_s", source), case.at("metadata_await_ms", source)
-        device = case.device
-        if rate is None or waited is None or device is None or device.await_ms is None:
-            continue
-        metadata_s = mean(np.nan_to_num(rate * waited / 1000)) or 0.0
-        data_s = mean(np.nan_to_num(device.iops * device.await_ms / 1000)) or 0.0
-        streams = float(case.threads or 1)
-        if metadata_s < limit.METADATA_SHARE_MIN * (metadata_s + data_s) or metadata_s < limit.SHARE_MIN * streams:
-            continue
-        each, per_s = median(waited) or 0.0, mean(rate) or 0.0
-        share = metadata_s / (metadata_s + data_s)
-        checks = [True, each >= 1.0]
-        yield Found(
-            cause="storage.metadata_latency",
-            window_s=case.window_s,
-            share=min(1.0, metadata_s / streams),
-            confidence=confidence_of(checks),
-            evidence=(
-                row("metadata_share", share, "1", f"{percent(share)} of the storage's time is spent on metadata"),
-                row(
-                    "metadata_await_ms", each, "ms",
-                    f"{number(per_s)} opens, lookups and the like a second, {number(each)} ms each",
-                ),
-                confidence_row(checks),
-            ),
-            advice=f"Fewer round trips: {'' if case.kind in STREAMS else 'a larger table_open_cache, '}fewer and"
-            " larger files, or block storage in place of a network filesystem.",
-        )  # fmt: skip
-        return
-
-
 def _slow_files(case: Case) -> Iterator[Found]:
     """Reads or syncs that are slow by themselves, without a limit that explains it."""
     budget = case.budget
@@ -190,18 +162,14 @@ def _slow_files(case: Case) -> Iterator[Found]:
     reads = budget.share("data_reads")
     if read_ms is not None and reads >= limit.SHARE_MIN and read_ms >= limit.READ_SLOW_MS:
         yield _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
-    syncs = {name: log_sync_ms(case, name) for name in ("redo", "binlog")}
-    sync_ms = max((one for one in syncs.values() if one is not None), default=None)
+    sync_ms = slowest_sync_ms(case)
     share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
     if unseen >= limit.UNSEEN_SHARE_MIN:  # commits that wait for another's sync: seen as neither
         share += unseen
+    if sync_by_volume_ms(case) is not None:  # the rules of the server name it
+        return
     if sync_ms is not None and share >= limit.SHARE_MIN and sync_ms >= limit.SYNC_SLOW_MS:
         yield _slow(case, "storage.sync_latency", share, "sync", sync_ms, limit.SYNC_SLOW_MS)
-
-
-def log_sync_ms(case: Case, kind: str) -> float | None:
-    """Median time of an fsync of a kind of log, `redo` or `binlog`."""
-    return median(case.grid.column("performance_schema", "file_sync_ms", kind))
 
 
 def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, threshold_ms: float) -> Found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.align import median
 from volbench.analysis.explain.budget import PART_TEXT, STORAGE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
@@ -42,6 +43,28 @@ def latency_floor(case: Case) -> Iterator[EvidenceRow]:
     if floor is not None:
         text = f"without a queue (depth 1) an operation takes {number(floor)} ms: the volume's own latency"
         yield row("latency_floor_ms", floor, "ms", text)
+
+
+def log_sync_ms(case: Case, kind: str) -> float | None:
+    """Median time of an fsync of a kind of log, `redo` or `binlog`."""
+    return median(case.grid.column("performance_schema", "file_sync_ms", kind))
+
+
+def slowest_sync_ms(case: Case) -> float | None:
+    """Median time of an fsync of the log whose fsyncs take longer."""
+    syncs = [log_sync_ms(case, kind) for kind in ("redo", "binlog")]
+    return max((one for one in syncs if one is not None), default=None)
+
+
+def sync_by_volume_ms(case: Case) -> float | None:
+    """What of an fsync is the volume's where CPUs are saturated, and most of it is not; else None."""
+    sync_ms, device = slowest_sync_ms(case), case.device
+    if sync_ms is None or device is None or not case.cpu_bound:
+        return None
+    write_ms, flush_ms = median(device.w_await_ms), median(device.f_await_ms)
+    if write_ms is None or flush_ms is None or sync_ms < limit.SYNC_BY_VOLUME * (write_ms + flush_ms):
+        return None
+    return write_ms + flush_ms
 
 
 def queue_holds(case: Case) -> bool | None:

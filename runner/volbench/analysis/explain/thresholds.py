@@ -42,6 +42,9 @@ READ_SLOW_MS = 2.5
 """A read without a queue: network SSDs give 0.5 to 2 ms (Percona's figures of gp2: 1 to 2 ms unthrottled)."""
 SYNC_SLOW_MS = 4.0
 """An fsync: a write and a flush, on a journalling filesystem a few of them, each at about 1 ms."""
+SYNC_BY_VOLUME = 2.5
+"""An fsync against one write and one flush of the volume, of which a journalling filesystem does up to two each:
+beyond it, on CPUs that are saturated, most of an fsync is waiting for a CPU."""
 SHARE_MIN = 0.15
 """Of statement time: what explains less is not named as a cause."""
 STORAGE_SHARE_MIN = 0.30
@@ -60,6 +63,8 @@ DEGRADED_RISE = 5.0
 """Rise of the waiting time of reads and writes alike, against the same volume earlier."""
 
 METADATA_SHARE_MIN = 0.4
+METADATA_FSYNCS_MAX = 0.1
+"""Fsyncs for each operation of data files that neither reads nor writes: more, and its time may be theirs."""
 STEAL_MIN = 0.05
 CPU_BUSY_MIN = 0.90
 CPU_PRESSURE_MIN = 0.5

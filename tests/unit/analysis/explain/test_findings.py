@@ -60,6 +60,15 @@ def test_throughput_limit() -> None:
     assert causes(case(Load(size_kib=256, queue=24), Storage(mib_per_s=60.0)))[0] == "storage.throughput_limit"
 
 
+def test_either_limit_is_said_to_be_one_of_two() -> None:
+    """Operations of 64 KiB, and no counter of the volume's own."""
+    found = explain_case(case(Load(size_kib=64, queue=24), Storage(mib_per_s=40.0))).findings
+    assert {one.cause for one in found[:2]} == {"storage.iops_limit", "storage.throughput_limit"}
+    for one in found[:2]:
+        assert any("cannot be told" in row.text for row in one.evidence)
+        assert one.confidence < 0.95
+
+
 def test_burst_exhausted_says_when_and_from_what_to_what() -> None:
     first = explain_case(case(Load(seconds=120, queue=31, threads=31), falling(70, 3000, 150))).findings[0]
     assert first.cause == "storage.burst_exhausted"

@@ -45,6 +45,12 @@ def test_names_a_throughput_cap_of_large_operations(cap: float) -> None:
     assert found.level == pytest.approx(cap, rel=0.05)
 
 
+def test_operations_of_one_middling_size_do_not_tell_which_limit_it_is() -> None:
+    """64 KiB: 640 operations and 40 MiB a second are the same plateau."""
+    found = limits(Load(size_kib=64, queue=24), Storage(mib_per_s=40.0))
+    assert {one.resource for one in found} == {"iops", "throughput"}
+
+
 @pytest.mark.parametrize("latency_ms", [0.1, 0.8, 5.0, 30.0])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_steady_load_on_a_volume_without_a_limit_is_none(latency_ms: float, seed: int) -> None:

@@ -1,0 +1,96 @@
+"""Causes seen in the server's own waits: opens of files that no filesystem counts, fsyncs that wait for a CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volbench.analysis.explain.align import Grid
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.findings import explain_case
+from volbench.store.series import SeriesKey
+
+SECONDS = 30
+Values = dict[tuple[str, str, str], float]
+STATEMENTS: Values = {("client", "tps", ""): 100.0, ("performance_schema", "statement_s_per_s", ""): 10.0}
+IDLE: Values = {
+    ("cpu", "user_ratio", ""): 0.2,
+    ("cpu", "system_ratio", ""): 0.05,
+    ("psi", "cpu_some_ratio", ""): 0.0,
+}
+BUSY: Values = {
+    ("cpu", "user_ratio", ""): 0.7,
+    ("cpu", "system_ratio", ""): 0.3,
+    ("psi", "cpu_some_ratio", ""): 0.9,
+}
+
+
+def case_of(values: Values) -> Case:
+    noise = 1 + np.random.default_rng(1).normal(0, 0.02, SECONDS)
+    columns = {
+        SeriesKey(source=source, metric=metric, entity=entity): value * noise
+        for (source, metric, entity), value in values.items()
+    }
+    grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
+    return Case(name="load", grid=grid, whole=grid, kind="oltp", threads=10, cpus=2)
+
+
+def opens(per_s: float, each_ms: float, fsyncs_per_s: float) -> Values:
+    """Data files that are opened and closed all the time, as performance_schema's MISC has it; reads are short."""
+    pfs, spent = "performance_schema", per_s * each_ms / 1000
+    return {
+        **STATEMENTS, **IDLE,
+        (pfs, "file_syncs_per_s", "data"): per_s, (pfs, "file_sync_s_per_s", "data"): spent,
+        (pfs, "file_read_s_per_s", "data"): 0.1, (pfs, "file_write_s_per_s", "data"): 0.0,
+        (pfs, "wait_s_per_s", "file_data"): spent + 0.1, ("innodb", "data_fsyncs_per_s", ""): fsyncs_per_s,
+    }  # fmt: skip
+
+
+def syncs(sync_ms: float, volume_ms: float) -> Values:
+    """Commits that wait for the binary log's fsync half of the time."""
+    pfs = "performance_schema"
+    return {
+        **STATEMENTS,
+        (pfs, "wait_s_per_s", "file_binlog"): 1.0, (pfs, "wait_s_per_s", "binlog_group"): 4.0,
+        (pfs, "wait_s_per_s", "file_data"): 0.0,
+        (pfs, "file_sync_ms", "binlog"): sync_ms, (pfs, "file_sync_ms", "redo"): sync_ms / 2,
+        ("diskstats", "reads_per_s", "sda"): 1.0, ("diskstats", "writes_per_s", "sda"): 200.0,
+        ("diskstats", "r_await_ms", "sda"): 0.5, ("diskstats", "w_await_ms", "sda"): volume_ms / 2,
+        ("diskstats", "f_await_ms", "sda"): volume_ms / 2, ("diskstats", "aqu_sz", "sda"): 0.4,
+    }  # fmt: skip
+
+
+def causes(values: Values) -> list[str]:
+    return [found.cause for found in explain_case(case_of(values)).findings]
+
+
+def test_opens_that_take_the_time_are_named_without_counters_of_the_filesystem() -> None:
+    (found,) = explain_case(case_of(opens(150.0, 18.0, 0.0))).findings
+    assert found.cause == "storage.metadata_latency"
+    assert found.share == pytest.approx(0.27, abs=0.03)
+    assert any("18" in row.text and "opens and closes" in row.text for row in found.evidence)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [opens(150.0, 18.0, 149.0), opens(150.0, 0.05, 0.0)],
+    ids=["fsyncs, not opens", "opens that are short"],
+)
+def test_what_is_no_slow_open_is_not_called_one(values: Values) -> None:
+    assert "storage.metadata_latency" not in causes(values)
+
+
+def test_fsyncs_that_wait_for_a_cpu_are_no_fault_of_the_volume() -> None:
+    """Of 12 ms the volume takes 3; other work fills the CPUs."""
+    found = explain_case(case_of({**syncs(12.0, 3.0), **BUSY})).findings
+    assert [one.cause for one in found] == ["cpu.server_saturated"]
+    assert any("waiting for a CPU" in row.text for row in found[0].evidence)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{**syncs(12.0, 3.0), **IDLE}, {**syncs(12.0, 9.0), **BUSY}],
+    ids=["CPUs are idle", "the volume is slow on busy CPUs too"],
+)
+def test_slow_fsyncs_are_the_volumes_where_cpus_do_not_explain_them(values: Values) -> None:
+    assert causes(values) == ["storage.sync_latency"]
