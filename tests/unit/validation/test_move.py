@@ -68,6 +68,18 @@ def test_twice_the_data_takes_twice_as_long_and_the_parts_add_up(run: Given) -> 
     )
 
 
+def test_the_interval_is_wider_the_further_the_data_is_from_what_was_measured(run: Given) -> None:
+    """Repeats of one size cannot tell how time grows; six times the data once took 1.9 times what was predicted."""
+    wanted = volumes(run)[1:]
+    ends = []
+    for size in (1, 6):
+        [one] = estimates([run], wanted, size * GIB, None, plan())
+        ends.append([(end or 0.0) / one.total_s for end in (one.total_s_low, one.total_s_high)])
+    (low, high), (low_of_six, high_of_six) = ends
+    assert 0 < low < 1 < high
+    assert (low_of_six, high_of_six) == pytest.approx((low / 6**0.4, high * 6**0.4))
+
+
 @pytest.mark.parametrize(
     ("keys", "factor", "decision"),
     [
