@@ -166,7 +166,7 @@ def test_the_page_shows_every_run_and_every_bar() -> None:
         {"test": runs},
         load_conditions(),
         machine=machine,
-        rates={"families": 1, "seed": 1, "rows": []},
+        rates={"seed": 1, "rows": []},
         what_if={"date": "2026-01-01", "server": "mysql", "cpus": 2, "pairs": [pair]},
     )
     shown = page.html(data)
