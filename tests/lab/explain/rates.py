@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 FAMILIES = {1.0: 2000, 1.1: 400, 1.2: 400}
-"""Simulated pairs of each row, by true ratio: of those without a difference more, since their bar is close to 5 %."""
+"""Simulated pairs of each row, by true ratio: more without a difference, whose rate is close to its bar."""
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "verdict_rates.py"
 
 
