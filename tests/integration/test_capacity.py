@@ -66,7 +66,10 @@ IOPS = 300
 @pytest.mark.emulator
 @pytest.mark.slow
 def test_the_limit_of_a_volume_is_found_within_the_interval_and_named(tmp_path: Path, root: Path) -> None:
-    """300 IOPS, and a buffer pool that nearly every read misses: what a closed loop gets is what can be held."""
+    """300 IOPS, and a buffer pool that nearly every read misses.
+
+    What a closed loop gets can be held at random arrivals too, when they may wait for a good while.
+    """
     suite, spec = tmp_path / "suite.yaml", f"v=emulated:ebs-io2?iops={IOPS}&size=10GiB&dir={root}"
     suite.write_text(KNOWN)
     closed, results = tmp_path / "closed", tmp_path / "results"
@@ -74,15 +77,15 @@ def test_the_limit_of_a_volume_is_found_within_the_interval_and_named(tmp_path: 
     ran = CliRunner().invoke(app, ["run", str(suite), *where, "--yes", "--out", str(closed)])
     assert ran.exit_code == 0, ran.output
     truth = median(cell.metrics["tps"].value for cell in build_report(opened(closed)).cells)
-    asked = ["capacity", str(suite), *where, "--limit", "50ms", "--from", "75"]
+    asked = ["capacity", str(suite), *where, "--limit", "250ms", "--from", "75"]
     found = CliRunner().invoke(app, [*asked, "--repeats", "3", "--out", str(results), "--json"])
     assert found.exit_code == 0, f"{found.output} {found.exception!r}"
     [row] = json.loads(found.stdout)
     assert row["held_per_s"] is not None
     assert row["high_per_s"] is not None
-    assert row["low_per_s"] <= 1.05 * truth, (row, truth)
-    assert row["high_per_s"] >= 0.95 * truth, (row, truth)
-    assert 0.5 * truth <= row["held_per_s"] <= 1.05 * truth, (row, truth)
+    assert row["low_per_s"] <= 1.1 * truth, (row, truth)
+    assert row["high_per_s"] >= 0.9 * truth, (row, truth)
+    assert 0.5 * truth <= row["held_per_s"] <= 1.1 * truth, (row, truth)
     assert any(text.startswith("storage.iops_limit") for text in row["limited_by"]), row
 
 

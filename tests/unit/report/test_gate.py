@@ -18,6 +18,7 @@ from volbench.report.gate import GATE_FORMATS, GateFormat, render_gate
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.policy import check_policy, load_policy
 
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 POLICIES = Path(__file__).resolve().parents[3] / "suites/policies"
 
 
@@ -45,6 +46,12 @@ def test_every_format_says_each_condition_and_the_decision(three_ways: Gate, wan
     for said in ("tps", "latency_ms_p95", "checksums equal", "no-go" if wanted in {"json", "junit"} else "NO-GO"):
         assert said in text
     assert text.endswith("\n")
+
+
+@pytest.mark.parametrize(("wanted", "file"), [("md", "gate-1.md"), ("junit", "gate-1.junit.xml")])
+def test_what_pipelines_read_is_the_golden_one(three_ways: Gate, wanted: GateFormat, file: str) -> None:
+    """Change it on purpose only, and the file with it."""
+    assert render_gate(three_ways, wanted) == (GOLDEN / file).read_text()
 
 
 def test_junit_counts_failures_and_what_is_open(three_ways: Gate) -> None:

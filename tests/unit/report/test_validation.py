@@ -12,7 +12,7 @@ from volbench.records.gate import ConditionRow, GroupRow
 from volbench.records.validation import CheckRow, ReplayClass, Replayed, RunUsed, ServerSide, Validation
 from volbench.report.validation import validation_html, validation_junit, validation_markdown, validation_text
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden/validation-1.md"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 
 def outcome(said: str = "orders") -> Validation:
@@ -50,9 +50,10 @@ def outcome(said: str = "orders") -> Validation:
     )  # fmt: skip
 
 
-def test_the_markdown_is_the_golden_one() -> None:
+def test_what_pipelines_read_is_the_golden_one() -> None:
     """Readers' pipelines parse it: change it on purpose only, and the file with it."""
-    assert validation_markdown(outcome()) == GOLDEN.read_text()
+    assert validation_markdown(outcome()) == (GOLDEN / "validation-1.md").read_text()
+    assert validation_junit(outcome()) == (GOLDEN / "validation-1.junit.xml").read_text()
 
 
 def test_every_format_says_each_check_each_condition_and_that_it_is_a_rehearsal() -> None:
