@@ -9,14 +9,14 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
 from volbench.sample.files import KernelFile
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.cgroup import parse_cpu_stat, parse_proc_cgroup
 
 STAT, USAGE, QUOTA = "cpu.stat", "cpuacct.usage", "cpu.max"
 _US_PER_S = 1e6
 
 
-class CgroupCpuAccount:
+class CgroupCpuAccount(Sampler):
     """Reads the CPU accounts of some groups.
 
     Args:
@@ -28,20 +28,10 @@ class CgroupCpuAccount:
     def __init__(self, groups: Mapping[str, tuple[str, ...]]) -> None:
         self._files = {who: [KernelFile(Path(name)) for name in files] for who, files in groups.items() if files}
 
-    def probe(self) -> Presence:
-        """Present when the server or the client has a group of its own."""
-        if not self._files:
-            return Presence(present=False, reason="neither server nor client has a control group of its own here")
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=f"no CPU account: {error}")
-        return Presence(present=True)
-
     def read(self) -> Values:
         """Microseconds used, and periods of the quota, by group."""
         if not self._files:
-            raise Unavailable("no control group was found")
+            raise Unavailable("neither server nor client has a control group of its own here")
         return {
             (name, who): value
             for who, files in self._files.items()

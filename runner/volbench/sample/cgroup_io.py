@@ -10,14 +10,14 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change
 from volbench.sample.files import KernelFile
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.cgroup import join_blkio, parse_io_stat, parse_proc_cgroup
 
 V2_FILE = "io.stat"
 V1_FILES = ("blkio.throttle.io_serviced", "blkio.throttle.io_service_bytes")
 
 
-class CgroupIoAccount:
+class CgroupIoAccount(Sampler):
     """Reads the account of one group.
 
     Args:

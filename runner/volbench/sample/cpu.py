@@ -10,25 +10,17 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
 from volbench.sample.files import KernelFile
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Reading, Sampler, Values
 from volbench.sample.parsers.stat import CPU_TIMES, parse_stat
 
 
-class Cpu:
+class Cpu(Sampler):
     """Reads /proc/stat."""
 
     source: ClassVar[str] = "cpu"
 
     def __init__(self, path: Path = Path("/proc/stat")) -> None:
         self._file = KernelFile(path)
-
-    def probe(self) -> Presence:
-        """Present wherever /proc is."""
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=str(error))
-        return Presence(present=True)
 
     def read(self) -> Values:
         """Clock ticks of each kind of time, context switches and processes."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
 from volbench.sample.files import KernelFile
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.diskstats import SECTOR_BYTES, parse_diskstats
 
 _SECTORS_PER_MIB = MIB // SECTOR_BYTES
@@ -22,7 +22,7 @@ _KIB_PER_SECTOR = SECTOR_BYTES / 1024
 _MONOTONE = ("reads", "reads_merged", "read_sectors", "writes", "writes_merged", "write_sectors")
 
 
-class DiskStats:
+class DiskStats(Sampler):
     """Reads the lines of some devices.
 
     Args:
@@ -36,18 +36,10 @@ class DiskStats:
         self._disks = frozenset(disks)
         self._file = KernelFile(path)
 
-    def probe(self) -> Presence:
-        """Present when one of the devices has a line."""
-        if not self._disks:
-            return Presence(present=False, reason="no block device is behind the data directory")
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=str(error))
-        return Presence(present=True)
-
     def read(self) -> Values:
         """Every counter of every device that is there."""
+        if not self._disks:
+            raise Unavailable("no block device is behind the data directory")
         found = parse_diskstats(self._file.read(), self._disks)
         if not found:
             raise Unavailable(f"{self._file.path} has no line for {', '.join(sorted(self._disks))}")

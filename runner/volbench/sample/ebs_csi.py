@@ -13,14 +13,14 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
 from volbench.sample.ebs_nvme import COUNTERS, ebs_rates
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.ebs_csi import parse_exposition
 
 ANSWER_S_MAX = 2.0
 _ANSWER_BYTES_MAX = 4 << 20
 
 
-class EbsCsi:
+class EbsCsi(Sampler):
     """Asks the driver's pod on this node at each tick.
 
     Args:
@@ -34,14 +34,6 @@ class EbsCsi:
         self._url = url
         self._volume_id = volume_id
 
-    def probe(self) -> Presence:
-        """Present when the driver tells of the volume."""
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=str(error))
-        return Presence(present=True)
-
     def read(self) -> Values:
         """The volume's counters now."""
         if not self._url:
@@ -54,9 +46,6 @@ class EbsCsi:
             return parse_exposition(text, self._volume_id)
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise Unavailable(f"{self._url}: {error}") from error
-
-    def close(self) -> None:
-        """Nothing is kept open."""
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.ebs_nvme import LOG_PAGE_BYTES, LOG_PAGE_ID, LatencyBin, parse_log_page
 from volbench.volume.node_helper import ask_for_log_page
 
@@ -36,7 +36,7 @@ _EXCEEDED = (
 )  # fmt: skip
 
 
-class EbsNvme:
+class EbsNvme(Sampler):
     """Reads the log page of some devices.
 
     Args:
@@ -50,14 +50,6 @@ class EbsNvme:
         self._devices = tuple(Path(device) for device in devices)
         self._helper = helper
         self._fds: dict[Path, int] = {}
-
-    def probe(self) -> Presence:
-        """Present when one of the devices gives the log page."""
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=str(error))
-        return Presence(present=True)
 
     def read(self) -> Values:
         """Counters of each device, and the counts of its latency bins."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
 from volbench.sample.ebs_nvme import ebs_rates
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.emulator import REQUEST, parse_counters
 
 ANSWER_TIMEOUT_S = 5.0
@@ -21,7 +21,7 @@ _ANSWER_BYTES_MAX = 1 << 20
 _DATA = ("read", "write", "flush")
 
 
-class Emulator:
+class Emulator(Sampler):
     """Asks the control socket at each tick, on one connection.
 
     Args:
@@ -33,16 +33,6 @@ class Emulator:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._socket: socket.socket | None = None
-
-    def probe(self) -> Presence:
-        """Present when the socket answers."""
-        if self._path is None:
-            return Presence(present=False, reason="the volume is not an emulated one")
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=str(error))
-        return Presence(present=True)
 
     def read(self) -> Values:
         """The counters now."""

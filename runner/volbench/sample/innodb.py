@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.innodb import HISTORY_QUERY, STATUS_QUERY, parse_status
 from volbench.sample.server import ServerConnection
 
@@ -53,7 +53,7 @@ _GAUGES = {
 }
 
 
-class InnoDb:
+class InnoDb(Sampler):
     """Reads some fifty status variables with one statement, and of MySQL the history list with another."""
 
     source: ClassVar[str] = "innodb"
@@ -61,14 +61,6 @@ class InnoDb:
     def __init__(self, server: ServerConnection) -> None:
         self._server = server
         self._asks_history = True
-
-    def probe(self) -> Presence:
-        """Present when the server answers."""
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=str(error))
-        return Presence(present=True)
 
     def read(self) -> Values:
         """The variables that this server has."""
@@ -87,9 +79,6 @@ class InnoDb:
         except (Unavailable, ValueError):
             self._asks_history = False
             return {}
-
-    def close(self) -> None:
-        """The connection is closed by whoever shares it."""
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:

@@ -6,9 +6,10 @@ were kept on disk. So `rates` is pure and belongs to the class, not to an opened
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 
@@ -39,20 +40,27 @@ class Reading:
     values: Mapping[Key, float]
 
 
-class Sampler(Protocol):
+class Sampler(ABC):
     """One source. Making one opens nothing; `probe` comes before the first `read`."""
 
     source: ClassVar[str]
 
     def probe(self) -> Presence:
-        """Look whether the source is there, and keep open what reading needs."""
+        """Look whether the source is there, and keep open what reading needs: present when it can be read."""
+        try:
+            self.read()
+        except Unavailable as error:
+            return Presence(present=False, reason=str(error))
+        return Presence(present=True)
 
+    @abstractmethod
     def read(self) -> Values:
         """The counters and gauges now. Raises Unavailable, or OSError of the file or socket."""
 
-    def close(self) -> None:
-        """Release what is open."""
+    def close(self) -> None:  # noqa: B027 - most sources that hold nothing have nothing to do
+        """Release what is open; here, nothing is."""
 
     @staticmethod
+    @abstractmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
         """Rows for the time between two readings; what is not known, or went backwards, has no row."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
 from volbench.sample.files import KernelFile
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.mountstats import NfsMount, parse_mountstats
 
 _SHOWN = {
@@ -30,7 +30,7 @@ _DATA = ("READ", "WRITE", "COMMIT")
 _COUNTERS = ("operations", "transmissions", "queue_ms", "rtt_ms", "execute_ms", "errors")
 
 
-class MountStats:
+class MountStats(Sampler):
     """Reads the statistics of one mount.
 
     Args:
@@ -44,18 +44,10 @@ class MountStats:
         self._mount_point = mount_point
         self._file = KernelFile(path)
 
-    def probe(self) -> Presence:
-        """Present when the mount has statistics."""
-        if not self._mount_point:
-            return Presence(present=False, reason="the data directory is not on NFS")
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=str(error))
-        return Presence(present=True)
-
     def read(self) -> Values:
         """Counters of the mount, by operation."""
+        if not self._mount_point:
+            raise Unavailable("the data directory is not on NFS")
         found = [m for m in parse_mountstats(self._file.read()) if m.mount_point == self._mount_point]
         if not found:
             raise Unavailable(f"{self._file.path} has no NFS mount on {self._mount_point}")

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers import performance_schema as parse
 from volbench.sample.server import ServerConnection
 
@@ -24,7 +24,7 @@ _PS_PER_S, _PS_PER_MS = 1e12, 1e9
 _NUMBERED = re.compile(r"(?<=[A-Za-z_])\d+")
 
 
-class PerformanceSchema:
+class PerformanceSchema(Sampler):
     """Reads all of it with one statement a tick."""
 
     source: ClassVar[str] = "performance_schema"
@@ -85,9 +85,6 @@ class PerformanceSchema:
         for digest, sums_of in parse.parse_digests(texts.get("digests", "")):
             values |= {(f"digest_{name}", digest): number for name, number in sums_of.items()}
         return values
-
-    def close(self) -> None:
-        """The connection is closed by whoever shares it."""
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
 from volbench.sample.files import KernelFile
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Presence, Reading, Sampler, Values
 from volbench.sample.parsers.psi import parse_pressure
 
 RESOURCES = ("cpu", "io", "memory")
@@ -20,7 +21,7 @@ MACHINE, SERVER = "", "server"
 """Entities: the server's own is there where its control group is of version 2."""
 
 
-class Pressure:
+class Pressure(Sampler):
     """Reads the totals of /proc/pressure, which are exact; its averages are not used.
 
     Args:
@@ -37,11 +38,8 @@ class Pressure:
 
     def probe(self) -> Presence:
         """Present when the kernel keeps it (it may be built in and switched off)."""
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=f"no pressure stall information: {error}")
-        return Presence(present=True)
+        found = super().probe()
+        return found if found.present else replace(found, reason=f"no pressure stall information: {found.reason}")
 
     def read(self) -> Values:
         """Microseconds of each kind since boot."""

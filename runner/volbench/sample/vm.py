@@ -9,7 +9,7 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
 from volbench.sample.files import KernelFile
-from volbench.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.sample.interface import Reading, Sampler, Values
 from volbench.sample.parsers.stat import parse_vmstat
 
 _METRICS = {
@@ -20,21 +20,13 @@ _METRICS = {
 }
 
 
-class VirtualMemory:
-    """Reads /proc/vmstat."""
+class VirtualMemory(Sampler):
+    """Reads /proc/vmstat; a kernel without swap has no counters of swapping."""
 
     source: ClassVar[str] = "vm"
 
     def __init__(self, path: Path = Path("/proc/vmstat")) -> None:
         self._file = KernelFile(path)
-
-    def probe(self) -> Presence:
-        """Present wherever /proc is; a kernel without swap has no counters of swapping."""
-        try:
-            self.read()
-        except Unavailable as error:
-            return Presence(present=False, reason=str(error))
-        return Presence(present=True)
 
     def read(self) -> Values:
         """The counters of swapping and faults that the kernel has."""
