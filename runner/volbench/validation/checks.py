@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckName, CheckRow
 from volbench.validation.checksums import TableComparison, compare_tables, tables_of
-from volbench.validation.differences import inventory_differences
-from volbench.validation.inventory import Inventory
+from volbench.validation.differences import inventory_differences, unseen_kinds
+from volbench.validation.objects import Inventory
 from volbench.validation.queries import QueryClass, QueryComparison, compare_queries
 from volbench.validation.source import Reads
 
@@ -17,17 +17,21 @@ _DEFINED = ("trigger", "routine", "event", "view")
 
 
 def objects_check(source: Inventory, candidate: Inventory, unseen: Sequence[str] = ()) -> CheckRow:
-    """Tables, columns, indexes, keys, triggers, routines, events, views and grants.
+    """Tables, columns, indexes, keys, checks, partitions, triggers, routines, events, views, grants and time zones.
 
     `unseen` says what the accounts may not see: then equal is no proof.
     """
-    differences = [str(one) for one in inventory_differences(source, candidate)]
-    objects = sum(len(found) for found in source.values())
+    found = inventory_differences(source, candidate)
+    differences = [str(one) for one in found if one.certain]
+    doubts = [f"cannot be told, since it cannot be parsed: {one}" for one in found if not one.certain]
+    doubts += [*unseen, *unseen_kinds(source, candidate)]
+    objects = sum(len(named) for named in source.values())
     row = _row("objects", differences, f"{objects} objects and parts of objects", "differ")
-    if not unseen:
+    if not doubts:
         return row
     decision: Decision = "no-go" if differences else "undecided"
-    return row.model_copy(update={"decision": decision, "details": (*row.details, *unseen)})
+    text = row.text if differences else f"{row.text}, but {len(doubts)} cannot be told or seen"
+    return row.model_copy(update={"decision": decision, "text": text, "details": (*row.details, *doubts)})
 
 
 def definers_check(source: Inventory, accounts: set[str]) -> CheckRow:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from volbench.validation.inventory import Inventory
+from volbench.validation.objects import Inventory
 from volbench.validation.source import Reads
 
 CHUNK_ROWS = 100_000

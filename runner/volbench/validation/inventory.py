@@ -13,10 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volbench.validation.source import Reads
+from volbench.validation.grants import take_grants
+from volbench.validation.objects import Attributes, Inventory, quoted
+from volbench.validation.settings import same_sql_mode
+from volbench.validation.source import VERSION, Reads
+from volbench.validation.sql_text import UNPARSED, normal_expression, normal_query
 
-Attributes = Mapping[str, str]
-Inventory = dict[str, dict[str, Attributes]]
+Spelled = str | tuple[str, str]
+"""SQL for both flavors, or for MySQL and for MariaDB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,11 +28,23 @@ class Part:
     """One kind of object: where it stands, which columns name it, and which describe it."""
 
     kind: str
-    table: str
+    table: Spelled
     schema_column: str
     names: tuple[str, ...]
-    attributes: Mapping[str, str]
+    attributes: Mapping[str, Spelled]
     where: str = ""
+
+
+_STORED = {"sql mode": "sql_mode", "charset of its text": "character_set_client",
+           "collation of its text": "collation_connection"}  # fmt: skip
+"""What a body was made under, and runs under."""
+_DEFAULT = (
+    "IF(extra LIKE '%DEFAULT_GENERATED%', column_default, "
+    "CONCAT('''', REPLACE(column_default, '''', ''''''), ''''))",
+    "column_default",
+)
+"""A literal in quotes, an expression without, as MariaDB has it."""
+_TABLES = "table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
 
 
 PARTS: tuple[Part, ...] = (
@@ -38,23 +54,49 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         kind="table", table="tables", schema_column="table_schema", names=("table_schema", "table_name"),
-        attributes={"engine": "engine", "collation": "table_collation", "comment": "table_comment"},
-        where="table_type = 'BASE TABLE'",
+        attributes={"engine": "engine", "collation": "table_collation", "comment": "table_comment",
+            "versions": "table_type"},
+        where=_TABLES,
     ),
     Part(
-        kind="column", table="columns", schema_column="table_schema",
+        kind="sequence", table="tables", schema_column="table_schema", names=("table_schema", "table_name"),
+        attributes={}, where="table_type = 'SEQUENCE'",
+    ),
+    Part(
+        # Columns of views are left to the views' texts: their collations come from who touched them last.
+        kind="column", table="columns JOIN information_schema.tables USING (table_schema, table_name)",
+        schema_column="table_schema", where=_TABLES,
         names=("table_schema", "table_name", "column_name"),
         attributes={
             "position": "ordinal_position", "type": "column_type", "nullable": "is_nullable",
-            "default": "column_default", "extra": "extra", "charset": "character_set_name",
+            "default": _DEFAULT, "extra": "extra", "charset": "character_set_name",
             "collation": "collation_name", "generated": "generation_expression", "comment": "column_comment",
         },
     ),
     Part(
         kind="index", table="statistics", schema_column="table_schema",
         names=("table_schema", "table_name", "index_name", "seq_in_index"),
-        attributes={"column": "column_name",
-            "not_unique": "non_unique", "prefix": "sub_part", "type": "index_type"},
+        attributes={
+            "column": "column_name", "expression": ("expression", "NULL"), "not_unique": "non_unique",
+            "prefix": "sub_part", "type": "index_type", "order": "IF(collation = 'D', 'descending', '')",
+            "visible": ("is_visible", "IF(ignored = 'YES', 'NO', 'YES')"),
+        },
+    ),
+    Part(
+        kind="partition", table="partitions", schema_column="table_schema",
+        names=("table_schema", "table_name", "partition_name", "COALESCE(subpartition_name, '-')"),
+        attributes={
+            "position": "partition_ordinal_position", "method": "partition_method",
+            "expression": "partition_expression", "values": "partition_description",
+            "method within": "subpartition_method", "expression within": "subpartition_expression",
+        },
+        where="partition_name IS NOT NULL",
+    ),
+    Part(
+        kind="check", schema_column="constraint_schema", names=("constraint_schema", "table_name", "check_clause"),
+        table=("check_constraints JOIN information_schema.table_constraints USING (constraint_schema, "
+            "constraint_name)", "check_constraints"),
+        attributes={"enforced": ("enforced", "'YES'")},
     ),
     Part(
         kind="foreign key", table="referential_constraints", schema_column="constraint_schema",
@@ -72,7 +114,8 @@ PARTS: tuple[Part, ...] = (
         kind="trigger", table="triggers", schema_column="trigger_schema", names=("trigger_schema", "trigger_name"),
         attributes={
             "table": "event_object_table", "time": "action_timing", "event": "event_manipulation",
-            "body": "action_statement", "definer": "definer",
+            "body": "action_statement", "definer": "definer", "order": "action_order",
+            "collation of the schema": "database_collation", **_STORED,
         },
     ),
     Part(
@@ -81,6 +124,7 @@ PARTS: tuple[Part, ...] = (
         attributes={
             "body": "routine_definition", "returns": "dtd_identifier", "security": "security_type",
             "deterministic": "is_deterministic", "data access": "sql_data_access", "definer": "definer",
+            "comment": "routine_comment", "collation of the schema": "database_collation", **_STORED,
         },
     ),
     Part(
@@ -92,36 +136,53 @@ PARTS: tuple[Part, ...] = (
         kind="event", table="events", schema_column="event_schema", names=("event_schema", "event_name"),
         attributes={
             "body": "event_definition", "type": "event_type", "every": "interval_value",
-            "unit": "interval_field", "status": "status", "definer": "definer",
+            "unit": "interval_field", "status": "status", "definer": "definer", "at": "execute_at",
+            "from": "starts", "until": "ends", "afterwards": "on_completion", "time zone": "time_zone",
+            "comment": "event_comment", "collation of the schema": "database_collation", **_STORED,
         },
     ),
     Part(
         kind="view", table="views", schema_column="table_schema", names=("table_schema", "table_name"),
-        attributes={"check option": "check_option", "security": "security_type", "definer": "definer"},
-    ),
-    Part(
-        kind="grant on schema", table="schema_privileges", schema_column="table_schema",
-        names=("grantee", "table_schema", "privilege_type"), attributes={"grantable": "is_grantable"},
-    ),
-    Part(
-        kind="grant on table", table="table_privileges", schema_column="table_schema",
-        names=("grantee", "table_schema", "table_name", "privilege_type"),
-        attributes={"grantable": "is_grantable"},
+        attributes={
+            "text": "view_definition", "check option": "check_option", "security": "security_type",
+            "definer": "definer", "charset of its text": "character_set_client",
+            "collation of its text": "collation_connection",
+        },
     ),
 )  # fmt: skip
-"""Everything that a dump and restore can lose; check constraints differ too much in text to be compared so."""
+"""Everything that a dump and restore can lose, but for accounts: `grants`."""
 
 SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
 SCHEMAS = "SELECT schema_name FROM information_schema.schemata ORDER BY schema_name"
-TIME_ZONE = "SELECT CONVERT_TZ('2024-07-01 12:00:00', 'UTC', 'Europe/Berlin')"
+ZONES = (
+    "UTC", "Europe/Berlin", "Europe/London", "Europe/Istanbul", "America/New_York", "America/Mexico_City",
+    "America/Sao_Paulo", "Asia/Tokyo", "Asia/Kolkata", "Asia/Almaty", "Africa/Cairo", "Australia/Sydney",
+)  # fmt: skip
+"""Some with summer time, some whose rules were changed lately, so that old tables are seen too."""
+_INSTANTS = ("2019-07-01 12:00:00", "2025-01-15 12:00:00", "2025-07-01 12:00:00")
+TIME_ZONES = "SELECT " + ", ".join(
+    f"CONVERT_TZ('{instant}', '+00:00', '{zone}')" for zone in ZONES for instant in _INSTANTS
+)
 
 
 def take_inventory(server: Reads, schemas: Sequence[str]) -> Inventory:
-    """Everything in the schemas, and whether named time zones are known. Raises StepFailed."""
-    inventory: Inventory = {part.kind: _objects(server, part, schemas) for part in PARTS}
-    known = server.query(TIME_ZONE)[0][0] is not None
-    inventory["time zone tables"] = {"mysql.time_zone_name": {"loaded": "yes" if known else "no"}}
-    return inventory
+    """Everything in the schemas, what accounts may do there, and named time zones. Raises StepFailed."""
+    mariadb = is_mariadb(server)
+    inventory: Inventory = {part.kind: _objects(server, part, schemas, mariadb=mariadb) for part in PARTS}
+    inventory["time zone"] = _time_zones(server)
+    return inventory | take_grants(server, schemas, mariadb=mariadb)
+
+
+def is_mariadb(server: Reads) -> bool:
+    """Which of both flavors answers."""
+    return "mariadb" in " ".join(map(str, server.query(VERSION)[0])).lower()
+
+
+def _time_zones(server: Reads) -> dict[str, Attributes]:
+    """Those that are known, with what three moments are there."""
+    times = iter(server.query(TIME_ZONES)[0])
+    found = {zone: {f"time of {instant} UTC": str(next(times)) for instant in _INSTANTS} for zone in ZONES}
+    return {zone: moments for zone, moments in found.items() if "None" not in moments.values()}
 
 
 def user_schemas(server: Reads) -> list[str]:
@@ -130,32 +191,28 @@ def user_schemas(server: Reads) -> list[str]:
     return [str(row[0]) for row in rows if str(row[0]).lower() not in SYSTEM_SCHEMAS]
 
 
-def inventory_statement(part: Part, schemas: Sequence[str]) -> str:
+def inventory_statement(part: Part, schemas: Sequence[str], *, mariadb: bool = False) -> str:
     """What a server is asked for one kind of object."""
-    columns = ", ".join((*part.names, *part.attributes.values()))
+    columns = ", ".join((*part.names, *(_for(column, mariadb=mariadb) for column in part.attributes.values())))
     wanted = ", ".join(quoted(schema) for schema in schemas)
     condition = f" AND {part.where}" if part.where else ""
-    return (
-        f"SELECT {columns} FROM information_schema.{part.table} WHERE {part.schema_column} IN ({wanted}){condition}"
-    )
+    table = _for(part.table, mariadb=mariadb)
+    return f"SELECT {columns} FROM information_schema.{table} WHERE {part.schema_column} IN ({wanted}){condition}"
 
 
-def _objects(server: Reads, part: Part, schemas: Sequence[str]) -> dict[str, Attributes]:
+def _for(spelled: Spelled, *, mariadb: bool) -> str:
+    return spelled if isinstance(spelled, str) else spelled[mariadb]
+
+
+def _objects(server: Reads, part: Part, schemas: Sequence[str], *, mariadb: bool) -> dict[str, Attributes]:
     width = len(part.names)
     return {
-        ".".join(str(name) for name in row[:width]): {
+        ".".join(alike(column, name) for column, name in zip(part.names, row, strict=False)): {
             attribute: alike(attribute, value)
             for attribute, value in zip(part.attributes, row[width:], strict=True)
         }
-        for row in server.query(inventory_statement(part, schemas))
+        for row in server.query(inventory_statement(part, schemas, mariadb=mariadb))
     }
-
-
-def quoted(text: str) -> str:
-    """A string literal that means the same in every sql_mode: in hex, where it has more than plain characters."""
-    if re.fullmatch(r"[A-Za-z0-9_$ -]+", text):
-        return f"'{text}'"
-    return "0x" + text.encode().hex() if text else "''"
 
 
 def alike(attribute: str, value: Any) -> str:
@@ -175,12 +232,15 @@ def _default(text: str) -> str:
     if text.upper() == "NULL":
         return ""
     if len(text) >= 2 and text[0] == text[-1] == "'":
-        text = text[1:-1].replace("''", "'")
+        return text[1:-1].replace("''", "'")
+    if "(" in text and not (expression := normal_expression(text)).startswith(UNPARSED):
+        text = expression
     return re.sub(r"(?i)^(current_timestamp|now)(\(\)|$)", "current_timestamp", text)
 
 
 def _extra(text: str) -> str:
     words = text.lower().replace("default_generated", "").replace("current_timestamp()", "current_timestamp")
+    words = words.replace(",", "")
     return " ".join(re.sub(r"\bpersistent\b", "stored generated", words).split())
 
 
@@ -188,8 +248,8 @@ def _charset(text: str) -> str:
     return re.sub(r"^utf8(?=_|$)", "utf8mb3", text)
 
 
-def _expression(text: str) -> str:
-    return re.sub(r"[\s`()]|_utf8mb\d|\\", "", text).lower()
+def _values(text: str) -> str:
+    return re.sub(r"\b_utf8mb\d(?=')|\s", "", text)
 
 
 _ALIKE: Mapping[str, Callable[[str], str]] = {
@@ -199,7 +259,18 @@ _ALIKE: Mapping[str, Callable[[str], str]] = {
     "collation": _charset,
     "default": _default,
     "extra": _extra,
-    "generated": _expression,
+    "generated": normal_expression,
+    "expression": normal_expression,
+    "expression within": normal_expression,
+    "check_clause": normal_expression,
+    "text": normal_query,
+    "values": _values,
+    "sql mode": same_sql_mode,
+    "charset of its text": _charset,
+    "collation of its text": _charset,
+    "collation of the schema": _charset,
+    "versions": lambda text: "" if text == "BASE TABLE" else text.lower(),
+    "status": lambda text: text.replace("SLAVESIDE", "REPLICA_SIDE"),
     "body": lambda text: " ".join(text.split()).removesuffix(";"),
     "on update": lambda text: "RESTRICT" if text == "NO ACTION" else text,  # one thing to InnoDB
     "on delete": lambda text: "RESTRICT" if text == "NO ACTION" else text,

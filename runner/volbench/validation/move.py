@@ -17,7 +17,7 @@ from volbench.analysis.linear import t_quantile
 from volbench.records.cell import CellResult
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, MoveEstimate, MovePlan
-from volbench.validation.inventory import quoted
+from volbench.validation.objects import quoted
 from volbench.validation.source import Reads
 
 ALPHA = 0.05

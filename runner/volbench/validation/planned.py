@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from volbench.records.validation import ValidationPlan
 from volbench.validation.checksums import Table, chunk_query, row_text
-from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONE, inventory_statement
+from volbench.validation.grants import ROLES, grant_statements
+from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONES, inventory_statement
 from volbench.validation.move import bytes_statement
 from volbench.validation.rights import GRANTS
 from volbench.validation.settings import SET_BY_SOMEBODY, VARIABLES
@@ -35,15 +36,17 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     yield VERSION
     yield PRIVILEGES
     yield GRANTS
-    for part in PARTS:
-        yield inventory_statement(part, plan.schemas or ("SCHEMA",))
-    yield TIME_ZONE
+    schemas = plan.schemas or ("SCHEMA",)
+    for part in PARTS:  # in MySQL's words: some columns have other names in MariaDB
+        yield inventory_statement(part, schemas)
+    yield TIME_ZONES
+    yield from (*grant_statements(schemas), "  -- or: ".join(ROLES))
     if plan.data:
         yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
         yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
         yield f"SELECT `KEY`, SHA2({row_text(_TABLE)}, 256) FROM {_TABLE.quoted}  -- of a chunk that differs"
     if plan.move is not None:
-        yield bytes_statement(plan.schemas or ("SCHEMA",))
+        yield bytes_statement(schemas)
     if plan.settings is not None or plan.move is not None:
         yield VARIABLES
     if plan.settings is not None:

@@ -105,10 +105,16 @@ def _differs(name: str, source: Mapping[str, str], candidate: Mapping[str, str])
 
 
 def _alike(name: str, value: str) -> str:
-    value = value.strip().upper()
     if name == "sql_mode":
-        return ",".join(sorted(mode for mode in value.split(",") if mode and mode not in _MODES_OF_NO_EFFECT))
+        return same_sql_mode(value)
+    value = value.strip().upper()
     return _ON.get(value, value).replace("UTF8MB3", "UTF8").replace("_", "-")
+
+
+def same_sql_mode(value: str) -> str:
+    """Its modes in one order, without those of no effect."""
+    modes = value.strip().upper().split(",")
+    return ",".join(sorted(mode for mode in modes if mode and mode not in _MODES_OF_NO_EFFECT))
 
 
 _MODES_OF_NO_EFFECT = {"NO_AUTO_CREATE_USER"}

@@ -157,4 +157,6 @@ def excessive_privileges(query: Callable[[str], Rows]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, set):  # the client's own kind of a SET, in no order
+        return ",".join(sorted(map(str, value)))
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes | bytearray) else value

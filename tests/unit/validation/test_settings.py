@@ -59,13 +59,16 @@ READER = "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE, PROCESS ON *.* TO `r
         ([r"GRANT ALL PRIVILEGES ON `sh\_p`.* TO `r`@`%`"], {"shop": "SELECT,SHOW VIEW,TRIGGER,EVENT,EXECUTE"}),
         (["GRANT SELECT, TRIGGER ON `shop`.* TO `r`@`%`"], {"shop": "SHOW VIEW,EVENT,EXECUTE"}),
         (["GRANT SELECT ON `shop`.`orders` TO `r`@`%`"], {"shop": "SELECT,SHOW VIEW,TRIGGER,EVENT,EXECUTE"}),
-        (["GRANT USAGE ON *.* TO `r`@`%`", "GRANT `readers`@`%` TO `r`@`%`"], None),
-        (["GRANT `readers` TO `r`@`%`", "GRANT USAGE ON *.* TO `r`@`%`"], None),
+        # As MySQL 9.7 and MariaDB 10.11 show a role that is active, and one that is not.
+        (["GRANT ALL PRIVILEGES ON `shop`.* TO `r`@`%`", "GRANT `readers`@`%` TO `r`@`%`"], {}),
+        (["GRANT `readers` TO `r`@`%`", READER.replace("reader", "readers")], {}),
+        (["GRANT `readers` TO `r`@`%`", "GRANT USAGE ON *.* TO `r`@`%`"],
+         {"shop": "SELECT,SHOW VIEW,TRIGGER,EVENT,EXECUTE"}),
     ],
 )  # fmt: skip
-def test_rights_are_read_from_grants(grants: list[str], missing: dict[str, str] | None) -> None:
+def test_rights_are_read_from_grants(grants: list[str], missing: dict[str, str]) -> None:
     found = missing_rights(grants, ["shop"])
-    assert (found if found is None else {name: ",".join(rights) for name, rights in found.items()}) == missing
+    assert {name: ",".join(rights) for name, rights in found.items()} == missing
 
 
 class Server:

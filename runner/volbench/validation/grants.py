@@ -1,0 +1,129 @@
+"""What accounts may do in the schemas: on them, on tables, columns and routines, everywhere, and through roles.
+
+Only accounts that reach the schemas count. Names of rights differ between flavors, so of the global ones those are
+compared that both have under one name.
+"""
+
+# ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from volbench.errors import StepFailed
+from volbench.validation.objects import Attributes, Inventory, quoted
+from volbench.validation.source import Reads
+
+ACCOUNTS = "SELECT user, host FROM mysql.user"
+ROUTINE_RIGHTS = (
+    "SELECT user, host, db, routine_name, routine_type, proc_priv FROM mysql.procs_priv WHERE db IN ({})"
+)
+ROLES = (
+    "SELECT e.to_user, e.to_host, e.from_user, IF(d.user IS NULL, 'no', 'yes') FROM mysql.role_edges e "
+    "LEFT JOIN mysql.default_roles d ON d.user = e.to_user AND d.host = e.to_host "
+    "AND d.default_role_user = e.from_user AND d.default_role_host = e.from_host",
+    "SELECT m.user, m.host, m.role, IF(u.default_role = m.role, 'yes', 'no') FROM mysql.roles_mapping m "
+    "LEFT JOIN mysql.user u ON u.user = m.user AND u.host = m.host",
+)
+"""For MySQL, and for MariaDB."""
+_VIEWS = {
+    "schema": ("schema_privileges", ("table_schema",)),
+    "table": ("table_privileges", ("table_schema", "table_name")),
+    "column": ("column_privileges", ("table_schema", "table_name", "column_name")),
+}
+EVERYWHERE = "SELECT grantee, privilege_type, is_grantable FROM information_schema.user_privileges"
+_SHARED = frozenset(
+    ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "RELOAD", "PROCESS", "FILE", "REFERENCES", "INDEX",
+     "ALTER", "SHOW DATABASES", "CREATE TEMPORARY TABLES", "LOCK TABLES", "EXECUTE", "REPLICATION SLAVE",
+     "CREATE VIEW", "SHOW VIEW", "CREATE ROUTINE", "ALTER ROUTINE", "CREATE USER", "EVENT", "TRIGGER")
+)  # fmt: skip
+_OWN = re.compile(r"'(root|mysql\.\w+|mariadb\.\w+|rdsadmin|PUBLIC|)'@")
+"""Accounts that a server makes for itself: no two servers have the same."""
+
+
+def grant_statements(schemas: Sequence[str]) -> Iterator[str]:
+    """What a server is asked; of ROLES one is sent, that of its flavor."""
+    wanted = ", ".join(map(quoted, schemas))
+    for table, names in _VIEWS.values():
+        yield (
+            f"SELECT grantee, {', '.join(names)}, privilege_type, is_grantable FROM information_schema.{table} "
+            f"WHERE table_schema IN ({wanted})"
+        )
+    yield from (EVERYWHERE, ACCOUNTS, ROUTINE_RIGHTS.format(wanted))
+
+
+def take_grants(server: Reads, schemas: Sequence[str], *, mariadb: bool) -> Inventory:
+    """Rights by kind; without those of others, and without `account`, where this user may not see mysql.*."""
+    *on_objects, everywhere, accounts, routines = grant_statements(schemas)
+    found: Inventory = {
+        f"grant on {kind}": {
+            f"{grantee}.{'.'.join(map(str, row[1:-1]))}": {"grantable": str(row[-1])}
+            for row in server.query(statement)
+            if not _OWN.match(grantee := _account(*_split(str(row[0]))))
+        }
+        for kind, statement in zip(_VIEWS, on_objects, strict=True)
+    }
+    found["grant everywhere"] = {
+        f"{grantee}.{row[1]}": {"grantable": str(row[2])}
+        for row in server.query(everywhere)
+        if str(row[1]).upper() in _SHARED and not _OWN.match(grantee := _account(*_split(str(row[0]))))
+    }
+    try:
+        there = {_account(str(user), str(host)) for user, host in server.query(accounts)}
+        found["grant on routine"] = _routine_rights(server, routines)
+        found["role of an account"] = _roles(server, ROLES[mariadb], found)
+    except StepFailed:
+        return found
+    found["account"] = {name: {} for name in sorted(there) if not _OWN.match(name)}
+    return found
+
+
+def reaching(inventory: Inventory) -> set[str]:
+    """Accounts that hold anything which is compared."""
+    return {
+        _holder(name)
+        for kind, objects in inventory.items()
+        if kind.startswith(("grant ", "role "))
+        for name in objects
+    }
+
+
+def _routine_rights(server: Reads, statement: str) -> dict[str, Attributes]:
+    rows = server.query(statement)
+    return {
+        f"{account}.{schema}.{kind}.{name}": {"rights": ", ".join(sorted(str(rights).split(",")))}
+        for user, host, schema, name, kind, rights in rows
+        if not _OWN.match(account := _account(str(user), str(host)))
+    }
+
+
+def _roles(server: Reads, statement: str, grants: Inventory) -> dict[str, Attributes]:
+    """Who has which role, of those that lead to a right in the schemas."""
+    edges = [
+        (_account(str(user), str(host)), str(role), {"active at once": str(default)})
+        for user, host, role, default in server.query(statement)
+    ]
+    useful = reaching(grants)
+    for _ in edges:  # a role may be held through others, at most so many
+        useful |= {holder for holder, role, _ in edges if _account(role, "%") in useful}
+    return {
+        f"{holder}.{role}": attributes
+        for holder, role, attributes in edges
+        if _account(role, "%") in useful and not _OWN.match(holder)
+    }
+
+
+def _holder(name: str) -> str:
+    found = re.match(r"'(?:[^']|'')*'@'(?:[^']|'')*'", name)
+    return found[0] if found else name
+
+
+def _split(grantee: str) -> tuple[str, str]:
+    user, _, host = grantee.rpartition("@")
+    return user.strip("'"), host.strip("'")
+
+
+def _account(user: str, host: str) -> str:
+    """MariaDB's roles have no host, and MySQL's have any."""
+    return f"'{user}'@'{host or '%'}'"

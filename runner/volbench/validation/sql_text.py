@@ -1,0 +1,253 @@
+"""Texts of views, checks and expressions in one form, whatever server printed them.
+
+MySQL prints a parenthesis around everything and MariaDB around nothing; each has names of its own for some
+functions, and spells out what the other leaves out. So texts are compared as trees: parentheses go, and what
+remains is written with all of them. What cannot be parsed has no normal form, and is compared as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+
+import sqlglot
+from sqlglot import expressions as exp
+from sqlglot.errors import SqlglotError
+
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of syntax that it keeps as it is, to the terminal
+
+UNPARSED = "as printed: "
+"""Begins a text that has no normal form: two such texts that differ may still mean one thing."""
+_ESCAPED = re.compile(r"_[a-z0-9]+\\'")
+_INTRODUCED = re.compile(r"(?<![\w`.'])_(?:utf8mb[34]|latin1|binary|ascii|cp1252)(?=')")
+_SPELLED = {
+    "now": "current_timestamp", "octet_length": "length", "lcase": "lower", "ucase": "upper",
+    "substring": "substr", "dayofmonth": "day",
+}  # fmt: skip
+_TRUTH = (exp.And, exp.Or, exp.Xor, exp.Not, exp.Where, exp.Having, exp.If)
+
+
+def normal_expression(text: str) -> str:
+    """A generated column's, a check's or a partition's expression."""
+    return _normal(text, lambda sql: sqlglot.parse_one(f"SELECT {sql}", dialect="mysql"), cut=len("SELECT "))
+
+
+def normal_query(text: str) -> str:
+    """A view's query."""
+    return _normal(text, lambda sql: sqlglot.parse_one(sql, dialect="mysql"), cut=0)
+
+
+def _normal(text: str, parse: Callable[[str], exp.Expr], *, cut: int) -> str:
+    if not text:
+        return ""
+    plain = " ".join(_INTRODUCED.sub("", _unescaped(text)).split())
+    try:
+        tree = parse(_respelled(plain))
+        if any(tree.find_all(exp.Command)):
+            return UNPARSED + plain
+        return _written(_alike(tree))[cut:]
+    except (SqlglotError, RecursionError, ValueError):
+        return UNPARSED + plain
+
+
+def _unescaped(text: str) -> str:
+    """MySQL escapes the quotes of expressions in its dictionary, and shows UTF-8 as if it were Latin-1."""
+    if not _ESCAPED.search(text):
+        return text
+    plain = re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+    try:
+        return plain.encode("cp1252").decode("utf-8")
+    except UnicodeError:
+        return plain
+
+
+def _respelled(sql: str) -> str:
+    """What the parser does not take: MySQL's own functions around a rollup, and MOD between operands."""
+    parts = re.split(r"('(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`)", sql)
+    for at in range(0, len(parts), 2):
+        parts[at] = re.sub(r"(?i)\)\s*select\b", ") select", re.sub(r"(?i)(?<=[\s`)])MOD(?=\s)", "%", parts[at]))
+    return "".join(parts)
+
+
+def _alike(tree: exp.Expr) -> exp.Expr:
+    for change in (_without_parentheses, _functions, _windows, _unions, _exists, _orders, _truths, _lower_names):
+        tree = change(tree)
+    return tree
+
+
+def _each(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr], *kinds: type[exp.Expr]) -> exp.Expr:
+    """Replace nodes from the leaves up, so that what is replaced has been changed itself."""
+    for node in reversed(list(tree.find_all(*kinds))):
+        new = change(node)
+        if new is not node:
+            node.replace(new)
+    return tree
+
+
+def _without_parentheses(tree: exp.Expr) -> exp.Expr:
+    _each(tree, lambda node: node.this, exp.Paren)
+    return _each(tree, _chained, exp.And, exp.Or)
+
+
+def _chained(node: exp.Expr) -> exp.Expr:
+    """a AND (b AND c) as (a AND b) AND c."""
+    kind, right = type(node), node.expression
+    if not isinstance(right, kind):
+        return node
+    return kind(this=_chained(kind(this=node.this, expression=right.this)), expression=right.expression)
+
+
+def _functions(tree: exp.Expr) -> exp.Expr:
+    return _each(tree, lambda node: _RESPELLED[type(node)](node), *_RESPELLED)
+
+
+def _literal_last(node: exp.Expr) -> exp.Expr:
+    turned = isinstance(node.this, exp.Literal) and not isinstance(node.expression, exp.Literal)
+    return type(node)(this=node.expression, expression=node.this) if turned else node
+
+
+def _week(node: exp.Expr) -> exp.Expr:
+    """MySQL writes down the mode that WEEK() has by default."""
+    if str(node.args.get("mode")) == "0":
+        node.set("mode", None)
+    return node
+
+
+def _like(node: exp.Expr) -> exp.Expr:
+    if node.args.get("negate"):
+        node.set("negate", None)
+        return exp.Not(this=node.copy())
+    return node
+
+
+def _frame(node: exp.Expr) -> exp.Expr:
+    for at, value in node.args.items():
+        if isinstance(value, str):
+            node.set(at, value.upper())
+    return node
+
+
+def _named(node: exp.Expr) -> exp.Expr:
+    """A function that the parser does not know; those around a rollup are MySQL's own and mean nothing."""
+    name = str(node.this).lower()
+    if name in {"rollup_group_item", "rollup_sum_switcher"}:
+        inner: exp.Expr = node.expressions[0]
+        return inner
+    node.set("this", _SPELLED.get(name, name))
+    return node
+
+
+_RESPELLED: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
+    exp.Boolean: lambda node: exp.Literal.number(int(bool(node.this))),
+    exp.EQ: _literal_last,
+    exp.NEQ: _literal_last,
+    exp.Week: _week,
+    exp.Like: _like,
+    exp.WindowSpec: _frame,
+    exp.Anonymous: _named,
+}
+
+
+def _windows(tree: exp.Expr) -> exp.Expr:
+    """A named window where it is used, as MariaDB prints it."""
+    for select in tree.find_all(exp.Select):
+        named = {window.this.name.lower(): window for window in select.args.get("windows") or ()}
+        if not named:
+            continue
+        for window in select.find_all(exp.Window):
+            over = window.args.get("alias")
+            if over is not None and over.name.lower() in named and not isinstance(window.this, exp.Identifier):
+                spec = named[over.name.lower()]
+                window.set("alias", None)
+                for part in ("partition_by", "order", "spec"):
+                    if spec.args.get(part):
+                        value = spec.args[part]
+                        window.set(part, [v.copy() for v in value] if isinstance(value, list) else value.copy())
+        select.set("windows", None)
+    return tree
+
+
+def _unions(tree: exp.Expr) -> exp.Expr:
+    """A later UNION makes rows distinct that an earlier UNION ALL kept; only names of the first part count."""
+    for union in tree.find_all(exp.Union):
+        left = union.this
+        while union.args.get("distinct") and isinstance(left, exp.Union):
+            left.set("distinct", True)
+            left = left.this
+        _unnamed(union.expression)
+    for cte in tree.find_all(exp.CTE):
+        alias = cte.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            _unnamed(cte.this)
+    return tree
+
+
+def _unnamed(query: exp.Expr) -> None:
+    for select in (query.this, query.expression) if isinstance(query, exp.Union) else (query,):
+        if isinstance(select, exp.Union):
+            _unnamed(select)
+        elif isinstance(select, exp.Select):
+            select.set("expressions", [one.unalias() for one in select.expressions])
+
+
+def _exists(tree: exp.Expr) -> exp.Expr:
+    """MariaDB puts LIMIT 1 into EXISTS."""
+    for found in tree.find_all(exp.Exists):
+        if isinstance(found.this, exp.Select) and str(found.this.args.get("limit")) == "LIMIT 1":
+            found.this.set("limit", None)
+    return tree
+
+
+def _orders(tree: exp.Expr) -> exp.Expr:
+    """ORDER BY a number or an alias is by what stands there."""
+    for select in tree.find_all(exp.Select):
+        order, columns = select.args.get("order"), select.expressions
+        named = {one.alias.lower(): one.this for one in columns if isinstance(one, exp.Alias)}
+        for ordered in order.expressions if order else ():
+            by = ordered.this
+            if (
+                isinstance(by, exp.Literal)
+                and not by.is_string
+                and by.this.isdigit()
+                and int(by.this) <= len(columns)
+            ):
+                ordered.set("this", columns[int(by.this) - 1].unalias().copy())
+            elif isinstance(by, exp.Column) and not by.table and by.name.lower() in named:
+                ordered.set("this", named[by.name.lower()].copy())
+    return tree
+
+
+def _truths(tree: exp.Expr) -> exp.Expr:
+    """`x <> 0` where a truth is wanted is `x`."""
+
+    def one(node: exp.Expr) -> exp.Expr:
+        wanted = isinstance(node.parent, _TRUTH) and node.arg_key in {"this", "expression"}
+        return node.this if wanted and str(node.expression) == "0" else node
+
+    return _each(tree, one, exp.NEQ)
+
+
+def _lower_names(tree: exp.Expr) -> exp.Expr:
+    """Columns and aliases are one in upper and lower case; tables and schemas need not be."""
+    for column in tree.find_all(exp.Column, exp.Alias):
+        name = column.this if isinstance(column, exp.Column) else column.args.get("alias")
+        if isinstance(name, exp.Identifier):
+            name.set("this", name.name.lower())
+    for name in tree.find_all(exp.Identifier):
+        name.set("quoted", True)
+    return tree
+
+
+def _written(tree: exp.Expr) -> str:
+    """Text with a parenthesis around every operation that stands within another."""
+
+    def one(node: exp.Expr) -> exp.Expr:
+        within = isinstance(node.parent, exp.Binary | exp.Unary | exp.Between | exp.In | exp.Case | exp.If)
+        if isinstance(node, exp.Dot | exp.Paren) or isinstance(node.parent, exp.Dot) or not within:
+            return node
+        return exp.Paren(this=node.copy())
+
+    return _each(tree, one, exp.Binary, exp.Unary, exp.Between, exp.In, exp.Case).sql(
+        dialect="mysql", comments=False
+    )
