@@ -4,10 +4,12 @@ from __future__ import annotations
 
 SCHEMA = "shop"
 
+SQL_MODE = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 STATEMENTS: tuple[str, ...] = (
     # Bodies are kept with the session's modes and character sets, and servers begin with other ones.
     "SET NAMES utf8mb4 COLLATE utf8mb4_general_ci",
-    "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+    f"SET SESSION sql_mode = '{SQL_MODE}'",
+    "SET SESSION time_zone = '+00:00'",
     f"CREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
     f"USE {SCHEMA}",
     "CREATE TABLE customers (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, email VARCHAR(190) NOT NULL UNIQUE, "

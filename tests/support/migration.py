@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
+from featured_schema import ACCOUNTS, SCHEMA, SQL_MODE, STATEMENTS
 from server_on_volume import server_on
 
 from volbench.engine.connection import Account, connection, write_private
@@ -44,7 +44,11 @@ class Migration:
         gone = (f"DROP USER IF EXISTS '{name}'@'localhost'" for name in ("app", "reader"))
         execute(self.candidate.account, f"DROP DATABASE IF EXISTS {SCHEMA}", *gone, *ACCOUNTS)
         place = f"--defaults-file={self.candidate.option_file}"
+        # mydumper keeps no sql_mode of bodies: they get the server's. (It writes events' times in UTC too.)
+        ((usual,),) = self.candidate.query("SELECT @@GLOBAL.sql_mode")
+        execute(self.candidate.account, f"SET GLOBAL sql_mode = '{SQL_MODE}'")
         _run("myloader", place, f"--directory={self.dump}", "--threads=2")
+        execute(self.candidate.account, f"SET GLOBAL sql_mode = '{usual}'")
 
     def reader_file(self) -> Path:
         """An option file of the source's account with least grants."""
