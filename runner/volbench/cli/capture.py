@@ -14,6 +14,8 @@ from volbench.engine.attached import account_of
 from volbench.engine.connection import write_private
 from volbench.errors import Refused, UsageError
 from volbench.records.base import parse_duration_s
+from volbench.store.sealed import key_from
+from volbench.store.sealed import seal as sealed
 from volbench.target.attach import parse_dsn
 from volbench.validation.capture import SECONDS_MAX
 from volbench.validation.capture import capture as take
@@ -29,8 +31,10 @@ def capture(
     seconds: Annotated[str, typer.Option("--for", help="How long: 60s; an hour at most.")] = "60s",
     log: Annotated[Path | None, typer.Option("--from", help="A slow log to mask, instead of a server.")] = None,
     mask: Annotated[bool, typer.Option("--mask", help="Keep no literals.")] = False,
+    seal: Annotated[bool, typer.Option("--seal", help="Write it sealed; see `volbench sealed`.")] = False,
 ) -> None:
     """Take the statements of a live server by class (only reading), or mask a slow log's literals."""
+    key = key_from(os.environ) if seal else None
     if out.exists():
         raise Refused("the file is there already", where="OUT", evidence=str(out), next_step="name another one")
     if (log is None) == (not server):
@@ -39,9 +43,11 @@ def capture(
         if not mask:
             raise UsageError("a slow log is used as it is; only --mask makes another of it", where="--from")
         with slow_log(log) as statements:
-            write_private(out, "".join(masked(statements)))
+            text = "".join(masked(statements))
+            write_private(out, sealed(text, key).decode() if key else text)
         return
-    write_private(out, _live(server, option_file, seconds, mask=mask))
+    text = _live(server, option_file, seconds, mask=mask)
+    write_private(out, sealed(text, key).decode() if key else text)
     console.say(f"captured: {out}")
 
 

@@ -23,6 +23,7 @@ from volbench.cli import (
     query,
     report,
     run,
+    sealed,
     suite,
     validate,
     volume,
@@ -54,6 +55,7 @@ app.command("credits")(credits.credits)
 app.add_typer(suite.app, name="suite")
 app.add_typer(volume.app, name="volume")
 app.add_typer(k8s.app, name="k8s")
+app.add_typer(sealed.app, name="sealed")
 app.add_typer(cell.app, name="cell", hidden=True)
 
 

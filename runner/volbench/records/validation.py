@@ -140,6 +140,9 @@ class BurstOutlook(Record):
     served_share_after: float | None = Field(description="Once they are gone.")
 
 
+AtRest = Literal["plain", "encrypted", "none"]
+
+
 class ValidationPlan(Record):
     """What is compared with what."""
 
@@ -147,6 +150,10 @@ class ValidationPlan(Record):
     name: str = Field(default="validation", max_length=120, description="Shown in the report.")
     source: ServerPlace = Field(description="The server in use now; only ever read.")
     candidate: CandidatePlace = Field(description="The server to move to, with the data restored to it.")
+    at_rest: AtRest = Field(
+        default="plain",
+        description="How values of rows lie in the reports: as they are, sealed, or not at all.",
+    )
     schemas: tuple[str, ...] = Field(
         default=(), description="Schemas to compare; all but the system's if left out."
     )

@@ -12,12 +12,12 @@ from volbench.report.signed_page import signed_page
 DETAILS_SHOWN = 20
 
 
-def validation_text(outcome: Validation) -> str:
-    """For the terminal."""
+def validation_text(outcome: Validation, *, details: bool = True) -> str:
+    """For the terminal; without details it has no value of a row."""
     lines = [f"{MARKS[outcome.decision]}: {outcome.reason}", f"  {about(outcome)}"]
     for row in outcome.checks:
         lines.append(f"{MARKS[row.decision]:>9}  {row.check}: {row.text}")
-        lines += [f"           {text}" for text in _shown(row.details)]
+        lines += [f"           {text}" for text in _shown(row.details) if details]
     for condition in outcome.conditions:
         lines.append(f"{MARKS[condition.decision]:>9}  {condition_label(condition)}")
         lines += [f"           {text}" for text in condition_details(condition)]

@@ -14,11 +14,12 @@ from volbench.errors import RunUnreadable
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write, fsync and rename into place; the directory entry is synced too."""
+def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
+    """Write, fsync and rename into place; the directory entry is synced too. `mode` is before the umask."""
     data = content.encode() if isinstance(content, str) else content
     partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.capture import Capture, CapturedClass
+from volbench.store.sealed import is_sealed, key_from, opened
 from volbench.validation.fingerprint import fingerprint
 from volbench.validation.queries import QueryClass, only_reads
 from volbench.validation.source import ReadOnlySource, Rows
@@ -72,9 +74,12 @@ def capture(
 
 
 def read_capture(path: Path) -> Capture:
-    """A file of `volbench capture`. Raises UsageError."""
+    """A file of `volbench capture`, perhaps a sealed one. Raises UsageError."""
     try:
-        return Capture.model_validate_json(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        if is_sealed(content):
+            content = opened(content, key_from(os.environ), where=str(path))
+        return Capture.model_validate_json(content)
     except (OSError, ValueError) as error:
         raise UsageError(
             "the capture cannot be read", where=str(path), evidence=str(error)[:300],

@@ -8,6 +8,7 @@ from volbench.records.gate import Decision
 from volbench.records.validation import CheckName, CheckRow
 from volbench.validation.checksums import TableComparison, compare_tables, tables_of
 from volbench.validation.differences import inventory_differences, unseen_kinds
+from volbench.validation.mask import without_values
 from volbench.validation.objects import Inventory
 from volbench.validation.queries import QueryClass, QueryComparison, compare_queries
 from volbench.validation.source import Reads
@@ -50,10 +51,10 @@ def definers_check(source: Inventory, accounts: set[str]) -> CheckRow:
 
 
 def checksums_check(
-    source: Reads, candidate: Reads, left: Inventory, right: Inventory, progress: Progress
+    source: Reads, candidate: Reads, left: Inventory, right: Inventory, progress: Progress, *, values: bool = True
 ) -> CheckRow:
     """Every row of every table that both sides have; tables of one side are told by the objects."""
-    compared = list(compare_tables(source, candidate, tables_of(left, right), progress))
+    compared = list(compare_tables(source, candidate, tables_of(left, right), progress, values=values))
     details = [text for one in compared for text in _table_texts(one)]
     rows = sum(one.source_rows for one in compared)
     row = _row("checksums", details, f"{rows} rows of {len(compared)} tables", "differ")
@@ -65,12 +66,20 @@ def checksums_check(
 
 
 def query_checks(
-    source: Reads, candidate: Reads, classes: Sequence[QueryClass], progress: Progress
+    source: Reads, candidate: Reads, classes: Sequence[QueryClass], progress: Progress, *, values: bool = True
 ) -> Iterator[CheckRow]:
-    """Rows, times and plans of queries; a plan that changed is told, and decides nothing by itself."""
+    """Rows, times and plans of queries; a plan that changed is told, and decides nothing by itself.
+
+    Without `values` no value of a row and no literal is in them.
+    """
     compared = compare_queries(source, candidate, classes, progress)
     wrong = [one for one in compared if one.result == "differs" or one.result.startswith("error on the")]
-    yield _row("queries", [_wrong_text(one) for one in wrong], f"{len(compared)} classes of queries", "differ")
+    yield _row(
+        "queries",
+        [_wrong_text(one, values=values) for one in wrong],
+        f"{len(compared)} classes of queries",
+        "differ",
+    )
     slower = [_slower_text(one) for one in compared if one.slower]
     yield _row("times", slower, f"{sum(one.shift is not None for one in compared)} classes", "are slower")
     changed = [_plan_text(one) for one in compared if one.plan_changed]
@@ -91,8 +100,9 @@ def _table_texts(one: TableComparison) -> Iterator[str]:
         yield f"{one.table}: {text}"
 
 
-def _wrong_text(one: QueryComparison) -> str:
-    return f"{one.result}: {one.query.fingerprint[:160]} ({one.query.count} times in the log): {one.text}"
+def _wrong_text(one: QueryComparison, *, values: bool) -> str:
+    text = one.text if values else without_values(one.text)
+    return f"{one.result}: {one.query.fingerprint[:160]} ({one.query.count} times in the log): {text}"
 
 
 def _slower_text(one: QueryComparison) -> str:

@@ -64,12 +64,17 @@ def tables_of(source: Inventory, candidate: Inventory) -> list[Table]:
 
 
 def compare_tables(
-    source: Reads, candidate: Reads, tables: Sequence[Table], progress: Callable[[str, float], None]
+    source: Reads,
+    candidate: Reads,
+    tables: Sequence[Table],
+    progress: Callable[[str, float], None],
+    *,
+    values: bool = True,
 ) -> Iterator[TableComparison]:
-    """Each table in turn, read in full on both sides."""
+    """Each table in turn, read in full on both sides; rows that differ by their key, or only how many they are."""
     for done, table in enumerate(tables):
         progress(table.label, done / len(tables))
-        yield _compare(source, candidate, table)
+        yield _compare(source, candidate, table, values=values)
 
 
 def row_text(table: Table) -> str:
@@ -88,7 +93,7 @@ def chunk_query(table: Table, where: str) -> str:
     )
 
 
-def _compare(source: Reads, candidate: Reads, table: Table) -> TableComparison:
+def _compare(source: Reads, candidate: Reads, table: Table, *, values: bool) -> TableComparison:
     rows, chunks, differing = [0, 0], 0, []
     for where in _chunks(source, candidate, table):
         chunks += 1
@@ -96,7 +101,7 @@ def _compare(source: Reads, candidate: Reads, table: Table) -> TableComparison:
         rows = [rows[0] + ours[0], rows[1] + theirs[0]]
         if ours != theirs:
             differing.append(where)
-    texts = _explained(source, candidate, table, differing) if differing else []
+    texts = _explained(source, candidate, table, differing, values=values) if differing else []
     if table.left_out:
         texts.append(f"not compared: {', '.join(table.left_out)} (JSON on one side, text on the other)")
     equal = False if differing else (None if table.left_out else True)
@@ -128,7 +133,9 @@ def _chunks(source: Reads, candidate: Reads, table: Table) -> Iterator[str]:
         yield f"{key} >= {first} AND {key} <= {min(first + step - 1, high)}"
 
 
-def _explained(source: Reads, candidate: Reads, table: Table, differing: Sequence[str]) -> list[str]:
+def _explained(
+    source: Reads, candidate: Reads, table: Table, differing: Sequence[str], *, values: bool
+) -> list[str]:
     """The first rows that differ, by their key; without a key only the chunk can be said."""
     if not table.key:
         return ["rows differ; the table has no primary key that could name them"]
@@ -147,6 +154,8 @@ def _explained(source: Reads, candidate: Reads, table: Table, differing: Sequenc
     texts = [f"row {_key(k)} is missing on the candidate" for k in ours if k not in theirs]
     texts += [f"row {_key(k)} is only on the candidate" for k in theirs if k not in ours]
     texts += [f"row {_key(k)} has other values" for k in ours if k in theirs and ours[k] != theirs[k]]
+    if not values:
+        return [f"{len(texts)} rows of the first chunk that differs; which ones is not kept"]
     more = len(texts) - ROWS_NAMED
     return texts[:ROWS_NAMED] + ([f"and {more} more rows in this chunk"] if more > 0 else [])
 

@@ -37,6 +37,12 @@ def masked_sql(sql: str, key: bytes) -> str:
     return " ".join(TOKEN.sub(lambda found: _pseudonym(found, key), sql).split())
 
 
+def without_values(words: str) -> str:
+    """Of a server's error its code alone, since its words may quote anything; of ours what is before the colon."""
+    code = re.match(r"\d+(?: \([0-9A-Z]{5}\))?", words)
+    return f"error {code[0]}" if code else words.partition(":")[0]
+
+
 def _pseudonym(found: re.Match[str], key: bytes) -> str:
     text = found[0]
     if found["comment"] is not None:

@@ -72,6 +72,11 @@ def replayed(due: Schedule, shares: Sequence[Share], plan: ReplayPlan, *, writes
     )
 
 
+def without_words(found: Replayed) -> Replayed:
+    """Errors by their code alone: a server's words quote values."""
+    return found.model_copy(update={"errors": {text.split(" ")[0]: count for text, count in found.errors.items()}})
+
+
 def replay_check(found: Replayed, plan: ReplayPlan) -> CheckRow:
     """go when every class of enough statements is not slower, undecided when the client could not keep time."""
     errors, doubts = list(_errors(found, plan)), list(_doubts(found, plan))

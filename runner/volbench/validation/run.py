@@ -47,7 +47,7 @@ from volbench.validation.decided import check_policy, decide_all, decide_policy,
 from volbench.validation.inventory import take_inventory, user_schemas
 from volbench.validation.move import Given, estimates, move_check, source_bytes
 from volbench.validation.queries import QueryClass, query_classes
-from volbench.validation.replay import replay, replay_check
+from volbench.validation.replay import replay, replay_check, without_words
 from volbench.validation.rights import check_rights
 from volbench.validation.settings import set_by_somebody, settings_check, variables
 from volbench.validation.slowlog import slow_log
@@ -119,6 +119,8 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
     found, ahead = None, None
     if plan.replay is not None:  # last, since it may write; and with no snapshot left open
         found, ahead = _replayed(plan, plan.replay, right, schemas, meter, progress)
+        if plan.at_rest == "none":
+            found = without_words(found)
         checks += (replay_check(found, plan.replay),)
         if plan.burst is not None:
             checks += (burst_check(ahead, found, plan.burst),)
@@ -162,6 +164,7 @@ def _checks(
     progress: Progress,
 ) -> Iterator[CheckRow]:
     progress("objects", 0.0)
+    values = plan.at_rest != "none"
     ours, theirs = take_inventory(source, schemas), take_inventory(candidate, schemas)
     yield objects_check(ours, theirs, unseen)
     accounts = _accounts(candidate)
@@ -169,11 +172,11 @@ def _checks(
         yield definers_check(ours, accounts)
     if plan.data:
         began = time.monotonic()
-        yield checksums_check(source, candidate, ours, theirs, progress)
+        yield checksums_check(source, candidate, ours, theirs, progress, values=values)
         took["checksums"] = time.monotonic() - began
     if plan.queries is not None:
         classes = _query_classes(plan.queries, schemas)
-        yield from query_checks(source, candidate, classes[: plan.queries.classes], progress)
+        yield from query_checks(source, candidate, classes[: plan.queries.classes], progress, values=values)
 
 
 def _replayed(

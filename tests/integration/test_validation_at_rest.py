@@ -1,0 +1,117 @@
+"""What a validation leaves on the disk: no value of a row where the plan says so, whatever differs."""
+
+# ruff: noqa: S608 - statements of a test
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scratch_server import ScratchServer, scratch_server
+from typer.testing import CliRunner
+
+from volbench.cli.main import app
+from volbench.store.sealed import KEY, key_from, new_key, opened
+
+pytestmark = pytest.mark.mysqld
+SECRET = "sesame9731"  # noqa: S105 - a value in a row
+ROWS = (
+    "CREATE DATABASE kept",
+    "CREATE TABLE kept.people (name VARCHAR(40) PRIMARY KEY, n VARCHAR(40))",
+    f"INSERT INTO kept.people VALUES ('{SECRET} a', '{SECRET} b'), ('other', '1')",
+)
+LOG = "".join(
+    f"# Time: 2026-11-21T10:00:0{second}.000000Z\n# User@Host: app[app] @ localhost []  Id: 7\n"
+    f"# Query_time: 0.001  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 1\nuse kept;\n"
+    f"SET timestamp=179526300{second};\n{sql};\n"
+    for second, sql in enumerate((
+        f"SELECT name, n FROM people WHERE name LIKE '{SECRET}%'",
+        "SELECT COUNT(*) FROM people",
+        f"INSERT INTO people VALUES ('{SECRET} a', 'again')",
+    ))
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScratchServer, ScratchServer]]:
+    with (
+        scratch_server(tmp_path_factory.mktemp("a")) as source,
+        scratch_server(tmp_path_factory.mktemp("b")) as candidate,
+    ):
+        for server in (source, candidate):
+            for statement in ROWS:
+                server.query(statement)
+        candidate.query(f"UPDATE kept.people SET n = '{SECRET} c' WHERE name = '{SECRET} a'")
+        yield source, candidate
+
+
+def left(
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], at_rest: str, *options: str
+) -> tuple[int, str, dict[str, bytes]]:
+    """Exit code, everything printed, and every file below the working directory."""
+    (tmp_path / "slow.log").write_text(LOG)
+    work = tmp_path / "work"
+    work.mkdir()
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"schema: 1\nsource: {{socket: {pair[0].socket}}}\n"
+        f"candidate: {{socket: {pair[1].socket}, disposable: true}}\n"
+        f"schemas: [kept]\nat_rest: {at_rest}\nqueries: {{slow_log: {tmp_path / 'slow.log'}}}\n"
+        f"replay: {{slow_log: {tmp_path / 'slow.log'}}}\n"
+    )
+    ended = CliRunner().invoke(app, ["validate", str(plan), "--out", str(work / "out"), *options])
+    files = {path.name: path.read_bytes() for path in work.rglob("*") if path.is_file()}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in work.rglob("*") if path.is_file())
+    return ended.exit_code, ended.output, files
+
+
+def test_plain_reports_name_rows_and_their_values(
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer]
+) -> None:
+    """Without this the other tests would prove nothing."""
+    code, printed, files = left(tmp_path, pair, "plain")
+    assert code == 1, printed
+    for text in (printed.encode(), *files.values()):
+        assert SECRET.encode() in text
+    assert f"Duplicate entry '{SECRET} a'" in files["validation.json"].decode()
+
+
+def test_with_none_no_value_is_in_any_report_or_on_the_terminal(
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer]
+) -> None:
+    code, printed, files = left(tmp_path, pair, "none")
+    assert code == 1, printed
+    assert sorted(files) == ["validation.html", "validation.json", "validation.junit.xml", "validation.md"]
+    for text in (printed.encode(), *files.values()):
+        assert SECRET.encode() not in text
+    found = json.loads(files["validation.json"])
+    said = {row["check"]: row["details"] for row in found["checks"]}
+    assert said["checksums"] == ["kept.people: 1 rows of the first chunk that differs; which ones is not kept"]
+    assert said["queries"][0].endswith("row 1")
+    assert found["replay"]["errors"] == {"1062": 1}
+
+
+def test_encrypted_reports_are_read_with_the_key_alone(
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY, new_key())
+    code, printed, files = left(tmp_path, pair, "encrypted")
+    assert code == 1, printed
+    assert len(files) == 4
+    for text in (printed.encode(), *files.values()):
+        assert SECRET.encode() not in text
+    assert "checksums: 1 differ" in printed
+    plain = opened(files["validation.json.sealed"], key_from(os.environ), where="f")
+    assert SECRET in json.dumps(json.loads(plain))
+
+
+def test_without_a_key_nothing_is_begun(
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY, raising=False)
+    code, _, files = left(tmp_path, pair, "encrypted")
+    assert code != 0
+    assert files == {}
