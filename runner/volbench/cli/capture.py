@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +15,14 @@ from volbench.engine.attached import account_of
 from volbench.engine.connection import write_private
 from volbench.errors import Refused, UsageError
 from volbench.records.base import parse_duration_s
-from volbench.store.sealed import key_from
+from volbench.store.sealed import is_sealed, key_from
 from volbench.store.sealed import seal as sealed
+from volbench.suite.load import check_suite
 from volbench.target.attach import parse_dsn
-from volbench.validation.capture import SECONDS_MAX
+from volbench.validation.capture import SECONDS_MAX, read_capture
 from volbench.validation.capture import capture as take
 from volbench.validation.mask import masked
+from volbench.validation.shape import mix_of, shape_of_capture, shape_of_log, suite_text
 from volbench.validation.slowlog import slow_log
 from volbench.validation.source import read_only
 
@@ -31,6 +34,10 @@ def capture(
     seconds: Annotated[str, typer.Option("--for", help="How long: 60s; an hour at most.")] = "60s",
     log: Annotated[Path | None, typer.Option("--from", help="A slow log to mask, instead of a server.")] = None,
     mask: Annotated[bool, typer.Option("--mask", help="Keep no literals.")] = False,
+    as_suite: Annotated[
+        bool,
+        typer.Option("--as-suite", help="Make a sysbench mix of the shape of a capture or slow log (--from)."),
+    ] = False,
     seal: Annotated[bool, typer.Option("--seal", help="Write it sealed; see `volbench sealed`.")] = False,
 ) -> None:
     """Take the statements of a live server by class (only reading), or mask a slow log's literals."""
@@ -39,9 +46,15 @@ def capture(
         raise Refused("the file is there already", where="OUT", evidence=str(out), next_step="name another one")
     if (log is None) == (not server):
         raise UsageError("give a server (--server) or a slow log (--from), one of them", where="capture")
+    if as_suite:
+        write_private(out, _suite(log))
+        console.say(f"suite: {out}; what it does not keep is said at its beginning")
+        return
     if log is not None:
         if not mask:
-            raise UsageError("a slow log is used as it is; only --mask makes another of it", where="--from")
+            raise UsageError(
+                "a slow log is used as it is; only --mask and --as-suite make another of it", where="--from"
+            )
         with slow_log(log) as statements:
             text = "".join(masked(statements))
             write_private(out, sealed(text, key).decode() if key else text)
@@ -49,6 +62,21 @@ def capture(
     text = _live(server, option_file, seconds, mask=mask)
     write_private(out, sealed(text, key).decode() if key else text)
     console.say(f"captured: {out}")
+
+
+def _suite(origin: Path | None) -> str:
+    if origin is None:
+        raise UsageError("--as-suite makes a suite of a capture or a slow log", where="--from")
+    with origin.open("rb") if origin.is_file() else nullcontext() as file:
+        head = file.read(64) if file else b""
+    if head.lstrip().startswith(b"{") or is_sealed(head):
+        shape = shape_of_capture(read_capture(origin))
+    else:
+        with slow_log(origin) as statements:
+            shape = shape_of_log(statements)
+    text = suite_text(shape, mix_of(shape), origin=origin.name)
+    check_suite(text, name=origin.name)
+    return text
 
 
 def _live(server: str, option_file: str, seconds: str, *, mask: bool) -> str:
