@@ -115,3 +115,18 @@ def test_without_a_key_nothing_is_begun(
     code, _, files = left(tmp_path, pair, "encrypted")
     assert code != 0
     assert files == {}
+
+
+def test_percona_s_checksum_tool_is_not_run_since_it_writes_the_source(
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is installed; no table of it is made."""
+    tools, run = tmp_path / "tools", tmp_path / "was-run"
+    tools.mkdir()
+    (tools / "pt-table-checksum").write_text(f"#!/bin/sh\ntouch {run}\n")
+    (tools / "pt-table-checksum").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    code, printed, _ = left(tmp_path, pair, "plain")
+    assert code == 1, printed
+    assert not run.exists()
+    assert pair[0].query("SHOW DATABASES LIKE 'percona'") == []

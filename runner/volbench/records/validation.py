@@ -160,6 +160,10 @@ class ValidationPlan(Record):
     data: bool = Field(default=True, description="Compare every row by checksums.")
     queries: QueriesPlan | None = Field(default=None, description="Compare queries; left out: none.")
     settings: SettingsPlan | None = Field(default=None, description="Compare variables; left out: not.")
+    upgrade: bool = Field(
+        default=False,
+        description="Ask MySQL Shell's upgrade checker, which sends the source statements of its own.",
+    )
     replay: ReplayPlan | None = Field(default=None, description="Replay the log; left out: not.")
     capacity: CapacityPlan | None = Field(
         default=None, description="The highest rate that keeps an objective, from `runs`, against the log's peak."
@@ -186,7 +190,7 @@ class ValidationPlan(Record):
 
 CheckName = Literal[
     "objects", "definers", "checksums", "queries", "times", "plans", "settings", "replay", "capacity", "move",
-    "burst",
+    "burst", "upgrade",
 ]  # fmt: skip
 
 

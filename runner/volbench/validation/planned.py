@@ -51,6 +51,8 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
         yield VARIABLES
     if plan.settings is not None:
         yield f"{SET_BY_SOMEBODY[0]}  -- or: {SET_BY_SOMEBODY[1]}"
+    if plan.upgrade:
+        yield "-- mysqlsh: util.checkForServerUpgrade() sends statements of its own"
     if plan.queries is not None:
         origin = plan.queries.slow_log or plan.queries.capture
         yield "USE `SCHEMA`"

@@ -60,6 +60,7 @@ from volbench.validation.source import (
     excessive_privileges,
     read_only,
 )
+from volbench.validation.upgrade import upgrade_check
 from volbench.validation.volume_load import Meter
 
 
@@ -113,6 +114,9 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
             moves = estimates(runs.given, wanted, data, took.get("checksums"), plan.move)
             checks += (move_check(moves, plan.move, variables(source)),)
         sides = [_side(server, account.user) for server, account in ((source, left), (candidate, right))]
+        if plan.upgrade:
+            progress("upgrade checker", 0.0)
+            checks += (upgrade_check(left, *sides),)
         with read_only(left, snapshot=False) as now:
             changed = _changed(before, _log_position(now))
         sent = Counter(source.statements) + Counter(now.statements)
