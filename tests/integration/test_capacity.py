@@ -54,7 +54,7 @@ name: known
 engine: {config: {innodb_buffer_pool_size: 8M}}
 dataset: {tables: 2, rows: 100000}
 steps:
-  - {kind: oltp, name: reads, test: oltp_point_select, rand_type: uniform, threads: 32, warmup: 1s, duration: 5s}
+  - {kind: oltp, name: reads, test: oltp_point_select, rand_type: uniform, threads: 32, warmup: 1s, duration: 4s}
 repeats: 2
 seed: 1
 low_power: true
@@ -65,6 +65,7 @@ IOPS = 300
 
 @pytest.mark.emulator
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_limit_of_a_volume_is_found_within_the_interval_and_named(tmp_path: Path, root: Path) -> None:
     """300 IOPS, and a buffer pool that nearly every read misses.
 
@@ -78,7 +79,7 @@ def test_the_limit_of_a_volume_is_found_within_the_interval_and_named(tmp_path: 
     assert ran.exit_code == 0, ran.output
     truth = median(cell.metrics["tps"].value for cell in build_report(opened(closed)).cells)
     asked = ["capacity", str(suite), *where, "--limit", "250ms", "--from", "75"]
-    found = CliRunner().invoke(app, [*asked, "--repeats", "3", "--out", str(results), "--json"])
+    found = CliRunner().invoke(app, [*asked, "--repeats", "2", "--out", str(results), "--json"])
     assert found.exit_code == 0, f"{found.output} {found.exception!r}"
     [row] = json.loads(found.stdout)
     assert row["held_per_s"] is not None

@@ -24,7 +24,9 @@ from volbench.cli.main import app
 from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.teardown import take_down
 
-pytestmark = [pytest.mark.docker, pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.docker, pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow, pytest.mark.timeout(600),
+]  # fmt: skip
 EXAMPLE = "VOLBENCH_MIGRATION_EXAMPLE"
 STATEMENTS = 52_000
 FAULTS = {
