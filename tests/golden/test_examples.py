@@ -9,6 +9,8 @@ import jsonschema
 import pytest
 
 from volbench.records.report import Report
+from volbench.records.validation import Validation
+from volbench.report.validation import validation_markdown
 
 EXAMPLES = sorted(Path("results/examples").glob("*/report.json"))
 
@@ -19,3 +21,13 @@ def test_an_example_fits_the_schema_and_the_model(path: Path) -> None:
     jsonschema.validate(content, json.loads(Path("results/schema/report.schema.json").read_text()))
     report = Report.model_validate(content)
     assert report.comparisons or report.effects or report.forecasts
+
+
+VALIDATIONS = sorted(Path("results/examples/validation").glob("*/validation.json"))
+
+
+@pytest.mark.parametrize("path", VALIDATIONS, ids=lambda path: path.parent.name)
+def test_an_example_of_a_validation_fits_the_model_and_its_pages(path: Path) -> None:
+    found = Validation.model_validate_json(path.read_text())
+    assert found.decision == {"clean": "go", "planted": "no-go"}[path.parent.name]
+    assert validation_markdown(found) == path.with_suffix(".md").read_text()
