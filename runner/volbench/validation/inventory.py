@@ -44,6 +44,13 @@ _DEFAULT = (
     "column_default",
 )
 """A literal in quotes, an expression without, as MariaDB has it."""
+_CHECKS = (
+    "check_constraints JOIN (SELECT DISTINCT table_schema, table_name, constraint_name named, enforced "
+    "FROM information_schema.table_constraints WHERE constraint_type = 'CHECK') t "
+    "ON table_schema = constraint_schema AND named = constraint_name",
+    "check_constraints",
+)
+"""DISTINCT makes MySQL join by hash: a plain join takes 6 s for 1,000 checks."""
 _TABLES = "table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
 
 
@@ -94,8 +101,7 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         kind="check", schema_column="constraint_schema", names=("constraint_schema", "table_name", "check_clause"),
-        table=("check_constraints JOIN information_schema.table_constraints USING (constraint_schema, "
-            "constraint_name)", "check_constraints"),
+        table=_CHECKS,
         attributes={"enforced": ("enforced", "'YES'")},
     ),
     Part(
