@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import volbench
+from volbench.analysis.gate.decide import Scope
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account
 from volbench.errors import Refused, StepFailed, UsageError
@@ -87,10 +88,64 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
     left, right = (
         _account(place, where) for place, where in ((plan.source, "source"), (plan.candidate, "candidate"))
     )
-    meter = None
-    if plan.burst is not None:  # before anything is read, since a wrong SPEC would be told after hours
-        candidate_limits(plan.burst)
-        meter = Meter(right, plan.burst.data_dir, progress)
+    meter = _meter(plan, right, progress)
+    read = _read(plan, runs, scopes, (left, right), progress)
+    checks = read.checks
+    found, ahead = None, None
+    if plan.replay is not None:  # last, since it may write; and with no snapshot left open
+        found, ahead = _replayed(plan, plan.replay, right, read.schemas, meter, progress)
+        if plan.at_rest == "none":
+            found = without_words(found)
+        checks += (replay_check(found, plan.replay),)
+        if plan.burst is not None:
+            checks += (burst_check(ahead, found, plan.burst),)
+    held: tuple[CapacityRow, ...] = ()
+    if plan.capacity is not None:
+        held = candidate_capacities(scopes, plan.capacity)
+        checks += (capacity_check(held, plan.capacity, peak_per_s(plan, read.schemas), confidence=plan.confidence),)
+    conditions, used = decide_policy(plan, loaded.origins, scopes, checks), runs_used(scopes)
+    decision, reason = decide_all(checks, conditions, used, changed=read.changed)
+    return Validation(
+        decision=decision,
+        reason=reason,
+        name=plan.name,
+        plan_sha256=hashlib.sha256(loaded.text.encode()).hexdigest(),
+        started_at=started,
+        finished_at=_now(),
+        volbench_version=volbench.__version__,
+        source=read.sides[0],
+        candidate=read.sides[1],
+        schemas=tuple(read.schemas),
+        checks=checks,
+        advice=read.advised,
+        replay=found,
+        burst=ahead,
+        capacities=held,
+        moves=read.moves,
+        runs=used,
+        conditions=conditions,
+        statements_sent_to_source=dict(read.sent),
+        source_changed=read.changed,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """What both servers said, before anything is replayed."""
+
+    schemas: list[str]
+    checks: tuple[CheckRow, ...]
+    advised: dict[str, str]
+    moves: tuple[MoveEstimate, ...]
+    sides: tuple[ServerSide, ServerSide]
+    sent: Counter[str]
+    changed: bool | None
+
+
+def _read(
+    plan: ValidationPlan, runs: Runs, scopes: Sequence[Scope], accounts: tuple[Account, Account], progress: Progress
+) -> _Read:
+    left, right = accounts
     with read_only(left) as source, read_only(right) as candidate:
         before = _log_position(source)
         schemas = _schemas(plan, source)
@@ -113,49 +168,24 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
             data = source_bytes(source, schemas)
             moves = estimates(runs.given, wanted, data, took.get("checksums"), plan.move)
             checks += (move_check(moves, plan.move, variables(source)),)
-        sides = [_side(server, account.user) for server, account in ((source, left), (candidate, right))]
+        sides = (_side(source, left.user), _side(candidate, right.user))
         if plan.upgrade:
             progress("upgrade checker", 0.0)
             checks += (upgrade_check(left, *sides),)
         with read_only(left, snapshot=False) as now:
             changed = _changed(before, _log_position(now))
         sent = Counter(source.statements) + Counter(now.statements)
-    found, ahead = None, None
-    if plan.replay is not None:  # last, since it may write; and with no snapshot left open
-        found, ahead = _replayed(plan, plan.replay, right, schemas, meter, progress)
-        if plan.at_rest == "none":
-            found = without_words(found)
-        checks += (replay_check(found, plan.replay),)
-        if plan.burst is not None:
-            checks += (burst_check(ahead, found, plan.burst),)
-    held: tuple[CapacityRow, ...] = ()
-    if plan.capacity is not None:
-        held = candidate_capacities(scopes, plan.capacity)
-        checks += (capacity_check(held, plan.capacity, peak_per_s(plan, schemas), confidence=plan.confidence),)
-    conditions, used = decide_policy(plan, loaded.origins, scopes, checks), runs_used(scopes)
-    decision, reason = decide_all(checks, conditions, used, changed=changed)
-    return Validation(
-        decision=decision,
-        reason=reason,
-        name=plan.name,
-        plan_sha256=hashlib.sha256(loaded.text.encode()).hexdigest(),
-        started_at=started,
-        finished_at=_now(),
-        volbench_version=volbench.__version__,
-        source=sides[0],
-        candidate=sides[1],
-        schemas=tuple(schemas),
-        checks=checks,
-        advice=advised,
-        replay=found,
-        burst=ahead,
-        capacities=held,
-        moves=moves,
-        runs=used,
-        conditions=conditions,
-        statements_sent_to_source=dict(sent),
-        source_changed=changed,
+    return _Read(
+        schemas=schemas, checks=checks, advised=advised, moves=moves, sides=sides, sent=sent, changed=changed
     )
+
+
+def _meter(plan: ValidationPlan, candidate: Account, progress: Progress) -> Meter | None:
+    """For a plan that asks for it: before anything is read, since a wrong SPEC would be told after hours."""
+    if plan.burst is None:
+        return None
+    candidate_limits(plan.burst)
+    return Meter(candidate, plan.burst.data_dir, progress)
 
 
 def _checks(
