@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import docker
-import mysql.connector
 import pytest
 from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
+from mysql_container import mysql_container as mysql_in_a_container
 from scratch_server import ScratchServer, scratch_server
 from slow_log_writer import Shop, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.engine.connection import Account, connection, rows, write_private
+from volbench.engine.connection import Account, connection, write_private
 from volbench.errors import Refused
 from volbench.validation.capture import captured_classes, read_capture
 from volbench.validation.checksums import TableComparison, compare_tables, tables_of
@@ -257,32 +255,8 @@ def mysql_container(tmp_path: Path) -> Iterator[Account]:
     """MySQL 9.7 in a container, on a socket in a directory of this test."""
     directory = tmp_path / "socket"
     directory.mkdir()
-    create = "mysqld --no-defaults --user=root --initialize-insecure --datadir=/var/tmp/data"
-    serve = (
-        "exec mysqld --no-defaults --user=root --datadir=/var/tmp/data --socket=/run/mysql/s "
-        "--skip-networking --mysqlx=OFF"
-    )
-    container = docker.from_env().containers.run(
-        "volbench/mysql:9.7", ["-c", f"{create} && {serve}"], entrypoint="sh", detach=True, network_mode="none",
-        labels={"volbench-test": "validation"}, volumes={str(directory): {"bind": "/run/mysql", "mode": "rw"}},
-    )  # fmt: skip
-    try:
-        account = Account(user="root", socket=str(directory / "s"))
-        deadline = time.monotonic() + 120
-        while not answers(account):
-            assert time.monotonic() < deadline, container.logs().decode()[-2000:]
-            time.sleep(0.2)
+    with mysql_in_a_container(directory) as account:
         yield account
-    finally:
-        container.remove(force=True)
-
-
-def answers(account: Account) -> bool:
-    try:
-        rows(account, "SELECT 1", timeout_s=5)
-    except mysql.connector.Error:
-        return False
-    return True
 
 
 def rebuild(server: ScratchServer) -> None:
