@@ -60,7 +60,7 @@ def need_of(counts: Sequence[Count], found: Replayed) -> Need | None:
     if len(counts) <= INTERVALS_MIN or found.log_s <= 0 or not found.sent or _began_anew(counts):
         return None
     first, last = counts[0], counts[-1]
-    pace = (last.t_s - first.t_s) / found.log_s * found.statements / found.sent
+    pace = found.took_s / found.log_s * found.statements / found.sent
     per_s = [pace * rate for rate in _block_rates(counts)]
     seconds = last.t_s - first.t_s
     reads, writes = last.reads - first.reads, last.writes - first.writes

@@ -31,9 +31,11 @@ def counts(per_s: Sequence[float], *, interval_s: float = 1.0, dirty: float = 0.
     return found
 
 
-def replayed(*, log_s: float = 60.0, left_out: dict[str, int] | None = None, sent: int = 6000) -> Replayed:
+def replayed(
+    *, log_s: float = 60.0, took_s: float = 60.0, left_out: dict[str, int] | None = None, sent: int = 6000
+) -> Replayed:
     return Replayed(
-        statements=6000, sent=sent, left_out=left_out or {}, log_s=log_s, speed=1, planned_s=log_s, took_s=log_s,
+        statements=6000, sent=sent, left_out=left_out or {}, log_s=log_s, speed=1, planned_s=log_s, took_s=took_s,
         peak_per_s=100, connections=4, shared_connections=0, whole_seconds=False, writes=True, late=0,
         late_share=0, client_cpu_share=0.1, errors={}, classes=(),
     )  # fmt: skip
@@ -87,9 +89,12 @@ def test_too_few_readings_and_reads_alone_are_never_a_go() -> None:
 
 def test_a_replay_that_fell_behind_asks_for_the_same_in_less_time() -> None:
     """A minute's log that took two minutes on a throttled volume needs twice what was served."""
-    need = need_of(counts([150.0] * 120), replayed())
+    need = need_of(counts([150.0] * 120), replayed(took_s=120))
     assert need is not None
     assert need.iops == pytest.approx(300)
+    half = need_of(counts([150.0] * 120), replayed(took_s=120, sent=3000))  # the rest was never sent
+    assert half is not None
+    assert half.iops == pytest.approx(600)
     fast = need_of(counts([300.0] * 60), replayed(log_s=120))  # at twice the log's speed
     assert fast is not None
     assert fast.iops == pytest.approx(150)
