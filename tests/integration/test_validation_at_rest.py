@@ -14,6 +14,7 @@ from scratch_server import ScratchServer, scratch_server
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
+from volbench.errors import StepFailed
 from volbench.store.sealed import KEY, key_from, new_key, opened
 
 pytestmark = pytest.mark.mysqld
@@ -92,6 +93,31 @@ def test_with_none_no_value_is_in_any_report_or_on_the_terminal(
     assert said["checksums"] == ["kept.people: 1 rows of the first chunk that differs; which ones is not kept"]
     assert said["queries"][0].endswith("row 1")
     assert found["replay"]["errors"] == {"1062": 1}
+
+
+def test_with_none_a_failure_tells_the_server_s_code_alone(
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise StepFailed("a query failed", evidence=f"1366 (22007): Incorrect value: '{SECRET}'; select ?")
+
+    monkeypatch.setattr("volbench.cli.validate.run_validation", fails)
+    for at_rest, known in (("plain", True), ("none", False)):
+        place = tmp_path / at_rest
+        place.mkdir()
+        with pytest.raises(StepFailed) as raised:
+            raise_of(place, pair, at_rest)
+        assert (SECRET in str(raised.value)) == known
+        assert "1366 (22007)" in str(raised.value)
+
+
+def raise_of(place: Path, pair: tuple[ScratchServer, ScratchServer], at_rest: str) -> None:
+    (place / "plan.yaml").write_text(
+        f"schema: 1\nsource: {{socket: {pair[0].socket}}}\ncandidate: {{socket: {pair[1].socket}}}\n"
+        f"at_rest: {at_rest}\n"
+    )
+    command = ["validate", str(place / "plan.yaml"), "--out", str(place / "out")]
+    CliRunner().invoke(app, command, catch_exceptions=False)
 
 
 def test_encrypted_reports_are_read_with_the_key_alone(

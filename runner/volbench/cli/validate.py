@@ -13,13 +13,14 @@ from rich.progress import Progress
 
 from volbench.analysis.gate.gate import EXIT_CODES
 from volbench.cli import console, options
-from volbench.errors import Refused, UsageError
+from volbench.errors import Refused, StepFailed, UsageError
 from volbench.report.build import build_report
 from volbench.report.validation import validation_html, validation_junit, validation_markdown, validation_text
 from volbench.store.files import write_atomically
 from volbench.store.run_directory import RunDirectory
 from volbench.store.sealed import SUFFIX, key_from, seal
 from volbench.suite.validation import load_validation_plan
+from volbench.validation.mask import without_values
 from volbench.validation.move import Given
 from volbench.validation.planned import planned_statements
 from volbench.validation.run import Runs
@@ -62,9 +63,14 @@ def validate(
     runs = _runs(RunDirectory.open(Path(run)) for run in loaded.plan.runs)
     with Progress(console=console.err, transient=True) as bar:
         task = bar.add_task("reading both servers", total=1.0)
-        outcome = run_validation(
-            loaded, runs, lambda what, share: bar.update(task, description=what[:60], completed=share)
-        )
+        try:
+            outcome = run_validation(
+                loaded, runs, lambda what, share: bar.update(task, description=what[:60], completed=share)
+            )
+        except StepFailed as error:
+            if loaded.plan.at_rest != "plain":  # a server's words may quote a row, and a pipeline keeps them
+                error.evidence = without_values(error.evidence)
+            raise
     out.mkdir(parents=True, exist_ok=True)
     record = outcome.model_dump_json(indent=1, by_alias=True) + "\n"
     written = (record, validation_markdown(outcome), validation_html(outcome), validation_junit(outcome))
