@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
 
 pytest.register_assert_rewrite("cluster_run", "live_run")  # their assertions tell what they compared
 import machine  # noqa: E402 - it imports them
 
+settings.register_profile("volbench", deadline=None)  # a busy machine fails no test; pytest's own timeout stays
+settings.load_profile("volbench")
 REQUIRED = pytest.StashKey[frozenset[str]]()
 
 
