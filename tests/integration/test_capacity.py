@@ -54,7 +54,7 @@ name: known
 engine: {config: {innodb_buffer_pool_size: 8M}}
 dataset: {tables: 2, rows: 100000}
 steps:
-  - {kind: oltp, name: reads, test: oltp_point_select, rand_type: uniform, threads: 32, warmup: 1s, duration: 4s}
+  - {kind: oltp, name: reads, test: oltp_point_select, rand_type: uniform, threads: 32, warmup: 1s, duration: 6s}
 repeats: 2
 seed: 1
 low_power: true
