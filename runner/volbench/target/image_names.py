@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from volbench import __version__
@@ -68,9 +69,12 @@ def tools_image() -> str:
 
     `VOLBENCH_TOOLS_IMAGE` overrides it, for a registry of one's own.
     """
-    chosen = os.environ.get("VOLBENCH_TOOLS_IMAGE")
-    if chosen:
-        return chosen
+    return os.environ.get("VOLBENCH_TOOLS_IMAGE") or _own_tools_image()
+
+
+@cache
+def _own_tools_image() -> str:
+    """Told once: who edits the code while a run goes on must not change the image of its later cells."""
     root = checkout_root()
     return f"{TOOLS_REPOSITORY}:{content_hash(root, TOOLS_INPUTS) if root else __version__}"
 
