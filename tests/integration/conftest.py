@@ -50,3 +50,14 @@ def root() -> Iterator[Path]:
     for directory in place.iterdir():
         take_down(directory, force=True)
     shutil.rmtree(place)
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    """A directory on a real disk for a server and emulated volumes (in `volumes`); short, for the socket's path."""
+    place = Path(tempfile.mkdtemp(prefix="vb", dir="/var/tmp"))
+    (place / "volumes").mkdir()
+    yield place
+    for directory in (place / "volumes").iterdir():
+        take_down(directory, force=True)
+    shutil.rmtree(place)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from server_on_volume import Flavor, Lived, live_through, volume_of
 
 from volbench.target.means import SEARCH_PATH
 from volbench.volume.profile_files import profile_names
-from volbench.volume.teardown import take_down
 
 pytestmark = pytest.mark.emulator
 
@@ -35,17 +32,6 @@ works with four connections, is killed, recovers, works, loses its power, and re
 says yes before it has written: it loses commits, and must. Seconds and rates are of a machine with 2 cores that
 had other work; the counts are what the test is about.
 """
-
-
-@pytest.fixture
-def base() -> Iterator[Path]:
-    """A short path, since a socket is below it; on a disk."""
-    place = Path(tempfile.mkdtemp(prefix="vb", dir="/var/tmp"))
-    (place / "volumes").mkdir()
-    yield place
-    for directory in (place / "volumes").iterdir():
-        take_down(directory, force=True)
-    shutil.rmtree(place)
 
 
 def row_of(lived: Lived) -> str:

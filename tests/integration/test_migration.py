@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.teardown import take_down
 
 pytestmark = [
     pytest.mark.docker, pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow, pytest.mark.timeout(600),
@@ -46,22 +43,6 @@ FAULTS = {
 VOLUMES = {"clean": "ebs-gp3?size=10GiB", "planted": "ebs-gp2?size=10GiB"}
 BASELINE_IOPS = 100
 """Of gp2 of this size; the shop's commits alone exceed it."""
-
-
-@pytest.fixture
-def base() -> Iterator[Path]:
-    """A short path, since a socket is below it; on a disk."""
-    place = Path(tempfile.mkdtemp(prefix="vb", dir="/var/tmp"))
-    (place / "volumes").mkdir()
-    yield place
-    for directory in (place / "volumes").iterdir():
-        take_down(directory, force=True)
-    shutil.rmtree(place)
-
-
-def options_of(spec: str) -> tuple[str, dict[str, str]]:
-    profile, _, query = spec.partition("?")
-    return profile, dict(pair.split("=") for pair in query.split("&"))
 
 
 def plan_file(made: Migration, spec: str) -> Path:
@@ -114,7 +95,7 @@ def credits_of(volume: EmulatedVolume) -> float:
 
 
 def test_on_a_clean_twin_nothing_is_invented(base: Path) -> None:
-    with migration(base, *options_of(VOLUMES["clean"])) as made:
+    with migration(base, VOLUMES["clean"]) as made:
         code, found = validated(made, "clean")
     assert set(decisions(found).values()) == {"go"}, found["checks"]
     assert (code, found["decision"]) == (0, "go")
@@ -123,7 +104,7 @@ def test_on_a_clean_twin_nothing_is_invented(base: Path) -> None:
 
 
 def test_each_planted_fault_is_found_by_its_check_and_named(base: Path) -> None:
-    with migration(base, *options_of(VOLUMES["planted"])) as made:
+    with migration(base, VOLUMES["planted"]) as made:
         execute(made.candidate.account, *FAULTS, schema=SCHEMA)
         made.volume.fault("credits", fill=0.5)  # neither full nor empty, so that all that is charged shows
         before, began = credits_of(made.volume), time.monotonic()

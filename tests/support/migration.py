@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from server_on_volume import server_on
 from volbench.engine.connection import Account, connection, write_private
 from volbench.engine.server import Server
 from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.profiles import resolve
+from volbench.volume.profiles import resolve_spec
 
 _SIX = "SELECT 1 n UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6"
 GROWN: tuple[str, ...] = (
@@ -70,17 +70,15 @@ def _run(*command: str) -> None:
 
 
 @contextlib.contextmanager
-def migration(
-    base: Path, profile: str, options: Mapping[str, str], *, grown: Sequence[str] = GROWN
-) -> Iterator[Migration]:
-    """MariaDB on gp3, MySQL on a volume of `profile`; both filled alike, by a dump and its restore.
+def migration(base: Path, spec: str, *, grown: Sequence[str] = GROWN) -> Iterator[Migration]:
+    """MariaDB on gp3, MySQL on a volume of a SPEC; both filled alike, by a dump and its restore.
 
     Args:
         base: a short path on a disk, with a directory `volumes`.
     """
     volumes = [
-        EmulatedVolume(resolve(*which), base / "volumes", name=name)
-        for name, which in (("source", ("ebs-gp3", {"size": "10GiB"})), ("candidate", (profile, dict(options))))
+        EmulatedVolume(resolve_spec(one, name=name), base / "volumes", name=name)
+        for name, one in (("source", "ebs-gp3?size=10GiB"), ("candidate", spec))
     ]
     for volume in volumes:
         volume.start()

@@ -15,12 +15,12 @@ from statistics import fmean, stdev
 from volbench.analysis.credits.forecast import Forecast, forecast
 from volbench.analysis.credits.limits import Limits, limits_of
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, constant
-from volbench.analysis.explain.what_if import spec_volume
 from volbench.analysis.linear import t_quantile
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow, Replayed
 from volbench.validation.move import spoken_s
 from volbench.validation.volume_load import Count
+from volbench.volume.profiles import resolve_spec
 
 ALPHA = 0.05
 BLOCKS = 10
@@ -49,7 +49,7 @@ class Need:
 
 def candidate_limits(plan: BurstPlan) -> Limits:
     """Those of the plan's volume. Raises UsageError for a SPEC that is none."""
-    return limits_of(spec_volume(plan.volume, name="burst.volume"))
+    return limits_of(resolve_spec(plan.volume, name="burst.volume"))
 
 
 def need_of(counts: Sequence[Count], found: Replayed) -> Need | None:

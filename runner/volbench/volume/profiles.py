@@ -26,7 +26,10 @@ from volbench.volume.profile_files import (
 )
 from volbench.volume.profile_model import daemon_model, number
 from volbench.volume.profile_schema import Figure, Formula, Parameter, Profile
+from volbench.volume.spec import parse_volume
 
+_PLACE_OPTIONS = ("dir",)
+"""Of a SPEC, and not the profile's: where its bytes are."""
 DAEMON_SCHEMA = 1
 _UNITS: dict[str, Value] = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40, "MB": 1e6}
 _DURABILITIES = ("write_through", "write_back", "async")
@@ -91,6 +94,16 @@ def resolve(name: str, options: Mapping[str, str] | None = None, directory: Path
         raise UsageError(
             str(error), where=f"emulated:{name}", next_step=f"parameters are described in {file}"
         ) from error
+
+
+def resolve_spec(spec: str, *, name: str) -> ResolvedVolume:
+    """The profile of a SPEC, with or without `emulated:`, and its parameters. Raises UsageError.
+
+    Args:
+        name: what the SPEC is of, for an error's text.
+    """
+    named = parse_volume(spec if spec.startswith("emulated:") else f"emulated:{spec}", name=name)
+    return resolve(named.place, {key: value for key, value in named.options.items() if key not in _PLACE_OPTIONS})
 
 
 def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVolume:

@@ -19,8 +19,7 @@ from volbench.analysis.credits.limits import Limit, latency_s, limits_of
 from volbench.analysis.explain.closed_network import Solved, Station, solve
 from volbench.analysis.explain.demand import PURGE_LAG_MIN, Demand, Unpredictable
 from volbench.errors import UsageError
-from volbench.volume.profiles import ResolvedVolume, resolve
-from volbench.volume.spec import parse_volume
+from volbench.volume.profiles import ResolvedVolume, resolve_spec
 
 MODEL_ERROR = 0.20
 """Beyond both bounds: purge and flushing put work off under load; hits differ between runs."""
@@ -33,7 +32,6 @@ _PURGE_LAG = (
     " that limits first may do less"
 )
 Regime = Literal["steady", "burst", "baseline"]
-_PLACE_OPTIONS = ("dir",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +75,7 @@ class Prediction:
 
 def other_volume(spec: str) -> OtherVolume:
     """The volume of a SPEC such as ebs-gp3?iops=6000, with or without `emulated:`. Raises UsageError."""
-    resolved = spec_volume(spec, name="what-if")
+    resolved = resolve_spec(spec, name="what-if")
     if resolved.mode != "block":
         raise UsageError(
             "only block volumes can be predicted: round trips of a network file system are not known from here",
@@ -92,13 +90,6 @@ def other_volume(spec: str) -> OtherVolume:
         caps=limits.caps,
         buckets=limits.buckets,
     )
-
-
-def spec_volume(spec: str, *, name: str) -> ResolvedVolume:
-    """The profile of a SPEC, with or without `emulated:`, and its parameters. Raises UsageError."""
-    named = parse_volume(spec if spec.startswith("emulated:") else f"emulated:{spec}", name=name)
-    options = {key: value for key, value in named.options.items() if key not in _PLACE_OPTIONS}
-    return resolve(named.place, options)
 
 
 _PAGE = 16_384.0
