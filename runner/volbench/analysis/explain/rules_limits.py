@@ -41,7 +41,7 @@ def _limits(case: Case) -> Iterator[Found]:
             yield from _counted_only(case, resource, cause)
             continue
         plateau = max(named, key=lambda one: one.last - one.first)
-        checks = [queue_holds(case), *(check.holds for check in plateau.checks), False if either else None]
+        checks = [queue_holds(case), *(check.holds for check in plateau.checks), *(False for _ in either)]
         yield Found(
             cause=cause,
             window_s=plateau.window_s,
