@@ -1,0 +1,56 @@
+"""A server of somebody else: only asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from supervised_engine import DATASET, Engine
+
+from volbench.engine.attached import PASSWORD_VARIABLE, AttachedServer
+from volbench.engine.server import ACCOUNT_FILE, Server
+from volbench.engine.template import (
+    Template,
+)
+from volbench.errors import EnvironmentLacks, UsageError
+from volbench.records.cell import AttachSpec
+
+
+class TestAttached:
+    @pytest.fixture
+    def running(self, engine: Engine, template: Template) -> Iterator[Server]:
+        with engine.seeded(template) as bench:
+            server = bench.server()
+            server.start()
+            yield server
+
+    def test_answers_with_the_password_of_an_option_file(self, running: Server) -> None:
+        with AttachedServer(AttachSpec(option_file=str(running.option_file))) as attached:
+            assert attached.query("SELECT COUNT(*) FROM sbtest.sbtest1") == [(DATASET.rows,)]
+            assert attached.facts().version == running.facts().version
+            assert attached.data_dir == running.data_dir
+            assert attached.alive()
+            assert attached.option_file.stat().st_mode & 0o777 == 0o600
+            private = attached.option_file
+            for refused in (attached.start, attached.stop, attached.kill, attached.initialise):
+                with pytest.raises(EnvironmentLacks, match="did not start"):
+                    refused()
+            assert running.alive()
+        assert not private.exists()
+
+    def test_a_wrong_password_is_a_usage_error_that_does_not_show_it(
+        self, running: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(PASSWORD_VARIABLE, "wrong-one")
+        with pytest.raises(UsageError, match="does not let 'root' in") as caught:
+            AttachedServer(AttachSpec(socket=str(running.socket)))
+        assert "wrong-one" not in str(caught.value)
+        monkeypatch.setenv(PASSWORD_VARIABLE, (running.data_dir / ACCOUNT_FILE).read_text())
+        AttachedServer(AttachSpec(socket=str(running.socket))).close()
+
+    def test_nobody_at_the_place_is_lacking(self, tmp_path: Path) -> None:
+        with pytest.raises(EnvironmentLacks, match="does not answer"):
+            AttachedServer(AttachSpec(socket=str(tmp_path / "none.sock")))
+        with pytest.raises(EnvironmentLacks, match="does not answer"):
+            AttachedServer(AttachSpec(host="127.0.0.1", port=1))

@@ -1,0 +1,238 @@
+"""Servers start, answer, fail and end: their causes are named."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import mysql.connector
+import pytest
+from supervised_engine import CONFIG, DATASET, Engine
+
+from volbench.engine.config import durability
+from volbench.engine.dataset import table_record
+from volbench.engine.server import ACCOUNT_FILE, Server
+from volbench.engine.supervisor import SUPERVISOR_PID_FILE, Supervisor, launch_supervisor
+from volbench.engine.template import (
+    Template,
+)
+from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.records.cell import CellPlaces, ServerSpec
+from volbench.target.processes import KnownProcess
+
+
+class TestServer:
+    def test_starts_answers_and_stops_cleanly(self, engine: Engine, template: Template) -> None:
+        """The copy holds the template's rows, and start's seconds end with the first answer."""
+        with engine.seeded(template) as bench:
+            server = bench.server()
+            not_yet = server.failure()
+            assert not_yet is not None
+            assert not_yet.cause == "server_not_started"
+            assert 0 < server.start() < server.spec.start_timeout_s
+            assert server.alive()
+            assert server.failure() is None
+            assert table_record(server, "sbtest", "sbtest1") == template.record.tables["sbtest1"]
+            server.stop()
+            assert bench.supervisor.state().exit_code == 0
+            assert not server.alive()
+            server.stop()
+
+    def test_a_crash_loses_nothing_that_was_committed(self, engine: Engine, template: Template) -> None:
+        with engine.seeded(template) as bench:
+            server = bench.server()
+            server.start()
+            server.query("DELETE FROM sbtest.sbtest1 WHERE id <= 100")
+            server.kill()
+            failure = server.failure()
+            assert failure is not None
+            assert (failure.cause, "by us" in failure.what) == ("server_killed", True)
+            server.start()
+            assert server.query("SELECT COUNT(*) FROM sbtest.sbtest1") == [(DATASET.rows - 100,)]
+
+    def test_a_kill_from_outside_is_named_as_the_cause_of_a_failed_query(
+        self, engine: Engine, template: Template
+    ) -> None:
+        with engine.seeded(template) as bench:
+            server = bench.server()
+            server.start()
+            pid = bench.supervisor.state().pid
+            assert pid is not None
+
+            def query_a_dying_server() -> None:
+                with server.connect() as connection, connection.cursor() as cursor:
+                    bench.kill_from_outside(pid)
+                    bench.supervisor.wait_stopped(10.0, "dying")
+                    cursor.execute("SELECT 1")
+
+            with pytest.raises(StepFailed) as caught:
+                query_a_dying_server()
+            assert caught.value.cause == "server_killed"
+            assert "from outside" in caught.value.what
+            with pytest.raises(StepFailed, match="killed with SIGKILL"):
+                server.query("SELECT 1")
+
+    def test_settings_are_pinned_and_what_is_absent_has_a_reason(self, engine: Engine, template: Template) -> None:
+        with engine.seeded(template) as bench:
+            server = bench.server()
+            server.start()
+            facts = server.facts()
+            assert facts.flavor == engine.flavor
+            assert facts.version.startswith(server.identity.version)
+            assert facts.variables["innodb_buffer_pool_size"] == str(32 << 20)
+            pinned = durability(facts)
+            assert pinned["innodb_flush_log_at_trx_commit"] == pinned["sync_binlog"] == "1"
+            assert (pinned["log_bin"], pinned["innodb_doublewrite"]) == ("ON", "ON")
+            assert not any(
+                "datadir" in name or str(engine.base) in value for name, value in facts.variables.items()
+            )
+            if facts.flavor == "mariadb":
+                assert "events_statements_histogram_global" in facts.absent["statement_histograms"]
+            else:
+                assert facts.absent == {}
+            assert "file_io_by_class" not in facts.absent
+            assert "data_file_io" not in facts.absent
+
+    def test_overrides_are_for_one_start(self, engine: Engine, template: Template) -> None:
+        with engine.seeded(template) as bench:
+            server = bench.server()
+            server.start({"performance_schema": False, "max_connections": 33})
+            facts = server.facts()
+            assert facts.variables["max_connections"] == "33"
+            assert facts.absent["statement_histograms"] == "performance_schema is off"
+            server.stop()
+            server.start()
+            assert server.facts().variables["max_connections"] != "33"
+
+    def test_two_servers_run_at_once_as_two_servers(self, engine: Engine, template: Template) -> None:
+        with engine.seeded(template) as one, engine.seeded(template) as other:
+            first, second = one.server(), other.server()
+            first.start()
+            second.start()
+            first.query("DROP TABLE sbtest.sbtest2")
+            assert second.query("SELECT COUNT(*) FROM sbtest.sbtest2") == [(DATASET.rows,)]
+            if engine.flavor == "mysql":
+                assert first.query("SELECT @@server_uuid") != second.query("SELECT @@server_uuid")
+
+    def test_the_next_agent_takes_over_a_running_server(self, engine: Engine, template: Template) -> None:
+        """Nothing but the directories is handed on."""
+        with engine.seeded(template) as bench:
+            bench.server().start()
+            bench.supervisor = Supervisor(bench.supervisor.control_dir)
+            second = bench.server()
+            assert second.alive()
+            assert second.query("SELECT 1") == [(1,)]
+            second.stop()
+            second.start()
+
+    def test_a_supervisor_that_is_gone_is_named(self, local: Engine, template: Template) -> None:
+        """Its last state says that the server runs, but nobody is there who would know."""
+        with local.seeded(template) as bench:
+            server = bench.server()
+            server.start()
+            supervisor = KnownProcess.from_file(server.control_dir / SUPERVISOR_PID_FILE)
+            assert supervisor is not None
+            supervisor.signal(signal.SIGKILL, group=True)
+            assert supervisor.wait(10.0)
+            assert not server.alive()
+            failure = server.failure()
+            assert failure is not None
+            assert failure.cause == "supervisor_gone"
+            launch_supervisor(server.control_dir)
+            assert server.start() > 0
+
+    def test_a_wrong_option_is_a_usage_error_with_the_servers_words(
+        self, engine: Engine, template: Template
+    ) -> None:
+        with engine.seeded(template) as bench:
+            server = bench.server(config={**CONFIG, "innodb_bufer_pool_size": "1G"})
+            with pytest.raises(UsageError, match="does not accept its configuration") as caught:
+                server.start()
+            assert caught.value.cause == "bad_config"
+            assert "innodb_bufer_pool_size" in caught.value.evidence
+            assert bench.server().start() > 0
+
+    def test_a_server_too_slow_to_start_is_killed_and_reported(self, engine: Engine, template: Template) -> None:
+        with engine.seeded(template) as bench:
+            server = bench.server(start_timeout=0.01)
+            with pytest.raises(StepFailed, match=re.escape("answered no query within 0.01 s")) as caught:
+                server.start()
+            assert "last log lines" in caught.value.evidence
+            assert not server.alive()
+
+    def test_the_password_is_in_private_files_only(self, engine: Engine, template: Template) -> None:
+        with engine.seeded(template) as bench:
+            server = bench.server()
+            server.start()
+            password = (server.data_dir / ACCOUNT_FILE).read_text()
+            assert len(password) == 32
+            holders = [
+                path
+                for path in server.control_dir.iterdir()
+                if path.is_file() and password.encode() in path.read_bytes()
+            ]
+            assert holders == [server.option_file]
+            for path in (server.option_file, server.data_dir / ACCOUNT_FILE):
+                assert path.stat().st_mode & 0o777 == 0o600
+            with pytest.raises(mysql.connector.Error, match="Access denied"):
+                mysql.connector.connect(unix_socket=str(server.socket), user="root", use_pure=True)
+
+    def test_client_tools_read_the_option_file(self, engine: Engine, template: Template) -> None:
+        client = shutil.which("mariadb") or shutil.which("mysql")
+        if client is None:
+            pytest.skip("no client here")
+        with engine.seeded(template) as bench:
+            server = bench.server()
+            server.start()
+            command = [client, f"--defaults-file={server.option_file}", "--skip-column-names", "-e", "SELECT 6 * 7"]
+            assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "42"
+
+    def test_a_server_that_outgrows_its_container_was_killed_for_want_of_memory(
+        self, engine: Engine, template: Template
+    ) -> None:
+        if not engine.in_docker:
+            pytest.skip("a local server has no memory limit")
+        limits = ("--memory=160m", "--memory-swap=160m")
+        with engine.seeded(template, options=limits) as bench:
+            with pytest.raises(StepFailed) as caught:
+                bench.server().start()
+            assert caught.value.cause == "oom"
+            assert bench.supervisor.state().exit_code == 137
+
+    def test_a_new_data_directory_wants_an_empty_place(self, local: Engine) -> None:
+        with local.bench() as bench:
+            data_dir = Path(bench.places.data_dir)
+            data_dir.mkdir()
+            (data_dir / "precious").write_text("x")
+            with pytest.raises(Refused, match="not empty"):
+                bench.server().initialise()
+
+    def test_another_server_than_wanted_is_named(self, local: Engine) -> None:
+        with local.bench() as bench:
+            with pytest.raises(EnvironmentLacks, match=re.escape(f"the suite wants {local.flavor} 5.1")) as caught:
+                _ = bench.server(version="5.1").identity
+            assert bench.server().identity.version in caught.value.evidence
+            if local.flavor == "mariadb":
+                bench.flavor = "mysql"
+                (Path(bench.places.control_dir) / "identity.json").unlink()
+                with pytest.raises(EnvironmentLacks, match="the suite wants mysql"):
+                    _ = bench.server().identity
+
+    def test_a_data_directory_that_is_not_ours_is_not_started(self, local: Engine) -> None:
+        with local.bench() as bench, pytest.raises(StepFailed, match="no account of ours"):
+            bench.server().start()
+
+
+def test_a_socket_path_that_no_kernel_takes_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    places = CellPlaces(
+        data_dir="/v/data",
+        volume_dir="/v",
+        control_dir=str(tmp_path / ("x" * 100)),
+        template_dir="/t",
+        scratch_dir="/s",
+    )
+    with pytest.raises(EnvironmentLacks, match="a kernel takes 107"):
+        Server(spec=ServerSpec(), places=places, supervisor=Supervisor(tmp_path))

@@ -1,0 +1,80 @@
+"""A volume that fills up, becomes read-only or goes, as the server sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from supervised_engine import Engine
+
+from volbench.engine.template import (
+    Template,
+)
+from volbench.errors import StepFailed
+
+
+@pytest.fixture
+def small_volume(engine: Engine, template: Template) -> Iterator[Path]:
+    """A filesystem of its own, 24 MiB larger than the template."""
+    if os.geteuid() != 0 or engine.in_docker:
+        pytest.skip("mounting needs root; tried with a local server")
+    directory = Path(tempfile.mkdtemp(prefix="vol", dir=engine.base))
+    size = template.record.data_bytes + (24 << 20)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)], check=False, capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"no right to mount: {mounted.stderr.decode().strip()}")
+    yield directory
+    if directory.is_mount():
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+def fill_up(filler: Path) -> None:
+    """Write until the filesystem is full."""
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+class TestVolumeFaults:
+    def test_a_volume_that_fills_up_is_named(self, engine: Engine, template: Template, small_volume: Path) -> None:
+        with engine.seeded(template, small_volume / "data") as bench:
+            server = bench.server(start_timeout=10)
+            server.start()
+            fill_up(small_volume / "filler")
+            failure = server.failure()
+            assert failure is not None
+            assert failure.cause == "volume_full"
+            server.kill()
+            with pytest.raises(StepFailed) as caught:
+                server.start()
+            assert caught.value.cause == "volume_full"
+
+    def test_a_volume_that_becomes_read_only_is_named(
+        self, engine: Engine, template: Template, small_volume: Path
+    ) -> None:
+        with engine.seeded(template, small_volume / "data") as bench:
+            server = bench.server()
+            server.start()
+            server.stop()
+            subprocess.run(["mount", "-o", "remount,ro", str(small_volume)], check=True)
+            with pytest.raises(StepFailed) as caught:
+                server.start()
+            assert caught.value.cause == "volume_read_only"
+
+    def test_a_volume_that_disappears_is_named(
+        self, engine: Engine, template: Template, small_volume: Path
+    ) -> None:
+        with engine.seeded(template, small_volume / "data") as bench:
+            server = bench.server()
+            server.start()
+            subprocess.run(["umount", "--lazy", str(small_volume)], check=True)
+            failure = server.failure()
+            assert failure is not None
+            assert failure.cause == "volume_gone"

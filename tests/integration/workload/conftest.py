@@ -1,0 +1,72 @@
+"""One server for the steps of a module, and contexts of steps on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plain_server import DATASET, Kept, PlainServer
+
+from volbench.records.facts import VolumeFacts
+from volbench.workload.interface import Clock, StepContext
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PlainServer]:
+    # A short path: a Unix socket's name has at most 107 bytes.
+    directory = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
+    server = PlainServer(directory)
+    try:
+        server.create()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def make_context(server: PlainServer, tmp_path: Path) -> Callable[..., StepContext]:
+    if not server.alive():
+        server.start()
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "scratch").mkdir()
+
+    def make(**changes: Any) -> StepContext:
+        return StepContext(**{
+            "server": server,
+            "dataset": DATASET,
+            "volume_facts": VolumeFacts(path=str(tmp_path)),
+            "volume_dir": tmp_path / "volume",
+            "scratch_dir": tmp_path / "scratch",
+            "seed": 42,
+            "clock": Clock(zero_monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC)),
+            "record": Kept(),
+            **changes,
+        })  # fmt: skip
+
+    return make
+
+
+def child_processes() -> dict[str, str]:
+    """Process id -> name of this process's children, the server left out."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            name, _, rest = entry.read_text().partition("(")[2].rpartition(")")
+            if int(rest.split()[1]) == os.getpid() and name not in {"mariadbd", "mysqld"}:
+                found[entry.parent.name] = name
+    return found
+
+
+@pytest.fixture
+def children() -> Callable[[], set[str]]:
+    """Names of the children that this test has left; those of tests before it are not its own."""
+    before = child_processes()
+    return lambda: {name for pid, name in child_processes().items() if pid not in before}

@@ -1,0 +1,205 @@
+"""sysbench on a real server: every second is there, and what ends it is named."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plain_server import PASSWORD, Kept, PlainServer, after, freeze_, run, thaw_, values
+
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.steps import DumpStep, OltpStep
+from volbench.workload.interface import StepContext
+from volbench.workload.registry import workload_for
+
+pytestmark = pytest.mark.mysqld
+
+
+class TestOltp:
+    @pytest.mark.parametrize("test", ["oltp_read_write", "select_random_ranges"])
+    def test_one_row_of_every_second_and_metrics_of_the_window(
+        self, make_context: Callable[..., StepContext], test: Any
+    ) -> None:
+        """Warm-up and measured seconds come from one run; only measured ones are in the metrics."""
+        kept = Kept()
+        ctx = make_context(record=kept)
+        outcome = run(OltpStep(name="o", test=test, threads=(4,), warmup_s=1, duration_s=2), ctx)
+        measured = [row for row in kept.histograms if row.measured]
+        assert len(measured) == 2
+        assert not kept.histograms[0].measured
+        assert outcome.window_s == pytest.approx((measured[0].t_s - measured[0].interval_s, measured[-1].t_s))
+        assert outcome.window_s[1] - outcome.window_s[0] == pytest.approx(2, abs=0.2)
+        assert outcome.warmup_s == pytest.approx(1, abs=0.2)
+        metrics = values(outcome)
+        events = sum(row.events for row in measured)
+        assert metrics["tps"] == pytest.approx(events / (outcome.window_s[1] - outcome.window_s[0]))
+        assert metrics["qps"] > 0.99 * metrics["tps"]
+        quantiles = [metrics[f"latency_ms_{name}"] for name in ("p50", "p95", "p99", "p999", "max")]
+        assert quantiles == sorted(quantiles)
+        assert metrics["stalled_s"] == 0
+        assert outcome.invalid_reasons == ()
+        for row in kept.histograms:
+            assert sum(row.count) + row.below + row.above == row.events > 0
+        assert set(kept.of("tps")) == set(kept.of("latency_ms_p99")) == {row.t_s for row in kept.histograms}
+
+    def test_transactions_agree_with_the_server(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """As many as the server counted commits in the whole run; the rows hold those of their intervals."""
+
+        def commits() -> int:
+            return int(server.query("SHOW GLOBAL STATUS LIKE 'Com_commit'")[0][1])
+
+        kept, before = Kept(), commits()
+        step = OltpStep(name="o", test="oltp_read_only", threads=(2,), warmup_s=1, duration_s=1)
+        outcome = run(step, make_context(record=kept))
+        assert commits() - before == outcome.details["transactions_whole_run"]
+        in_rows = sum(row.events for row in kept.histograms)
+        assert in_rows == outcome.details["events_in_bins"] <= outcome.details["transactions_whole_run"]
+
+    def test_the_password_is_on_no_command_line(self, make_context: Callable[..., StepContext]) -> None:
+        """Neither in sysbench's argv while it runs nor in what is kept of it."""
+        seen: list[bytes] = []
+
+        def look(text: str, fraction: float | None) -> None:
+            for entry in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    seen.append(entry.read_bytes())
+
+        ctx = make_context(progress=look)
+        outcome = run(OltpStep(name="o", test="oltp_point_select", threads=(1,), warmup_s=0, duration_s=1), ctx)
+        assert any(b"volbench_hooks.lua" in line for line in seen)
+        assert not any(PASSWORD.encode() in line for line in seen)
+        assert PASSWORD not in repr(outcome)
+        assert list(ctx.scratch_dir.iterdir()) == []
+
+    def test_a_frozen_server_is_a_stall_and_not_a_zero(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """Closed loop: seconds without a finished transaction have no latency rows, and count as stalled."""
+        kept = Kept()
+        freeze, thaw = after(2.5, lambda: freeze_(server)), after(5.5, lambda: thaw_(server))
+        outcome = run(
+            OltpStep(name="o", test="oltp_point_select", threads=(2,), warmup_s=0, duration_s=8),
+            make_context(record=kept),
+        )
+        freeze.join()
+        thaw.join()
+        stalled = [row for row in kept.histograms if row.events == 0]
+        assert 2 <= len(stalled) <= 3
+        assert values(outcome)["stalled_s"] == pytest.approx(len(stalled), abs=0.2)
+        for row in stalled:
+            assert row.t_s not in kept.of("latency_ms_p99")
+            assert kept.of("tps")[row.t_s] == 0
+        assert min(kept.of("latency_ms_p50").values()) > 0
+        assert values(outcome)["latency_ms_max"] > 2000
+        assert values(outcome)["latency_ms_p99"] < 1000  # the closed loop hides it: two transactions were slow
+
+    def test_an_open_loop_shows_a_stall_as_seconds_of_latency(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """With a rate, transactions that could not start have waited, and their latency says so."""
+        freeze, thaw = after(2.5, lambda: freeze_(server)), after(5.5, lambda: thaw_(server))
+        outcome = run(
+            OltpStep(name="o", test="oltp_point_select", threads=(2,), rate=200, warmup_s=0, duration_s=8),
+            make_context(),
+        )
+        freeze.join()
+        thaw.join()
+        metrics = values(outcome)
+        assert metrics["latency_ms_p95"] > 1000
+        assert metrics["latency_ms_p50"] < 1000
+        assert metrics["rate_achieved_ratio"] == pytest.approx(1, abs=0.15)
+        assert outcome.details["offered_ratio"] == pytest.approx(1, abs=0.15)
+        assert outcome.details["client_cpu_ratio"] < 0.5
+
+    def test_a_killed_server_is_named_as_the_cause(
+        self, server: PlainServer, make_context: Callable[..., StepContext]
+    ) -> None:
+        """sysbench only lost its connection; the failure says that the server died, and of what."""
+        ctx = make_context()
+        kill = after(2, server.kill)
+        with pytest.raises(StepFailed, match="the server ended with -9") as caught:
+            run(OltpStep(name="o", test="oltp_read_write", threads=(2,), warmup_s=0, duration_s=20), ctx)
+        assert caught.value.cause == "server_killed"
+        assert "FATAL: mysql" in caught.value.evidence
+        assert "volbench {" not in caught.value.evidence
+        kill.join()
+        server.start()
+
+    def test_a_killed_sysbench_is_named(self, make_context: Callable[..., StepContext]) -> None:
+        """The failure says which signal ended it."""
+
+        def kill_it(text: str, fraction: float | None) -> None:
+            for entry in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    if b"volbench_hooks.lua" in (entry / "cmdline").read_bytes():
+                        os.kill(int(entry.name), signal.SIGKILL)
+
+        with pytest.raises(StepFailed, match="sysbench was ended by SIGKILL"):
+            run(OltpStep(name="o", threads=(2,), warmup_s=0, duration_s=20), make_context(progress=kill_it))
+
+    def test_cancelling_ends_sysbench_at_once(
+        self, make_context: Callable[..., StepContext], children: Callable[[], set[str]]
+    ) -> None:
+        """No process is left, and it does not take the step's duration."""
+        ctx = make_context()
+        cancel = after(1.5, ctx.cancelled.set)
+        begun = time.monotonic()
+        with pytest.raises(StepFailed, match="cancelled"):
+            run(OltpStep(name="o", threads=(2,), warmup_s=0, duration_s=60), ctx)
+        cancel.join()
+        assert time.monotonic() - begun < 15
+        assert children() == set()
+
+    def test_a_wrong_option_is_told_by_sysbench(self, make_context: Callable[..., StepContext]) -> None:
+        """An option that sysbench does not know fails the step with sysbench's words."""
+        step = OltpStep(name="o", threads=(1,), warmup_s=0, duration_s=1, options={"no-such": 1})
+        with pytest.raises(StepFailed) as caught:
+            run(step, make_context())
+        assert "invalid option: --no-such=1" in caught.value.evidence
+
+    @pytest.mark.parametrize(
+        ("changes", "error", "match"),
+        [
+            ({"options": {"threads": 3}}, UsageError, "threads is set by volbench"),
+            ({"options": {"mysql_password": "x"}}, UsageError, "mysql-password is set by volbench"),
+            ({"rate": 0.5}, UsageError, "whole transactions"),
+            ({"rand_type": "zipfian"}, EnvironmentLacks, "no rand_type zipfian"),
+            ({"threads": (4096,)}, EnvironmentLacks, "prepare 81920 statements"),
+        ],
+    )
+    def test_what_cannot_run_is_refused_before(
+        self, make_context: Callable[..., StepContext], changes: dict[str, Any], error: type[Exception], match: str
+    ) -> None:
+        """The check names what does not go, so that nothing is seeded in vain."""
+        step = OltpStep(name="o", **{"threads": (1,), **changes})
+        with pytest.raises(error, match=match):
+            workload_for(step).check(step, make_context())
+
+    def test_a_dump_beside_gives_the_load_with_and_without_it(
+        self, make_context: Callable[..., StepContext]
+    ) -> None:
+        """The window is told apart by when the dump ran, and the dump has its own outcome."""
+        step = OltpStep(
+            name="o",
+            test="oltp_read_only",
+            threads=(2,),
+            warmup_s=1,
+            duration_s=6,
+            beside=(DumpStep(name="d", tool="mysqldump", to="nowhere", start_after_s=1.5),),
+        )
+        slow = make_context()
+        outcome = run(step, slow)
+        parts = {part.suffix: part.outcome for part in outcome.parts}
+        dump = parts["beside-mysqldump"]
+        assert dump.metrics["dump_bytes"].value > 1_000_000
+        assert dump.window_s[0] == pytest.approx(outcome.window_s[0] + 1.5, abs=0.7)
+        assert parts["alone"].details["seconds"] == pytest.approx(5, abs=1.2)
+        assert "latency_ms_p95" in parts["alone"].metrics

@@ -1,0 +1,129 @@
+"""Servers under the supervisor for tests: MySQL in a container, mysqld or mariadbd as a child process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import docker
+
+from volbench.engine.server import Server
+from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
+from volbench.engine.template import (
+    Template,
+    prepare_template,
+    seed,
+)
+from volbench.records.base import Scalar
+from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
+from volbench.target.images import server_image
+from volbench.target.means import SEARCH_PATH
+
+DATASET = DatasetSpec(tables=2, rows=2000)
+TINY = DatasetSpec(tables=1, rows=10)
+CONFIG: dict[str, Scalar] = {"innodb_buffer_pool_size": "32MiB", "innodb_redo_log_capacity": "16MiB"}
+LOCAL_FLAVOR = "mariadb" if shutil.which("mariadbd", path=SEARCH_PATH) else "mysql"
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A control directory with its supervisor, and a place for data."""
+
+    places: CellPlaces
+    supervisor: Supervisor
+    flavor: str
+    container: str = ""
+
+    def server(self, **changes: object) -> Server:
+        spec = ServerSpec.model_validate({"flavor": self.flavor, "config": CONFIG, **changes})
+        return Server(spec=spec, places=self.places, supervisor=self.supervisor)
+
+    def kill_from_outside(self, pid: int) -> None:
+        if self.container:
+            subprocess.run(["docker", "exec", self.container, "sh", "-c", f"kill -9 {pid}"], check=True)
+        else:
+            os.kill(pid, signal.SIGKILL)
+
+
+@dataclass(kw_only=True)
+class Engine:
+    """A way of running servers, with the template of DATASET."""
+
+    in_docker: bool
+    base: Path
+    flavor: str
+
+    @contextlib.contextmanager
+    def bench(self, data_dir: Path | None = None, *, options: tuple[str, ...] = ()) -> Iterator[Bench]:
+        """Everything below one short directory: a socket's path must be."""
+        directory = Path(tempfile.mkdtemp(prefix="b", dir=self.base))
+        control = directory / "c"
+        control.mkdir()
+        data_dir = data_dir or directory / "v" / "data"
+        data_dir.parent.mkdir(exist_ok=True)
+        places = CellPlaces(
+            data_dir=str(data_dir),
+            volume_dir=str(data_dir.parent),
+            control_dir=str(control),
+            template_dir=str(self.base / "t"),
+            scratch_dir=str(directory),
+        )
+        container = self._container(control, options) if self.in_docker else ""
+        supervisor = Supervisor(control) if self.in_docker else launch_supervisor(control)
+        supervisor.wait_ready_for_commands(30.0)
+        try:
+            yield Bench(places=places, supervisor=supervisor, flavor=self.flavor, container=container)
+        finally:
+            supervisor.kill()
+            supervisor.quit(10.0)
+            if container:
+                subprocess.run(["docker", "rm", "--force", container], check=True, capture_output=True)
+
+    def _container(self, control: Path, options: tuple[str, ...]) -> str:
+        client = docker.from_env()
+        try:
+            image = server_image(client, ServerSpec())
+        finally:
+            client.close()
+        script = control / "supervisor.sh"
+        script.write_bytes(supervisor_script())
+        command = [
+            "docker", "run", "--detach", "--network=none", "--cap-drop=ALL", "--read-only", "--tmpfs=/tmp",
+            f"--user={os.geteuid()}:{os.getegid()}", f"--volume={self.base}:{self.base}", *options, image,
+            "sh", str(script), str(control),
+        ]  # fmt: skip
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    @contextlib.contextmanager
+    def seeded(
+        self, template: Template, data_dir: Path | None = None, *, options: tuple[str, ...] = ()
+    ) -> Iterator[Bench]:
+        """A bench whose data directory is a copy of the template; options are `docker run`'s."""
+        with self.bench(data_dir, options=options) as bench:
+            seed(template.path, Path(bench.places.data_dir))
+            yield bench
+
+
+def prepare(
+    bench: Bench, dataset: DatasetSpec, *, cancelled: threading.Event | None = None
+) -> tuple[Template, list[str]]:
+    said: list[str] = []
+    template = prepare_template(
+        spec=bench.server().spec,
+        dataset=dataset,
+        places=bench.places,
+        supervisor=bench.supervisor,
+        progress=lambda text, _: said.append(text),
+        cancelled=cancelled,
+        timeout_s=120.0,
+    )
+    return template, said
