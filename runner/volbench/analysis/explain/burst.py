@@ -71,7 +71,7 @@ def credits_spent(device: Device, resource: Resource, baseline: float) -> float:
 
     In operations/s or MiB/s times buckets: times the width of a bucket it is credits.
     """
-    values = device.iops if resource == "iops" else device.mib_per_s
+    values = device.served if resource == "iops" else device.mib_per_s
     missing = 0.0
     for value in [] if values is None else values[np.isfinite(values)].tolist():
         missing = max(0.0, missing + value - baseline)
@@ -92,7 +92,7 @@ def fit_burst(
     slower has no plateau that holds against its queue, unless its own counters tell of an empty bucket.
     """
     for plateau in found:
-        values = device.iops if plateau.resource == "iops" else device.mib_per_s
+        values = device.served if plateau.resource == "iops" else device.mib_per_s
         if values is None or not _may_be_baseline(plateau, balance_percent):
             continue
         for cliff in cliffs(t_s, values):
@@ -135,7 +135,7 @@ def _burst(
     high = values[before][values[before] > plateau.level]
     if not len(high):
         return None
-    served = replace(device, iops=device.iops[before], mib_per_s=None)
+    served = replace(device, iops=device.served[before], empty_writes=None, mib_per_s=None)
     if plateau.resource == "throughput":
         served = replace(served, mib_per_s=values[before])
     return Burst(

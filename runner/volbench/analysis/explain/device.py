@@ -11,6 +11,10 @@ from volbench.analysis.explain.align import Floats, Grid
 SOURCES = ("diskstats", "mountstats", "ebs_nvme", "ebs_csi", "emulator", "cloudwatch")
 """In this order: what the kernel saw comes first, since it is there on every machine with a block device."""
 LITTLE_TOLERANCE = 0.25
+_OWN_COUNTERS = ("ebs_nvme", "ebs_csi", "emulator")
+"""What the volume itself counts, not the kernel."""
+_EMPTY_OF_FLUSHES = 0.5
+"""Share of flushes that are taken for writes without data where the volume counts none: midway between what can be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +23,8 @@ class Device:
 
     `await_ms` is the mean over all operations of a bucket; `in_flight` their mean number, queued or in service.
     `reads`, `writes` are operations per second; `iops` is their sum, and what it is when they are not told apart.
+    `empty_writes` are those of the writes that carry no data: the kernel counts a flush of its own as a write, too
+    (blk_account_io_done), and no limit of a volume does.
     """
 
     source: str
@@ -35,6 +41,12 @@ class Device:
     w_await_ms: Floats | None = None
     f_await_ms: Floats | None = None
     util: Floats | None = None
+    empty_writes: Floats | None = None
+
+    @property
+    def served(self) -> Floats:
+        """Operations that count for a limit: those with data."""
+        return self.iops if self.empty_writes is None else self.iops - self.empty_writes
 
     @property
     def size_kib(self) -> float | None:
@@ -106,7 +118,25 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         w_await_ms=w_await,
         f_await_ms=column("f_await_ms"),
         util=column("util_ratio"),
+        empty_writes=_empty_writes(grid, entity, writes, column("flushes_per_s"))
+        if source == "diskstats"
+        else None,
     )
+
+
+def _empty_writes(grid: Grid, entity: str, writes: Floats | None, flushes: Floats | None) -> Floats | None:
+    """What the kernel counts as writes and the volume does not; by flushes in intervals of which it says nothing."""
+    if writes is None:
+        return None
+    supposed = np.zeros(len(writes)) if flushes is None else _EMPTY_OF_FLUSHES * np.nan_to_num(flushes)
+    own = next(
+        (found for source in _OWN_COUNTERS for name in (entity, "")
+         if (found := grid.column(source, "writes_per_s", name)) is not None),
+        None,
+    )  # fmt: skip
+    if own is not None:
+        supposed = np.where(np.isfinite(own), writes - own, supposed)
+    return np.clip(supposed, 0.0, writes)
 
 
 def _sum(first: Floats | None, second: Floats | None) -> Floats | None:

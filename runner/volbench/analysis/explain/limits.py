@@ -99,7 +99,7 @@ def plateaus(
     """
     found = []
     counted = exceeded or Exceeded()
-    series: tuple[tuple[Resource, Floats | None], ...] = (("iops", device.iops), ("throughput", device.mib_per_s))
+    series: tuple[tuple[Resource, Floats | None], ...] = (("iops", device.served), ("throughput", device.mib_per_s))
     for resource, values in series:
         if values is None:
             continue

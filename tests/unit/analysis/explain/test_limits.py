@@ -16,6 +16,7 @@ from volbench.analysis.explain.limits import (
     limits_of,
     plateaus,
 )
+from volbench.store.series import SeriesKey
 
 
 def device(load: Load, storage: Storage) -> tuple[np.ndarray, Device]:
@@ -36,6 +37,48 @@ def test_names_an_iops_cap_within_five_percent(cap: float, seed: int) -> None:
     (found,) = limits(Load(seed=seed, queue=max(8.0, cap / 200)), Storage(iops=cap))
     assert found.resource == "iops"
     assert found.level == pytest.approx(cap, rel=0.05)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_flushes_that_the_kernel_counts_as_writes_are_no_part_of_a_cap(share: float) -> None:
+    """Whatever share of them is counted so, when the volume counts nothing itself."""
+    flushes = np.random.default_rng(3).uniform(15, 25, 60)
+    writes = series_of("diskstats", "writes_per_s", "sda") + share * flushes
+    (found,) = limits(
+        Load(),
+        Storage(
+            iops=250.0,
+            extra={
+                ("diskstats", "writes_per_s", "sda"): writes,
+                ("diskstats", "flushes_per_s", "sda"): flushes,
+            },
+        ),
+    )
+    assert found.level == pytest.approx(250, rel=0.05)
+
+
+@pytest.mark.parametrize("source", ["emulator", "ebs_nvme"])
+def test_a_volume_that_counts_its_writes_is_believed(source: str) -> None:
+    """Forty flushes a second, all of them counted as writes by the kernel."""
+    counted = series_of("diskstats", "writes_per_s", "sda")
+    entity = "" if source == "emulator" else "sda"
+    (found,) = limits(
+        Load(),
+        Storage(
+            iops=250.0,
+            extra={
+                ("diskstats", "writes_per_s", "sda"): counted + 40.0,
+                ("diskstats", "flushes_per_s", "sda"): np.full(60, 40.0),
+                (source, "writes_per_s", entity): np.where(np.arange(60) == 7, np.nan, counted),
+            },
+        ),
+    )
+    assert found.level == pytest.approx(250, rel=0.01)
+
+
+def series_of(source: str, metric: str, entity: str) -> np.ndarray:
+    """Of a volume with 250 IOPS, before something is added to it."""
+    return columns(Load(), Storage(iops=250.0))[SeriesKey(source=source, metric=metric, entity=entity)].value
 
 
 @pytest.mark.parametrize("cap", [40.0, 125.0, 250.0])
