@@ -21,15 +21,19 @@ from volbench.store.series import Series, SeriesKey, read_series
 from volbench.volume.profiles import resolve
 
 CREDITS = "volume.credits"
-EMPTY_PERCENT = 1.0
-FORECAST_AFTER_S = 4.0
-"""Seconds of the load that a forecast is made from."""
+EMPTY_PERCENT = 0.01
+"""An empty bucket says 0. A sample of 0.5 % is none: gp2 of this size still has a tenth of a second then."""
+FORECAST_FROM_S = 1.0
+"""Seconds of the load that are left out: within the first, the lab sets the credits."""
+FORECAST_AT = 0.5
+"""Share of those credits that is left when the forecast is made: half-way, whatever the bucket's size is. At a
+fixed second some buckets would be all but empty, and a tenth of a second much of what is left."""
 GP2_IOPS_PER_GIB, GP2_IOPS_MIN = 3, 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """`truths` by name, and what `volbench credits` forecast from the first seconds."""
+    """`truths` by name, and what `volbench credits` forecast when half of the credits were left."""
 
     truths: Mapping[str, float] = field(default_factory=dict)
     forecast: Mapping[str, float] = field(default_factory=dict)
@@ -54,7 +58,7 @@ def known_of(directory: RunDirectory, volume: Mapping[str, Any], drawn: Mapping[
 
 
 def empty_at_s(t_s: NDArray[np.float64], percent: NDArray[np.float64]) -> float | None:
-    """When a falling balance reaches 0: the line through the last two samples that are clearly above it.
+    """When a falling balance reaches 0: the line through the last two samples above it.
 
     None when it never does.
     """
@@ -78,10 +82,11 @@ def _credits(
     if balance is None:
         return {}, {}
     at_s = empty_at_s(balance.t_s, balance.value)
-    later = np.flatnonzero(balance.t_s >= begin_s + FORECAST_AFTER_S)
-    if at_s is None or not len(later) or balance.t_s[later[0]] >= at_s:
+    begun = np.flatnonzero(balance.t_s >= begin_s + FORECAST_FROM_S)
+    spent = begun[balance.value[begun] <= FORECAST_AT * balance.value[begun[0]]] if len(begun) else begun
+    if at_s is None or not len(spent) or balance.t_s[spent[0]] >= at_s:
         return ({} if at_s is None else {"exhausted_at_s": at_s}), {}
-    now_s, left = float(balance.t_s[later[0]]), float(balance.value[later[0]]) / 100
+    now_s, left = float(balance.t_s[spent[0]]), float(balance.value[spent[0]]) / 100
     truths = {"exhausted_at_s": at_s, "exhausted_after_s": at_s - now_s}
     return truths, _forecast(series, volume, begin_s, now_s, left)
 
@@ -93,7 +98,7 @@ def _forecast(
 
     def mean(metric: str) -> float:
         found = series[SeriesKey(source="emulator", metric=metric)]
-        inside = (found.t_s > begin_s + 1.0) & (found.t_s <= now_s)
+        inside = (found.t_s > begin_s + FORECAST_FROM_S) & (found.t_s <= now_s)
         return float(found.value[inside].mean())
 
     reads, writes = mean("reads_per_s"), mean("writes_per_s")

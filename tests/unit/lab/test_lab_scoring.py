@@ -130,6 +130,12 @@ def test_the_second_of_exhaustion_lies_between_samples() -> None:
     assert empty_at_s(t_s, percent + 5) is None
 
 
+def test_a_bucket_with_half_a_per_cent_is_not_yet_empty() -> None:
+    """As seen in the lab: a tenth of a second is left, a tenth of what is forecast for a second ahead."""
+    percent = np.array([10.347, 5.433, 0.515, 0.0, 0.0])
+    assert empty_at_s(np.arange(5.0), percent) == pytest.approx(2.105, abs=0.005)
+
+
 def test_a_seed_draws_the_same_values_and_the_splits_draw_others() -> None:
     """Values depend on condition, split, number and seed, and on nothing else."""
     for condition in load_conditions().values():

@@ -14,7 +14,7 @@ LITTLE_TOLERANCE = 0.25
 _OWN_COUNTERS = ("ebs_nvme", "ebs_csi", "emulator")
 """What the volume itself counts, not the kernel."""
 _EMPTY_OF_FLUSHES = 0.5
-"""Share of flushes that are taken for writes without data where the volume counts none: midway between what can be."""
+"""Share of flushes taken for writes without data where the volume counts none: midway between all and none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
 
 
 def _empty_writes(grid: Grid, entity: str, writes: Floats | None, flushes: Floats | None) -> Floats | None:
-    """What the kernel counts as writes and the volume does not; by flushes in intervals of which it says nothing."""
+    """What the kernel counts as writes and the volume does not; by flushes where the volume says nothing."""
     if writes is None:
         return None
     supposed = np.zeros(len(writes)) if flushes is None else _EMPTY_OF_FLUSHES * np.nan_to_num(flushes)
