@@ -247,6 +247,10 @@ class Replayed(Record):
     late_share: float
     client_cpu_share: float = Field(description="Of one CPU, by the busiest of the client's processes.")
     errors: dict[str, int] = Field(description="By the server's code and words of the first.")
+    way_ms_p50: float | None = Field(
+        default=None, description="What a statement that does nothing took from here meanwhile."
+    )
+    way_ms_p95: float | None = None
     classes: tuple[ReplayClass, ...]
 
 

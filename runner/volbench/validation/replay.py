@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
@@ -18,8 +19,9 @@ LATE_S = 0.005
 """A statement that its free connection sent later than this was late by the client's own fault."""
 CLIENT_BUSY_MAX = 0.8
 """A process of the client beyond this share of a CPU adds its own time to the server's."""
-JUDGED_FROM = 100
-"""Fewer statements of a class say nothing about its 95th percentile."""
+JUDGED_FROM = 20
+"""Fewer statements of a class do not even tell its median; the 95th percentile takes some 200."""
+LEVELS = (0.95, 0.5)
 ALPHA = 0.05
 ALLOWANCE_MS = 1.0
 """Below this the difference of two times is that of the client and the way to it, which the log has not."""
@@ -49,6 +51,7 @@ def replayed(due: Schedule, shares: Sequence[Share], plan: ReplayPlan, *, writes
     answers = [answer for share in shares for answer in share.answers]
     sent = [answer for answer in answers if answer.error != NOT_SENT]
     late = sum(answer.began_s - max(answer.due.at_s, answer.free_s) > LATE_S for answer in sent)
+    ways = sorted(way_s * 1000 for share in shares for way_s in share.ways_s)
     words = {code: text for share in shares for code, text in share.words.items()}
     errors = Counter(answer.error for answer in sent if answer.error)
     return Replayed(
@@ -68,7 +71,9 @@ def replayed(due: Schedule, shares: Sequence[Share], plan: ReplayPlan, *, writes
         late_share=late / len(sent) if sent else 0.0,
         client_cpu_share=max((share.busy for share in shares), default=0.0),
         errors={f"{code} {words.get(code, '')}".strip(): count for code, count in errors.most_common()},
-        classes=_classes(due.shapes, answers, plan.slower),
+        way_ms_p50=_rank(ways, 0.5),
+        way_ms_p95=_rank(ways, 0.95),
+        classes=_classes(due.shapes, answers, plan.slower, ways),
     )
 
 
@@ -115,12 +120,22 @@ def _doubts(found: Replayed, plan: ReplayPlan) -> Iterator[str]:
     if found.client_cpu_share > CLIENT_BUSY_MAX:
         yield f"invalid: the client took {found.client_cpu_share:.0%} of a CPU, so the times are its own"
     if not any(one.statements >= JUDGED_FROM for one in found.classes):
-        yield f"no class has the {JUDGED_FROM} statements that a 95th percentile needs"
+        yield f"no class has the {JUDGED_FROM} statements that a median needs"
 
 
 def _notes(found: Replayed) -> Iterator[str]:
     if found.whole_seconds:
         yield "the log knows the second only: statements were spread evenly within it, so bursts may be missing"
+    few = [one for one in found.classes if one.statements < JUDGED_FROM]
+    if few:
+        spent_ms = [(one.statements * one.logged_ms_p50, one) for one in found.classes]
+        share = sum(ms for ms, one in spent_ms if one in few) / (sum(ms for ms, _ in spent_ms) or 1.0)
+        yield (
+            f"{len(few)} classes have fewer than {JUDGED_FROM} statements and are not judged: about {share:.1%} of "
+            "the log's time"
+        )
+    if found.way_ms_p95 is not None and found.way_ms_p95 > ALLOWANCE_MS:
+        yield f"a statement that does nothing took {found.way_ms_p95:.3g} ms (p95) from here: so much is allowed for"
     if found.shared_connections:
         yield f"{found.shared_connections} connections of the log had to share one with another"
     for reason, count in found.left_out.items():
@@ -129,23 +144,26 @@ def _notes(found: Replayed) -> Iterator[str]:
         yield "the candidate was written: restore its data before it is used"
 
 
-def _classes(shapes: Sequence[str], answers: Sequence[Answer], factor: float) -> tuple[ReplayClass, ...]:
+def _classes(
+    shapes: Sequence[str], answers: Sequence[Answer], factor: float, ways_ms: Sequence[float]
+) -> tuple[ReplayClass, ...]:
     of: list[list[Answer]] = [[] for _ in shapes]
     for answer in answers:
         of[answer.due.shape].append(answer)
     judged = sum(len(group) >= JUDGED_FROM for group in of)
-    rows = [_class(shape, group, factor, judged) for shape, group in zip(shapes, of, strict=True)]
+    limit = _Limit(factor=factor, ways_ms=ways_ms, alpha=ALPHA / (len(LEVELS) * max(1, judged)))
+    rows = [_class(shape, group, limit) for shape, group in zip(shapes, of, strict=True)]
     return tuple(sorted(rows, key=lambda one: -one.statements * one.logged_ms_p50))
 
 
-def _class(shape: str, group: Sequence[Answer], factor: float, judged: int) -> ReplayClass:
+def _class(shape: str, group: Sequence[Answer], limit: _Limit) -> ReplayClass:
     good = [answer for answer in group if not answer.error]
     logged = sorted(answer.due.logged_s * 1000 for answer in group)
     service = sorted((answer.ended_s - answer.began_s) * 1000 for answer in good)
     response = sorted((answer.ended_s - answer.due.at_s) * 1000 for answer in good)
     slower = (
-        _slower("", logged, service, factor, ALLOWANCE_MS, judged)
-        or _slower(" from when they were due", logged, response, factor, QUEUED_ALLOWANCE_MS, judged)
+        limit.slower("", logged, service, ALLOWANCE_MS)
+        or limit.slower(" from when they were due", logged, response, QUEUED_ALLOWANCE_MS)
     )  # fmt: skip
     return ReplayClass(
         fingerprint=shape, statements=len(group), errors=len(group) - len(good),
@@ -155,17 +173,36 @@ def _class(shape: str, group: Sequence[Answer], factor: float, judged: int) -> R
     )  # fmt: skip
 
 
-def _slower(
-    what: str, logged: Sequence[float], seen: Sequence[float], factor: float, allowance_ms: float, judged: int
-) -> str:
-    """The 95th percentiles compared by their exact bounds, each at half of alpha over all classes."""
-    if min(len(logged), len(seen)) < JUDGED_FROM:
+@dataclass(frozen=True, kw_only=True)
+class _Limit:
+    """From where on a class is slower: a factor, beyond the way to the server; `alpha` for each comparison."""
+
+    factor: float
+    ways_ms: Sequence[float]
+    alpha: float
+
+    def slower(self, what: str, logged: Sequence[float], seen: Sequence[float], allowance_ms: float) -> str:
+        """How it is slower, by the exact bounds of the first level at which that is beyond doubt; else empty."""
+        if min(len(logged), len(seen)) < JUDGED_FROM:
+            return ""
+        for level in LEVELS:
+            _, high = bounds(logged, level, alpha=self.alpha)
+            low, _ = bounds(seen, level, alpha=self.alpha)
+            if high is None or low is None:
+                continue
+            if low > self.factor * high + max(allowance_ms, self._way_ms(level)):
+                was, became = _rank(logged, level) or 0.0, _rank(seen, level) or 0.0
+                times = f", {became / was:.2g} times" if was else ""
+                return (
+                    f"p{level * 100:g} {was:.3g} ms (at most {high:.3g}) in the log became {became:.3g} ms "
+                    f"(at least {low:.3g}){what}{times}"
+                )
         return ""
-    _, high = bounds(logged, 0.95, alpha=ALPHA / judged)
-    low, _ = bounds(seen, 0.95, alpha=ALPHA / judged)
-    if high is None or low is None or low <= factor * high + allowance_ms:
-        return ""
-    return f"p95 {_rank(logged, 0.95):.3g} ms in the log became {_rank(seen, 0.95):.3g} ms{what}"
+
+    def _way_ms(self, level: float) -> float:
+        """The upper bound of what nothing takes; the most that was seen, where few were."""
+        _, high = bounds(self.ways_ms, level, alpha=self.alpha)
+        return high if high is not None else max(self.ways_ms, default=0.0)
 
 
 def bounds(ordered: Sequence[float], level: float, *, alpha: float) -> tuple[float | None, float | None]:

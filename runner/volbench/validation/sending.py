@@ -26,6 +26,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 from volbench.engine.connection import Account, connection
 from volbench.errors import StepFailed
 from volbench.validation.arrivals import Due, Schedule
+from volbench.validation.way import Way
 
 PROCESSES_MAX = 4
 STATEMENT_BOUND_S = 60.0
@@ -52,9 +53,13 @@ class Answer:
 
 @dataclass(kw_only=True)
 class Share:
-    """What one process sent. `busy` is its share of a CPU while statements were due; `words` are errors' texts."""
+    """What one process sent. `busy` is its share of a CPU while statements were due; `words` are errors' texts.
+
+    `ways_s` is what statements that do nothing took meanwhile.
+    """
 
     answers: list[Answer] = field(default_factory=list)
+    ways_s: tuple[float, ...] = ()
     words: dict[int, str] = field(default_factory=dict)
     busy: float = 0.0
 
@@ -137,10 +142,13 @@ def _send_share(
         )  # fmt: skip
     for thread in threads:
         thread.start()
+    way = Way(account)
     time.sleep(max(0.0, start - time.monotonic()))
+    way.start()
     cpu, began = time.process_time(), time.monotonic()
     last = max(lane[-1].at_s for lane in lanes)
     _join(threads)
+    share.ways_s = tuple(way.stop())
     share.busy = (time.process_time() - cpu) / max(time.monotonic() - began, last, 1e-3)
     return share
 

@@ -24,6 +24,8 @@ def outcome(
     error: int = 0,
     errors: int = 0,
     busy: float = 0.1,
+    added_s: float = 0.0,
+    ways_s: tuple[float, ...] = (),
     plan: ReplayPlan = PLAN,
 ) -> tuple[Replayed, CheckRow]:
     """One class of statements of about 10 ms that take `ratio` times as long, some with an error."""
@@ -33,7 +35,7 @@ def outcome(
         logged_s = 0.01 * draw.lognormvariate(0, 0.3)
         due = Due(at_s=number * 0.1, connection=1, schema="shop", sql="SELECT 1", shape=0, logged_s=logged_s)
         began = due.at_s + late_s + queued_s
-        took = 0.01 * draw.lognormvariate(0, 0.3) * ratio
+        took = 0.01 * draw.lognormvariate(0, 0.3) * ratio + added_s
         answers.append(
             Answer(
                 due=due, free_s=due.at_s + queued_s, began_s=began, ended_s=began + took,
@@ -44,7 +46,7 @@ def outcome(
         lanes=(tuple(answer.due for answer in answers),), shapes=("select ?",), left_out={}, log_s=1.0,
         shared_connections=0, whole_seconds=False,
     )  # fmt: skip
-    share = Share(answers=answers, words={error: "in words"}, busy=busy)
+    share = Share(answers=answers, words={error: "in words"}, busy=busy, ways_s=ways_s)
     found = replayed(schedule, [share], plan, writes=False)
     return found, replay_check(found, plan)
 
@@ -55,7 +57,23 @@ def test_a_class_is_slower_only_beyond_the_factor_and_beyond_doubt(ratio: float,
 
 
 def test_too_few_statements_decide_nothing() -> None:
-    assert outcome(count=60, ratio=9.0)[1].decision == "undecided"
+    assert outcome(count=15, ratio=9.0)[1].decision == "undecided"
+
+
+def test_few_statements_are_judged_by_their_median() -> None:
+    check = outcome(count=60, ratio=3.0)[1]
+    assert (check.decision, "p50" in check.details[0]) == ("no-go", True)
+    assert outcome(count=60, ratio=1.2)[1].decision == "go"
+
+
+def test_what_the_way_to_the_server_takes_makes_no_class_slower() -> None:
+    """Behind a network of 15 ms a query of 10 ms takes 25 ms, which says nothing about the server."""
+    assert outcome(added_s=0.015)[1].decision == "no-go"
+    found, check = outcome(added_s=0.015, ways_s=(0.015,) * 300)
+    assert found.way_ms_p95 == 15
+    assert check.decision == "go"
+    assert "a statement that does nothing took 15 ms" in "\n".join(check.details)
+    assert outcome(added_s=0.015, ratio=3.0, ways_s=(0.015,) * 300)[1].decision == "no-go"
 
 
 def test_a_client_that_was_late_or_busy_decides_nothing_about_times() -> None:
