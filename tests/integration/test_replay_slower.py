@@ -22,7 +22,7 @@ from volbench.engine.connection import Account
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 SECONDS, PER_S = 14.0, 90.0
 ATTEMPTS = 5
-"""Other work on the machine that begins or ends between log and replay changes all times: then both are repeated."""
+"""Other work on the machine that begins or ends between log and replay changes times: both are repeated then."""
 LOG = "slow.log"
 
 

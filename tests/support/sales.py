@@ -1,4 +1,4 @@
-"""Queries that take milliseconds on rows in memory, and a log of them that a real server wrote at their real rates."""
+"""Queries that take milliseconds on rows in memory, and the log of them that a real server writes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def arrivals(*, seconds: float, per_s: float, connections: int, seed: int = 1) -
 
 def fill(account: Account) -> None:
     """The tables, with their statistics, and all rows in memory."""
-    run(account, *TABLES, f"ANALYZE TABLE {SCHEMA}.sold", f"SELECT COUNT(*), SUM(total) FROM {SCHEMA}.sold")
+    run(account, *TABLES, f"ANALYZE TABLE {SCHEMA}.sold", f"CHECK TABLE {SCHEMA}.sold")
 
 
 def run(account: Account, *statements: str) -> None:

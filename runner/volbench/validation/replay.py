@@ -135,7 +135,7 @@ def _notes(found: Replayed) -> Iterator[str]:
             "the log's time"
         )
     if found.way_ms_p95 is not None and found.way_ms_p95 > ALLOWANCE_MS:
-        yield f"a statement that does nothing took {found.way_ms_p95:.3g} ms (p95) from here: so much is allowed for"
+        yield f"a statement for nothing took {found.way_ms_p95:.3g} ms (p95) from here, which is allowed for"
     if found.shared_connections:
         yield f"{found.shared_connections} connections of the log had to share one with another"
     for reason, count in found.left_out.items():
