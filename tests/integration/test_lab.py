@@ -1,15 +1,24 @@
-"""One condition of the explaining rules' lab, end to end: made, run, reported, named."""
+"""One condition of the explaining rules' lab, end to end: made, run, reported, named; and neighbours on time."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import docker
 import pytest
 
 from explain.conditions import load_conditions, setup_of
+from explain.neighbours import Neighbours
 from explain.observed import observed
 from explain.runner import is_done, run_setup
+
+RELEASED_S_MAX = 1.0
+"""From the release of neighbours until they compute, while twice as many processes as CPUs compute already."""
 
 pytestmark = [pytest.mark.docker, pytest.mark.emulator]
 
@@ -26,3 +35,52 @@ def test_a_cap_that_was_made_is_named_with_its_level(
     seen = observed(tmp_path / "run")
     assert seen.top == "storage.throughput_limit"
     assert seen.named[0].evidence["throughput"] == pytest.approx(setup.drawn["throughput"], rel=0.05)
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """CPUs that are saturated."""
+    loop = ["timeout", "60", "sh", "-c", "while :; do :; done"]
+    processes = [subprocess.Popen(loop) for _ in range(2 * (os.cpu_count() or 1))]
+    yield
+    for process in processes:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+@pytest.mark.usefixtures("busy")
+def test_neighbours_compute_at_the_moment_they_are_let_through() -> None:
+    """They are there before it, and need the engine no more."""
+    client = docker.from_env()
+    with Neighbours(client, 3) as neighbours:
+        group = Path(f"/proc/{client.containers.get(neighbours.name).attrs['State']['Pid']}/cgroup").read_text()
+        until_s = time.monotonic() + 30
+        while _processes(group) < 1 + 2 * 3 and time.monotonic() < until_s:  # each has a `timeout` before it
+            time.sleep(0.1)
+        before_s = _cpu_s(group)
+        released_s = time.monotonic()
+        neighbours.release()
+        while _cpu_s(group) < before_s + 0.1 and time.monotonic() < released_s + 10:
+            time.sleep(0.02)
+        assert time.monotonic() - released_s < RELEASED_S_MAX
+    client.close()
+
+
+def _stats(group: str) -> list[list[str]]:
+    """The fields of /proc/PID/stat from the state on, of the processes of a control group."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if (place / "cgroup").read_text() == group:
+                found.append((place / "stat").read_text().rpartition(")")[2].split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def _processes(group: str) -> int:
+    return len(_stats(group))
+
+
+def _cpu_s(group: str) -> float:
+    return sum(int(one[11]) + int(one[12]) for one in _stats(group)) / os.sysconf("SC_CLK_TCK")

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,13 +16,12 @@ import docker
 from docker.errors import APIError, NotFound
 
 from explain.cpu_quota import quota_files, write_quota
+from explain.neighbours import Neighbours, remove_neighbours
 from volbench.execute.progress import read_progress
 from volbench.target.docker import container_name
-from volbench.target.images import tools_image
 from volbench.volume.emulated_control import ask
 from volbench.volume.profiles import resolve
 
-LABEL = "org.volbench.lab"
 POLL_S = 0.05
 PRIORITY = -10
 LATE_S_MAX = 2.0
@@ -79,15 +78,16 @@ class Injector:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="injector", daemon=True)
         self._client = docker.from_env()
-        self._neighbour: Any = None
+        self._neighbours: Neighbours | None = None
+        self._stack = ExitStack()
         self._quotas: dict[str, tuple[Path, ...]] = {}
         self.done: list[Done] = []
 
     def __enter__(self) -> Injector:
         remove_neighbours(self._client)
         for action in self._actions:
-            if "neighbours" in action:  # made beforehand: starting it is one short request
-                self._neighbour = self._made_neighbours(int(action["neighbours"]))
+            if "neighbours" in action:
+                self._neighbours = self._stack.enter_context(Neighbours(self._client, int(action["neighbours"])))
         self._thread.start()
         return self
 
@@ -96,7 +96,7 @@ class Injector:
     ) -> None:
         self._over.set()
         self._thread.join(timeout=60)
-        remove_neighbours(self._client)
+        self._stack.close()
         self._client.close()
 
     def _follow(self) -> None:
@@ -107,8 +107,9 @@ class Injector:
         while begun_s is None:
             if self._over.wait(POLL_S):
                 return
+            if not self._quotas and read_progress(self._progress_dir) is not None:
+                self._find_quotas()
             begun_s = self._load_begun_s()
-        self._find_quotas()
         for action in self._actions:
             due_s = begun_s + self._warmup_s + float(action["at"])
             if self._over.wait(max(0.0, due_s - time.monotonic())):
@@ -117,7 +118,7 @@ class Injector:
             self._carry_out(action, max(due_s, begun_s + self._warmup_s))
 
     def _find_quotas(self) -> None:
-        """While the engine still answers at once."""
+        """As soon as the agent runs, and with it the server: under the load the engine answers late."""
         for role in {action["cpus"]["of"] for action in self._actions if "cpus" in action}:
             name = container_name(self._place.run_short_id, self._place.cell_id, role)
             with suppress(NotFound, APIError, OSError):  # the action's own error tells that it is missing
@@ -152,25 +153,8 @@ class Injector:
         elif "cpus" in action:
             write_quota(self._quotas[action["cpus"]["of"]], float(action["cpus"]["cpus"]))
         elif "neighbours" in action:
-            self._neighbour.start()
+            if self._neighbours is None:
+                raise ValueError("neighbours that were not made")
+            self._neighbours.release()
         else:
             raise ValueError(f"nothing is known of the action {dict(action)}")
-
-    def _made_neighbours(self, processes: int) -> Any:
-        """One container with so many processes that compute without end; bounded, should nobody remove it."""
-        loop = "while :; do :; done"
-        return self._client.containers.create(
-            tools_image(self._client, ""),
-            ["sh", "-c", f"for i in $(seq {processes}); do timeout 120 sh -c '{loop}' & done; wait"],
-            entrypoint=[],
-            labels={LABEL: "neighbour"},
-            network_mode="none",
-            cap_drop=["ALL"],
-        )
-
-
-def remove_neighbours(client: docker.DockerClient) -> None:
-    """Remove the lab's own containers, by their label."""
-    for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
-        with suppress(NotFound, APIError):
-            container.remove(force=True)
