@@ -11,7 +11,7 @@ BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdic
 PYTEST ?=
 SPLIT ?= test
 RUNS ?= 5
-SEED ?= 3
+SEED ?= 4
 WHAT_IF_OUT ?= /var/tmp/volbench-lab-what-if
 CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
@@ -102,7 +102,7 @@ bench-kubernetes: ## a cell as a pod beside one in containers, N cells on N node
 	@$(BOOTSTRAP) cluster
 	@$(BIN)/python tests/benchmarks/cluster_cells.py
 
-lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED=3 SPLIT=test; goes on where it was
+lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED=4 SPLIT=test; goes on where it was
 	@$(BOOTSTRAP) test
 	@$(LAB) run --split $(SPLIT) --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
 	@$(BIN)/python tests/benchmarks/what_if.py --out $(WHAT_IF_OUT) --json results/examples/what-if/pairs.json || [ $$? -eq 1 ]

@@ -78,6 +78,11 @@ class Budget:
         return self.share(*STORAGE, "binlog_group")
 
     @property
+    def beside_locks(self) -> float:
+        """The share that is no wait for a lock: what those who hold locks do is in it."""
+        return max(0.0, 1.0 - self.share(*LOCKS))
+
+    @property
     def largest(self) -> str:
         """The part of storage with the most time."""
         return max(STORAGE, key=lambda part: self.shares.get(part, 0.0))

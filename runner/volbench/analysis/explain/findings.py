@@ -19,9 +19,12 @@ from volbench.records.report import EvidenceRow, FindingRow
 
 NONE = "none"
 SAMPLES_MIN = 5
+INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
+ALL_ALONG = frozenset({"memory.buffer_pool_small"})
+"""Causes that are looked for in the time without what ran beside the load: of its slow part they explain less."""
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
 
@@ -45,8 +48,9 @@ def explain_case(case: Case) -> Explanation:
         innocent = _innocent(case)
         found = [innocent] if innocent is not None else []
         notes = notes if found else (*notes, _unexplained(case))
-    found = _attributed(found)
-    return Explanation(findings=tuple(sorted(found, key=_weight, reverse=True)), notes=notes)
+    found, taken = _attributed(found), _loss(found)
+    ranked = sorted(found, key=lambda one: _weight(one, taken), reverse=True)
+    return Explanation(findings=tuple(ranked), notes=notes)
 
 
 def finding_rows(volume: str, step: str, cells: Mapping[str, Explanation]) -> tuple[FindingRow, ...]:
@@ -65,7 +69,8 @@ def finding_rows(volume: str, step: str, cells: Mapping[str, Explanation]) -> tu
     if len(by_cause) > 1:
         by_cause.pop(NONE, None)
     rows = [_row(volume, step, cause, found, len(cells)) for cause, found in by_cause.items()]
-    return tuple(sorted(rows, key=lambda one: len(one.cell_ids) * _weight(one), reverse=True))
+    taken = _loss(rows)
+    return tuple(sorted(rows, key=lambda one: len(one.cell_ids) * _weight(one, taken), reverse=True))
 
 
 def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
@@ -94,28 +99,36 @@ def _row(volume: str, step: str, cause: str, found: Mapping[str, Found], repeats
     )
 
 
-def _weight(found: Found | FindingRow) -> float:
+def _weight(found: Found | FindingRow, taken: float) -> float:
+    """What findings are ranked by. `taken` is the share of its speed that the load lost to something beside it:
+
+    what was there before explains only the rest of the latency that it rose to.
+    """
     share = _UNKNOWN_SHARE if found.share is None else found.share
-    return share * (found.confidence or 0.0)
+    return share * (found.confidence or 0.0) * (1 - taken if found.cause in ALL_ALONG else 1)
 
 
 def _attributed(found: Sequence[Found]) -> list[Found]:
     """A limit that is met only while something else runs is that one's doing, as far as it took speed."""
-    others = [one for one in found if one.cause == "interference.backup" and one.share is not None]
+    others = [one for one in found if one.cause == INTERFERENCE and one.share is not None]
     kept = []
     for one in found:
-        brought = [
-            float(value)
-            for other in others
-            if one.cause in LIMITS and _within(one.window_s, other.window_s)
-            for value in [next(piece.value for piece in other.evidence if piece.metric == "loss")]
-            if isinstance(value, int | float)
-        ]
-        if brought and one.share is not None:
-            kept.append(replace(one, share=one.share * (1 - max(brought))))
-        else:
-            kept.append(one)
+        meanwhile = [other for other in others if one.cause in LIMITS and _within(one.window_s, other.window_s)]
+        brought = _loss(meanwhile)
+        kept.append(one if one.share is None else replace(one, share=one.share * (1 - brought)))
     return kept
+
+
+def _loss(found: Sequence[Found | FindingRow]) -> float:
+    """The most speed that something beside the load took while it ran, as a share; 0 where nothing did."""
+    said = [
+        piece.value
+        for one in found
+        if one.cause == INTERFERENCE
+        for piece in one.evidence
+        if piece.metric == "loss"
+    ]
+    return max((float(value) for value in said if isinstance(value, int | float)), default=0.0)
 
 
 def _within(inner: tuple[float, float], outer: tuple[float, float]) -> bool:

@@ -14,7 +14,7 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
 from volbench.analysis.explain.limits import Plateau, Resource
-from volbench.analysis.explain.shared_evidence import context, queue_holds
+from volbench.analysis.explain.shared_evidence import context, hardly_waited_for, queue_holds
 from volbench.analysis.explain.wording import amount, before_and_after, clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
@@ -35,7 +35,7 @@ def _limits(case: Case) -> Iterator[Found]:
     either = [*_either(case)]
     for resource, cause in _LIMIT_CAUSE.items():
         named = [one for one in case.limits if one.resource == resource]
-        if _too_small(case):
+        if hardly_waited_for(case):
             continue
         if not named:
             yield from _counted_only(case, resource, cause)
@@ -94,7 +94,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
 
 
 def _burst(case: Case) -> Iterator[Found]:
-    if _too_small(case):
+    if hardly_waited_for(case):
         return
     if case.burst is not None:
         yield _burst_within(case, case.burst)
@@ -230,7 +230,3 @@ def _queue_share(case: Case, plateau: Plateau) -> float | None:
         return share
     return share * max(0.0, 1 - plateau.base_await_ms / plateau.await_ms)
 
-
-def _too_small(case: Case) -> bool:
-    """Known not to matter: queries hardly wait for files, however busy the volume is."""
-    return case.storage_share is not None and case.storage_share < limit.SHARE_MIN

@@ -7,12 +7,12 @@ longer queue brings afterwards: nothing at a limit, as much more where latency a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, mean
-from volbench.analysis.explain.budget import budget_of
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cliffs import Cliff, cliffs
 from volbench.analysis.explain.found import Found, confidence_of, confidence_row
@@ -47,8 +47,15 @@ def slower_findings(case: Case) -> Iterator[Found]:
         if queues[1] > QUEUE_RISE_MAX * queues[0] or rates[1] >= rates[0]:
             continue
         alike = _both_rose(device.r_await_ms, device.w_await_ms, cliff.index)
-        if alike is not False:
-            yield _found(case, cliff, rates, queues, [True, free, silent, unmetered, alike])
+        share = _share_after(case, cliff)
+        if alike is not False and (share is None or share >= limit.SHARE_MIN):
+            yield _found(case, cliff, share, rates, queues, [True, free, silent, unmetered, alike])
+
+
+def _share_after(case: Case, cliff: Cliff) -> float | None:
+    """Of statement time in files, since the volume is slower; None where it is not known."""
+    later = replace(case, grid=case.grid.within(cliff.at_s, case.window_s[1]))
+    return later.storage_share
 
 
 def _free(slope: float | None) -> bool | None:
@@ -59,10 +66,14 @@ def _free(slope: float | None) -> bool | None:
 
 
 def _found(
-    case: Case, cliff: Cliff, rates: tuple[float, float], queues: tuple[float, float], checks: list[bool | None]
+    case: Case,
+    cliff: Cliff,
+    share: float | None,
+    rates: tuple[float, float],
+    queues: tuple[float, float],
+    checks: list[bool | None],
 ) -> Found:
     at = cliff.at_s
-    later = budget_of(case.grid.within(at, case.window_s[1]), variables=case.variables, cpus=case.cpus)
     text = (
         f"from {clock(at, case.clock_zero_s)} an operation takes {number(cliff.after)} ms, before"
         f" {number(cliff.before)} ms, with {number(queues[1])} in flight, before {number(queues[0])}"
@@ -73,7 +84,7 @@ def _found(
     return Found(
         cause="storage.degraded",
         window_s=(at, case.window_s[1]),
-        share=None if later is None else later.storage_share,
+        share=share,
         confidence=confidence_of(checks),
         evidence=(
             row("await_ms", cliff.after, "ms", text),

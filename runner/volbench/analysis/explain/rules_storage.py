@@ -16,6 +16,7 @@ from volbench.analysis.explain.rules_slower import slower_findings
 from volbench.analysis.explain.rules_streams import STREAMS, waiting_streams
 from volbench.analysis.explain.shared_evidence import (
     context,
+    hardly_waited_for,
     latency_floor,
     slowest_sync_ms,
     sync_by_volume_ms,
@@ -75,7 +76,7 @@ def _stalls(case: Case) -> Iterator[Found]:
 def _degraded(case: Case) -> Iterator[Found]:
     """Busy and slow at a few operations a second: no limit of any known volume, so no limit at all."""
     device = case.device
-    if device is None or device.await_ms is None or _counts_exceeded(case):
+    if device is None or device.await_ms is None or _counts_exceeded(case) or hardly_waited_for(case):
         return
     waits = device.await_ms
     slow = np.isfinite(waits) & (waits >= limit.DEGRADED_AWAIT_MS)
@@ -154,13 +155,12 @@ def _slow_files(case: Case) -> Iterator[Found]:
     if budget is None:
         return
     unseen = (case.unseen_share or 0.0) if budget.hides_commits else 0.0
-    if budget.storage_share + unseen < limit.STORAGE_SHARE_MIN:
-        return
+    much = budget.storage_share + unseen >= limit.STORAGE_SHARE_MIN
     read_ms = median(case.device.r_await_ms) if case.device is not None else None
     if read_ms is None:
         read_ms = median(case.grid.column("performance_schema", "file_read_ms", "data"))
     reads = budget.share("data_reads")
-    if read_ms is not None and reads >= limit.SHARE_MIN and read_ms >= limit.READ_SLOW_MS:
+    if read_ms is not None and read_ms >= limit.READ_SLOW_MS and _matters(case, reads, much=much):
         yield _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
     sync_ms = slowest_sync_ms(case)
     share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
@@ -168,8 +168,29 @@ def _slow_files(case: Case) -> Iterator[Found]:
         share += unseen
     if sync_by_volume_ms(case) is not None:  # the rules of the server name it
         return
-    if sync_ms is not None and share >= limit.SHARE_MIN and sync_ms >= limit.SYNC_SLOW_MS:
+    if sync_ms is not None and sync_ms >= limit.SYNC_SLOW_MS and _matters(case, share, much=much):
         yield _slow(case, "storage.sync_latency", share, "sync", sync_ms, limit.SYNC_SLOW_MS)
+
+
+def _matters(case: Case, share: float, *, much: bool) -> bool:
+    """Whether a share of statement time is one to name: by itself, or because locks are held while it lasts."""
+    return (much and share >= limit.SHARE_MIN) or _holders(case, share) is not None
+
+
+def _holders(case: Case, share: float) -> tuple[float, float] | None:
+    """What waits of the volume are of the time of those who do not wait for a lock, and how many do so at a time.
+
+    None where they do not explain how long locks are held. Who waits for a lock waits for what its holder does: if
+    that is mostly one thing, a faster one shortens the lock waits as well. A holder that is idle between its
+    statements is in no statement's time; then fewer than one session on average is seen at anything.
+    """
+    budget = case.budget
+    if budget is None or budget.share("row_locks") < limit.ROW_LOCK_SHARE_MIN or budget.beside_locks <= 0:
+        return None
+    of_holders, sessions = share / budget.beside_locks, share * (mean(budget.statement_s) or 0.0)
+    if of_holders < limit.HOLDER_SHARE_MIN or sessions < limit.HOLDERS_MIN:
+        return None
+    return min(1.0, of_holders), sessions
 
 
 def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, threshold_ms: float) -> Found:
@@ -188,12 +209,25 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
         confidence=confidence_of(checks),
         evidence=(
             row(f"{what}_ms", each_ms, "ms", f"{noun} takes {number(each_ms)} ms"),
+            *_held_locks(case, share, what),
             *latency_floor(case),
             *context(case),
             confidence_row(checks),
         ),
         advice=advice,
     )
+
+
+def _held_locks(case: Case, share: float, what: str) -> Iterator[EvidenceRow]:
+    """Says so where others wait for the locks of those who wait for the volume."""
+    holders, budget = _holders(case, share), case.budget
+    if holders is not None and budget is not None:
+        text = (
+            f"beside the {percent(budget.share('row_locks'))} that is waiting for row locks, {percent(holders[0])} of"
+            f" statement time is {what}s: {number(holders[1])} sessions wait for one at a time and keep their locks"
+            " meanwhile, so that lock waits grow with it"
+        )
+        yield row("holders_share", holders[0], "1", text)
 
 
 def _counts_exceeded(case: Case) -> bool:

@@ -67,6 +67,11 @@ def sync_by_volume_ms(case: Case) -> float | None:
     return write_ms + flush_ms
 
 
+def hardly_waited_for(case: Case) -> bool:
+    """Known not to matter: queries hardly wait for files, however busy or slow the volume is."""
+    return case.storage_share is not None and case.storage_share < limit.SHARE_MIN
+
+
 def queue_holds(case: Case) -> bool | None:
     """Whether the recorded queue is what Little's law says; None without a recorded queue."""
     ratio = little_ratio(case.device) if case.device is not None else None

@@ -14,6 +14,7 @@ from volbench.analysis.explain.align import align
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
 from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.wording import row
 from volbench.store.series import Series, SeriesKey
 
 POOL = {"innodb_buffer_pool_size": str(64 << 20)}
@@ -249,6 +250,22 @@ def test_scaling_time_never_changes_the_verdict(width: float, origin: float) -> 
 def made(cause: str, share: float | None, confidence: float = 0.8) -> Explanation:
     found = Found(cause=cause, window_s=(0.0, 1.0), share=share, confidence=confidence, evidence=(), advice="")
     return Explanation(findings=(found,))
+
+
+def test_what_slowed_a_load_for_a_while_comes_before_what_was_there_all_along() -> None:
+    """The pool explains what latency was before the dump, not what it rose to; a short, small rise changes nothing."""
+    pool = made("memory.buffer_pool_small", 0.5).findings
+    for loss, first in ((0.7, "interference.backup"), (0.2, "memory.buffer_pool_small")):
+        (dump,) = made("interference.backup", 0.3).findings
+        dump = dataclasses.replace(dump, evidence=(row("loss", loss, "1", "slower"),))
+        assert finding_rows("a", "load", {"1": Explanation(findings=(*pool, dump))})[0].cause == first
+
+
+def test_a_slow_volume_that_hardly_any_query_waits_for_is_not_named() -> None:
+    """A few background writes took 20 times as long for a while; statements compute."""
+    load = dataclasses.replace(CLEAN, queue=0.02, cpu_busy=0.98, cpu_s_per_s=7.5)
+    late = Storage(latency_ms=lambda t_s: np.where(t_s <= 30, 4.0, 80.0))
+    assert causes(case(load, late)) == ["cpu.server_saturated"]
 
 
 def test_repeats_are_put_together_and_none_yields() -> None:

@@ -1,4 +1,4 @@
-"""Causes seen in the server's own waits: opens of files that no filesystem counts, fsyncs that wait for a CPU."""
+"""Causes seen in the server's own waits: opens that no filesystem counts, fsyncs that wait for a CPU or hold locks."""
 
 from __future__ import annotations
 
@@ -60,6 +60,16 @@ def syncs(sync_ms: float, volume_ms: float) -> Values:
     }  # fmt: skip
 
 
+def hot_rows(sync_ms: float, *, syncing: float, waiting: float) -> Values:
+    """Sessions that wait for the lock of a few rows, and those that commit, of ten in all."""
+    pfs, volume = "performance_schema", syncs(sync_ms, sync_ms / 2)
+    return {
+        **volume, **IDLE,
+        (pfs, "wait_s_per_s", "file_binlog"): syncing / 4, (pfs, "wait_s_per_s", "binlog_group"): 3 * syncing / 4,
+        ("innodb", "row_lock_wait_s_per_s", ""): waiting, ("innodb", "row_lock_waits_per_s", ""): 50.0,
+    }  # fmt: skip
+
+
 def causes(values: Values) -> list[str]:
     return [found.cause for found in explain_case(case_of(values)).findings]
 
@@ -94,3 +104,27 @@ def test_fsyncs_that_wait_for_a_cpu_are_no_fault_of_the_volume() -> None:
 )
 def test_slow_fsyncs_are_the_volumes_where_cpus_do_not_explain_them(values: Values) -> None:
     assert causes(values) == ["storage.sync_latency"]
+
+
+def test_slow_syncs_are_named_beside_the_lock_waits_that_they_make_longer() -> None:
+    """A holder keeps its locks while it commits: those who wait for them wait for the sync."""
+    explained = explain_case(case_of(hot_rows(18.0, syncing=2.4, waiting=7.0)))
+    assert [one.cause for one in explained.findings] == ["lock.row_contention", "storage.sync_latency"]
+    sync = explained.findings[1]
+    assert sync.share == pytest.approx(0.24, abs=0.01)  # lock waits are told once, with the locks
+    held = next(one for one in sync.evidence if one.metric == "holders_share")
+    assert held.value == pytest.approx(0.8, abs=0.02)
+    assert "2.4 sessions" in held.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        hot_rows(1.5, syncing=2.4, waiting=7.0),
+        hot_rows(18.0, syncing=0.05, waiting=9.9),
+        hot_rows(18.0, syncing=1.4, waiting=7.0),
+    ],
+    ids=["syncs are fast", "holders are idle", "holders do something else for longer"],
+)
+def test_locks_alone_are_named_where_syncs_do_not_explain_the_holding(values: Values) -> None:
+    assert causes(values) == ["lock.row_contention"]
