@@ -1,4 +1,4 @@
-"""Causes seen in the server's own waits: opens that no filesystem counts, fsyncs that wait for a CPU or hold locks."""
+"""Causes in the server's own waits: opens that no filesystem counts, fsyncs that wait for a CPU or keep locks."""
 
 from __future__ import annotations
 
