@@ -229,4 +229,3 @@ def _queue_share(case: Case, plateau: Plateau) -> float | None:
     if plateau.await_ms is None or not plateau.base_await_ms:
         return share
     return share * max(0.0, 1 - plateau.base_await_ms / plateau.await_ms)
-

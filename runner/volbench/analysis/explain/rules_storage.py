@@ -223,9 +223,9 @@ def _held_locks(case: Case, share: float, what: str) -> Iterator[EvidenceRow]:
     holders, budget = _holders(case, share), case.budget
     if holders is not None and budget is not None:
         text = (
-            f"beside the {percent(budget.share('row_locks'))} that is waiting for row locks, {percent(holders[0])} of"
-            f" statement time is {what}s: {number(holders[1])} sessions wait for one at a time and keep their locks"
-            " meanwhile, so that lock waits grow with it"
+            f"{percent(budget.share('row_locks'))} of statement time is waiting for row locks, and of the rest"
+            f" {percent(holders[0])} is {what}s: {number(holders[1])} sessions wait for one at a time and keep"
+            " their locks meanwhile, so that lock waits grow with it"
         )
         yield row("holders_share", holders[0], "1", text)
 

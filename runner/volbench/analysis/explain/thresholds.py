@@ -79,7 +79,7 @@ ROW_LOCK_SHARE_MIN = 0.2
 HOLDER_SHARE_MIN = 0.5
 """Of statement time that is no wait for a lock: from here on one thing is most of what lock holders do."""
 HOLDERS_MIN = 0.5
-"""Sessions that are at it, on average: a hot row has one holder at a time, who must be seen at it half of the time."""
+"""Sessions at it, on average: a hot row has one holder at a time, who must be seen at it half of the time."""
 CHECKPOINT_AGE_FULL = 0.70
 """Of the redo log: InnoDB stops writers at about 7/8 of what it may fill, and keeps a part of a small log back."""
 REDO_TURNOVER_TICKS = 10.0

@@ -264,7 +264,9 @@ def test_what_slowed_a_load_for_a_while_comes_before_what_was_there_all_along() 
 def test_a_slow_volume_that_hardly_any_query_waits_for_is_not_named() -> None:
     """A few background writes took 20 times as long for a while; statements compute."""
     load = dataclasses.replace(CLEAN, queue=0.02, cpu_busy=0.98, cpu_s_per_s=7.5)
-    known = {("performance_schema", "wait_s_per_s", "file_redo"): np.full(60, 0.01)}
+    known = {
+        ("performance_schema", "wait_s_per_s", name): np.full(60, 0.01) for name in ("file_redo", "binlog_group")
+    }
     late = Storage(latency_ms=lambda t_s: np.where(t_s <= 30, 4.0, 80.0), extra=known)
     assert causes(case(load, late)) == ["cpu.server_saturated"]
 
