@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,16 @@ CRASH = (
     "steps=[{kind: crash, name: crash, threads: 4, after: 2s, cuts: 2}]",
     "engine.config.innodb_buffer_pool_size=32M", "dataset.tables=1", "dataset.rows=2000",
 )  # fmt: skip
+RUINED = """#!/bin/sh
+# The server, but what it left behind at its kill is ruined before it is started again.
+data=$(sed -n 's/^datadir *= *//p' "${{1#--defaults-file=}}" | tr -d '"')
+if [ -d "$data/volbench_ledger" ]; then
+  for file in "$data"/ibdata1 "$data"/ib_logfile0 "$data"/undo001 "$data"/undo_001; do
+    [ ! -f "$file" ] || head -c 4194304 /dev/urandom >"$file"
+  done
+fi
+exec {binary} "$@"
+"""
 NFS = "emulated:fsx-openzfs?iops=50000&throughput=4000"
 emulated = [
     pytest.mark.emulator,
@@ -116,3 +127,26 @@ def test_power_that_cannot_be_cut_is_said_before_anything_runs(local: live_run.B
     ended = local.end(local.start("steps=[{kind: crash, how: power_cut}]"))
     assert ended.code != 0
     assert "only an emulated volume has a power that can be cut" in ended.output
+
+
+@pytest.mark.mysqld
+def test_a_server_that_does_not_come_back_is_a_result_and_not_tried_again(local: live_run.Bench) -> None:
+    """Its redo log and system tablespace are ruined while it is down: recovery fails, and the cell says so."""
+    local.volumes.pop("b")
+    binary = Path(shutil.which("mariadbd") or shutil.which("mysqld") or "")
+    wrapper = local.root / "bin" / binary.name
+    wrapper.parent.mkdir()
+    wrapper.write_text(RUINED.format(binary=binary))
+    wrapper.chmod(0o755)
+    local.environment["PATH"] = f"{wrapper.parent}:{os.environ['PATH']}"
+    step = crashed(local, *CRASH, "repeats=1")["a"]
+    assert value(step, "failed_recoveries") == 1
+    assert value(step, "lost_commits") == value(step, "acknowledged_commits") > 0
+    assert "recovery_s" not in step.metrics, "nobody saw one"
+    (cut,) = step.details["cuts"]
+    assert "the server" in cut["not_recovered"]
+    assert not local.failed_causes(), "a retry that comes back would hide it"
+    report = (local.directory.path / "report.md").read_text()
+    assert "the server did not come back after 1 of the cuts" in report
+    assert "failed after 1 of 1 cuts" in report
+    assert local.leftovers() == []

@@ -97,7 +97,10 @@ def _run(cell: CellSpec, out: Path, diary: Diary, record: CellRecorder, progress
         for step in cell.steps:
             workload_for(step).check(step, context)
         for step in cell.steps:
-            _run_step(step, context, diary)
+            ended = _run_step(step, context, diary)
+            if ended:
+                diary.notes.append(f"no step was run after {step.name}: {ended}")
+                break
         if cell.places is not None:
             with diary.phase("kill"):
                 server.kill()  # its data is thrown away: a clean shutdown would only write it out once more
@@ -190,12 +193,14 @@ def _context(
     )
 
 
-def _run_step(step: Step, context: StepContext, diary: Diary) -> None:
+def _run_step(step: Step, context: StepContext, diary: Diary) -> str:
+    """Run a step and keep its result; says why no other step can follow, if none can."""
     with diary.phase(f"step:{step.name}"):
         outcome = workload_for(step).run(step, context)
     diary.steps.append(_result(step.name, step.kind, parameters_of(step), outcome))
     for part in outcome.parts:
         diary.steps.append(_result(f"{step.name}/{part.suffix}", part.kind, part.parameters, part.outcome))
+    return outcome.ends_cell
 
 
 def _result(

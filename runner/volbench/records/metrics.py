@@ -52,6 +52,7 @@ CATALOGUE: dict[str, tuple[str, Better]] = {
     "torn_commits": ("1", "lower"),
     "damaged_rows": ("1", "lower"),
     "damaged_tables": ("1", "lower"),
+    "failed_recoveries": ("1", "lower"),
     "recovery_s": ("s", "lower"),
     "files_per_s": ("1/s", "higher"),
     "files_mib_per_s": ("MiB/s", "higher"),

@@ -231,6 +231,7 @@ class DurabilityRow(Record):
     acknowledged_commits: int
     lost_commits: int
     torn_or_damaged: int
+    failed_recoveries: int = Field(default=0, description="Cuts after which the server did not come back.")
     lost_s: float | None = None
     commits_per_s: float | None = None
     recovery_s: float | None = None

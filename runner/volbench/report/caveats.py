@@ -64,11 +64,17 @@ def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
     sums: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
         if "lost_commits" in cell.metrics:
-            names = ("lost_commits", "acknowledged_commits", "torn_commits", "damaged_rows", "damaged_tables")
+            names = ("lost_commits", "acknowledged_commits", "failed_recoveries", "torn_commits", "damaged_rows",
+                     "damaged_tables")  # fmt: skip
             values = [cell.metrics[name].value if name in cell.metrics else 0.0 for name in names]
             before = sums.get((cell.volume, cell.step), [0.0] * len(names))
             sums[cell.volume, cell.step] = [a + b for a, b in zip(before, values, strict=True)]
-    for (volume, step), (lost, acknowledged, *broken) in sums.items():
+    for (volume, step), (lost, acknowledged, failed, *broken) in sums.items():
+        if failed:
+            yield (
+                f"Volume {volume}: the server did not come back after {failed:,.0f} of the cuts ({step}); a backup "
+                "would have to be restored."
+            )
         if lost:
             yield (
                 f"Volume {volume} lost {lost:,.0f} of {acknowledged:,.0f} acknowledged commits in the crash test "

@@ -45,6 +45,7 @@ def _row(volume: str, steps: Sequence[StepResult], speeds: tuple[SpeedRow, ...])
         acknowledged_commits=_total(steps, "acknowledged_commits"),
         lost_commits=_total(steps, "lost_commits"),
         torn_or_damaged=sum(_total(steps, name) for name in ("torn_commits", "damaged_rows", "damaged_tables")),
+        failed_recoveries=_total(steps, "failed_recoveries"),
         lost_s=max(_values(steps, "lost_s"), default=None),
         commits_per_s=_median(_values(steps, "commits_per_s")),
         recovery_s=_median(_values(steps, "recovery_s")),

@@ -54,6 +54,7 @@ def html(report: Report, directory: RunDirectory) -> str:
             "data_text",
             "duration",
             "how_text",
+            "recovery_text",
             "interval",
             "label",
             "number",

@@ -21,6 +21,7 @@ from volbench.report.wording import (
     number,
     parameter_text,
     quantity,
+    recovery_text,
     window_text,
 )
 
@@ -149,7 +150,7 @@ def _durability(report: Report) -> Iterator[str]:
             f"{row.lost_commits:,} of {row.acknowledged_commits:,}",
             quantity(row.lost_s, "s") if row.lost_commits else "none",
             f"{row.torn_or_damaged:,}",
-            quantity(row.recovery_s, "s"),
+            recovery_text(row),
             quantity(row.first_query_ms, "ms"),
             number(row.commits_per_s),
             *(found.get(key, "\N{EN DASH}") for key in speeds),

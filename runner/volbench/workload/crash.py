@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 from volbench.engine.attached import AttachedServer
@@ -29,6 +30,8 @@ _TELLING = re.compile(
     r"recover|crash|not shut ?down|rollback|rolled back|prepared|corrupt|checksum|torn|doublewrite|error|binlog",
     re.IGNORECASE,
 )
+_OF_RECOVERY = frozenset({"server_crashed", "server_failed", "start_timeout"})
+"""Causes of a start that fails because of what lies on the volume; others are the machine's, and fail the cell."""
 DURABILITY_VARIABLES = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "log_bin")
 How = Literal["power_cut", "kill_server"]
 
@@ -38,11 +41,13 @@ class Cut:
     """One cut and its recovery."""
 
     committed_s: float
-    recovery_s: float
-    first_query_ms: float
+    recovery_s: float | None
+    first_query_ms: float | None
     dropped: dict[str, int]
     kept: Kept
     log: tuple[str, ...]
+    not_recovered: str = ""
+    """Why the server did not come back; empty: it did."""
 
     def details(self) -> dict[str, Any]:
         """As the step's evidence."""
@@ -67,7 +72,7 @@ class Crash:
             _power(step, ctx).check()
 
     def run(self, step: CrashStep, ctx: StepContext) -> StepOutcome:
-        """Run all cuts; the server runs when this returns. Raises StepFailed when it does not come back."""
+        """Run all cuts, or until the server does not come back after one: that is a result, and the cell's last."""
         how = how_of(step, ctx)
         shape = Shape(seed=ctx.seed, parts=step.rows_per_commit, row_bytes=step.row_bytes)
         moments = random.Random(f"{ctx.seed}/{step.name}")  # noqa: S311 - not for secrets
@@ -81,14 +86,18 @@ class Crash:
             ctx.progress(f"crash test, cut {number} of {step.cuts}", (number - 1) / step.cuts)
             after_s = step.after_s * moments.uniform(0.5, 1.5)
             cuts.append(_cut(step, ctx, shape, number, after_s))
+            if cuts[-1].not_recovered:
+                break
         ended_s = ctx.clock.now_s()
-        damaged = _check_tables(step, ctx)
-        ledger.drop(ctx.server)
+        lost_server = cuts[-1].not_recovered
+        damaged = () if lost_server else _check_tables(step, ctx)
+        if not lost_server:
+            ledger.drop(ctx.server)
         ctx.state[LAST_WRITE] = ctx.clock.now_s()
         return StepOutcome(
             window_s=(begun_s, ended_s),
             metrics={name: metric(name, value) for name, value in _metrics(cuts, damaged).items()},
-            notes=tuple(_notes(step, how, cuts, damaged, settings)),
+            notes=tuple(_notes(how, cuts, damaged, settings)),
             details={
                 "how": how,
                 "volume_promises": _power(step, ctx).promise() if ctx.emulator_socket else None,
@@ -96,6 +105,7 @@ class Crash:
                 "cuts": [cut.details() for cut in cuts],
                 "damaged_tables": list(damaged),
             },
+            ends_cell=f"the server did not come back after a cut: {lost_server}" if lost_server else "",
         )
 
 
@@ -134,15 +144,23 @@ def _cut(step: CrashStep, ctx: StepContext, shape: Shape, number: int, after_s: 
         if power is not None:
             power.restore()
             acknowledge_lost_writes(ctx.volume_dir)
-    acknowledged = sum(len(one.acknowledged) for one in writers)
     ctx.progress(f"recovering after cut {number} of {step.cuts}", None)
-    recovery_s = _recover(step, ctx, acknowledged, dropped)
-    first_query_ms = _timed_ms(lambda: ledger.look(ctx.server, number))
-    return Cut(
-        committed_s=committed_s,
+    cut = partial(Cut, committed_s=committed_s, dropped=dropped)
+    try:
+        recovery_s = ctx.server.start()
+    except StepFailed as error:
+        if error.cause not in _OF_RECOVERY:
+            raise
+        return cut(
+            recovery_s=None,
+            first_query_ms=None,
+            kept=ledger.judge(shape, number, writers, {}),
+            log=telling_lines(ctx.server.log_since_start()),
+            not_recovered=f"{error.what} ({error.evidence})",
+        )
+    return cut(
         recovery_s=recovery_s,
-        first_query_ms=first_query_ms,
-        dropped=dropped,
+        first_query_ms=_timed_ms(lambda: ledger.look(ctx.server, number)),
         kept=ledger.read_back(ctx.server, shape, number, writers),
         log=telling_lines(ctx.server.log_since_start()),
     )
@@ -164,21 +182,6 @@ def _let_commit(ctx: StepContext, writers: Sequence[Writer], after_s: float) -> 
             where="crash test",
             next_step="give the step more time: `after`",
         )
-
-
-def _recover(step: CrashStep, ctx: StepContext, acknowledged: int, dropped: dict[str, int]) -> float:
-    try:
-        return ctx.server.start()
-    except StepFailed as error:
-        raise StepFailed(
-            f"the server did not come back: all {acknowledged} commits acknowledged before the cut are lost",
-            where=f"step {step.name}",
-            evidence=f"the cut dropped {dropped}; {error.what}: {error.evidence}"
-            if dropped
-            else f"{error.what}: {error.evidence}",
-            next_step="this is the finding: a backup would have to be restored; see the server's log",
-            cause="not_recovered",
-        ) from error
 
 
 def _check_tables(step: CrashStep, ctx: StepContext) -> tuple[str, ...]:
@@ -203,7 +206,12 @@ def telling_lines(log: str) -> tuple[str, ...]:
 
 
 def _metrics(cuts: Sequence[Cut], damaged: Sequence[str]) -> dict[str, float]:
-    """Sums over the cuts; of times the median, of lost work the longest."""
+    """Sums over the cuts; of times the median, of lost work the longest. What was never seen is left out."""
+    recovered = [cut for cut in cuts if not cut.not_recovered]
+    times = {
+        "recovery_s": [cut.recovery_s for cut in recovered if cut.recovery_s is not None],
+        "first_query_ms": [cut.first_query_ms for cut in recovered if cut.first_query_ms is not None],
+    }
     acknowledged = sum(cut.kept.acknowledged for cut in cuts)
     return {
         "commits_per_s": acknowledged / sum(cut.committed_s for cut in cuts),
@@ -214,19 +222,19 @@ def _metrics(cuts: Sequence[Cut], damaged: Sequence[str]) -> dict[str, float]:
         "torn_commits": sum(cut.kept.torn for cut in cuts),
         "damaged_rows": sum(cut.kept.damaged_rows for cut in cuts),
         "damaged_tables": len(damaged),
-        "recovery_s": statistics.median(cut.recovery_s for cut in cuts),
-        "first_query_ms": statistics.median(cut.first_query_ms for cut in cuts),
+        "failed_recoveries": len(cuts) - len(recovered),
+        **{name: statistics.median(values) for name, values in times.items() if values},
     }
 
 
-def _notes(
-    step: CrashStep, how: How, cuts: Sequence[Cut], damaged: Sequence[str], settings: dict[str, str]
-) -> list[str]:
+def _notes(how: How, cuts: Sequence[Cut], damaged: Sequence[str], settings: dict[str, str]) -> list[str]:
     acknowledged, lost = sum(cut.kept.acknowledged for cut in cuts), sum(cut.kept.lost for cut in cuts)
     what = "power cut" if how == "power_cut" else "the server killed"
-    times = "once" if step.cuts == 1 else f"{step.cuts} times"
+    times = "once" if len(cuts) == 1 else f"{len(cuts)} times"
     shown = ", ".join(f"{name}={value}" for name, value in settings.items())
     notes = [f"{what} {times}: {lost} of {acknowledged} acknowledged commits lost ({shown})"]
+    if cuts[-1].not_recovered:
+        notes.append("the server did not come back: a backup would have to be restored; no later step was run")
     torn = sum(cut.kept.torn + cut.kept.damaged_rows for cut in cuts)
     if torn or damaged:
         notes.append(f"{torn} transactions or rows are torn or damaged; tables that are not well: {len(damaged)}")

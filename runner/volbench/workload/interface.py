@@ -133,6 +133,7 @@ class StepOutcome:
         spans_s: stretches of the window that it is about, when not all of it is.
         invalid_reasons: why the numbers must not be averaged in, found by the workload itself.
         parts: outcomes to be reported beside this one: a step that ran beside it, stretches of its window.
+        ends_cell: why no further step of the cell can run after this one; empty: they can.
     """
 
     window_s: tuple[float, float]
@@ -143,6 +144,7 @@ class StepOutcome:
     invalid_reasons: tuple[str, ...] = ()
     spans_s: tuple[tuple[float, float], ...] = ()
     parts: tuple[StepPart, ...] = ()
+    ends_cell: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

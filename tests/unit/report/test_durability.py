@@ -6,7 +6,7 @@ from volbench.records.cell import CellResult, StepResult
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, DurabilityRow
 from volbench.report.durability import durability_rows
-from volbench.report.wording import how_text
+from volbench.report.wording import how_text, recovery_text
 from volbench.store.run_directory import RunDirectory
 
 
@@ -48,6 +48,17 @@ def test_losses_are_summed_and_times_are_medians(pair: RunDirectory) -> None:
     assert (row.lost_s, row.recovery_s, row.commits_per_s) == (3.0, 12.0, None)
     assert [(speed.step, speed.metric, speed.value) for speed in row.speeds] == [("oltp", "tps", 50.0)]
     assert how_text(row) == "6 power cuts (volume: async)"
+
+
+def test_a_server_that_did_not_come_back_is_told_beside_the_times_of_those_that_did(pair: RunDirectory) -> None:
+    gone = crash(100)
+    del gone.metrics["recovery_s"]
+    gone.metrics["failed_recoveries"] = metric("failed_recoveries", 1.0)
+    (row,) = rows_of(pair, crash(0), gone)
+    assert (row.failed_recoveries, row.recovery_s) == (1, 2.0)
+    assert recovery_text(row) == "failed after 1 of 4 cuts, else 2.00 s"
+    (row,) = rows_of(pair, gone)
+    assert recovery_text(row) == "failed after 1 of 2 cuts"
 
 
 def test_settings_that_differ_are_rows_of_their_own(pair: RunDirectory) -> None:
