@@ -110,7 +110,7 @@ def main() -> int:
     wanted = parser.parse_args()
     wanted.out.mkdir(parents=True, exist_ok=True)
     done = measured(wanted.out)
-    for spec in (one for one in wanted.volume or VOLUMES if one not in done):
+    for spec in (one for one in wanted.volume or VOLUMES if not done.get(one)):
         try:
             run(spec, wanted.out, wanted.target)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:

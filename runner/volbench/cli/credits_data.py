@@ -40,6 +40,7 @@ def as_data(question: Question, answer: Answer, history: History | None) -> dict
         ],
         "load": None if answer.work is None else _load(answer.work, history),
         "bounds": _bounds(answer),
+        "ahead": None if answer.ahead is None else asdict(answer.ahead),
         "balance": [] if found is None else [asdict(point) for point in found.balance],
         "dump": None if answer.dump is None else _dump(question, answer.dump),
         "cost": _cost(answer.cost),

@@ -25,6 +25,7 @@ def sentences(question: Question, answer: Answer, history: History | None) -> li
         told += [_history(history), *(f"Mind: {warning}." for warning in history.warnings)]
     if found is not None and work is not None:
         told.append(_outcome(answer, found, work) if found.bucket else _without_bucket(answer))
+        told += _ahead(answer)
         told += _held_back(found, work)
         told += _gaps(answer, work)
         told += _against_history(found, work, history)
@@ -80,6 +81,19 @@ def _outcome(answer: Answer, found: Forecast, work: Work) -> str:
         if not answer.work or answer.work.known.size > 1:
             then = then.replace("From then on", "While it is held back")
     return f"{bucket.name}, {start}, is empty {when}.{then}"
+
+
+def _ahead(answer: Answer) -> list[str]:
+    found = answer.ahead
+    if found is None:
+        return []
+    if found.after_s is None:
+        return [f"If the load goes on like this, {found.bucket} is empty within one interval of its samples."]
+    latest = "never" if found.latest_s is None else duration(found.latest_s)
+    return [
+        f"If the load goes on like this, {found.bucket} is empty {duration(found.after_s)} after the history's end "
+        f"({duration(found.earliest_s)} to {latest}, as it varied)."
+    ]
 
 
 def _held_back(found: Forecast, work: Work) -> list[str]:

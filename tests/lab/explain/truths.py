@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.credits.forecast import forecast
+from volbench.analysis.credits.ahead import ahead
 from volbench.analysis.credits.limits import limits_of
-from volbench.analysis.credits.work import constant
+from volbench.analysis.credits.work import from_points
 from volbench.records.cell import CellResult
 from volbench.store.run_directory import SERIES_FILE, RunDirectory
 from volbench.store.series import Series, SeriesKey, read_series
@@ -94,20 +94,23 @@ def _credits(
 def _forecast(
     series: Mapping[SeriesKey, Series], volume: Mapping[str, Any], begin_s: float, now_s: float, left: float
 ) -> dict[str, float]:
-    """As `volbench credits` answers, for the mean load from `begin_s` to `now_s` and the balance at `now_s`."""
+    """As `volbench credits` answers for the history from `begin_s` to `now_s`, with the balance at `now_s`."""
+    reads = series[SeriesKey(source="emulator", metric="reads_per_s")]
+    seen = reads.t_s <= now_s
 
-    def mean(metric: str) -> float:
-        found = series[SeriesKey(source="emulator", metric=metric)]
-        inside = (found.t_s > begin_s + FORECAST_FROM_S) & (found.t_s <= now_s)
-        return float(found.value[inside].mean())
+    def values(metric: str) -> NDArray[np.float64]:
+        return series[SeriesKey(source="emulator", metric=metric)].value[seen]
 
-    reads, writes = mean("reads_per_s"), mean("writes_per_s")
-    read_bytes, write_bytes = (
-        mean(name) * 2**20 / rate if rate > 0 else 0.0
-        for name, rate in (("read_mib_per_s", reads), ("write_mib_per_s", writes))
+    work = from_points(
+        t_s=reads.t_s[seen] - begin_s,
+        reads_per_s=values("reads_per_s"),
+        writes_per_s=values("writes_per_s"),
+        read_bytes_per_s=values("read_mib_per_s") * 2**20,
+        write_bytes_per_s=values("write_mib_per_s") * 2**20,
     )
-    work = constant(reads_per_s=reads, writes_per_s=writes, read_bytes=read_bytes, write_bytes=write_bytes)
     options = {name: str(value) for name, value in volume.items() if name not in {"profile", "dir", "seed"}}
-    limits = limits_of(resolve(str(volume["profile"]), options)).starting_at(left)
-    after_s = forecast(limits, work).exhausted_after_s
-    return {} if after_s is None else {"after_s": after_s}
+    found = ahead(limits_of(resolve(str(volume["profile"]), options)).starting_at(left), work)
+    if found is None or found.after_s is None:
+        return {}
+    latest = {} if found.latest_s is None else {"latest_s": found.latest_s}
+    return {"after_s": found.after_s, "earliest_s": found.earliest_s, **latest}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volbench.analysis.credits.ahead import ahead
 from volbench.analysis.credits.balance import endures, replay
 from volbench.analysis.credits.dump import Dump, duration_s, forecast_dump
 from volbench.analysis.credits.forecast import POINTS_MAX, forecast
@@ -354,3 +355,41 @@ def test_a_cluster_s_disks_add_up_and_a_write_goes_to_every_copy() -> None:
     for reads, served in ((1.0, 36_000), (0.0, 12_000)):
         found = forecast(limits, load(50_000, io_bytes=4096, reads=reads))
         assert found.before.iops == pytest.approx(served)
+
+
+def test_a_history_that_goes_on_runs_out_when_its_mean_load_says() -> None:
+    """Of a gp2 of 100 GiB, 300 a second come back; the interval grows with how much the load varied."""
+    left = of("ebs-gp2", size="100GiB").starting_at(0.5)
+    steady, varying = (ahead(left, points(load * 15)) for load in ([1300.0, 1300.0], [1000.0, 1600.0]))
+    assert steady is not None
+    assert (steady.after_s, steady.earliest_s, steady.latest_s) == pytest.approx((2700, 2670, 2730))
+    assert varying is not None
+    assert varying.after_s == pytest.approx(2700)
+    assert varying.latest_s is not None
+    assert varying.earliest_s < 2670
+    assert varying.latest_s > 2730
+
+
+@pytest.mark.parametrize("size", [20, 80, 300])
+def test_the_interval_holds_the_load_that_comes(size: int) -> None:
+    """Of 200 histories with chance in them, and the time that their true mean gives: at least 95 of a hundred."""
+    left, held = of("ebs-gp2", size="100GiB").starting_at(0.5), 0
+    for seed in range(200):
+        rates = np.random.default_rng(seed).normal(1300, 300, size).clip(0)
+        found = ahead(left, points(rates.tolist(), interval_s=1.0))
+        assert found is not None
+        held += found.earliest_s <= 2700 and (found.latest_s is None or found.latest_s >= 2700)
+    assert held >= 190
+
+
+def test_what_is_nearer_than_a_sample_is_not_told_to_the_second() -> None:
+    nearly = of("ebs-gp2", size="100GiB").starting_at(0.005)
+    found = ahead(nearly, points([3000.0] * 10))
+    assert found is not None
+    assert found.after_s is None
+    assert found.earliest_s == 0.0
+
+
+def test_a_load_that_the_baseline_carries_never_runs_out() -> None:
+    assert ahead(of("ebs-gp2", size="100GiB").starting_at(0.5), points([200.0] * 10)) is None
+    assert ahead(of("ebs-gp2", size="100GiB").starting_at(0.5), points([3000.0] * 3)) is None

@@ -115,6 +115,17 @@ def test_a_history_with_gaps_has_both_bounds_and_shows_the_gaps(tmp_path: Path) 
     assert "?" in shown
 
 
+def test_a_history_that_ends_with_credits_left_says_when_they_would_run_out(tmp_path: Path) -> None:
+    """Ten minutes at 3,000 a second spend 2,700 of them each; the rest of 5.4 million lasts 23 minutes."""
+    path = tmp_path / "history.csv"
+    path.write_text("\n".join(["t,iops", *(f"{60 * minute},3000" for minute in range(1, 11))]) + "\n")
+    found = data_of("--profile", "ebs-gp2", "--size", "100GiB", "--from", str(path))
+    assert found["exhausted_after_s"] is None
+    assert found["ahead"]["after_s"] == pytest.approx(5.4e6 / 2700 - 600)
+    shown = credits_of("--profile", "ebs-gp2", "--size", "100GiB", "--from", str(path))
+    assert "If the load goes on like this, volume.credits is empty 23 min 20 s after the history's end" in shown
+
+
 def test_sar_of_the_field_report_contradicts_its_own_load() -> None:
     sar = Path(__file__).parents[2] / "fixtures" / "sar" / "sar-d-japanese.txt"
     shown = credits_of(*GP2, "--from", str(sar), "--dump", "3.6GB", "--window", "4h")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.analysis.credits.ahead import Ahead, ahead
 from volbench.analysis.credits.dump import Dump, DumpForecast, forecast_dump
 from volbench.analysis.credits.forecast import Forecast, forecast
 from volbench.analysis.credits.limits import Limits, limits_of
@@ -50,6 +51,7 @@ class Answer:
 
     Args:
         forecast: with gaps in which buckets earn nothing: the earlier exhaustion of the two.
+        ahead: of a history that ends with credits left: when they run out if it goes on; None where they do not.
         with_idle_gaps: with gaps in which nothing happens; None where there is no gap.
         dump: started when the history ends (its balance, its mean load), or at once beside a constant load.
         cost: of the volume as it is, a month.
@@ -61,6 +63,7 @@ class Answer:
     limits: Limits
     work: Work | None
     forecast: Forecast | None
+    ahead: Ahead | None
     with_idle_gaps: Forecast | None
     dump: DumpForecast | None
     prices: Prices
@@ -91,6 +94,7 @@ def answer(question: Question, prices: Prices) -> Answer:
         limits=limits,
         work=work,
         forecast=found,
+        ahead=_ahead(limits, work, found),
         with_idle_gaps=idle,
         dump=_dump(question, limits, found),
         prices=prices,
@@ -103,6 +107,12 @@ def answer(question: Question, prices: Prices) -> Answer:
 def has_parameter(profile: str, name: str) -> bool:
     """Whether a profile has a parameter of this name."""
     return name in whole_profile(profile).parameters
+
+
+def _ahead(limits: Limits, work: Work | None, found: Forecast | None) -> Ahead | None:
+    if work is None or found is None or found.exhausted_after_s is not None or not found.final_balances:
+        return None
+    return ahead(limits.holding(found.final_balances), work)
 
 
 def _dump(question: Question, limits: Limits, found: Forecast | None) -> DumpForecast | None:
