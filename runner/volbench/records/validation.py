@@ -38,6 +38,10 @@ class QueriesPlan(Record):
     slow_log: str = Field(default="", description="Path of the log, from where volbench runs.")
     capture: str = Field(default="", description="Or the file of a `volbench capture`.")
     classes: int = Field(default=50, ge=1, le=300, description="So many classes, those that took most time first.")
+    pt_upgrade: bool = Field(default=False, description="Ask pt-upgrade about the same queries too.")
+    pt_upgrade_s: Seconds = Field(
+        default=600.0, alias="pt_upgrade_time", gt=0, le=24 * 3600, description="It may run so long, such as 10m."
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> QueriesPlan:
@@ -190,7 +194,7 @@ class ValidationPlan(Record):
 
 CheckName = Literal[
     "objects", "definers", "checksums", "queries", "times", "plans", "settings", "replay", "capacity", "move",
-    "burst", "upgrade",
+    "burst", "upgrade", "pt_upgrade",
 ]  # fmt: skip
 
 

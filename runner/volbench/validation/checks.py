@@ -10,7 +10,7 @@ from volbench.validation.checksums import TableComparison, compare_tables, table
 from volbench.validation.differences import inventory_differences, unseen_kinds
 from volbench.validation.mask import without_values
 from volbench.validation.objects import Inventory
-from volbench.validation.queries import QueryClass, QueryComparison, compare_queries
+from volbench.validation.queries import QueryComparison
 from volbench.validation.source import Reads
 
 Progress = Callable[[str, float], None]
@@ -65,14 +65,11 @@ def checksums_check(
     return row
 
 
-def query_checks(
-    source: Reads, candidate: Reads, classes: Sequence[QueryClass], progress: Progress, *, values: bool = True
-) -> Iterator[CheckRow]:
+def query_checks(compared: Sequence[QueryComparison], *, values: bool = True) -> Iterator[CheckRow]:
     """Rows, times and plans of queries; a plan that changed is told, and decides nothing by itself.
 
     Without `values` no value of a row and no literal is in them.
     """
-    compared = compare_queries(source, candidate, classes, progress)
     wrong = [one for one in compared if one.result == "differs" or one.result.startswith("error on the")]
     yield _row(
         "queries",

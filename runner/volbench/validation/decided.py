@@ -66,7 +66,7 @@ def _of_conditions(conditions: Sequence[ConditionRow]) -> str:
 def _of_checks(checks: Sequence[CheckRow], *, changed: bool | None) -> tuple[Decision, str]:
     failed = [row.check for row in checks if row.decision == "no-go"]
     still_open = [row.check for row in checks if row.decision == "undecided"]
-    if failed and changed and set(failed) <= {"checksums", "queries"}:
+    if failed and changed and set(failed) <= {"checksums", "queries", "pt_upgrade"}:
         return (
             "undecided",
             f"{', '.join(failed)} differ, but the source was written meanwhile: stop writes and repeat",

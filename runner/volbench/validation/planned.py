@@ -11,6 +11,7 @@ from volbench.validation.checksums import Table, chunk_query, row_text
 from volbench.validation.grants import ROLES, grant_statements
 from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONES, inventory_statement
 from volbench.validation.move import bytes_statement
+from volbench.validation.pt_upgrade import ENCRYPTED, OWN_STATEMENTS
 from volbench.validation.rights import GRANTS
 from volbench.validation.settings import SET_BY_SOMEBODY, VARIABLES
 from volbench.validation.source import (
@@ -57,5 +58,8 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
         origin = plan.queries.slow_log or plan.queries.capture
         yield "USE `SCHEMA`"
         yield f"-- reading queries of {origin}, and EXPLAIN FORMAT=JSON of each"
+        if plan.queries.pt_upgrade:
+            yield ENCRYPTED
+            yield from (f"{statement}  -- by pt-upgrade" for statement in OWN_STATEMENTS)
     if plan.replay is not None and plan.candidate.disposable:
         yield f"{SAME_SERVER}  -- a replay that writes is refused on the source itself"

@@ -47,7 +47,8 @@ from volbench.validation.checks import (
 from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
 from volbench.validation.inventory import take_inventory, user_schemas
 from volbench.validation.move import Given, estimates, move_check, source_bytes
-from volbench.validation.queries import QueryClass, query_classes
+from volbench.validation.pt_upgrade import pt_upgrade_check
+from volbench.validation.queries import QueryClass, compare_queries, query_classes
 from volbench.validation.replay import replay, replay_check, without_words
 from volbench.validation.rights import check_rights
 from volbench.validation.settings import set_by_somebody, settings_check, variables
@@ -156,7 +157,7 @@ def _read(
             for text in check_rights(server, schemas, place=place, user=account.user)
         ]
         took: dict[str, float] = {}
-        checks = tuple(_checks(plan, schemas, source, candidate, unseen, took, progress))
+        checks = tuple(_checks(plan, schemas, accounts, source, candidate, unseen, took, progress))
         advised: dict[str, str] = {}
         if plan.settings is not None:
             ours, theirs = variables(source), variables(candidate)
@@ -191,7 +192,8 @@ def _meter(plan: ValidationPlan, candidate: Account, progress: Progress) -> Mete
 def _checks(
     plan: ValidationPlan,
     schemas: list[str],
-    source: Reads,
+    accounts: tuple[Account, Account],
+    source: ReadOnlySource,
     candidate: Reads,
     unseen: Sequence[str],
     took: dict[str, float],
@@ -201,16 +203,22 @@ def _checks(
     values = plan.at_rest != "none"
     ours, theirs = take_inventory(source, schemas), take_inventory(candidate, schemas)
     yield objects_check(ours, theirs, unseen)
-    accounts = _accounts(candidate)
-    if accounts is not None:
-        yield definers_check(ours, accounts)
+    there = _accounts(candidate)
+    if there is not None:
+        yield definers_check(ours, there)
     if plan.data:
         began = time.monotonic()
         yield checksums_check(source, candidate, ours, theirs, progress, values=values)
         took["checksums"] = time.monotonic() - began
     if plan.queries is not None:
         classes = _query_classes(plan.queries, schemas)
-        yield from query_checks(source, candidate, classes[: plan.queries.classes], progress, values=values)
+        compared = compare_queries(source, candidate, classes[: plan.queries.classes], progress)
+        yield from query_checks(compared, values=values)
+        if plan.queries.pt_upgrade:
+            progress("pt-upgrade", 0.0)
+            yield pt_upgrade_check(
+                (source, candidate), accounts, compared, seconds=plan.queries.pt_upgrade_s, values=values
+            )
 
 
 def _replayed(

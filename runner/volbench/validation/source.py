@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -88,6 +88,11 @@ class ReadOnlySource:
         self._opened = opened
         self.place = place
         self.statements = dict.fromkeys(map(fingerprint, CONNECTING), 1)
+
+    def sent_for_us(self, statements: Mapping[str, int]) -> None:
+        """Remember what another tool sends to this server: shapes, and how often."""
+        for shape, count in statements.items():
+            self.statements[shape] = self.statements.get(shape, 0) + count
 
     def query(self, sql: str) -> Rows:
         """All rows of one statement. Raises Refused for a write, StepFailed with the server's words."""

@@ -1,0 +1,114 @@
+"""pt-upgrade itself, on two real servers: planted differences are found by kind, a clean twin has none."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from featured_schema import ACCOUNTS, STATEMENTS
+from mysql_container import mysql_container as mysql_in_a_container
+from scratch_server import ScratchServer, scratch_server
+
+from volbench.engine.connection import Account, connection
+from volbench.records.validation import CheckRow
+from volbench.validation.pt_upgrade import pt_upgrade_check
+from volbench.validation.queries import QueryClass, compare_queries
+from volbench.validation.source import read_only
+
+pytestmark = [
+    pytest.mark.mysqld,
+    pytest.mark.docker,
+    pytest.mark.skipif(shutil.which("pt-upgrade") is None, reason="pt-upgrade is not installed"),
+]
+QUERIES = (
+    "SELECT COUNT(*) FROM orders WHERE state = 'paid'",
+    "SELECT id, email, name, born, score, seen, initial FROM customers ORDER BY id",
+    "SELECT id, note, HEX(picture), mask + 0, total FROM orders ORDER BY id LIMIT 50",
+    "SELECT id FROM orders WHERE customer_id IN (3, 4, 5)",
+    "SELECT 'Grüße \U0001f600' AS greeting, CAST('2026-01-01' AS DATE)",
+    "SELECT UUID()",
+    "WITH few AS (SELECT id FROM customers WHERE id < 3) SELECT COUNT(*) FROM few",
+    "SELECT vat(100.00)",
+)
+PLANTED = (
+    "DROP FUNCTION vat",
+    "UPDATE customers SET name = 'the hidden name' WHERE id = 7",
+    "DELETE FROM orders WHERE state = 'paid' LIMIT 3",
+)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScratchServer, Account]]:
+    """MariaDB with an account that only reads, and MySQL 9.7 with one of caching_sha2_password, filled alike."""
+    socket = tmp_path_factory.mktemp("c")
+    with scratch_server(tmp_path_factory.mktemp("a")) as source, mysql_in_a_container(socket) as root:
+        for account in (Account(user="root", socket=str(source.socket)), root):
+            execute(account, *ACCOUNTS, *STATEMENTS)
+        yield source, root
+
+
+def execute(account: Account, *statements: str, schema: str = "") -> None:
+    with connection(account, schema or None, timeout_s=60) as opened, opened.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def asked(source: ScratchServer, root: Account, queries: Sequence[str], *, values: bool = True) -> CheckRow:
+    classes = [
+        QueryClass(fingerprint=query.lower(), schema="shop", samples=(query,), count=1, total_s=1.0)
+        for query in queries
+    ]
+    accounts = (
+        Account(user="reader", password="read only", socket=str(source.socket)),  # noqa: S106 - throw-away
+        Account(user="reader", password="read only", socket=root.socket),  # noqa: S106 - throw-away
+    )
+    with read_only(accounts[0]) as ours, read_only(accounts[1]) as theirs:
+        compared = compare_queries(ours, theirs, classes, lambda *_: None, pause=lambda _: None)
+        return pt_upgrade_check((ours, theirs), accounts, compared, seconds=60, values=values)
+
+
+def test_a_clean_twin_has_no_difference_and_a_planted_one_is_named_by_its_kind(
+    pair: tuple[ScratchServer, Account],
+) -> None:
+    """NOW() and the like are left out, since the source itself answers otherwise each time."""
+    source, root = pair
+    clean = asked(source, root, QUERIES)
+    assert (clean.check, clean.decision) == ("pt_upgrade", "go"), clean.details
+    assert "not asked: 1 queries that answer differently each time" in clean.details
+    assert any("SELECT, which it skips" in text for text in clean.details)
+    execute(root, *PLANTED, schema="shop")
+    try:
+        faulty = asked(source, root, QUERIES)
+        silent = asked(source, root, QUERIES, values=False)
+    finally:
+        execute(root, "DROP DATABASE shop", "DROP USER app@localhost, reader@localhost", *ACCOUNTS, *STATEMENTS)
+    assert faulty.decision == "no-go"
+    said = "\n".join(faulty.details)
+    assert "other rows: select count(*) from orders" in said
+    assert "an error on one side: select vat(100.00): No error vs. DBD::mysql::st execute failed" in said
+    assert "the hidden name" in said
+    assert "greeting" not in said
+    assert silent.decision == "no-go"
+    assert "hidden" not in "\n".join((silent.text, *silent.details))
+
+
+def test_an_answer_that_hangs_on_the_servers_own_sql_mode_is_seen(pair: tuple[ScratchServer, Account]) -> None:
+    """Our own comparison asks both under one mode."""
+    source, root = pair
+    execute(root, "SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',PIPES_AS_CONCAT')")
+    try:
+        row = asked(source, root, ["SELECT MAX(id) || 'x' FROM customers"])
+    finally:
+        execute(root, "SET GLOBAL sql_mode = DEFAULT")
+    assert row.decision == "no-go", row
+    assert "other rows" in row.details[0]
+
+
+def test_without_the_tool_nothing_is_decided(
+    pair: tuple[ScratchServer, Account], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    row = asked(*pair, QUERIES[:1])
+    assert (row.decision, row.text) == ("undecided", "pt-upgrade is not installed here, so it was not asked")

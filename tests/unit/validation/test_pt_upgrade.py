@@ -1,0 +1,126 @@
+"""What pt-upgrade prints, as version 3.2.1 printed it, and what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from volbench.validation.pt_upgrade import Asked, row_of
+from volbench.validation.pt_upgrade_report import classes_said, stats_said
+from volbench.validation.queries import QueryClass, QueryComparison, Result
+
+BAR = "#" * 72
+HEAD = "\n#" + "-" * 71 + "\n# Logs\n#" + "-" * 71 + "\n\nFile: /dev/fd/9\nSize: 1456\n"
+ORDERED = "SELECT id, total FROM orders WHERE id > 1999 ORDER BY id"
+OPEN = "SELECT id FROM orders WHERE state = 'paid'"
+
+
+def section(sql: str, *parts: str) -> str:
+    return (
+        f"\n{BAR}\n# Query class 4E59EBEB7A0E6B92\n{BAR}\n\nReporting class because it has diffs.\n\n"
+        f"Total queries      1\nUnique queries     1\nDiscarded queries  0\n\n{sql.lower()}\n" + "".join(parts)
+    )
+
+
+def part(kind: str, said: str, sql: str) -> str:
+    return f"\n##\n## {kind}: 1\n##\n\n-- 1.\n\n{said}\n\n{sql}\n"
+
+
+def stats(**counts: int) -> str:
+    known = {"failed_queries": 0, "not_select": 0, "queries_no_diffs": 0, "queries_read": 1,
+             "queries_with_diffs": 0, "queries_with_errors": 0, **counts}  # fmt: skip
+    bar = "#" + "-" * 71
+    return f"\n{bar}\n# Stats\n{bar}\n\n" + "".join(f"{name:<20}  {count}\n" for name, count in known.items())
+
+
+def asked(sql: str, result: Result = "equal") -> list[Asked]:
+    query = QueryClass(fingerprint="the shape", schema="shop", samples=(sql,), count=1, total_s=1.0)
+    return [Asked(compared=QueryComparison(query=query, result=result), sql=sql)]
+
+
+ROWS = "@ first 1 of 1 missing rows\n< 2003,223.50\n\n@ row 2\n< 2001,184.50\n> 2002,223.50"
+
+
+def test_rows_that_are_missing_are_a_no_go_with_the_first_of_them() -> None:
+    printed = HEAD + section(ORDERED, part("Row diffs", ROWS, ORDERED)) + stats(queries_with_diffs=1)
+    row = row_of(printed, 4, asked(ORDERED))
+    assert row.decision == "no-go"
+    assert row.text == "1 queries: of the classes 1 with other rows"
+    assert row.details == (
+        "other rows: the shape: @ first 1 of 1 missing rows < 2003,223.50 @ row 2 < 2001,184.50 > 2002,223.50",
+    )
+    assert row_of(printed, 4, asked(ORDERED), values=False).details == ("other rows: the shape",)
+
+
+SWAPPED = "@ row 1\n< 7\n> 9\n\n@ row 2\n< 9\n> 7"
+PRINTED = "@ row 1\n< 1e15,x\n> 1e+15,x"
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "result", "decision"),
+    [
+        (OPEN, SWAPPED, "equal", "go"),  # of an order that the query leaves open
+        (OPEN, SWAPPED, "differs", "no-go"),
+        (ORDERED, SWAPPED, "equal", "no-go"),
+        (OPEN, "@ row 1\n< 7\n> 9", "equal", "no-go"),  # one row alone is not in another order
+        (ORDERED, PRINTED, "equal", "go"),
+        (ORDERED, "@ row 1\n< a,b\n> a", "equal", "no-go"),
+        (OPEN, ROWS, "equal", "no-go"),
+    ],
+)
+def test_what_may_only_be_order_or_print_is_told(sql: str, rows: str, result: Result, decision: str) -> None:
+    printed = HEAD + section(sql, part("Row diffs", rows, sql)) + stats(queries_with_diffs=1)
+    row = row_of(printed, 4, asked(sql, result))
+    assert row.decision == decision
+    assert row.details[0].startswith("told: its rows may only" if decision == "go" else "other rows")
+
+
+def test_an_error_of_one_side_is_a_no_go_and_shows_no_literal_of_the_query() -> None:
+    said = f'No error\n\nvs.\n\nDBD::mysql::st execute failed: Unknown column [for Statement "{OPEN}"]'
+    printed = HEAD + section(OPEN, part("Query errors diffs", said, OPEN)) + stats(queries_with_errors=1)
+    row = row_of(printed, 0, asked(OPEN))
+    assert row.decision == "no-go"
+    assert row.details == (
+        "an error on one side: the shape: No error vs. DBD::mysql::st execute failed: Unknown column",
+    )
+
+
+def test_warnings_times_and_errors_of_both_are_told_only() -> None:
+    warning = "   Code: 1292\n  Level: Warning\nMessage: Truncated\n\nvs.\n\nNo warning 1292"
+    printed = HEAD + section(
+        OPEN,
+        part("SQL errors", "On both hosts:\n\nno such table", OPEN),
+        part("Query time diffs", "0.000100 vs. 0.010000 seconds (100.0x increase)", OPEN),
+        part("Warning diffs", warning, OPEN),
+    )
+    row = row_of(printed + stats(queries_with_diffs=1), 4, asked(OPEN))
+    assert row.decision == "go"
+    assert row.details[0] == (
+        "told: other warnings: the shape: Code: 1292 Level: Warning Message: Truncated vs. No warning 1292"
+    )
+    assert "1 with another order of magnitude of time" in row.text
+    assert len(row.details) == 3
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "said"),
+    [
+        ("", 255, "ended with 255"),
+        (HEAD, 0, "no report that is as documented"),
+        (HEAD + stats(queries_read=0), 8, "its time was over"),
+        (HEAD + stats(), 1, "errors of its own"),
+        (HEAD + stats(queries_read=3), 0, "it read 3 of 1 queries"),
+        (HEAD + stats(not_select=1), 0, "it skipped 1 queries"),
+        (HEAD + stats(queries_with_diffs=1), 4, "not printed as documented"),
+    ],
+)
+def test_what_is_not_finished_or_not_as_documented_is_never_a_go(printed: str, code: int, said: str) -> None:
+    row = row_of(printed, code, asked(OPEN))
+    assert row.decision == "undecided"
+    assert said in "\n".join((row.text, *row.details))
+
+
+def test_values_of_rows_cannot_pose_as_its_counts() -> None:
+    posing = "@ row 1\n< " + stats(queries_read=9) + "\n> x"
+    printed = HEAD + section(OPEN, part("Row diffs", posing, OPEN)) + stats(queries_with_diffs=1)
+    assert stats_said(printed)["queries_read"] == 1
+    assert [one.kinds for one in classes_said(printed)] == [{"Row": 1}]
