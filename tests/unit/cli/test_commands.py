@@ -74,10 +74,12 @@ def commands() -> dict[str, Any]:
     found = {}
 
     def walk(command: Any, name: str) -> None:
-        for child_name, child in getattr(command, "commands", {}).items():
-            walk(child, f"{name} {child_name}".strip())
-        if not hasattr(command, "commands"):
+        if not hasattr(command, "list_commands"):
             found[name] = command
+            return
+        context = typer.Context(command)
+        for child in command.list_commands(context):
+            walk(command.get_command(context, child), f"{name} {child}".strip())
 
     walk(typer.main.get_command(app), "")
     return found
@@ -92,6 +94,17 @@ def test_help_of_every_command_mentions_each_of_its_options(name: str) -> None:
         options = [option for option in parameter.opts if option.startswith("--")]
         assert all(option in shown.output for option in options), parameter.name
         assert parameter.name == "help" or parameter.help, f"{name}: {parameter.name} says nothing of itself"
+
+
+def test_a_command_imports_only_what_it_needs() -> None:
+    """Every cell starts several processes: none of them may pay for the other commands."""
+    code = (
+        "import sys\nfrom volbench.cli.main import app\n"
+        "app(['cell', '--help'], standalone_mode=False)\n"
+        "print(sorted({'docker', 'sqlglot', 'kubernetes'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_help_of_the_program_names_every_command_that_people_need() -> None:
