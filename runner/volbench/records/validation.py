@@ -194,7 +194,7 @@ class ValidationPlan(Record):
 
 CheckName = Literal[
     "objects", "definers", "checksums", "queries", "times", "plans", "settings", "replay", "capacity", "move",
-    "burst", "upgrade", "pt_upgrade",
+    "burst", "upgrade", "pt_upgrade", "accounts",
 ]  # fmt: skip
 
 

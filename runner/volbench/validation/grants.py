@@ -60,17 +60,17 @@ def take_grants(server: Reads, schemas: Sequence[str], *, mariadb: bool) -> Inve
         f"grant on {kind}": {
             f"{grantee}.{'.'.join(map(str, row[1:-1]))}": {"grantable": str(row[-1])}
             for row in server.query(statement)
-            if not _OWN.match(grantee := _account(*_split(str(row[0]))))
+            if not _OWN.match(grantee := account_name(*_split(str(row[0]))))
         }
         for kind, statement in zip(_VIEWS, on_objects, strict=True)
     }
     found["grant everywhere"] = {
         f"{grantee}.{row[1]}": {"grantable": str(row[2])}
         for row in server.query(everywhere)
-        if str(row[1]).upper() in _SHARED and not _OWN.match(grantee := _account(*_split(str(row[0]))))
+        if str(row[1]).upper() in _SHARED and not _OWN.match(grantee := account_name(*_split(str(row[0]))))
     }
     try:
-        there = {_account(str(user), str(host)) for user, host in server.query(accounts)}
+        there = {account_name(str(user), str(host)) for user, host in server.query(accounts)}
         found["grant on routine"] = _routine_rights(server, routines)
         found["role of an account"] = _roles(server, ROLES[mariadb], found)
     except StepFailed:
@@ -94,23 +94,23 @@ def _routine_rights(server: Reads, statement: str) -> dict[str, Attributes]:
     return {
         f"{account}.{schema}.{kind}.{name}": {"rights": ", ".join(sorted(str(rights).split(",")))}
         for user, host, schema, name, kind, rights in rows
-        if not _OWN.match(account := _account(str(user), str(host)))
+        if not _OWN.match(account := account_name(str(user), str(host)))
     }
 
 
 def _roles(server: Reads, statement: str, grants: Inventory) -> dict[str, Attributes]:
     """Who has which role, of those that lead to a right in the schemas."""
     edges = [
-        (_account(str(user), str(host)), str(role), {"active at once": str(default)})
+        (account_name(str(user), str(host)), str(role), {"active at once": str(default)})
         for user, host, role, default in server.query(statement)
     ]
     useful = reaching(grants)
     for _ in edges:  # a role may be held through others, at most so many
-        useful |= {holder for holder, role, _ in edges if _account(role, "%") in useful}
+        useful |= {holder for holder, role, _ in edges if account_name(role, "%") in useful}
     return {
         f"{holder}.{role}": attributes
         for holder, role, attributes in edges
-        if _account(role, "%") in useful and not _OWN.match(holder)
+        if account_name(role, "%") in useful and not _OWN.match(holder)
     }
 
 
@@ -124,6 +124,6 @@ def _split(grantee: str) -> tuple[str, str]:
     return user.strip("'"), host.strip("'")
 
 
-def _account(user: str, host: str) -> str:
+def account_name(user: str, host: str) -> str:
     """MariaDB's roles have no host, and MySQL's have any."""
     return f"'{user}'@'{host or '%'}'"

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from volbench.records.validation import ValidationPlan
+from volbench.validation.accounts import PLUGINS, login_statements
 from volbench.validation.checksums import Table, chunk_query, row_text
 from volbench.validation.grants import ROLES, grant_statements
 from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONES, inventory_statement
@@ -42,6 +43,7 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
         yield inventory_statement(part, schemas)
     yield TIME_ZONES
     yield from (*grant_statements(schemas), "  -- or: ".join(ROLES))
+    yield from ("  -- or: ".join(login_statements("SALT")), PLUGINS)
     if plan.data:
         yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
         yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"

@@ -33,6 +33,7 @@ from volbench.records.validation import (
     ValidationPlan,
 )
 from volbench.suite.validation import LoadedPlan
+from volbench.validation.accounts import accounts_check, new_salt, take_logins
 from volbench.validation.advisors import advice
 from volbench.validation.burst import burst_check, candidate_limits, need_of, outlook_of
 from volbench.validation.capacity import candidate_capacities, capacity_check, peak_per_s
@@ -45,8 +46,10 @@ from volbench.validation.checks import (
     query_checks,
 )
 from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
-from volbench.validation.inventory import take_inventory, user_schemas
+from volbench.validation.grants import reaching
+from volbench.validation.inventory import is_mariadb, take_inventory, user_schemas
 from volbench.validation.move import Given, estimates, move_check, source_bytes
+from volbench.validation.objects import Inventory
 from volbench.validation.pt_upgrade import pt_upgrade_check
 from volbench.validation.queries import QueryClass, compare_queries, query_classes
 from volbench.validation.replay import replay, replay_check, without_words
@@ -203,6 +206,7 @@ def _checks(
     values = plan.at_rest != "none"
     ours, theirs = take_inventory(source, schemas), take_inventory(candidate, schemas)
     yield objects_check(ours, theirs, unseen)
+    yield _accounts_check(source, candidate, ours)
     there = _accounts(candidate)
     if there is not None:
         yield definers_check(ours, there)
@@ -302,6 +306,12 @@ def _accounts(server: Reads) -> set[str] | None:
         return {f"{user}@{host}" for user, host in server.query("SELECT user, host FROM mysql.user")}
     except StepFailed:
         return None
+
+
+def _accounts_check(source: Reads, candidate: Reads, ours: Inventory) -> CheckRow:
+    salt = new_salt()
+    before, after = (take_logins(server, mariadb=is_mariadb(server), salt=salt) for server in (source, candidate))
+    return accounts_check(before, after, reaching(ours))
 
 
 def _log_position(server: Reads) -> str | None:
