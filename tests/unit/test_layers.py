@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import zipfile
@@ -100,6 +101,28 @@ def test_a_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None
     there = {name for name in known if (PACKAGE / name).is_file()}
     assert there - packed == set()
     assert {Path(name).suffix for name in there} >= {".py", ".sh", ".lua", ".css", ".js"}
+
+
+def test_an_installed_wheel_has_its_suites_profiles_and_prices(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """Unpacked far from any checkout, and run in a directory without suites."""
+    wheel.extractall(tmp_path / "site")
+    asked = {
+        ("suite", "check", "suites/quick.yaml"): "quick",
+        ("volume", "show", "ebs-gp2"): "ebs-gp2",
+        ("credits", "--profile", "ebs-gp2", "--size", "50GiB", "--iops", "1000"): "a month",
+    }
+    for arguments, told in asked.items():
+        done = subprocess.run(
+            [sys.executable, "-m", "volbench", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert told in done.stdout + done.stderr
 
 
 def test_a_wheel_has_the_command(wheel: zipfile.ZipFile) -> None:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from volbench.errors import UsageError
 from volbench.suite.document import parse_document
+from volbench.suite.shipped import shipped
 from volbench.volume.profile_schema import Profile
 
 COMMON = "common"
@@ -24,9 +25,8 @@ _FRAGMENTS = (COMMON, INSTANCES)
 
 
 def profiles_directory() -> Path:
-    """suites/volumes of the working directory, else of the checkout that this file is in."""
-    here = Path.cwd() / "suites" / "volumes"
-    return here if here.is_dir() else Path(__file__).resolve().parents[3] / "suites" / "volumes"
+    """suites/volumes of the working directory, else those that volbench came with."""
+    return shipped("suites/volumes")
 
 
 def profile_names(directory: Path | None = None) -> tuple[str, ...]:
