@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Mask, median
+from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.budget import LOCKS
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import Device
@@ -25,8 +25,15 @@ _NO_CPU = "the CPU time of a transaction is not known"
 _NO_TIMES = "no statement times of the server: what a transaction waits for is not known"
 PURGE_LAG_MIN = 0.2
 """Transactions whose undo was left, of all in the window: from here on purge has put off work that will be done."""
+OTHER_SHARE_MAX = 0.3
+"""Of the clients' time, or of statements', that neither the volume nor CPU nor locks explain: with more, the model
+does not know what limits, and another volume may leave it as it is."""
+POOL_FREE_MIN = 0.15
+"""Of the buffer pool: InnoDB keeps pages free for those to come, in a small pool many, and hits go with them."""
 _SYNCS_MIN = 0.02
 """Syncs per transaction below which nobody waits for the log."""
+_READS_MIN = 0.1
+"""Reads per transaction below which hits do not matter."""
 _ENDS = 3
 """Ticks of the window's begin and end that a growth is taken between."""
 
@@ -79,6 +86,7 @@ class Demand:
     locks_share: float
     p95_s: float | None
     undo_left: float = 0.0
+    pool_free: float = 0.0
 
     @property
     def tail(self) -> float | None:
@@ -133,6 +141,7 @@ def _demand(case: Case) -> Demand:
         locks_share=locks,
         p95_s=None if p95 is None else p95 / 1000,
         undo_left=_undo_left(case, done),
+        pool_free=(median(case.at("buffer_pool_free_ratio", "innodb")) or 0.0) if reads > _READS_MIN else 0.0,
     )
 
 
@@ -150,12 +159,41 @@ def _refuse(case: Case, device: Device | None) -> None:
         raise CannotPredict("a network file system's round trips say nothing of a block device's operations")
     if case.budget is None:
         raise CannotPredict(_NO_TIMES)
+    _refuse_other_limits(case)
     drift = _drift(case, device)
     if drift is not None and abs(drift) > HITS_DRIFT_MAX:
         raise CannotPredict(
             f"reads per transaction changed by {100 * drift:+.0f} % within the window:"
             " the buffer pool's hits are not steady"
         )
+
+
+def _refuse_other_limits(case: Case) -> None:
+    """Raise where something that the model does not know of takes much of the time."""
+    for name, throttled in (("server", case.server_throttled), ("client", case.client_throttled)):
+        if throttled is not None and throttled >= limit.THROTTLED_MIN:
+            raise CannotPredict(
+                f"a CPU quota held the {name} back in {100 * throttled:.0f} % of its periods: it limits first"
+            )
+    unseen = case.unseen_share or 0.0
+    if unseen >= OTHER_SHARE_MAX and not (case.budget is not None and case.budget.hides_commits):
+        raise CannotPredict(
+            f"{100 * unseen:.0f} % of statement time is neither a wait that the server shows nor CPU time: what"
+            " limits there may stay as it is"
+        )
+    outside = _outside(case)
+    busy = case.cpu_busy is not None and case.cpu_busy >= limit.CPU_BUSY_MIN
+    if outside >= OTHER_SHARE_MAX and not busy:
+        raise CannotPredict(
+            f"the clients spend {100 * outside:.0f} % of their time outside of statements while CPUs are free: the"
+            " network or the clients themselves limit, and no volume changes that"
+        )
+
+
+def _outside(case: Case) -> float:
+    """Share of the clients' time in which no statement runs."""
+    inside = None if case.budget is None else mean(case.budget.statement_s)
+    return 0.0 if inside is None or not case.threads else max(0.0, 1 - inside / case.threads)
 
 
 def _undo_left(case: Case, done: float) -> float:
@@ -179,7 +217,7 @@ def _drift(case: Case, device: Device) -> float | None:
     if half < 3 or min(x[:half].sum(), x[half:].sum()) <= 0:
         return None
     first, second = y[:half].sum() / x[:half].sum(), y[half:].sum() / x[half:].sum()
-    return float(second / first - 1) if min(first, second) > 0.1 else None
+    return float(second / first - 1) if min(first, second) > _READS_MIN else None
 
 
 def _waits(case: Case, response: float, cpu_s: float) -> tuple[float, float, float]:

@@ -8,8 +8,8 @@ measures how far off the answer is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
@@ -17,12 +17,16 @@ import numpy as np
 
 from volbench.analysis.credits.limits import Limit, latency_s, limits_of
 from volbench.analysis.explain.closed_network import Solved, Station, solve
-from volbench.analysis.explain.demand import PURGE_LAG_MIN, Demand, Unpredictable
+from volbench.analysis.explain.demand import POOL_FREE_MIN, PURGE_LAG_MIN, Demand, Unpredictable
 from volbench.errors import UsageError
 from volbench.volume.profiles import ResolvedVolume, resolve_spec
 
 MODEL_ERROR = 0.20
 """Beyond both bounds: purge and flushing put work off under load; hits differ between runs."""
+WRITES_BY_SPEED, WRITES_APART_MAX = 0.16, 2.0
+"""Pages are also written by time, so that a slow volume writes more of them for each transaction: 21.9 operations
+at 5.9 transactions a second, 14.8 at 70 (tests/benchmarks/what_if.py). This power of the transactions a second, and
+at most so many times; the interval takes it in, since one load does not make a law."""
 TAILS = (1.2, 2.2)
 """p95 against the mean: many like waits in a long queue even out, a few of random length do not."""
 CPU, LATENCY = "CPU", "latency"
@@ -116,8 +120,20 @@ def predict(found: Sequence[Demand | Unpredictable], volume: OtherVolume) -> Pre
     return Prediction(
         spec=volume.name,
         outlooks=tuple(_together(found) for found in by_regime.values()),
-        caveat=_PURGE_LAG if median(one.undo_left for one in demands) >= PURGE_LAG_MIN else "",
+        caveat="; ".join(_caveats(demands)),
     )
+
+
+def _caveats(demands: Sequence[Demand]) -> Iterator[str]:
+    """What the outlooks leave out."""
+    if median(one.undo_left for one in demands) >= PURGE_LAG_MIN:
+        yield _PURGE_LAG
+    free = median(one.pool_free for one in demands)
+    if free >= POOL_FREE_MIN:
+        yield (
+            f"InnoDB kept {100 * free:.0f} % of its buffer pool free for pages to come (innodb_lru_scan_depth); how"
+            " much of it is free goes with the volume's speed, and hits with that"
+        )
 
 
 def outlooks_of(demand: Demand, volume: OtherVolume) -> tuple[Outlook, ...]:
@@ -151,14 +167,17 @@ def _units(limit: Limit, demand: Demand) -> float:
 def _outlook(
     regime: Regime, demand: Demand, volume: OtherVolume, limits: Iterable[Limit], *, lasts_s: float | None = None
 ) -> Outlook:
-    capacities = {limit.name: limit for limit in limits}
-    stations = [
-        Station(name=name, demand_s=_units(limit, demand) / limit.rate_per_s) for name, limit in capacities.items()
-    ]
+    limits = tuple(limits)
+    capacities, stations = {limit.name: limit for limit in limits}, _stations(demand, limits)
     delay_s = demand.reads_waited * volume.read_s + demand.writes_waited * volume.write_s
     delay_s += demand.locks_share * demand.response_s
-    least, usual, most = (
-        _solved(demand, delay_s, cpu_s, stations) for cpu_s in (demand.cpu_s_max, demand.cpu_s, demand.cpu_s_min)
+    usual = _solved(demand, delay_s, demand.cpu_s, stations)
+    more, fewer = _writes_apart(demand.tps / usual.rate)
+    least = _solved(
+        demand, delay_s, demand.cpu_s_max, _stations(replace(demand, writes=demand.writes * more), limits)
+    )
+    most = _solved(
+        demand, delay_s, demand.cpu_s_min, _stations(replace(demand, writes=demand.writes * fewer), limits)
     )
     low = (1 - MODEL_ERROR) * least.rate_min
     high = (1 + MODEL_ERROR) * most.rate_max
@@ -176,6 +195,16 @@ def _outlook(
         bound_unit="" if limit is None else limit.charge.unit,
         lasts_s=lasts_s,
     )
+
+
+def _stations(demand: Demand, limits: Iterable[Limit]) -> list[Station]:
+    return [Station(name=one.name, demand_s=_units(one, demand) / one.rate_per_s) for one in limits]
+
+
+def _writes_apart(times_slower: float) -> tuple[float, float]:
+    """Times the writes for a transaction that are likely at most and at least on a volume so many times slower."""
+    apart = min(WRITES_APART_MAX, max(1 / WRITES_APART_MAX, times_slower**WRITES_BY_SPEED))
+    return max(1.0, apart), min(1.0, apart)
 
 
 def _solved(demand: Demand, delay_s: float, cpu_s: float, stations: Sequence[Station]) -> Solved:

@@ -143,6 +143,56 @@ def test_locks_and_unsteady_hits_are_reasons() -> None:
     assert "not steady" in found.reason
 
 
+@pytest.mark.parametrize(
+    ("limited", "reason"),
+    [
+        ({"threads": 40}, "outside of statements while CPUs are free"),
+        ({"load": Load(queue=0.5)}, "neither a wait that the server shows nor CPU time"),
+        ({"throttled": "server"}, "a CPU quota held the server back in 80 % of its periods"),
+        ({"throttled": "client"}, "a CPU quota held the client back"),
+    ],
+)
+def test_a_limit_that_the_model_does_not_know_is_a_reason(limited: dict[str, object], reason: str) -> None:
+    """A faster volume would leave it as it is: no figure then."""
+    load = limited.pop("load", LOAD)
+    who = limited.pop("throttled", None)
+    assert isinstance(load, Load)
+    held = {("cgroup_cpu", "throttled_ratio", str(who)): np.full(load.seconds, 0.8)} if who else {}
+    followers = {("performance_schema", "wait_s_per_s", "binlog_group"): np.zeros(load.seconds)}
+    grid = align(columns(load, Storage(iops=2000.0, extra={**held, **followers})))
+    found = demand_of(dataclasses.replace(case(load, **limited), grid=grid, whole=grid))
+    assert isinstance(found, Unpredictable)
+    assert reason in found.reason
+
+
+def test_a_volume_of_another_speed_may_have_other_writes() -> None:
+    """Pages are also written by time: the interval is wider below on a slower volume, above on a faster one."""
+    slower, faster = other_volume("ebs-gp2?size=34GiB&credits=0%"), other_volume("ebs-gp3?iops=6000")
+    many = dataclasses.replace(DEMAND, clients=200)
+    fixed = dataclasses.replace(many, writes=0.0, reads=43.0)  # the same operations, none of them written
+    (down, down_fixed), (up, up_fixed) = (
+        [outlooks_of(one, volume)[0] for one in (many, fixed)] for volume in (slower, faster)
+    )
+    assert down.tps == pytest.approx(down_fixed.tps, rel=0.01)
+    assert down.tps_interval[0] < 0.9 * down_fixed.tps_interval[0]
+    assert down.tps_interval[1] == pytest.approx(down_fixed.tps_interval[1], rel=0.01)
+    assert up.tps_interval[1] > 1.02 * up_fixed.tps_interval[1]
+    assert up.tps_interval[0] == pytest.approx(up_fixed.tps_interval[0], rel=0.01)
+
+
+def test_a_pool_that_is_kept_free_is_told_beside_the_prediction() -> None:
+    """Hits go with it, and it goes with the volume's speed."""
+    other = other_volume("ebs-gp2?size=100GiB&credits=0%")
+    assert (
+        "kept 45 % of its buffer pool free" in predict([dataclasses.replace(DEMAND, pool_free=0.45)], other).caveat
+    )
+    free = {("innodb", "buffer_pool_free_ratio", ""): np.full(LOAD.seconds, 0.3)}
+    grid = align(columns(LOAD, Storage(iops=2000.0, extra=free)))
+    found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    assert isinstance(found, Demand)
+    assert found.pool_free == pytest.approx(0.3)
+
+
 def test_repeats_give_the_median_and_the_widest_interval() -> None:
     volume = other_volume("ebs-gp3")
     each = [outlooks_of(dataclasses.replace(DEMAND, reads=reads), volume)[0] for reads in (20.0, 28.0, 40.0)]
