@@ -56,6 +56,19 @@ class SettingsPlan(Record):
     accept: tuple[str, ...] = Field(default=(), description="Variables that may differ, by name.")
 
 
+class ReplicaPlan(Record):
+    """What pt-table-checksum wrote down on a replica, read and never run."""
+
+    on: Literal["source", "candidate"] = Field(description="Which of both is the replica.")
+    table: str = Field(
+        default="percona.checksums", pattern=r"^[A-Za-z0-9_$]+\.[A-Za-z0-9_$]+$",
+        description="Where its results are (--replicate).",
+    )  # fmt: skip
+    not_older_s: Seconds = Field(
+        default=7 * 86400.0, alias="not_older", gt=0, description="Older checksums prove nothing, 168h if left out."
+    )
+
+
 class MovePlan(Record):
     """How long the move takes, from dumps and restores that `runs` measured."""
 
@@ -164,6 +177,9 @@ class ValidationPlan(Record):
     data: bool = Field(default=True, description="Compare every row by checksums.")
     queries: QueriesPlan | None = Field(default=None, description="Compare queries; left out: none.")
     settings: SettingsPlan | None = Field(default=None, description="Compare variables; left out: not.")
+    replica: ReplicaPlan | None = Field(
+        default=None, description="Read the results of a pt-table-checksum of your own; left out: not."
+    )
     upgrade: bool = Field(
         default=False,
         description="Ask MySQL Shell's upgrade checker, which sends the source statements of its own.",
@@ -194,7 +210,7 @@ class ValidationPlan(Record):
 
 CheckName = Literal[
     "objects", "definers", "checksums", "queries", "times", "plans", "settings", "replay", "capacity", "move",
-    "burst", "upgrade", "pt_upgrade", "accounts",
+    "burst", "upgrade", "pt_upgrade", "accounts", "replica",
 ]  # fmt: skip
 
 

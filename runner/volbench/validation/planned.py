@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from volbench.records.validation import ValidationPlan
 from volbench.validation.accounts import PLUGINS, login_statements
@@ -13,6 +13,7 @@ from volbench.validation.grants import ROLES, grant_statements
 from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONES, inventory_statement
 from volbench.validation.move import bytes_statement
 from volbench.validation.pt_upgrade import ENCRYPTED, OWN_STATEMENTS
+from volbench.validation.replicas import REPLICATES, checksum_statements
 from volbench.validation.rights import GRANTS
 from volbench.validation.settings import SET_BY_SOMEBODY, VARIABLES
 from volbench.validation.source import (
@@ -44,18 +45,7 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     yield TIME_ZONES
     yield from (*grant_statements(schemas), "  -- or: ".join(ROLES))
     yield from ("  -- or: ".join(login_statements("SALT")), PLUGINS)
-    if plan.data:
-        yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
-        yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
-        yield f"SELECT `KEY`, SHA2({row_text(_TABLE)}, 256) FROM {_TABLE.quoted}  -- of a chunk that differs"
-    if plan.move is not None:
-        yield bytes_statement(schemas)
-    if plan.settings is not None or plan.move is not None:
-        yield VARIABLES
-    if plan.settings is not None:
-        yield f"{SET_BY_SOMEBODY[0]}  -- or: {SET_BY_SOMEBODY[1]}"
-    if plan.upgrade:
-        yield "-- mysqlsh: util.checkForServerUpgrade() sends statements of its own"
+    yield from _asked_for(plan, schemas)
     if plan.queries is not None:
         origin = plan.queries.slow_log or plan.queries.capture
         yield "USE `SCHEMA`"
@@ -65,3 +55,22 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
             yield from (f"{statement}  -- by pt-upgrade" for statement in OWN_STATEMENTS)
     if plan.replay is not None and plan.candidate.disposable:
         yield f"{SAME_SERVER}  -- a replay that writes is refused on the source itself"
+
+
+def _asked_for(plan: ValidationPlan, schemas: Sequence[str]) -> Iterator[str]:
+    """What is sent for the plan's keys, but for queries."""
+    if plan.data:
+        yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
+        yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
+        yield f"SELECT `KEY`, SHA2({row_text(_TABLE)}, 256) FROM {_TABLE.quoted}  -- of a chunk that differs"
+    if plan.replica is not None and plan.replica.on == "source":
+        for choice in (REPLICATES, checksum_statements(plan.replica.table, schemas)):
+            yield "  -- or: ".join(choice)
+    if plan.move is not None:
+        yield bytes_statement(schemas)
+    if plan.settings is not None or plan.move is not None:
+        yield VARIABLES
+    if plan.settings is not None:
+        yield f"{SET_BY_SOMEBODY[0]}  -- or: {SET_BY_SOMEBODY[1]}"
+    if plan.upgrade:
+        yield "-- mysqlsh: util.checkForServerUpgrade() sends statements of its own"

@@ -53,6 +53,7 @@ from volbench.validation.objects import Inventory
 from volbench.validation.pt_upgrade import pt_upgrade_check
 from volbench.validation.queries import QueryClass, compare_queries, query_classes
 from volbench.validation.replay import replay, replay_check, without_words
+from volbench.validation.replicas import replica_check
 from volbench.validation.rights import check_rights
 from volbench.validation.settings import set_by_somebody, settings_check, variables
 from volbench.validation.slowlog import slow_log
@@ -214,6 +215,9 @@ def _checks(
         began = time.monotonic()
         yield checksums_check(source, candidate, ours, theirs, progress, values=values)
         took["checksums"] = time.monotonic() - began
+    if plan.replica is not None:
+        replica = source if plan.replica.on == "source" else candidate
+        yield replica_check(replica, plan.replica, schemas, ours["table"])
     if plan.queries is not None:
         classes = _query_classes(plan.queries, schemas)
         compared = compare_queries(source, candidate, classes[: plan.queries.classes], progress)

@@ -1,0 +1,95 @@
+"""What pt-table-checksum found on a replica, when the user ran it: its table is read, it is never run from here."""
+
+# ruff: noqa: S608 - the table's name is checked by the plan, and schemas are quoted
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from volbench.errors import StepFailed
+from volbench.records.gate import Decision
+from volbench.records.validation import CheckRow, ReplicaPlan
+from volbench.validation.objects import quoted
+from volbench.validation.source import Reads, Rows
+
+REPLICATES = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
+"""The first that this server knows."""
+_NAMED = 5
+
+
+def checksum_statements(table: str, schemas: Sequence[str]) -> tuple[str, ...]:
+    """By table: chunks, those that differ, those not finished, rows more or less, and the oldest one's age.
+
+    Its columns were renamed in later releases of the toolkit: the first statement that is understood counts.
+    """
+    schema, _, name = table.partition(".")
+    wanted = ", ".join(map(quoted, schemas))
+    return tuple(
+        f"SELECT db, tbl, COUNT(*), COALESCE(SUM({side}_cnt <> this_cnt OR {side}_crc <> this_crc "
+        f"OR ISNULL({side}_crc) <> ISNULL(this_crc)), 0), SUM({side}_cnt IS NULL), "
+        f"COALESCE(SUM(this_cnt) - SUM({side}_cnt), 0), UNIX_TIMESTAMP() - UNIX_TIMESTAMP(MIN(ts)) "
+        f"FROM `{schema}`.`{name}` WHERE db IN ({wanted}) GROUP BY db, tbl ORDER BY db, tbl"
+        for side in ("master", "source")
+    )
+
+
+def replica_check(server: Reads, plan: ReplicaPlan, schemas: Sequence[str], tables: Collection[str]) -> CheckRow:
+    """no-go where a chunk differs; undecided where the checksums do not prove that all is equal.
+
+    Args:
+        server: the one that the plan calls a replica.
+        tables: schema.table of all that should be in there.
+    """
+    replicates, found = _first(server, REPLICATES), _first(server, checksum_statements(plan.table, schemas))
+    if found is None:
+        return _row("undecided", f"{plan.table} cannot be read on the {plan.on}")
+    labels = [f"{row[0]}.{row[1]}" for row in found]
+    counts = [tuple(map(int, row[2:])) for row in found]
+    differing = [
+        f"{label}: {wrong} of {chunks} chunks differ" + (f", {rows:+} rows" if rows else "")
+        for label, (chunks, wrong, _, rows, _) in zip(labels, counts, strict=True)
+        if wrong
+    ]
+    not_finished = [label for label, (_, _, unfinished, _, _) in zip(labels, counts, strict=True) if unfinished]
+    oldest_s = max((age for *_, age in counts), default=0)
+    doubts = [
+        *_not_a_replica(replicates, plan.on),
+        *_named("has no checksums", sorted(set(tables) - set(labels))),
+        *_named("is not finished", not_finished),
+    ]
+    if oldest_s > plan.not_older_s:
+        doubts.append(f"the oldest checksum is {oldest_s / 3600:.0f} h old: run pt-table-checksum again")
+    if differing:
+        text = f"{len(differing)} differ, of {len(labels)} tables that pt-table-checksum read"
+        return _row("no-go", text, *differing, *doubts)
+    if doubts:
+        text = f"pt-table-checksum's results on the {plan.on} prove nothing: {doubts[0]}"
+        return _row("undecided", text, *doubts)
+    return _row("go", f"{len(labels)} tables, all equal, read by pt-table-checksum {oldest_s / 3600:.1f} h ago")
+
+
+def _not_a_replica(replicates: Rows | None, place: str) -> list[str]:
+    """On a primary each checksum stands beside itself, so that all are equal always."""
+    if replicates is None:
+        return [
+            f"whether the {place} is a replica cannot be seen: REPLICATION CLIENT, or REPLICA MONITOR in MariaDB"
+        ]
+    return [] if replicates else [f"the {place} is no replica, where every checksum equals itself"]
+
+
+def _named(what: str, labels: Sequence[str]) -> list[str]:
+    more = len(labels) - _NAMED
+    return [f"{one} {what}" for one in labels[:_NAMED]] + ([f"and {more} more"] if more > 0 else [])
+
+
+def _first(server: Reads, statements: Sequence[str]) -> Rows | None:
+    for statement in statements:
+        try:
+            return server.query(statement)
+        except StepFailed:
+            continue
+    return None
+
+
+def _row(decision: Decision, text: str, *details: str) -> CheckRow:
+    return CheckRow(check="replica", decision=decision, text=text, details=details)
