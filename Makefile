@@ -107,6 +107,7 @@ lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED
 	@$(LAB) run --split $(SPLIT) --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
 	@$(BIN)/python tests/benchmarks/what_if.py --out $(WHAT_IF_OUT) --json results/examples/what-if/pairs.json || [ $$? -eq 1 ]
 	@$(LAB) score
+	@$(LAB) calibrate
 
 clean: ## caches and the Python environment; results and images stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist

@@ -7,13 +7,14 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from explain import scoring
 from explain.conditions import Condition
-from explain.observed import FAILED, NONE, NOTHING, Observed
+from explain.observed import FAILED, NONE, NOTHING, Named, Observed
+from volbench.analysis.explain.calibration import CALIBRATION, Counted, Kind
 
 HERE = Path(__file__).parent
 DATA_FILE, PAGE_FILE = "lab.json", "index.html"
@@ -43,6 +44,7 @@ def data_of(
         "conditions": {name: _condition(one) for name, one in conditions.items()},
         "scores": {split: scores(found) for split, found in runs.items() if found},
         "runs": {label: [dataclasses.asdict(run) for run in found] for label, found in runs.items() if found},
+        "calibration": CALIBRATION.model_dump(mode="json"),
         "verdict_rates": rates,
         "what_if": {
             **{name: what_if.get(name) for name in ("date", "server", "cpus")},
@@ -52,10 +54,24 @@ def data_of(
     }
 
 
+def runs_of(data: Mapping[str, Any], label: str) -> list[Observed]:
+    """The runs of lab.json that stand under a label; none where it has none."""
+    return [
+        Observed(
+            **{
+                **row,
+                **{name: tuple(row[name]) for name in ("truth", "accepted", "invalid_reasons")},
+                "named": tuple(Named(**one) for one in row["named"]),
+            }
+        )
+        for row in data["runs"].get(label, [])
+    ]
+
+
 def scores(runs: Sequence[Observed]) -> dict[str, Any]:
     """All scores of one split."""
     pairs = scoring.judged(runs)
-    rows = scoring.reliability(pairs)
+    rows, counted = scoring.reliability(pairs), scoring.counts(runs)
     valid = [run for run in runs if not run.invalid_reasons and not run.failure]
     return {
         "runs": len(runs),
@@ -78,6 +94,8 @@ def scores(runs: Sequence[Observed]) -> dict[str, Any]:
         "brier": scoring.brier(pairs),
         "calibration_error": scoring.calibration_error(rows),
         "findings_judged": len(pairs),
+        "kinds": _rates(counted.kinds),
+        "causes": _rates(counted.causes),
         "wall_s": scoring.costs(runs),
         "wall_total_s": sum(run.wall_s for run in runs),
         "invalid": [{"run": run, "reason": reason} for run, reason in scoring.invalid(runs)],
@@ -106,7 +124,11 @@ def html(data: Mapping[str, Any]) -> str:
         split: {"columns": columns_of(one["confusion"], data["conditions"]), **one}
         for split, one in data["scores"].items()
     }
-    return environment.get_template("page.html.j2").render(data=data, splits=shown)
+    return environment.get_template("page.html.j2").render(data=data, splits=shown, confidences=_stated())
+
+
+def _stated() -> dict[str, float]:
+    return {kind: CALIBRATION.confidence(kind) for kind in get_args(Kind)}
 
 
 def columns_of(confusion: Mapping[str, Mapping[str, int]], conditions: Mapping[str, Any]) -> list[str]:
@@ -137,6 +159,13 @@ def _condition(one: Condition) -> dict[str, Any]:
         "warmup_s": one.warmup_s,
         "measured_s": one.measured_s,
         "draw": one.draw,
+    }
+
+
+def _rates(counted: Mapping[Any, Counted]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {**one.model_dump(), "interval": scoring.exact_interval(one.true, one.findings)}
+        for name, one in counted.items()
     }
 
 

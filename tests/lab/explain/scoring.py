@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from explain.observed import NONE, Observed
+from explain.observed import NONE, Named, Observed
+from volbench.analysis.explain.calibration import Calibration, Counted, Counts
 
 TOP1_MIN, CLEAN_ALARMS_MAX, RECALL_MIN = 0.95, 0.05, 0.85
 KNEE_S_MAX, FORECAST_MAX, CAP_MAX, WHAT_IF_MAX = 10.0, 0.05, 0.05, 0.20
 RECALL_AT = 3
-BINS = 5
+BINS = 10
+LEVEL = 0.95
+"""Of exact intervals."""
 _CAP_OF = {
     "storage.iops_limit": ("iops", "iops"),
     "storage.throughput_limit": ("throughput", "throughput"),
@@ -59,13 +63,14 @@ class Deviation:
 
 @dataclass(frozen=True, kw_only=True)
 class Reliability:
-    """Findings of one range of confidence: how sure they were, how often they were right."""
+    """Findings of one range of confidence: how sure they were, how often they were right, its exact interval."""
 
     low: float
     high: float
     findings: int
     confidence: float
     right: float
+    interval: tuple[float, float]
 
 
 def is_right(run: Observed) -> bool:
@@ -166,12 +171,71 @@ def what_ifs(pairs: Iterable[Mapping[str, Any]]) -> list[Deviation]:
 
 def judged(runs: Iterable[Observed]) -> list[tuple[float, bool]]:
     """Confidence of each finding, and whether it is true or accepted."""
-    return [
-        (one.confidence, one.cause in run.truth or one.cause in run.accepted)
-        for run in runs
-        for one in run.named
-        if one.confidence is not None
+    return [(one.confidence, true) for one, true in _findings(runs) if one.confidence is not None]
+
+
+def _findings(runs: Iterable[Observed]) -> list[tuple[Named, bool]]:
+    return [(one, one.cause in run.truth or one.cause in run.accepted) for run in runs for one in run.named]
+
+
+def counts(runs: Sequence[Observed]) -> Counts:
+    """How many findings were true, by what their checks came to and by cause."""
+    found = _findings(runs)
+    return Counts(
+        runs=len(runs),
+        seeds=tuple(sorted({run.lab_seed for run in runs})),
+        kinds=_counted((str(one.evidence["checks"]), true) for one, true in found if "checks" in one.evidence),
+        causes=_counted((one.cause, true) for one, true in found),
+    )
+
+
+def _counted(found: Iterable[tuple[str, bool]]) -> dict[Any, Counted]:
+    true: Counter[str] = Counter()
+    of: Counter[str] = Counter()
+    for name, right in found:
+        of[name] += 1
+        true[name] += right
+    return {name: Counted(true=true[name], findings=of[name]) for name in sorted(of)}
+
+
+def calibration(source: str, derived: Sequence[Observed], checked: Sequence[Observed]) -> Calibration:
+    """Confidences from the runs that rules were mended on, beside what others came to.
+
+    They agree when each kind's confidence lies in the exact interval of the others' frequency, all kinds together
+    at LEVEL (Bonferroni).
+    """
+    made = Calibration(source=source, derived=counts(derived))
+    if not checked:
+        return made
+    seen = counts(checked)
+    level = 1 - (1 - LEVEL) / max(1, len(seen.kinds))
+    inside = [
+        low <= made.confidence(kind) <= high
+        for kind, one in seen.kinds.items()
+        for low, high in [exact_interval(one.true, one.findings, level)]
     ]
+    return made.model_copy(update={"checked": seen, "agrees": all(inside)})
+
+
+def exact_interval(true: int, of: int, level: float = LEVEL) -> tuple[float, float]:
+    """Clopper and Pearson's (1934): shares that so many of so many do not contradict, by halving."""
+    tail = (1 - level) / 2
+    low = 0.0 if true == 0 else _share_where(lambda share: 1 - _at_most(true - 1, of, share) < tail)
+    high = 1.0 if true == of else _share_where(lambda share: _at_most(true, of, share) > tail)
+    return low, high
+
+
+def _share_where(below: Callable[[float], bool]) -> float:
+    """The share up to which something holds."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low
+
+
+def _at_most(true: int, of: int, share: float) -> float:
+    return math.fsum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(true + 1))
 
 
 def brier(pairs: Sequence[tuple[float, bool]]) -> float | None:
@@ -193,6 +257,7 @@ def reliability(pairs: Sequence[tuple[float, bool]], bins: int = BINS) -> list[R
                     findings=len(inside),
                     confidence=sum(one[0] for one in inside) / len(inside),
                     right=sum(one[1] for one in inside) / len(inside),
+                    interval=exact_interval(sum(one[1] for one in inside), len(inside)),
                 )
             )
     return rows

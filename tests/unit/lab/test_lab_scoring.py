@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from explain import page, scoring
+from explain.__main__ import DEFAULT_TO, calibration_of
 from explain.conditions import load_conditions, setup_of
 from explain.observed import FAILED, NOTHING, Named, Observed
 from explain.truths import empty_at_s
+from volbench.analysis.explain.calibration import CALIBRATION
 
 
 def run(
@@ -88,10 +92,45 @@ def test_reliability_puts_confidence_beside_frequency() -> None:
     assert scoring.brier(pairs) == pytest.approx((9 * 0.1**2 + 0.9**2 + 4 * 0.7**2) / 14)
 
 
+def test_exact_intervals_are_those_of_the_tables() -> None:
+    """Clopper and Pearson: 95 % of 9 of 10, and the rule of three's bound for none of 100."""
+    assert scoring.exact_interval(9, 10) == pytest.approx((0.5550, 0.9975), abs=1e-4)
+    assert scoring.exact_interval(0, 100) == pytest.approx((0.0, 0.0362), abs=1e-4)
+    assert scoring.exact_interval(5, 5)[1] == 1.0
+
+
+def held(condition: str, cause: str, *, right: bool, **more: object) -> Observed:
+    """A run with one finding, all of whose checks held."""
+    named = Named(cause=cause, confidence=0.9, evidence={"checks": "all held"})
+    return run(condition, (cause if right else "none",), named=(named,), **more)
+
+
+def test_confidences_come_from_some_runs_and_are_checked_on_others() -> None:
+    """98 of 99 true is 0.985; 40 of 40 agree with it, 30 of 40 do not, and without others nothing is said."""
+    mended = [held("iops-cap", CAP[0], right=number > 0, number=number) for number in range(99)]
+    others = [held("iops-cap", CAP[0], right=True, lab_seed=4) for _ in range(40)]
+    made = scoring.calibration("here", mended, [])
+    assert made.confidence("all held") == pytest.approx(98.5 / 100)
+    assert made.agrees is None
+    assert "not checked" in made.said("all held")
+    checked = scoring.calibration("here", mended, others)
+    assert checked.agrees
+    assert checked.confidence("all held") == made.confidence("all held")
+    assert "40 of 40 in runs that no rule was mended on" in checked.said("all held")
+    worse = [held("iops-cap", CAP[0], right=number >= 10, number=number) for number in range(40)]
+    assert scoring.calibration("here", mended, worse).agrees is False
+
+
+def test_the_confidences_in_use_are_those_of_the_committed_runs() -> None:
+    """After `score`, `python -m explain calibrate` writes them anew."""
+    scored = json.loads((DEFAULT_TO / page.DATA_FILE).read_text(encoding="utf-8"))
+    assert calibration_of(scored) == CALIBRATION
+
+
 def test_a_confidence_of_one_is_in_the_last_range() -> None:
     """The ranges have no gap and no overlap."""
     rows = scoring.reliability([(0.0, False), (0.2, False), (1.0, True)])
-    assert [(row.low, row.findings) for row in rows] == [(0.0, 1), (0.2, 1), (0.8, 1)]
+    assert [(row.low, row.findings) for row in rows] == [(0.0, 1), (0.2, 1), (0.9, 1)]
 
 
 def test_levels_and_knees_are_compared_with_what_was_made() -> None:

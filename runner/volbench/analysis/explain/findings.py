@@ -10,7 +10,7 @@ from statistics import median as median_of
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import median
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.found import Found, confidence_row
 from volbench.analysis.explain.rules_server import server_findings
 from volbench.analysis.explain.rules_storage import storage_findings
 from volbench.analysis.explain.shared_evidence import log_sync_ms
@@ -50,7 +50,8 @@ def explain_case(case: Case) -> Explanation:
         notes = notes if found else (*notes, _unexplained(case))
     found, taken = _attributed(found), _loss(found)
     ranked = sorted(found, key=lambda one: _weight(one, taken), reverse=True)
-    return Explanation(findings=tuple(ranked), notes=notes)
+    said = (replace(one, evidence=(*one.evidence, confidence_row(one))) for one in ranked)
+    return Explanation(findings=tuple(said), notes=notes)
 
 
 def finding_rows(volume: str, step: str, cells: Mapping[str, Explanation]) -> tuple[FindingRow, ...]:
@@ -100,12 +101,14 @@ def _row(volume: str, step: str, cause: str, found: Mapping[str, Found], repeats
 
 
 def _weight(found: Found | FindingRow, taken: float) -> float:
-    """What findings are ranked by. `taken` is the share of its speed that the load lost to something beside it:
+    """What findings are ranked by: what they explain.
 
-    what was there before explains only the rest of the latency that it rose to.
+    `taken` is the share of its speed that the load lost to something beside it: what was there before explains only
+    the rest of the latency that it rose to. Confidences are no part of it: of two causes that cannot be told apart
+    each has half, and both together explain no less.
     """
     share = _UNKNOWN_SHARE if found.share is None else found.share
-    return share * (found.confidence or 0.0) * (1 - taken if found.cause in ALL_ALONG else 1)
+    return share * (1 - taken if found.cause in ALL_ALONG else 1)
 
 
 def _attributed(found: Sequence[Found]) -> list[Found]:
@@ -164,8 +167,8 @@ def _innocent(case: Case) -> Found | None:
         cause=NONE,
         window_s=case.window_s,
         share=None,
-        confidence=confidence_of(checks),
-        evidence=(*rows, confidence_row(checks)),
+        checks=tuple(checks),
+        evidence=tuple(rows),
         advice="The volume is not what limits this step.",
     )
 

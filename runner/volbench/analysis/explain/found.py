@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from volbench.analysis.explain.calibration import CALIBRATION, Kind
 from volbench.records.report import EvidenceRow
-
-RIGHT, WRONG = 19.0, 1.0
-"""What is taken for known before a finding's own checks, as so many checks that held and did not: 73 of 76 findings
-were true on those of the lab's runs that rules were mended on."""
-CALIBRATED = False
-"""Whether confidences were compared with how often the rules were right on known faults."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """One cause. `share` is the part of the latency that it explains, None where that cannot be said."""
+    """One cause. `share` is the part of the latency that it explains, None where that cannot be said.
+
+    A check of `checks` that could not be made is None. `one_of_two`: another finding stands beside this one, and
+    the evidence does not tell which of them it is.
+    """
 
     cause: str
     window_s: tuple[float, float]
     share: float | None
-    confidence: float
+    checks: tuple[bool | None, ...]
     evidence: tuple[EvidenceRow, ...]
     advice: str
+    one_of_two: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """What its checks came to: findings of one kind are equally sure."""
+        if self.one_of_two:
+            return "one of two"
+        if any(check is False for check in self.checks):
+            return "some failed"
+        return "some not made" if any(check is None for check in self.checks) else "all held"
+
+    @property
+    def confidence(self) -> float:
+        """How often findings of this kind were true of causes that were made on purpose."""
+        return CALIBRATION.confidence(self.kind)
 
 
-def confidence_of(checks: Sequence[bool | None]) -> float:
-    """(held + RIGHT) / (made + RIGHT + WRONG): how often rules that fired were right, moved by this one's checks.
-
-    A check that could not be made says nothing, neither for the cause nor against it.
-    """
-    made = [check for check in checks if check is not None]
-    return (sum(made) + RIGHT) / (len(made) + RIGHT + WRONG)
-
-
-def confidence_row(checks: Sequence[bool | None]) -> EvidenceRow:
-    """What the confidence rests on, so that nobody takes it for a frequency."""
-    held, unmade = sum(check is True for check in checks), sum(check is None for check in checks)
-    text = f"{held} of {len(checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
-    if not CALIBRATED:
-        text += "; the confidence counts checks and is uncalibrated"
-    return EvidenceRow(metric="confidence", value=confidence_of(checks), unit="1", text=text)
+def confidence_row(found: Found) -> EvidenceRow:
+    """What the confidence rests on, and what it does not say."""
+    held, unmade = sum(check is True for check in found.checks), sum(check is None for check in found.checks)
+    text = f"{held} of {len(found.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
+    return EvidenceRow(metric="checks", value=found.kind, text=f"{text}; {CALIBRATION.said(found.kind)}")

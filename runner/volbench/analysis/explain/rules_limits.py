@@ -12,7 +12,7 @@ from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
-from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import Plateau, Resource
 from volbench.analysis.explain.shared_evidence import context, hardly_waited_for, queue_holds
 from volbench.analysis.explain.wording import amount, before_and_after, clock, number, percent, row
@@ -41,13 +41,14 @@ def _limits(case: Case) -> Iterator[Found]:
             yield from _counted_only(case, resource, cause)
             continue
         plateau = max(named, key=lambda one: one.last - one.first)
-        checks = [queue_holds(case), *(check.holds for check in plateau.checks), *(False for _ in either)]
+        checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
         yield Found(
             cause=cause,
             window_s=plateau.window_s,
             share=_queue_share(case, plateau),
-            confidence=confidence_of(checks),
-            evidence=(*_plateau_rows(case, plateau), *either, *context(case), confidence_row(checks)),
+            checks=tuple(checks),
+            one_of_two=bool(either),
+            evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
             advice=more_of(case, resource, plateau.level),
         )
 
@@ -85,8 +86,8 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
         cause=cause,
         window_s=window_s,
         share=None if case.storage_share is None else case.storage_share * min(1.0, share),
-        confidence=confidence_of(checks),
-        evidence=(*rows, *context(case), confidence_row(checks)),
+        checks=tuple(checks),
+        evidence=(*rows, *context(case)),
         advice=f"More {'IOPS' if resource == 'iops' else 'MiB/s'} provisioned, or fewer of them wanted."
         if level is None
         else more_of(case, resource, level),
@@ -109,12 +110,11 @@ def _burst(case: Case) -> Iterator[Found]:
             cause="storage.burst_exhausted",
             window_s=plateau.window_s,
             share=_queue_share(case, plateau),
-            confidence=confidence_of(checks),
+            checks=tuple(checks),
             evidence=(
                 row("balance_percent", balance, "%", text),
                 *_plateau_rows(case, plateau),
                 *context(case),
-                confidence_row(checks),
             ),
             advice=more_of(case, plateau.resource, plateau.level),
         )
@@ -160,8 +160,8 @@ def _burst_within(case: Case, burst: Burst) -> Found:
         cause="storage.burst_exhausted",
         window_s=(at, case.window_s[1]),
         share=_queue_share(case, plateau),
-        confidence=confidence_of(checks),
-        evidence=(*rows, *context(case), confidence_row(checks)),
+        checks=tuple(checks),
+        evidence=(*rows, *context(case)),
         advice=advice,
     )
 
@@ -192,8 +192,8 @@ def _instance(case: Case) -> Iterator[Found]:
         cause="instance.storage_limit",
         window_s=case.window_s,
         share=case.storage_share,
-        confidence=confidence_of(checks),
-        evidence=(*rows, *context(case), confidence_row(checks)),
+        checks=tuple(checks),
+        evidence=(*rows, *context(case)),
         advice="A larger instance type: a larger volume would not help, its own limit was not reached.",
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, mean
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.rules_streams import STREAMS
 from volbench.analysis.explain.wording import number, percent, row
 
@@ -54,14 +54,13 @@ def metadata_findings(case: Case) -> Iterator[Found]:
         cause="storage.metadata_latency",
         window_s=case.window_s,
         share=min(1.0, trips.seconds / streams),
-        confidence=confidence_of(checks),
+        checks=tuple(checks),
         evidence=(
             row("metadata_share", trips.share, "1", text),
             row(
                 "metadata_await_ms", trips.each_ms, "ms",
                 f"{number(trips.per_s)} {what} a second, {number(trips.each_ms)} ms each",
             ),
-            confidence_row(checks),
         ),
         advice=f"Fewer round trips: {'' if case.kind in STREAMS else 'a larger table_open_cache, '}fewer and"
         " larger files, or block storage in place of a network filesystem.",

@@ -11,7 +11,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Mask, mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cliffs import rank_sum_z
-from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.shared_evidence import slowest_sync_ms, sync_by_volume_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
@@ -49,8 +49,8 @@ def _client(case: Case) -> Iterator[Found]:
         cause="cpu.client_saturated",
         window_s=case.window_s,
         share=None,
-        confidence=confidence_of(checks),
-        evidence=(*rows, confidence_row(checks)),
+        checks=tuple(checks),
+        evidence=tuple(rows),
         advice="The load generator is the limit: give it more CPUs, or fewer threads. The cell is invalid.",
     )
 
@@ -98,8 +98,8 @@ def _cpu(case: Case) -> Iterator[Found]:
         cause="cpu.server_saturated",
         window_s=case.window_s,
         share=rest,
-        confidence=confidence_of(checks),
-        evidence=(*rows, confidence_row(checks)),
+        checks=tuple(checks),
+        evidence=tuple(rows),
         advice="More CPU for the server (a larger quota where one holds it back), or less other work on this host:"
         " a faster volume changes little here.",
     )
@@ -124,11 +124,10 @@ def _starved_syncs(case: Case) -> Iterator[Found]:
         cause="cpu.server_saturated",
         window_s=case.window_s,
         share=share,
-        confidence=confidence_of(checks),
+        checks=tuple(checks),
         evidence=(
             row("sync_ms", sync_ms, "ms", text),
             row("cpu_busy_ratio", case.cpu_busy, "1", used),
-            confidence_row(checks),
         ),
         advice="Less other work on this host, or more CPUs: a faster volume changes little here.",
     )
@@ -190,8 +189,8 @@ def _checkpoint(case: Case) -> Iterator[Found]:
         cause="redo.checkpoint_stall",
         window_s=case.window_s,
         share=rest if unseen else None,
-        confidence=confidence_of(checks),
-        evidence=(*rows, confidence_row(checks)),
+        checks=tuple(checks),
+        evidence=tuple(rows),
         advice=f"A larger redo log{now}, and enough io_capacity to flush steadily.",
     )
 
@@ -260,14 +259,13 @@ def _interference(case: Case) -> Iterator[Found]:
             cause="interference.backup",
             window_s=(max(other.t0_s, case.window_s[0]), min(other.t1_s, case.window_s[1])),
             share=worst.loss * case.time_share((other.t0_s, other.t1_s)),
-            confidence=confidence_of(checks := [True, worst.beyond_noise, worst.samples >= 20 or None]),
+            checks=(True, worst.beyond_noise, worst.samples >= 20 or None),
             evidence=(
                 row(
                     "loss", worst.loss, "1",
                     f"{other.name} ran from {clock(other.t0_s, case.clock_zero_s)} to"
                     f" {clock(other.t1_s, case.clock_zero_s)}: {shown}",
                 ),
-                confidence_row(checks),
             ),
             advice=f"Move {other.name} out of the busy hours or to a replica, throttle it, or take volume"
             " snapshots.",
@@ -326,7 +324,7 @@ def _simple(
         cause=cause,
         window_s=case.window_s,
         share=share,
-        confidence=confidence_of(checks),
-        evidence=(evidence, confidence_row(checks)),
+        checks=tuple(checks),
+        evidence=(evidence,),
         advice=advice,
     )

@@ -15,7 +15,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, mean
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cliffs import Cliff, cliffs
-from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import dispersion, elasticity
 from volbench.analysis.explain.shared_evidence import context
 from volbench.analysis.explain.wording import before_and_after, clock, number, row
@@ -85,12 +85,11 @@ def _found(
         cause="storage.degraded",
         window_s=(at, case.window_s[1]),
         share=share,
-        confidence=confidence_of(checks),
+        checks=tuple(checks),
         evidence=(
             row("await_ms", cliff.after, "ms", text),
             row("iops", rates[1], "1/s", given),
             *context(case),
-            confidence_row(checks),
         ),
         advice=f"The volume itself got slower at {clock(at, case.clock_zero_s)}, not this load heavier: look at the"
         " storage's own history and at its other users.",

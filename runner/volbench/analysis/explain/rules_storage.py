@@ -9,7 +9,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.rules_limits import limit_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
 from volbench.analysis.explain.rules_slower import slower_findings
@@ -58,7 +58,7 @@ def _stalls(case: Case) -> Iterator[Found]:
         cause="storage.stall",
         window_s=(together[0].t0_s, together[-1].t1_s),
         share=total / case.length_s,
-        confidence=confidence_of(checks),
+        checks=tuple(checks),
         evidence=(
             row(
                 "stalled_s", total, "s",
@@ -66,7 +66,6 @@ def _stalls(case: Case) -> Iterator[Found]:
                 f" from {clock(longest.t0_s, case.clock_zero_s)}",
             ),
             *context(case),
-            confidence_row(checks),
         ),
         advice="Look for what the storage did then: failover, snapshot, resize, lost path; host logs and provider"
         " events at these times.",
@@ -120,8 +119,8 @@ def _degraded(case: Case) -> Iterator[Found]:
         cause="storage.degraded",
         window_s=(at - case.grid.width_s, float(case.grid.t_s[int(np.flatnonzero(few)[-1])])),
         share=case.storage_share,
-        confidence=confidence_of(checks),
-        evidence=(*rows, *_more_traffic(case, first), *context(case), confidence_row(checks)),
+        checks=tuple(checks),
+        evidence=(*rows, *_more_traffic(case, first), *context(case)),
         advice="The cause is outside this host's own load: ask for the volume's own history (credit balance, volume"
         " status, provider events), for snapshots and neighbours on the same storage. More provisioned IOPS are"
         " no answer to a volume that does not give a tenth of the least.",
@@ -206,13 +205,12 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
         cause=cause,
         window_s=case.window_s,
         share=share,
-        confidence=confidence_of(checks),
+        checks=tuple(checks),
         evidence=(
             row(f"{what}_ms", each_ms, "ms", f"{noun} takes {number(each_ms)} ms"),
             *_held_locks(case, share, what),
             *latency_floor(case),
             *context(case),
-            confidence_row(checks),
         ),
         advice=advice,
     )

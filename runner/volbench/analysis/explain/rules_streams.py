@@ -13,7 +13,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, mean, median
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found, confidence_of, confidence_row
+from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.shared_evidence import context
 from volbench.analysis.explain.wording import number, percent, row
 
@@ -51,8 +51,8 @@ def waiting_streams(case: Case) -> Iterator[Found]:
             cause=cause,
             window_s=case.window_s,
             share=share,
-            confidence=confidence_of(checks),
-            evidence=(row(f"{what}_ms", each_ms, "ms", text), *context(case), confidence_row(checks)),
+            checks=tuple(checks),
+            evidence=(row(f"{what}_ms", each_ms, "ms", text), *context(case)),
             advice=_ADVICE[what],
         )
 

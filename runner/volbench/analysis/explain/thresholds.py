@@ -1,6 +1,6 @@
 """Every number that a rule compares with, in one place, with its reason. None was fitted to faults.
 
-They are uncalibrated until the lab's matrix says how often each rule is right.
+How often rules that compare with them are right is counted in calibration.json.
 """
 
 from __future__ import annotations

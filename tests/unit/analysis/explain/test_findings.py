@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from synthetic_cell import Load, Storage, columns
 
 from volbench.analysis.explain.align import align
+from volbench.analysis.explain.calibration import CALIBRATION
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
 from volbench.analysis.explain.found import Found
@@ -226,12 +227,6 @@ def test_without_evidence_nothing_is_said() -> None:
     assert explain_case(few).findings == ()
 
 
-def test_confidence_says_that_it_is_not_calibrated() -> None:
-    for one in explain_case(case(Load(queue=24, threads=24), Storage(iops=500.0))).findings:
-        assert 0 < one.confidence < 1
-        assert "uncalibrated" in one.evidence[-1].text
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.1, 50), st.floats(-500, 500))
 def test_scaling_time_never_changes_the_verdict(width: float, origin: float) -> None:
@@ -247,8 +242,8 @@ def test_scaling_time_never_changes_the_verdict(width: float, origin: float) -> 
         assert [one.share for one in found[0]] == pytest.approx([one.share for one in found[1]])
 
 
-def made(cause: str, share: float | None, confidence: float = 0.8) -> Explanation:
-    found = Found(cause=cause, window_s=(0.0, 1.0), share=share, confidence=confidence, evidence=(), advice="")
+def made(cause: str, share: float | None) -> Explanation:
+    found = Found(cause=cause, window_s=(0.0, 1.0), share=share, checks=(True,), evidence=(), advice="")
     return Explanation(findings=(found,))
 
 
@@ -282,7 +277,7 @@ def test_repeats_are_put_together_and_none_yields() -> None:
         ("storage.stall", ("1",)),
     ]
     assert rows[0].share == pytest.approx(0.7)
-    assert rows[0].confidence == pytest.approx(0.4)
+    assert rows[0].confidence == pytest.approx(0.5 * CALIBRATION.confidence("all held"))
     assert rows[0].evidence[-1].text == "found in 2 of 4 cells"
     assert [row.cause for row in finding_rows("a", "b", {"1": made("none", None)})] == ["none"]
 

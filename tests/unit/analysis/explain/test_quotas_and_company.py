@@ -12,7 +12,6 @@ from volbench.analysis.explain.align import align
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.found import confidence_of
 
 QUIET = Load(queue=1.2, threads=8, cpu_s_per_s=5.5, cpu_busy=0.2)
 DUMP = Beside(name="mysqldump", t0_s=20.0, t1_s=40.0)
@@ -96,9 +95,3 @@ def test_ranks_tell_two_samples_apart() -> None:
     assert rank_sum_z(high, low) == pytest.approx(-rank_sum_z(low, high))
     assert rank_sum_z(high, low) > 2
     assert rank_sum_z(low[:0], high) == 0
-
-
-def test_a_check_that_could_not_be_made_changes_no_confidence() -> None:
-    """One that failed does."""
-    assert confidence_of([True, None]) == confidence_of([True])
-    assert confidence_of([True, False]) < confidence_of([True, None]) < confidence_of([True, True])

@@ -1,0 +1,77 @@
+"""How often findings are true: counted on runs of the lab whose causes were made on purpose, not chosen.
+
+calibration.json is written by `python -m explain calibrate` from the lab's own data. `derived` are the runs that
+rules were mended on: confidences come from them. `checked` are runs that nobody had seen while rules were mended;
+without them, or when they disagree, confidences are not called calibrated.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Literal
+
+from volbench.records.base import Record
+
+Kind = Literal["all held", "some not made", "some failed", "one of two"]
+FILE = "calibration.json"
+_SAID: dict[Kind, str] = {
+    "all held": "whose checks all held",
+    "some not made": "whose checks held as far as they could be made",
+    "some failed": "of which a check failed",
+    "one of two": "that are one of two causes which cannot be told apart",
+}
+
+
+class Counted(Record):
+    """Findings, and how many of them were true."""
+
+    true: int
+    findings: int
+
+
+class Counts(Record):
+    """Findings of some runs of the lab, by what their checks came to and by cause."""
+
+    runs: int
+    seeds: tuple[int, ...]
+    kinds: dict[Kind, Counted]
+    causes: dict[str, Counted]
+
+
+class Calibration(Record):
+    """Where confidences come from. `agrees`: what was checked does not contradict them; None: nothing was."""
+
+    source: str
+    derived: Counts
+    checked: Counts | None = None
+    agrees: bool | None = None
+
+    def confidence(self, kind: Kind) -> float:
+        """(true + 1/2) / (findings + 1): the mean of Jeffreys's posterior; 1/2 of a kind that was never seen."""
+        counted = self.derived.kinds.get(kind, Counted(true=0, findings=0))
+        return (counted.true + 0.5) / (counted.findings + 1)
+
+    def said(self, kind: Kind) -> str:
+        """One sentence for the evidence of a finding."""
+        counted = self.derived.kinds.get(kind, Counted(true=0, findings=0))
+        text = (
+            f"of {counted.findings} findings {_SAID[kind]}, {counted.true} were true in volbench's lab, where"
+            " causes are made on purpose"
+        )
+        seen = None if self.checked is None else self.checked.kinds.get(kind)
+        if self.agrees is None:
+            text += "; not checked on other runs yet"
+        elif not self.agrees:
+            text += "; other runs of it did not agree"
+        elif seen is not None:
+            text += f", and {seen.true} of {seen.findings} in runs that no rule was mended on"
+        return f"{text}; other faults, machines and loads may differ"
+
+
+def read_calibration() -> Calibration:
+    """The file that lies beside this module."""
+    text = resources.files("volbench.analysis.explain").joinpath(FILE).read_text(encoding="utf-8")
+    return Calibration.model_validate_json(text)
+
+
+CALIBRATION = read_calibration()
