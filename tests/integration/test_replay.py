@@ -14,6 +14,7 @@ from slow_log_writer import Shop, slow_log
 from volbench.engine.connection import Account, connection
 from volbench.records.validation import CheckRow, Replayed, ReplayPlan
 from volbench.validation.replay import replay, replay_check
+from volbench.validation.storage import stored
 
 pytestmark = pytest.mark.mysqld
 
@@ -96,6 +97,27 @@ def test_errors_are_counted_by_code(tmp_path: Path, server: ScratchServer) -> No
     ((text, count),) = found.errors.items()
     assert text.startswith("1054 Unknown column 'v'")
     assert count == next(one.errors for one in found.classes if "settings" in one.fingerprint) > 50
+
+
+def test_what_fills_the_files_is_told_by_this_flavor_too(server: ScratchServer) -> None:
+    """12 MiB in rows of which three fill a page of 16 KiB."""
+    before = stored(account(server))
+    many = "FROM (SELECT 1 FROM shop.customers LIMIT 800) a JOIN (SELECT 1 n UNION SELECT 2 UNION SELECT 3) b"
+    run(
+        server, "CREATE TABLE shop.filled (id INT AUTO_INCREMENT PRIMARY KEY, what VARBINARY(4100))",
+        f"INSERT INTO shop.filled (what) SELECT REPEAT('x', 4096) {many}",
+    )  # fmt: skip
+    after = stored(account(server))
+    run(server, "DROP TABLE shop.filled")
+    assert before is not None
+    assert after is not None
+    assert "shop/orders" in before.spaces
+    assert set(after.spaces) - set(before.spaces) == {"shop/filled"}
+    filled = after.spaces["shop/filled"]
+    assert filled.filled_bytes == pytest.approx(800 * 16384, abs=filled.step_bytes)
+    assert filled.filled_bytes <= filled.file_bytes
+    assert before.spaces["shop/orders"] == after.spaces["shop/orders"]
+    assert (after.binlog_bytes, after.redo_bytes > 0) == (None, True)
 
 
 def test_a_server_that_is_gone_ends_the_replay(tmp_path: Path) -> None:

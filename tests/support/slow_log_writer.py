@@ -44,7 +44,7 @@ def slow_log(shop: Shop) -> Iterator[str]:
     draw = random.Random(shop.seed)  # noqa: S311 - a log, no secret
     kinds = (*_READS, *(_WRITES if shop.writes else ()))
     weights = [weight for weight, _ in kinds]
-    yield from _head(shop.flavor)
+    yield from head(shop.flavor)
     now, free, ids = BEGAN_S, [0.0] * shop.connections, list(range(10, 10 + shop.connections))
     second = ""
     for _ in range(shop.statements):
@@ -60,7 +60,7 @@ def slow_log(shop: Shop) -> Iterator[str]:
         query_s = median_s * draw.lognormvariate(0, 0.2)
         began = max(now, free[lane])
         free[lane] = began + query_s
-        for line in _entry(shop.flavor, ids[lane], began, query_s, sql):
+        for line in entry(shop.flavor, ids[lane], began, query_s, sql):
             if line.startswith("# Time:") and shop.flavor == "mariadb":
                 if line == second:
                     continue
@@ -75,24 +75,28 @@ def _filled(text: str, draw: random.Random) -> str:
     )
 
 
-def _head(flavor: Flavor) -> Iterator[str]:
+def head(flavor: Flavor) -> Iterator[str]:
+    """What a server writes first."""
     version = "9.7.0" if flavor == "mysql" else "10.11.16-MariaDB"
     yield f"/usr/sbin/mysqld, Version: {version} (made for a test). started with:\n"
     yield "Tcp port: 0  Unix socket: /run/s\n"
     yield "Time\t\t    Id Command\tArgument\n"
 
 
-def _entry(flavor: Flavor, connection: int, began: float, query_s: float, sql: str) -> Iterator[str]:
+def entry(
+    flavor: Flavor, connection: int, began: float, query_s: float, sql: str, *, schema: str = "shop"
+) -> Iterator[str]:
+    """The lines of one statement."""
     ended = datetime.fromtimestamp(began + query_s, UTC)
     if flavor == "mysql":
         yield f"# Time: {ended.isoformat(timespec='microseconds').replace('+00:00', 'Z')}\n"
         yield f"# User@Host: app[app] @ localhost []  Id: {connection:5d}\n"
         yield f"# Query_time: {query_s:.6f}  Lock_time: 0.000002 Rows_sent: 1  Rows_examined: 1\n"
-        yield "use shop;\n"
+        yield f"use {schema};\n"
     else:
         yield f"# Time: {ended:%y%m%d %H:%M:%S}\n"
         yield "# User@Host: app[app] @ localhost []\n"
-        yield f"# Thread_id: {connection}  Schema: shop  QC_hit: No\n"
+        yield f"# Thread_id: {connection}  Schema: {schema}  QC_hit: No\n"
         yield f"# Query_time: {query_s:.6f}  Lock_time: 0.000002  Rows_sent: 1  Rows_examined: 1\n"
         yield "# Rows_affected: 0  Bytes_sent: 60\n"
     yield f"SET timestamp={int(began)};\n"

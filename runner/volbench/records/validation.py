@@ -157,6 +157,50 @@ class BurstOutlook(Record):
     served_share_after: float | None = Field(description="Once they are gone.")
 
 
+class GrowthPlan(Record):
+    """When the candidate's volume is full at the replayed load: data and binary logs grow, others stay."""
+
+    volume: str = Field(default="", description="Its profile with its size, as a SPEC: ebs-gp3?size=500GiB.")
+    data_dir: str = Field(
+        default="", description="Or the data directory as seen from here; its file system's size is taken then."
+    )
+    lasts_s: Seconds = Field(
+        default=90 * 86400.0, alias="lasts", gt=0, description="It may not be full before, 90d if left out."
+    )
+    full: Fraction = Field(default=0.9, gt=0, le=1, description="So much of it may be used, 90 % if left out.")
+    busy_s: Seconds = Field(
+        default=86400.0,
+        alias="busy",
+        gt=0,
+        le=86400,
+        description="So much of a day is as the log, 24h if left out.",
+    )
+
+    @model_validator(mode="after")
+    def _one_volume(self) -> GrowthPlan:
+        if bool(self.volume) == bool(self.data_dir):
+            raise ValueError("give the volume as a SPEC with its size, or a data_dir, one of them")
+        return self
+
+
+class GrowthOutlook(Record):
+    """When a volume is full. Bytes a day and seconds; `low` and `high` are 95 % ends."""
+
+    size_bytes: int
+    used_bytes: int = Field(description="After the replay, without binary logs.")
+    data_per_day: float
+    data_per_day_low: float
+    data_per_day_high: float
+    binlog_per_day: float | None = Field(description="null: the candidate writes no binary log.")
+    binlog_per_day_low: float | None
+    binlog_per_day_high: float | None
+    binlog_kept_s: float | None = Field(description="Until the first is removed; null: never.")
+    binlog_bytes: float | None = Field(description="What they come to by then; null: they grow for ever.")
+    full_s: float | None = Field(description="Until the volume is full; null: never.")
+    full_s_low: float | None
+    full_s_high: float | None
+
+
 AtRest = Literal["plain", "encrypted", "none"]
 
 
@@ -192,6 +236,9 @@ class ValidationPlan(Record):
     burst: BurstPlan | None = Field(
         default=None, description="Burst credits and limits under the load of `replay`; left out: not asked."
     )
+    growth: GrowthPlan | None = Field(
+        default=None, description="When the volume is full under the load of `replay`; left out: not asked."
+    )
     runs: tuple[str, ...] = Field(
         default=(), max_length=20, description="Directories of runs on the candidate's volume."
     )
@@ -202,15 +249,17 @@ class ValidationPlan(Record):
     )
 
     @model_validator(mode="after")
-    def _burst_is_measured(self) -> ValidationPlan:
+    def _load_is_measured(self) -> ValidationPlan:
         if self.burst is not None and self.replay is None:
             raise ValueError("burst is measured while `replay` sends the log: give it too")
+        if self.growth is not None and self.replay is None:
+            raise ValueError("growth is measured while `replay` sends the log: give it too")
         return self
 
 
 CheckName = Literal[
     "objects", "definers", "checksums", "queries", "times", "plans", "settings", "replay", "capacity", "move",
-    "burst", "upgrade", "pt_upgrade", "accounts", "replica",
+    "burst", "growth", "upgrade", "pt_upgrade", "accounts", "replica",
 ]  # fmt: skip
 
 
@@ -304,6 +353,7 @@ class Validation(Record):
     )
     replay: Replayed | None = None
     burst: BurstOutlook | None = None
+    growth: GrowthOutlook | None = None
     capacities: tuple[CapacityRow, ...] = ()
     moves: tuple[MoveEstimate, ...] = ()
     runs: tuple[RunUsed, ...] = ()

@@ -7,7 +7,7 @@ taken to go on without end.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
@@ -27,7 +27,8 @@ BLOCKS = 10
 """Means of so many stretches of the replay are nearly independent, which those of seconds are not."""
 INTERVALS_MIN = 2 * BLOCKS
 _SERVED = 1 - 1e-9
-_LEFT_OUT = "that do more than read"
+LEFT_OUT = "that do more than read"
+"""How a replay calls statements that it did not send since the candidate is not disposable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +62,11 @@ def need_of(counts: Sequence[Count], found: Replayed) -> Need | None:
         return None
     first, last = counts[0], counts[-1]
     pace = found.took_s / found.log_s * found.statements / found.sent
-    per_s = [pace * rate for rate in _block_rates(counts)]
+    per_s = [pace * rate for rate in _block_rates(counts, _requests)]
     seconds = last.t_s - first.t_s
     reads, writes = last.reads - first.reads, last.writes - first.writes
     mean = pace * (reads + writes) / seconds
-    reach = t_quantile(1 - ALPHA / 2, BLOCKS - 1) * stdev(per_s) / math.sqrt(BLOCKS)
+    reach = _reach(per_s)
     # What the replay left dirty is written later: at most by a request each, and one more for the doublewrite.
     owed = 2 * pace * max(0.0, last.dirty_pages - first.dirty_pages) / seconds
     return Need(
@@ -94,7 +95,7 @@ def burst_check(found: BurstOutlook | None, replay: Replayed, plan: BurstPlan) -
     if found is None:
         text = f"too little was counted: the replay has to take more than {INTERVALS_MIN} s"
         return CheckRow(check="burst", decision="undecided", text=text)
-    unseen = replay.left_out.get(_LEFT_OUT, 0)
+    unseen = replay.left_out.get(LEFT_OUT, 0)
     decision = _decision(found, plan, complete=not unseen)
     details = [
         f"the log asks for {found.iops:.4g} requests/s [{found.iops_low:.4g}, {found.iops_high:.4g}], "
@@ -105,10 +106,25 @@ def burst_check(found: BurstOutlook | None, replay: Replayed, plan: BurstPlan) -
     return CheckRow(check="burst", decision=decision, text=_text(found, plan), details=tuple(details))
 
 
-def _block_rates(counts: Sequence[Count]) -> list[float]:
-    """Requests a second in stretches of equally many readings."""
+def relative_reach(counts: Sequence[Count], of: Callable[[Count], float]) -> float:
+    """Half the 95 % interval of a counter's rate, as a share of the rate; at most all of it."""
+    rates = _block_rates(counts, of)
+    mean = fmean(rates)
+    return min(1.0, _reach(rates) / mean) if mean > 0 else 0.0
+
+
+def _reach(rates: Sequence[float]) -> float:
+    return t_quantile(1 - ALPHA / 2, BLOCKS - 1) * stdev(rates) / math.sqrt(BLOCKS)
+
+
+def _requests(count: Count) -> float:
+    return count.reads + count.writes
+
+
+def _block_rates(counts: Sequence[Count], of: Callable[[Count], float]) -> list[float]:
+    """Units a second in stretches of equally many readings."""
     edges = [round(number * (len(counts) - 1) / BLOCKS) for number in range(BLOCKS + 1)]
-    at = [(counts[edge].t_s, counts[edge].reads + counts[edge].writes) for edge in edges]
+    at = [(counts[edge].t_s, of(counts[edge])) for edge in edges]
     return [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(at)]
 
 

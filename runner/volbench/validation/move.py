@@ -200,4 +200,6 @@ def spoken_s(seconds: float) -> str:
     """A time as one says it."""
     if seconds < 120:
         return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.3g} min"
+    return f"{seconds / 3600:.3g} h" if seconds < 7 * 86400 else f"{seconds / 86400:.3g} days"

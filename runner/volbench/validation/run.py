@@ -7,7 +7,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,12 +20,9 @@ from volbench.records.capacity import CapacityRow
 from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
 from volbench.records.validation import (
-    BurstOutlook,
     CheckRow,
     MoveEstimate,
     QueriesPlan,
-    Replayed,
-    ReplayPlan,
     ServerPlace,
     ServerSide,
     Validation,
@@ -35,7 +31,6 @@ from volbench.records.validation import (
 from volbench.suite.validation import LoadedPlan
 from volbench.validation.accounts import accounts_check, new_salt, take_logins
 from volbench.validation.advisors import advice
-from volbench.validation.burst import burst_check, candidate_limits, need_of, outlook_of
 from volbench.validation.capacity import candidate_capacities, capacity_check, peak_per_s
 from volbench.validation.capture import captured_classes, read_capture
 from volbench.validation.checks import (
@@ -52,7 +47,6 @@ from volbench.validation.move import Given, estimates, move_check, source_bytes
 from volbench.validation.objects import Inventory
 from volbench.validation.pt_upgrade import pt_upgrade_check
 from volbench.validation.queries import QueryClass, compare_queries, query_classes
-from volbench.validation.replay import replay, replay_check, without_words
 from volbench.validation.replicas import replica_check
 from volbench.validation.rights import check_rights
 from volbench.validation.settings import set_by_somebody, settings_check, variables
@@ -66,8 +60,8 @@ from volbench.validation.source import (
     excessive_privileges,
     read_only,
 )
+from volbench.validation.under_load import UnderLoad, meter_of, under_load
 from volbench.validation.upgrade import upgrade_check
-from volbench.validation.volume_load import Meter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,17 +87,13 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
     left, right = (
         _account(place, where) for place, where in ((plan.source, "source"), (plan.candidate, "candidate"))
     )
-    meter = _meter(plan, right, progress)
+    meter = meter_of(plan, right, progress)
     read = _read(plan, runs, scopes, (left, right), progress)
     checks = read.checks
-    found, ahead = None, None
+    found = UnderLoad()
     if plan.replay is not None:  # last, since it may write; and with no snapshot left open
-        found, ahead = _replayed(plan, plan.replay, right, read.schemas, meter, progress)
-        if plan.at_rest == "none":
-            found = without_words(found)
-        checks += (replay_check(found, plan.replay),)
-        if plan.burst is not None:
-            checks += (burst_check(ahead, found, plan.burst),)
+        found = under_load(plan, plan.replay, right, read.schemas, meter, progress)
+        checks += found.checks
     held: tuple[CapacityRow, ...] = ()
     if plan.capacity is not None:
         held = candidate_capacities(scopes, plan.capacity)
@@ -123,8 +113,9 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
         schemas=tuple(read.schemas),
         checks=checks,
         advice=read.advised,
-        replay=found,
-        burst=ahead,
+        replay=found.replayed,
+        burst=found.burst,
+        growth=found.growth,
         capacities=held,
         moves=read.moves,
         runs=used,
@@ -185,14 +176,6 @@ def _read(
     )
 
 
-def _meter(plan: ValidationPlan, candidate: Account, progress: Progress) -> Meter | None:
-    """For a plan that asks for it: before anything is read, since a wrong SPEC would be told after hours."""
-    if plan.burst is None:
-        return None
-    candidate_limits(plan.burst)
-    return Meter(candidate, plan.burst.data_dir, progress)
-
-
 def _checks(
     plan: ValidationPlan,
     schemas: list[str],
@@ -227,26 +210,6 @@ def _checks(
             yield pt_upgrade_check(
                 (source, candidate), accounts, compared, seconds=plan.queries.pt_upgrade_s, values=values
             )
-
-
-def _replayed(
-    plan: ValidationPlan,
-    replay_plan: ReplayPlan,
-    candidate: Account,
-    schemas: list[str],
-    meter: Meter | None,
-    progress: Progress,
-) -> tuple[Replayed, BurstOutlook | None]:
-    """What the log did to the candidate, and what it asked its volume for."""
-    writes = plan.candidate.disposable
-    if meter is None or plan.burst is None:
-        return replay(replay_plan, candidate, schemas=schemas, writes=writes, progress=progress), None
-    with closing(meter):
-        found = replay(replay_plan, candidate, schemas=schemas, writes=writes, progress=meter)
-        meter.take()
-    need = need_of(meter.counts, found)
-    limits = candidate_limits(plan.burst)
-    return found, outlook_of(need, limits, plan.burst, counted_by=meter.counted_by) if need else None
 
 
 def _query_classes(queries: QueriesPlan, schemas: list[str]) -> list[QueryClass]:
