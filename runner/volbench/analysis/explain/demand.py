@@ -34,8 +34,6 @@ _SYNCS_MIN = 0.02
 """Syncs per transaction below which nobody waits for the log."""
 _READS_MIN = 0.1
 """Reads per transaction below which hits do not matter."""
-_ENDS = 3
-"""Ticks of the window's begin and end that a growth is taken between."""
 
 
 class CannotPredict(Exception):
@@ -64,7 +62,8 @@ class Demand:
         locks_share: of the response time.
         tail: p95 against the mean response time.
         undo_left: growth of the history list over the window, transactions for each that finished; 0 where it is
-            not known. Purge reads and writes pages for them later, which no count of this window has.
+            not known, as in a window in which nothing left it. Purge reads and writes pages for them later, which
+            no count of this window has.
     """
 
     clients: int
@@ -197,12 +196,18 @@ def _outside(case: Case) -> float:
 
 
 def _undo_left(case: Case, done: float) -> float:
-    """Growth of the history list for each transaction; it shrinks in steps, so that its ends alone say little."""
+    """Growth of the history list for each transaction, from one of its least lengths to the last.
+
+    What is purged leaves the list only now and then (innodb_purge_rseg_truncate_frequency: in every 128th round of
+    purge by default), so a list that never fell within the window does not tell how far purge is.
+    """
     length = case.at("history_list_length", "innodb")
     known = length[np.isfinite(length)] if length is not None else np.empty(0)
-    if len(known) < 2 * _ENDS:
+    least = 1 + np.flatnonzero((known[1:-1] < known[:-2]) & (known[1:-1] <= known[2:]))
+    if len(least) < 2:
         return 0.0
-    grown = float(np.median(known[-_ENDS:]) - np.median(known[:_ENDS])) * len(known) / (len(known) - _ENDS)
+    first, last = int(least[0]), int(least[-1])
+    grown = float(known[last] - known[first]) * len(known) / (last - first)
     return max(0.0, grown / done)
 
 
