@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from explain import scoring
+from explain import intervals, scoring
 from explain.conditions import Condition
 from explain.observed import FAILED, NONE, NOTHING, Named, Observed
 from volbench.analysis.explain.calibration import CALIBRATION, Counted, Kind
@@ -19,6 +19,11 @@ from volbench.analysis.explain.calibration import CALIBRATION, Counted, Kind
 HERE = Path(__file__).parent
 DATA_FILE, PAGE_FILE = "lab.json", "index.html"
 SCHEMA = 1
+_INTERVALS = {
+    "tps": ("tps", "predicted_interval"),
+    "p95": ("latency_ms_p95", "predicted_latency_interval"),
+}
+"""What was run of a pair, and what was stated for it."""
 
 
 def data_of(
@@ -50,6 +55,10 @@ def data_of(
             **{name: what_if.get(name) for name in ("date", "server", "cpus")},
             "bar": _bar(scoring.what_if_bar(what_if["pairs"])),
             "pairs": [_deviation(one) for one in scoring.what_ifs(what_if["pairs"])],
+            "held": {
+                name: dataclasses.asdict(intervals.of_pairs(what_if["pairs"], *columns))
+                for name, columns in _INTERVALS.items()
+            },
         },
     }
 
@@ -90,6 +99,7 @@ def scores(runs: Sequence[Observed]) -> dict[str, Any]:
         "caps": [_deviation(one) for one in scoring.caps(runs)],
         "knees": [_deviation(one) for one in scoring.knees(runs)],
         "forecasts": [_deviation(one) for one in scoring.forecasts(runs)],
+        "forecasts_held": dataclasses.asdict(intervals.of_forecasts(runs)),
         "reliability": [dataclasses.asdict(row) for row in rows],
         "brier": scoring.brier(pairs),
         "calibration_error": scoring.calibration_error(rows),

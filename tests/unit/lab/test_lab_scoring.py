@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from explain import page, scoring
+from explain import intervals, page, scoring
 from explain.__main__ import DEFAULT_TO, calibration_of
 from explain.conditions import load_conditions, setup_of
 from explain.observed import FAILED, NOTHING, Named, Observed
@@ -159,6 +159,28 @@ def test_the_worst_prediction_counts_and_one_that_is_missing_is_told() -> None:
     assert (bar.value, bar.passed, bar.of) == (pytest.approx(0.25), False, 2)
     assert "1 of 2 within" in bar.meaning
     assert scoring.what_if_bar([]).passed is None
+
+
+def test_an_interval_holds_what_lies_in_it_and_a_refusal_is_counted() -> None:
+    """A pair whose interval missed, one that was refused; a forecast without a latest time may never come."""
+    about = {"step": "load", "measured_on": "a", "predicted_on": "b"}
+    pairs = [
+        {**about, "tps": 100.0, "predicted_interval": [80.0, 120.0]},
+        {**about, "tps": 100.0, "predicted_interval": [101.0, 120.0]},
+        {**about, "cannot": "the number of clients is not known"},
+    ]
+    assert intervals.of_pairs(pairs, "tps", "predicted_interval") == intervals.Held(held=1, of=2, refused=1)
+    burst = ("storage.burst_exhausted",)
+    runs = [
+        run("burst", burst, truths={"exhausted_after_s": 3.0}, forecast={"after_s": 2.8, "earliest_s": 2.5}),
+        run(
+            "burst", burst, truths={"exhausted_after_s": 3.0},
+            forecast={"after_s": 2.0, "earliest_s": 1.5, "latest_s": 2.5},
+        ),
+        run("burst", burst, truths={"exhausted_after_s": 3.0}),
+        run("burst+stall", PAIR, truths={"exhausted_after_s": 3.0}),
+    ]  # fmt: skip
+    assert intervals.of_forecasts(runs) == intervals.Held(held=1, of=2, refused=1)
 
 
 def test_the_second_of_exhaustion_lies_between_samples() -> None:
