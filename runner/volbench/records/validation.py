@@ -136,6 +136,11 @@ class BurstPlan(Record):
     lasts_s: Seconds = Field(
         default=86400.0, alias="lasts", gt=0, description="Credits have to last so long, 24h if left out."
     )
+    series: str = Field(
+        default="", description="Production's load over the days, as `volbench credits --from` reads it."
+    )
+    device: str = Field(default="", description="Which device of a series that has several.")
+    times: float = Field(default=1.0, gt=0, le=1000, description="The series' load is taken so many times.")
 
 
 class BurstOutlook(Record):
@@ -155,6 +160,11 @@ class BurstOutlook(Record):
     served_share_low: float
     served_share_high: float
     served_share_after: float | None = Field(description="Once they are gone.")
+    peak_iops: float | None = Field(default=None, description="Most in one interval of a series.")
+    walked_s: float | None = Field(default=None, description="So long a series was walked through.")
+    held_s: float | None = Field(default=None, description="So long of it empty credits hold the load back.")
+    capped_s: float | None = Field(default=None, description="So long of it a limit is too low.")
+    credits_share_lowest: float | None = Field(default=None, description="The least that the bucket holds.")
 
 
 class GrowthPlan(Record):
@@ -250,8 +260,8 @@ class ValidationPlan(Record):
 
     @model_validator(mode="after")
     def _load_is_measured(self) -> ValidationPlan:
-        if self.burst is not None and self.replay is None:
-            raise ValueError("burst is measured while `replay` sends the log: give it too")
+        if self.burst is not None and self.replay is None and not self.burst.series:
+            raise ValueError("burst is measured while `replay` sends the log: give it too, or a series")
         if self.growth is not None and self.replay is None:
             raise ValueError("growth is measured while `replay` sends the log: give it too")
         return self

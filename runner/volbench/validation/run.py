@@ -60,7 +60,7 @@ from volbench.validation.source import (
     excessive_privileges,
     read_only,
 )
-from volbench.validation.under_load import UnderLoad, meter_of, under_load
+from volbench.validation.under_load import meter_of, under_load
 from volbench.validation.upgrade import upgrade_check
 
 
@@ -90,10 +90,8 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
     meter = meter_of(plan, right, progress)
     read = _read(plan, runs, scopes, (left, right), progress)
     checks = read.checks
-    found = UnderLoad()
-    if plan.replay is not None:  # last, since it may write; and with no snapshot left open
-        found = under_load(plan, plan.replay, right, read.schemas, meter, progress)
-        checks += found.checks
+    found = under_load(plan, right, read.schemas, meter, progress)  # last, since it may write; no snapshot is open
+    checks += found.checks
     held: tuple[CapacityRow, ...] = ()
     if plan.capacity is not None:
         held = candidate_capacities(scopes, plan.capacity)

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from volbench.engine.connection import Account
 from volbench.records.validation import (
     BurstOutlook,
+    BurstPlan,
     CheckRow,
     GrowthOutlook,
+    GrowthPlan,
     Replayed,
-    ReplayPlan,
     ValidationPlan,
 )
 from volbench.validation.burst import burst_check, candidate_limits, need_of, outlook_of
+from volbench.validation.burst_series import by_series, walk
 from volbench.validation.checks import Progress
 from volbench.validation.growth import growth_check, growth_of, outlook_of_growth, volume_bytes
 from volbench.validation.replay import replay, replay_check, without_words
-from volbench.validation.storage import stored
+from volbench.validation.storage import Stored, stored
 from volbench.validation.volume_load import Meter
 
 
@@ -34,43 +36,64 @@ class UnderLoad:
 
 def under_load(
     plan: ValidationPlan,
-    replay_plan: ReplayPlan,
     candidate: Account,
     schemas: list[str],
     meter: Meter | None,
     progress: Progress,
 ) -> UnderLoad:
-    """Replay the log, and judge what it shows. Raises UsageError for a log that cannot be read."""
+    """Replay the log where the plan has one, and judge what it shows; a series of the load needs none.
+
+    Raises UsageError for a log or a series that cannot be read.
+    """
+    if plan.replay is None:
+        if plan.burst is None:
+            return UnderLoad()
+        by_walk, check = by_series(plan.burst)
+        return UnderLoad(checks=(check,), burst=by_walk)
     writes = plan.candidate.disposable
     before = stored(candidate) if plan.growth else None
     with closing(meter) if meter else nullcontext():
-        found = replay(replay_plan, candidate, schemas=schemas, writes=writes, progress=meter or progress)
+        found = replay(plan.replay, candidate, schemas=schemas, writes=writes, progress=meter or progress)
         if meter:
             meter.take()
     if plan.at_rest == "none":
         found = without_words(found)
-    checks = [replay_check(found, replay_plan)]
+    checks = [replay_check(found, plan.replay)]
     ahead, full = None, None
     if meter and plan.burst:
-        need = need_of(meter.counts, found)
-        limits = candidate_limits(plan.burst)
-        ahead = outlook_of(need, limits, plan.burst, counted_by=meter.counted_by) if need else None
-        checks.append(burst_check(ahead, found, plan.burst))
+        ahead, check = _burst(plan.burst, found, meter)
+        checks.append(check)
     if meter and plan.growth:
-        after = stored(candidate)
-        growth = growth_of(before, after, meter.counts, found)
-        full = (
-            outlook_of_growth(growth, after, plan.growth, volume_bytes(plan.growth)) if growth and after else None
-        )
+        full = _growth(plan.growth, (before, stored(candidate)), found, meter)
         checks.append(growth_check(full, found, plan.growth))
     return UnderLoad(checks=tuple(checks), replayed=found, burst=ahead, growth=full)
 
 
+def _burst(plan: BurstPlan, found: Replayed, meter: Meter) -> tuple[BurstOutlook | None, CheckRow]:
+    need = need_of(meter.counts, found)
+    if plan.series:
+        return by_series(plan, need)
+    limits = candidate_limits(plan)
+    ahead = outlook_of(need, limits, plan, counted_by=meter.counted_by) if need else None
+    return ahead, burst_check(ahead, found, plan)
+
+
+def _growth(
+    plan: GrowthPlan, files: tuple[Stored | None, Stored | None], found: Replayed, meter: Meter
+) -> GrowthOutlook | None:
+    before, after = files
+    growth = growth_of(before, after, meter.counts, found)
+    return outlook_of_growth(growth, after, plan, volume_bytes(plan)) if growth and after else None
+
+
 def meter_of(plan: ValidationPlan, candidate: Account, progress: Progress) -> Meter | None:
-    """For a plan that asks for it: before anything is read, since a wrong SPEC would be told after hours."""
+    """For a plan that asks for it. A wrong SPEC or series is told of now, not after hours of reading."""
     if plan.growth is not None:
         volume_bytes(plan.growth)
     if plan.burst is not None:
         candidate_limits(plan.burst)
-        return Meter(candidate, plan.burst.data_dir, progress)
-    return Meter(candidate, "", progress) if plan.growth is not None else None
+        if plan.burst.series:
+            walk(plan.burst)
+    if plan.replay is None or (plan.burst is None and plan.growth is None):
+        return None
+    return Meter(candidate, plan.burst.data_dir if plan.burst else "", progress)
