@@ -24,6 +24,7 @@ from volbench.analysis.gate.language import (
 from volbench.analysis.gate.metrics import limit_kept, not_worse
 from volbench.errors import UsageError
 from volbench.records.gate import ConditionRow, Decision, GroupRow
+from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.policy import PolicyCondition, PolicyFile
 from volbench.records.report import CellRow, Report
 
@@ -66,6 +67,19 @@ class Scope:
             if cell.volume == volume and step in {"", cell.step}:
                 found.setdefault((cell.step, repr(sorted(cell.parameters.items()))), []).append(cell)
         return found
+
+    def measured(self, cells: Sequence[CellRow], metric: str) -> bool:
+        """Whether these cells of one step and parameters should have a metric: then it is missing where it is not.
+
+        By other volumes' cells of the same parameters, since others may measure something else (reads, writes).
+        Where none of these is valid, by any cell of the step.
+        """
+        failed = not any(cell.valid for cell in cells)
+        return any(
+            metric in cell.metrics
+            for cell in self.report.cells
+            if cell.step == cells[0].step and (failed or cell.parameters == cells[0].parameters)
+        )
 
 
 def scope_of(report: Report, policy: PolicyFile, *, where: str) -> Scope:
@@ -139,13 +153,28 @@ def worst(decisions: Iterable[Decision]) -> Decision:
 
 def _judge(scope: Scope, condition: Condition, one: PolicyCondition, where: str) -> Iterator[GroupRow]:
     match condition:
-        case NotWorse():
-            yield from _against(scope, condition, one, where)
+        case NotWorse(volume=role):
+            rows = list(_against(scope, condition, one, where))
         case CheckIs():
             return
         case _:
-            for volume in scope.volumes(one.volume, where):
-                yield from _on_volume(scope, condition, volume, one.step)
+            role = one.volume
+            rows = [
+                row
+                for volume in scope.volumes(role, where)
+                for row in _on_volume(scope, condition, volume, one.step)
+            ]
+    yield from rows
+    yield from _passed_over(scope.volumes(role, where), rows)
+
+
+def _passed_over(volumes: Iterable[str], rows: Sequence[GroupRow]) -> Iterator[GroupRow]:
+    """Volumes without a cell of a step that decides on others: these must not speak for them."""
+    judged = {(row.volume, row.step) for row in rows}
+    for volume in volumes:
+        for step in dict.fromkeys(row.step for row in rows):
+            if (volume, step) not in judged:
+                yield GroupRow(volume=volume, step=step, decision="undecided", text="it has no cell here", cells=0)
 
 
 def _on_volume(
@@ -156,7 +185,8 @@ def _on_volume(
         return
     for cells in scope.groups(volume, step).values():
         if isinstance(condition, MetricLimit):
-            yield from limit_kept(condition, cells, alpha=scope.alpha)
+            if scope.measured(cells, condition.metric):
+                yield limit_kept(condition, cells, alpha=scope.alpha)
         else:
             yield _enough(condition, cells)
 
@@ -171,7 +201,10 @@ def _against(scope: Scope, condition: NotWorse, one: PolicyCondition, where: str
     before = scope.groups(than[0], one.step)
     for volume in scope.volumes(condition.volume, where):
         for key, after in scope.groups(volume, one.step).items():
-            yield from not_worse(condition, before.get(key, []), after, alpha=scope.alpha)
+            names = [condition.metric] if condition.metric else PRIMARY_METRICS.get(after[0].kind, ())
+            for name in names:
+                if scope.measured(after, name):
+                    yield not_worse(condition, name, before.get(key, []), after, alpha=scope.alpha)
 
 
 def _finding(scope: Scope, condition: FindingIs, volume: str, step: str) -> Iterator[GroupRow]:

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from volbench.analysis.gate.language import MetricLimit, NotWorse
 from volbench.analysis.gate.sign import CELLS_NEEDED_MAX, more_cells, side_of
 from volbench.analysis.statistics import RUNS_MIN, shift_of
 from volbench.records.gate import Decision, GroupRow
-from volbench.records.metrics import CATALOGUE, PRIMARY_METRICS
+from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow
 
 _WORDS: dict[bool | None, Decision] = {True: "go", False: "no-go", None: "undecided"}
 
 
-def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float) -> Iterator[GroupRow]:
-    """Whether the median over valid cells keeps the limit, by the sign test; nothing where the metric is absent."""
-    if not any(condition.metric in cell.metrics for cell in cells):
-        return
+def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float) -> GroupRow:
+    """Whether the median over valid cells keeps the limit, by the sign test; undecided without any."""
     values = _values(cells, condition.metric)
     kept = sum(condition.holds(value) for value in values)
     side = side_of(len(values), kept, alpha=alpha)
     seen = f", {min(values):.4g} to {max(values):.4g}, median {median(values):.4g}" if values else ""
-    yield GroupRow(
+    return GroupRow(
         volume=cells[0].volume,
         step=cells[0].step,
         parameters=cells[0].parameters,
@@ -36,23 +34,20 @@ def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float
 
 
 def not_worse(
-    condition: NotWorse, before: Sequence[CellRow], after: Sequence[CellRow], *, alpha: float
-) -> Iterator[GroupRow]:
-    """Whether the metric asked for, else each primary one, is not worse by more than the share: by the interval."""
-    names = [condition.metric] if condition.metric else list(PRIMARY_METRICS.get(after[0].kind, ()))
-    for name in names:
-        if not any(name in cell.metrics for cell in after):
-            continue
-        decision, text, more = _ratio_decision(condition, name, _values(before, name), _values(after, name), alpha)
-        yield GroupRow(
-            volume=after[0].volume,
-            step=after[0].step,
-            parameters=after[0].parameters,
-            decision=decision,
-            text=f"{name}: {text}",
-            cells=len(_values(after, name)),
-            more_cells=more,
-        )
+    condition: NotWorse, name: str, before: Sequence[CellRow], after: Sequence[CellRow], *, alpha: float
+) -> GroupRow:
+    """Whether one metric is not worse by more than the share: by the interval."""
+    values = _values(after, name)
+    decision, text, more = _ratio_decision(condition, name, _values(before, name), values, alpha)
+    return GroupRow(
+        volume=after[0].volume,
+        step=after[0].step,
+        parameters=after[0].parameters,
+        decision=decision,
+        text=f"{name}: {text}",
+        cells=len(values),
+        more_cells=more,
+    )
 
 
 def _ratio_decision(

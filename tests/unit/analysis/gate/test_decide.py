@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 from volbench.analysis.gate.gate import EXIT_CODES, gate_report
 from volbench.analysis.gate.sign import more_cells, side_of, tail
@@ -218,3 +220,95 @@ def test_a_wrong_go_is_as_rare_as_the_confidence_says() -> None:
         kept = sum(value <= 20 for value in cells)
         wrong += side_of(7, kept, alpha=0.05) is True
     assert wrong / 2000 <= 0.05
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["latency_ms_p95 <= 20", "not worse", "valid cells >= 1", "finding storage.stall absent"],
+)
+def test_a_volume_whose_cells_failed_or_are_not_there_is_never_passed_over(condition: str) -> None:
+    """What failed has no metrics: the volumes beside it must not decide in its place."""
+    values: Values = {"a": [10, 10.1, 10.2, 10.3, 10.4], "b": [9, 9.1, 9.2, 9.3, 9.4], "c": [9, 9.1, 9.2, 9.3, 9.4]}
+    named = (found("none", "b"), found("none", "c"))
+    about = report(values, findings=named)
+    condition = "candidate not worse than current by > 10 %" if condition == "not worse" else condition
+    assert gate(about, condition).decision == "go"
+    failed = tuple(
+        cell.model_copy(update={"valid": False, "metrics": {}}) if cell.volume == "c" else cell
+        for cell in about.cells
+    )
+    for cells in (failed, tuple(cell for cell in about.cells if cell.volume != "c")):
+        row = gate(about.model_copy(update={"cells": cells, "findings": named[:1]}), condition).conditions[0]
+        assert row.decision == "undecided"
+        assert [group.volume for group in row.groups if group.decision == "undecided"] == ["c"]
+
+
+def test_a_metric_that_other_parameters_do_not_measure_is_not_missing_there() -> None:
+    """A step of reads and of writes: each has its own metric, and a limit is about the cells that have it."""
+    reads = report({"a": [900.0] * 5, "b": [900.0] * 5}, name="iops_read")
+    writes = tuple(
+        cell.model_copy(update={"parameters": {"threads": 16}, "metrics": {}, "cell_id": f"w{cell.cell_id}"})
+        for cell in reads.cells
+    )
+    about = reads.model_copy(update={"cells": (*reads.cells, *writes)})
+    assert gate(about, "iops_read >= 100").decision == "go"
+    failed = tuple(cell.model_copy(update={"valid": False}) for cell in writes)
+    about = reads.model_copy(update={"cells": (*reads.cells, *failed)})
+    assert gate(about, "iops_read >= 100").decision == "undecided"
+
+
+CONDITIONS = (
+    "latency_ms_p95 <= 20", "latency_ms_p95 > 5", "tps >= 1", "candidate not worse than current by > 10 %",
+    "b not worse than a in latency_ms_p95", "finding storage.stall absent", "finding none present",
+    "valid cells >= 3", "valid cells >= 0", "checksums equal",
+)  # fmt: skip
+CELLS = some.lists(some.none() | some.floats(0.1, 100), max_size=7)
+CURRENT = "current: a\n"
+RANK = {"go": 0, "undecided": 1, "no-go": 2}
+
+
+@given(
+    values=some.fixed_dictionaries({"a": CELLS, "b": CELLS, "c": CELLS}),
+    conditions=some.lists(some.sampled_from(CONDITIONS), min_size=1, max_size=4),
+    findings=some.lists(some.sampled_from(("none", "storage.stall")), max_size=3),
+    complete=some.booleans(),
+)
+@settings(max_examples=80, deadline=None)
+def test_three_values_obey_their_laws_on_any_run(
+    values: Values, conditions: list[str], findings: list[str], complete: bool
+) -> None:
+    """The worst condition decides; their order does not; less data never makes a go."""
+    about = report(
+        values, complete=complete, findings=tuple(found(one, volume) for one in findings for volume in "bc")
+    )
+    decided = gate(about, *conditions, head=CURRENT)
+    assert decided.decision == gate(about, *reversed(conditions), head=CURRENT).decision
+    assert decided.decision == gate(about, *conditions, *conditions, head=CURRENT).decision
+    alone = [RANK[gate(about, one, head=CURRENT).decision] for one in conditions]
+    assert RANK[decided.decision] == max(alone)
+    for volume in ("b", "c"):
+        without = about.model_copy(update={"cells": tuple(cell for cell in about.cells if cell.volume != volume)})
+        failed = about.model_copy(
+            update={
+                "cells": tuple(
+                    cell.model_copy(update={"valid": False, "metrics": {}}) if cell.volume == volume else cell
+                    for cell in about.cells
+                )
+            }
+        )
+        for less in (without, failed):
+            for one in conditions:
+                if "b not" in one and volume == "c":
+                    continue  # it is not about this volume
+                if one == "valid cells >= 0":
+                    continue  # which asks for nothing
+                assert gate(less, one, head=CURRENT).decision != "go", (one, volume)
+
+
+@given(text=some.text(max_size=200) | some.lists(some.sampled_from(CONDITIONS), max_size=3).map(str))
+def test_any_file_is_a_policy_or_refused_with_its_name(text: str) -> None:
+    for whole in (text, f"schema: 1\nconditions:\n  - {text}\n", f"schema: 1\n{text}\nconditions: []\n"):
+        try:
+            check_policy(whole, name="p.yaml")
+        except UsageError as error:
+            assert "p.yaml" in str(error)  # noqa: PT017 - a policy that is read is fine too
