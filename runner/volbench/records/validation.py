@@ -314,6 +314,7 @@ class Replayed(Record):
     sent: int
     left_out: dict[str, int] = Field(description="Statements of the log that were not replayed, by reason.")
     log_s: float = Field(description="From the first to the last statement of the log.")
+    log_from: str = Field(default="", description="When its first statement came, in UTC.")
     speed: float
     planned_s: float
     took_s: float
@@ -351,6 +352,7 @@ class Validation(Record):
     reason: str
     name: str
     plan_sha256: str
+    plan: str = Field(default="", description="Its text: what was asked, with its limits.")
     started_at: str
     finished_at: str
     volbench_version: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from volbench.records.gate import ConditionRow
-from volbench.records.validation import Replayed, ServerSide, Validation
+from volbench.records.validation import CheckName, Replayed, ServerSide, Validation
 from volbench.report.gate import MARKS, condition_details, decisions_junit, escaped
 from volbench.report.signed_page import signed_page
 
@@ -72,23 +73,16 @@ def validation_html(outcome: Validation) -> str:
 
 
 REPLAY_HEADS = (
-    "class",
-    "statements",
-    "errors",
-    "log p50",
-    "p95 ms",
-    "service p50",
-    "p95 ms",
-    "response p50",
-    "p95 ms",
-)
+    "class", "statements", "errors", "log p50 ms", "log p95", "service p50", "service p95", "response p50",
+    "response p95",
+)  # fmt: skip
 
 
 def replay_rows(replay: Replayed) -> list[tuple[str, ...]]:
     """The classes that took most time in the log; a time that is not known is a dash."""
     return [
         (
-            one.fingerprint[:120], str(one.statements), str(one.errors),
+            f"{'slower: ' if one.slower else ''}{one.fingerprint[:120]}", str(one.statements), str(one.errors),
             *(
                 "-" if value is None else f"{value:.3g}"
                 for value in (
@@ -110,7 +104,8 @@ def about(outcome: Validation) -> str:
     """Who was compared with whom."""
     sides = " against ".join(map(_side, (outcome.candidate, outcome.source)))
     compared = f"{sides}; schemas {', '.join(outcome.schemas)}{_runs(outcome)}"
-    return f"{compared}; {outcome.started_at} to {outcome.finished_at}"
+    unchanged = ", in which the source was not written" if outcome.source_changed is False else ""
+    return f"{compared}; {outcome.started_at} to {outcome.finished_at}{unchanged}"
 
 
 def notes(outcome: Validation) -> Iterator[str]:
@@ -121,6 +116,9 @@ def notes(outcome: Validation) -> Iterator[str]:
                 f"run {run.run_id} is a rehearsal: {', '.join(run.emulated)} emulated, so its conditions decide "
                 "nothing about the real volume"
             )
+    missing = [name for name in get_args(CheckName) if name not in {row.check for row in outcome.checks}]
+    if missing:
+        yield f"not checked, so the decision says nothing of them: {', '.join(missing)}"
     if outcome.source_changed:
         yield "the source was written while it was compared"
     if outcome.source_changed is None:

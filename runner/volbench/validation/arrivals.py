@@ -39,7 +39,10 @@ class Due:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Everything that is due, a tuple for each connection to open; `shapes` are the classes' fingerprints."""
+    """Everything that is due, a tuple for each connection to open; `shapes` are the classes' fingerprints.
+
+    `began_s` is when the log's first statement came, since the epoch.
+    """
 
     lanes: tuple[tuple[Due, ...], ...]
     shapes: tuple[str, ...]
@@ -47,6 +50,7 @@ class Schedule:
     log_s: float
     shared_connections: int
     whole_seconds: bool
+    began_s: float | None = None
 
     @property
     def planned_s(self) -> float:
@@ -114,7 +118,7 @@ def schedule(
     lanes, shared = _lanes(due, connections)
     return Schedule(
         lanes=lanes, shapes=tuple(shapes), left_out=dict(+left_out), log_s=within[-1].at_s - first,
-        shared_connections=shared, whole_seconds=whole,
+        shared_connections=shared, whole_seconds=whole, began_s=first,
     )  # fmt: skip
 
 

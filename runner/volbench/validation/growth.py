@@ -58,7 +58,8 @@ def growth_of(
 ) -> Growth | None:
     """What the log adds, by the files before and after; None where they cannot be seen or the replay was too short.
 
-    What fills a file is known to a step only. How unevenly the load writes is told by the redo log.
+    What fills a file is known to a step only, but no file is filled by more pages than were created.
+    How unevenly the load writes is told by the redo log.
     """
     if before is None or after is None or len(counts) <= INTERVALS_MIN or found.log_s <= 0 or not found.sent:
         return None
@@ -66,17 +67,16 @@ def growth_of(
     pace = found.statements / found.sent / found.log_s
     grew = {name: size - _size(before, name) for name, size in _sizes(after) if size > _size(before, name)}
     steps = {name: after.spaces[name].step_bytes for name in {*grew, *_written(found, after)}}
-    grown = sum(grew.values())
-    data = Rate(
-        likely=pace * grown,
-        low=pace * sum(max(0, size - steps[name]) for name, size in grew.items()) * (1 - uneven),
-        high=pace * (grown + sum(steps.values())) * (1 + uneven),
-    )
+    created = after.created_bytes - before.created_bytes
+    least = min(created, sum(max(0, size - steps[name]) for name, size in grew.items()))
+    most = min(created, sum(grew.values()) + sum(steps.values()))
+    likely = min(max(sum(grew.values()), least), most)
+    data = Rate(likely=pace * likely, low=pace * least * (1 - uneven), high=pace * most * (1 + uneven))
     if before.binlog_bytes is None or after.binlog_bytes is None:
         return Growth(data=data, binlog=None)
     logged = pace * (after.binlog_bytes - before.binlog_bytes)
-    if logged < 0:
-        return None  # one was removed meanwhile
+    if logged < 0 or created < 0:
+        return None  # one was removed meanwhile, or the server began anew
     return Growth(
         data=data, binlog=Rate(likely=logged, low=logged * (1 - uneven), high=logged * (1 + uneven))
     )  # fmt: skip

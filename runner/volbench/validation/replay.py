@@ -6,12 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
 
 from volbench.engine.connection import Account
 from volbench.records.validation import CheckRow, ReplayClass, Replayed, ReplayPlan
 from volbench.validation.arrivals import Schedule, schedule
+from volbench.validation.move import spoken_s
 from volbench.validation.sending import NOT_SENT, Answer, Share, send
 from volbench.validation.slowlog import slow_log
 
@@ -59,6 +61,7 @@ def replayed(due: Schedule, shares: Sequence[Share], plan: ReplayPlan, *, writes
         sent=len(sent),
         left_out=due.left_out,
         log_s=due.log_s,
+        log_from=_moment(due.began_s),
         speed=plan.speed,
         planned_s=due.planned_s,
         took_s=max((answer.ended_s for answer in sent), default=0.0),
@@ -77,6 +80,13 @@ def replayed(due: Schedule, shares: Sequence[Share], plan: ReplayPlan, *, writes
     )
 
 
+def _moment(epoch_s: float | None) -> str:
+    """To the second, as the log has it in UTC."""
+    if epoch_s is None:
+        return ""
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def without_words(found: Replayed) -> Replayed:
     """Errors by their code alone: a server's words quote values."""
     return found.model_copy(update={"errors": {text.split(" ")[0]: count for text, count in found.errors.items()}})
@@ -88,17 +98,23 @@ def replay_check(found: Replayed, plan: ReplayPlan) -> CheckRow:
     slower = [f"{one.slower}: {one.fingerprint[:160]}" for one in found.classes if one.slower]
     if found.sent < found.statements:
         slower.append(f"{found.statements - found.sent} statements were not sent: far behind, or the server gone")
+    judged = sum(one.statements >= JUDGED_FROM for one in found.classes)
     said = (
         f"{found.sent} of {found.statements} statements in {found.took_s:.0f} s, at most {found.peak_per_s} due in "
-        f"a second, {len(found.classes)} classes"
+        f"a second, {judged} of {len(found.classes)} classes judged"
     )
-    details = (*errors, *slower, *doubts, *_notes(found))
+    details = (*errors, *slower, *doubts, *_notes(found, plan))
     if errors or (slower and not doubts):
         text = f"{said}; {len(errors) + len(slower)} faults"
         return CheckRow(check="replay", decision="no-go", text=text, details=details)
     if doubts:
         return CheckRow(check="replay", decision="undecided", text=f"{said}; {doubts[0]}", details=details)
-    return CheckRow(check="replay", decision="go", text=f"{said}; none slower", details=details)
+    return CheckRow(
+        check="replay",
+        decision="go",
+        text=f"{said}; none is {plan.slower:g} times as slow as the log",
+        details=details,
+    )
 
 
 def _errors(found: Replayed, plan: ReplayPlan) -> Iterator[str]:
@@ -123,7 +139,9 @@ def _doubts(found: Replayed, plan: ReplayPlan) -> Iterator[str]:
         yield f"no class has the {JUDGED_FROM} statements that a median needs"
 
 
-def _notes(found: Replayed) -> Iterator[str]:
+def _notes(found: Replayed, plan: ReplayPlan) -> Iterator[str]:
+    if found.log_from:
+        yield f"the log: {plan.slow_log}, {spoken_s(found.log_s)} from {found.log_from} on"
     if found.whole_seconds:
         yield "the log knows the second only: statements were spread evenly within it, so bursts may be missing"
     few = [one for one in found.classes if one.statements < JUDGED_FROM]

@@ -103,6 +103,7 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
         reason=reason,
         name=plan.name,
         plan_sha256=hashlib.sha256(loaded.text.encode()).hexdigest(),
+        plan=loaded.text,
         started_at=started,
         finished_at=_now(),
         volbench_version=volbench.__version__,

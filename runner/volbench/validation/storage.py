@@ -22,8 +22,10 @@ MariaDB does not tell of partitions."""
 _VARIABLES = (
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_expire_logs_seconds', 'expire_logs_days', "
     "'binlog_expire_logs_auto_purge', 'max_binlog_size', 'innodb_redo_log_capacity', 'innodb_log_file_size', "
-    "'innodb_log_files_in_group')"
+    "'innodb_log_files_in_group', 'innodb_page_size')"
 )
+_CREATED = "SHOW GLOBAL STATUS LIKE 'Innodb_pages_created'"
+"""Each page that was ever added to a table, and those that were used again."""
 _PASSING = ("innodb_undo", "innodb_temporary")
 """Tablespaces that are used again and again, so they do not grow with the data."""
 LARGE_BYTES = 32 << 20
@@ -43,9 +45,17 @@ class Space:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """All files at a moment. `kept_s` None: binary logs stay for ever; `binlog_bytes` None: none is kept."""
+    """All files at a moment.
+
+    Args:
+        created_bytes: pages that were created since the server began.
+        passing_bytes: undo and temporary tablespaces.
+        binlog_bytes: of all binary logs; None: none is written.
+        kept_s: until a binary log is removed; None: never.
+    """
 
     spaces: Mapping[str, Space]
+    created_bytes: int
     passing_bytes: int
     redo_bytes: int
     binlog_bytes: int | None
@@ -70,12 +80,14 @@ def stored(account: Account) -> Stored | None:
 
             variables = {str(name): str(value) for name, value in ask(_VARIABLES)}
             spaces = _spaces(ask)
+            ((_, created),) = ask(_CREATED)
             logged = variables.get("log_bin", "OFF").upper() in {"ON", "1"}
             binlog = sum(int(row[1]) for row in ask("SHOW BINARY LOGS")) if logged else None
     except mysql.connector.Error:
         return None
     return Stored(
         spaces={name: one for name, one in spaces.items() if not name.startswith(_PASSING)},
+        created_bytes=int(created) * int(variables["innodb_page_size"]),
         passing_bytes=sum(one.file_bytes for name, one in spaces.items() if name.startswith(_PASSING)),
         redo_bytes=_redo_bytes(variables),
         binlog_bytes=binlog,
