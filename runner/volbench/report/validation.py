@@ -9,6 +9,7 @@ from volbench.records.gate import ConditionRow
 from volbench.records.validation import CheckName, Replayed, ServerSide, Validation
 from volbench.report.gate import MARKS, condition_details, decisions_junit, escaped
 from volbench.report.signed_page import signed_page
+from volbench.report.wording import number
 
 DETAILS_SHOWN = 20
 
@@ -84,7 +85,7 @@ def replay_rows(replay: Replayed) -> list[tuple[str, ...]]:
         (
             f"{'slower: ' if one.slower else ''}{one.fingerprint[:120]}", str(one.statements), str(one.errors),
             *(
-                "-" if value is None else f"{value:.3g}"
+                number(value)
                 for value in (
                     one.logged_ms_p50, one.logged_ms_p95, one.service_ms_p50, one.service_ms_p95,
                     one.response_ms_p50, one.response_ms_p95,

@@ -87,7 +87,11 @@ def settings_check(
     """no-go for what matters and differs, unless the plan accepts it; the rest is told."""
     differing = {name: why for name, why in MATTERS.items() if _differs(name, source, candidate)}
     faults = [_difference(name, why, source, candidate) for name, why in differing.items() if name not in accepted]
-    agreed = [f"accepted: {name}" for name in differing if name in accepted]
+    agreed = [
+        f"accepted: {_difference(name, why, source, candidate)}"
+        for name, why in differing.items()
+        if name in accepted
+    ]
     gone = list(_gone(source, candidate, was_set))
     compared = sum(name in source and name in candidate for name in MATTERS)
     text = f"{len(faults)} of {compared} that matter differ" if faults else f"all {compared} that matter are equal"

@@ -37,7 +37,8 @@ def test_a_difference_that_matters_is_named_with_its_effect() -> None:
 
 def test_a_difference_that_the_plan_accepts_is_told_and_decides_nothing() -> None:
     check = settings_check(SOURCE, {**SAME, "sync_binlog": "0"}, frozenset(), ("sync_binlog",))
-    assert (check.decision, check.details) == ("go", ("accepted: sync_binlog",))
+    said = "accepted: sync_binlog: '1' became '0': a commit promises something else"
+    assert (check.decision, check.details) == ("go", (said,))
 
 
 def test_what_was_set_and_is_unknown_there_is_told_by_name() -> None:
