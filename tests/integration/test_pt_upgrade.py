@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,7 @@ from featured_schema import ACCOUNTS, STATEMENTS
 from mysql_container import mysql_container as mysql_in_a_container
 from scratch_server import ScratchServer, scratch_server
 
+import volbench
 from volbench.engine.connection import Account, connection
 from volbench.records.validation import CheckRow
 from volbench.validation.pt_upgrade import pt_upgrade_check
@@ -22,6 +28,7 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.skipif(shutil.which("pt-upgrade") is None, reason="pt-upgrade is not installed"),
 ]
+BOUND_S = 30.0
 QUERIES = (
     "SELECT COUNT(*) FROM orders WHERE state = 'paid'",
     "SELECT id, email, name, born, score, seen, initial FROM customers ORDER BY id",
@@ -112,3 +119,49 @@ def test_without_the_tool_nothing_is_decided(
     monkeypatch.setenv("PATH", str(tmp_path))
     row = asked(*pair, QUERIES[:1])
     assert (row.decision, row.text) == ("undecided", "pt-upgrade is not installed here, so it was not asked")
+
+
+ASKING = """
+import sys
+from volbench.engine.connection import Account
+from volbench.validation.pt_upgrade import pt_upgrade_check
+from volbench.validation.queries import QueryClass, QueryComparison
+from volbench.validation.source import read_only
+account = Account(user="reader", password="read only", socket=sys.argv[1])
+query = QueryClass(fingerprint="x", schema="shop", samples=("SELECT SLEEP(60)",), count=1, total_s=1.0)
+with read_only(account) as server:
+    asked = [QueryComparison(query=query, result="equal")]
+    pt_upgrade_check((server, server), (account, account), asked, seconds=90)
+"""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="nothing ends it when we are killed")
+def test_it_ends_when_we_are_killed(pair: tuple[ScratchServer, Account]) -> None:
+    source, _ = pair
+    environment = {**os.environ, "PYTHONPATH": str(Path(volbench.__file__).parents[1])}
+    running = subprocess.Popen(
+        [sys.executable, "-c", ASKING, str(source.socket)], env=environment, start_new_session=True
+    )
+    asked = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(60)'"
+    try:
+        until(lambda: source.query(asked) == [(1,)], "it asked nothing")
+        assert processes_of(running.pid) > 1
+    finally:
+        running.kill()
+        running.wait(BOUND_S)
+    until(lambda: processes_of(running.pid) == 0, "it still runs")
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def processes_of(group: int) -> int:
+    found = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += os.getpgid(int(entry.name)) == group
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -139,10 +140,16 @@ def test_the_source_is_sent_only_statements_of_which_a_dry_run_shows_the_shape(
 
 
 @pytest.mark.parametrize(
-    "point", ["CONSISTENT SNAPSHOT", "information_schema.triggers", "SELECT MIN(", "SHOW WARNINGS"]
+    ("point", "sent"),
+    [
+        ("CONSISTENT SNAPSHOT", signal.SIGKILL),
+        ("information_schema.triggers", signal.SIGINT),
+        ("SELECT MIN(", signal.SIGKILL),
+        ("SHOW WARNINGS", signal.SIGKILL),  # which only pt-upgrade asks for: it has to go as well
+    ],
 )
-def test_killed_at_any_point_nothing_of_the_source_is_changed(
-    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], point: str
+def test_interrupted_at_any_point_nothing_of_the_source_is_changed(
+    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], point: str, sent: signal.Signals
 ) -> None:
     """As soon as the source's own log has the statement: no connection stays, no report is left."""
     source, candidate = pair
@@ -155,6 +162,8 @@ def test_killed_at_any_point_nothing_of_the_source_is_changed(
                 assert running.poll() is None, (tmp_path / "said").read_text()
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
+            running.send_signal(sent)
+            assert running.wait(BOUND_S) == (130 if sent == signal.SIGINT else -sent)
         finally:
             running.kill()
             running.wait(BOUND_S)
