@@ -120,10 +120,26 @@ def main() -> int:
     for row in rows:
         print(_line(row))
     known = [abs(row["error"]) for row in rows if "error" in row]
-    print(f"{len(known)} pairs: median error {median(known):.1%}, largest {max(known):.1%}" if known else "no pair")
+    print(_summary(rows, known))
     if wanted.json is not None:
         wanted.json.write_text(json.dumps({"schema": 1, **about(wanted.out), "pairs": rows}, indent=1) + "\n")
     return 0 if known and max(known) <= ERROR_MAX else 1
+
+
+def _summary(rows: list[dict[str, Any]], known: list[float]) -> str:
+    """Errors, and how often the stated intervals held what was run."""
+    if not known:
+        return "no pair"
+    within, held = sum(error <= ERROR_MAX for error in known), sum(row.get("held", False) for row in rows)
+    p95 = [row for row in rows if row.get("predicted_latency_interval") and row.get("latency_ms_p95")]
+    p95_held = sum(
+        low <= row["latency_ms_p95"] <= high for row in p95 for low, high in [row["predicted_latency_interval"]]
+    )
+    return (
+        f"{len(known)} pairs, {len(rows) - len(known)} refused: median error {median(known):.1%}, largest"
+        f" {max(known):.1%}, {within} within {ERROR_MAX:.0%}; the interval held {held}, that"
+        f" of p95 {p95_held} of {len(p95)}"
+    )
 
 
 def _line(row: dict[str, Any]) -> str:

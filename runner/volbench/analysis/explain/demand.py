@@ -19,8 +19,11 @@ from volbench.analysis.explain.device import Device
 BLOCK_SOURCES = ("diskstats", "ebs_nvme", "ebs_csi", "cloudwatch")
 HITS_DRIFT_MAX = 0.3
 """Reads per transaction in the second half of the window against the first: beyond it the buffer pool fills yet."""
-_CPU_BEYOND_STATEMENTS = 2.0
-"""Background threads, kernel and, of an emulated volume, its daemon: CPU time beside statements and client."""
+_CPU_BEYOND_STATEMENTS = 1.0
+"""Background threads, kernel and, of an emulated volume, its daemon: as much CPU time as statements and client."""
+_CPU_IDLE = 0.1
+"""Share of the CPUs that statements and client use, below which a transaction costs more than on busier ones with
+warm caches: 2.1 times as much at 3 % (tests/benchmarks/what_if.py). That makes up for what is beside them."""
 _NO_CPU = "the CPU time of a transaction is not known"
 _NO_TIMES = "no statement times of the server: what a transaction waits for is not known"
 PURGE_LAG_MIN = 0.2
@@ -128,7 +131,8 @@ def _demand(case: Case) -> Demand:
         writes=writes,
         read_bytes=_mean_bytes(device.reads, device.read_mib_per_s),
         write_bytes=_mean_bytes(device.writes, device.write_mib_per_s),
-        reads_waited=read_wait / read_s if read_s > 0 else 0.0,
+        # Never more than it reads: where CPUs are busy, a thread whose read is done waits for one of them, too.
+        reads_waited=min(reads, read_wait / read_s) if read_s > 0 else 0.0,
         writes_waited=write_wait / write_s if write_s > 0 else 0.0,
         read_s=read_s,
         write_s=write_s,
@@ -262,7 +266,9 @@ def _cpu_known_s(case: Case, tps: Floats, response: float, statements_s: float |
     """
     if statements_s is None:
         statements_s = 0.0 if case.budget is None else case.budget.no_wait * response
-    return min(most, _CPU_BEYOND_STATEMENTS * (statements_s + _client_cpu_s(case, tps)))
+    seen = statements_s + _client_cpu_s(case, tps)
+    used = seen * float(np.nanmean(tps)) / (case.cpus or 1)
+    return min(most, seen * (1 + _CPU_BEYOND_STATEMENTS * min(1.0, used / _CPU_IDLE)))
 
 
 def _client_cpu_s(case: Case, tps: Floats) -> float:

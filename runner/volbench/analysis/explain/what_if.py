@@ -8,6 +8,7 @@ measures how far off the answer is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -24,9 +25,10 @@ from volbench.volume.profiles import ResolvedVolume, resolve_spec
 MODEL_ERROR = 0.20
 """Beyond both bounds: purge and flushing put work off under load; hits differ between runs."""
 WRITES_BY_SPEED, WRITES_APART_MAX = 0.16, 2.0
-"""Pages are also written by time, so that a slow volume writes more of them for each transaction: 21.9 operations
-at 5.9 transactions a second, 14.8 at 70 (tests/benchmarks/what_if.py). This power of the transactions a second, and
-at most so many times; the interval takes it in, since one load does not make a law."""
+"""A slow volume writes more for a transaction: pages are written by time as well, and fewer commits share a sync.
+tests/benchmarks/what_if.py: 21.9 operations at 5.9 transactions a second and 14.8 at 70; with a pool kept full 18.2
+at 7 and 12.5 at 188. That is a power of 0.16 and of 0.12. Another load may have none: the interval goes from none
+to this power, at most so many times, and the figure lies midway."""
 TAILS = (1.2, 2.2)
 """p95 against the mean: many like waits in a long queue even out, a few of random length do not."""
 CPU, LATENCY = "CPU", "latency"
@@ -168,17 +170,13 @@ def _outlook(
     regime: Regime, demand: Demand, volume: OtherVolume, limits: Iterable[Limit], *, lasts_s: float | None = None
 ) -> Outlook:
     limits = tuple(limits)
-    capacities, stations = {limit.name: limit for limit in limits}, _stations(demand, limits)
+    capacities = {limit.name: limit for limit in limits}
     delay_s = demand.reads_waited * volume.read_s + demand.writes_waited * volume.write_s
     delay_s += demand.locks_share * demand.response_s
-    usual = _solved(demand, delay_s, demand.cpu_s, stations)
-    more, fewer = _writes_apart(demand.tps / usual.rate)
-    least = _solved(
-        demand, delay_s, demand.cpu_s_max, _stations(replace(demand, writes=demand.writes * more), limits)
-    )
-    most = _solved(
-        demand, delay_s, demand.cpu_s_min, _stations(replace(demand, writes=demand.writes * fewer), limits)
-    )
+    apart = _writes_apart(demand.tps / _solved(demand, delay_s, demand.cpu_s, _stations(demand, limits, 1.0)).rate)
+    usual = _solved(demand, delay_s, demand.cpu_s, _stations(demand, limits, apart**0.5))
+    least = _solved(demand, delay_s, demand.cpu_s_max, _stations(demand, limits, max(1.0, apart)))
+    most = _solved(demand, delay_s, demand.cpu_s_min, _stations(demand, limits, min(1.0, apart)))
     low = (1 - MODEL_ERROR) * least.rate_min
     high = (1 + MODEL_ERROR) * most.rate_max
     bound = usual.bound or LATENCY
@@ -197,14 +195,15 @@ def _outlook(
     )
 
 
-def _stations(demand: Demand, limits: Iterable[Limit]) -> list[Station]:
-    return [Station(name=one.name, demand_s=_units(one, demand) / one.rate_per_s) for one in limits]
+def _stations(demand: Demand, limits: Iterable[Limit], writes_times: float) -> list[Station]:
+    """The limits as stations, of a demand with so many times its writes."""
+    wanted = replace(demand, writes=demand.writes * writes_times)
+    return [Station(name=one.name, demand_s=_units(one, wanted) / one.rate_per_s) for one in limits]
 
 
-def _writes_apart(times_slower: float) -> tuple[float, float]:
-    """Times the writes for a transaction that are likely at most and at least on a volume so many times slower."""
-    apart = min(WRITES_APART_MAX, max(1 / WRITES_APART_MAX, times_slower**WRITES_BY_SPEED))
-    return max(1.0, apart), min(1.0, apart)
+def _writes_apart(times_slower: float) -> float:
+    """Times the writes for a transaction on a volume that is so many times slower, at the measured power."""
+    return min(WRITES_APART_MAX, max(1 / WRITES_APART_MAX, math.pow(times_slower, WRITES_BY_SPEED)))
 
 
 def _solved(demand: Demand, delay_s: float, cpu_s: float, stations: Sequence[Station]) -> Solved:

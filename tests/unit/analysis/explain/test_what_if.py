@@ -80,7 +80,7 @@ def test_more_provisioned_iops_are_never_slower(iops: int, more: int) -> None:
 def test_a_burst_is_told_apart_from_what_follows() -> None:
     burst, baseline = outlooks_of(DEMAND, other_volume("ebs-gp2?size=100GiB"))
     assert (burst.regime, baseline.regime) == ("burst", "baseline")
-    assert baseline.tps == pytest.approx(300 / 43, rel=0.02)
+    assert baseline.tps == pytest.approx(300 / (28 + 15 * (60 / baseline.tps) ** 0.08), rel=0.02)
     assert burst.lasts_s == pytest.approx(5.4e6 / (43 * burst.tps - 300), rel=0.05)
     (empty,) = outlooks_of(DEMAND, other_volume("ebs-gp2?size=100GiB&credits=0%"))
     assert empty.regime == "baseline"
@@ -165,19 +165,38 @@ def test_a_limit_that_the_model_does_not_know_is_a_reason(limited: dict[str, obj
     assert reason in found.reason
 
 
-def test_a_volume_of_another_speed_may_have_other_writes() -> None:
-    """Pages are also written by time: the interval is wider below on a slower volume, above on a faster one."""
-    slower, faster = other_volume("ebs-gp2?size=34GiB&credits=0%"), other_volume("ebs-gp3?iops=6000")
+@pytest.mark.parametrize(
+    ("spec", "slower"), [("ebs-gp2?size=34GiB&credits=0%", True), ("ebs-gp3?iops=6000", False)]
+)
+def test_a_volume_of_another_speed_may_have_other_writes(spec: str, slower: bool) -> None:
+    """Pages are also written by time: the interval goes from the same writes to others, the figure is midway."""
     many = dataclasses.replace(DEMAND, clients=200)
     fixed = dataclasses.replace(many, writes=0.0, reads=43.0)  # the same operations, none of them written
-    (down, down_fixed), (up, up_fixed) = (
-        [outlooks_of(one, volume)[0] for one in (many, fixed)] for volume in (slower, faster)
-    )
-    assert down.tps == pytest.approx(down_fixed.tps, rel=0.01)
-    assert down.tps_interval[0] < 0.9 * down_fixed.tps_interval[0]
-    assert down.tps_interval[1] == pytest.approx(down_fixed.tps_interval[1], rel=0.01)
-    assert up.tps_interval[1] > 1.02 * up_fixed.tps_interval[1]
-    assert up.tps_interval[0] == pytest.approx(up_fixed.tps_interval[0], rel=0.01)
+    found, same = (outlooks_of(one, other_volume(spec))[0] for one in (many, fixed))
+    near, far = (1, 0) if slower else (0, 1)
+    assert found.tps_interval[near] == pytest.approx(same.tps_interval[near], rel=0.01)
+    times = found.tps_interval[far] / same.tps_interval[far]
+    assert times < 0.9 if slower else times > 1.02
+    assert found.tps / same.tps == pytest.approx(times**0.5, rel=0.02)
+
+
+def test_a_transaction_waits_for_no_more_reads_than_it_does() -> None:
+    """Where reads seem to take longer in the server than on the volume, the rest was for something else."""
+    slower = {("performance_schema", "wait_s_per_s", "file_data"): np.full(LOAD.seconds, 15.5)}
+    grid = align(columns(LOAD, Storage(latency_ms=0.8, extra=slower)))
+    found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    assert isinstance(found, Demand)
+    assert found.reads_waited <= found.reads
+
+
+@pytest.mark.parametrize(("cpu_s_per_s", "times"), [(0.08, 1.1), (0.4, 1.5), (4.0, 2.0)])
+def test_cpu_time_beside_statements_is_taken_for_less_on_idle_cpus(cpu_s_per_s: float, times: float) -> None:
+    """Of eight CPUs: 1, 5 and 50 % used by statements."""
+    cpu = {("performance_schema", "query_cpu_s_per_s", "q"): np.full(LOAD.seconds, cpu_s_per_s)}
+    grid = align(columns(LOAD, Storage(iops=2000.0, extra=cpu)))
+    found = demand_of(dataclasses.replace(case(cpus=8), grid=grid, whole=grid))
+    assert isinstance(found, Demand)
+    assert found.cpu_s == pytest.approx(min(found.cpu_s_max, times * cpu_s_per_s / found.tps))
 
 
 def test_a_pool_that_is_kept_free_is_told_beside_the_prediction() -> None:
