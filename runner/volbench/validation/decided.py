@@ -72,7 +72,7 @@ def _of_checks(checks: Sequence[CheckRow], *, changed: bool | None) -> tuple[Dec
             f"{', '.join(failed)} differ, but the source was written meanwhile: stop writes and repeat",
         )
     if failed:
-        return "no-go", f"what differs: {', '.join(failed)}"
+        return "no-go", f"{len(failed)} of {len(checks)} checks fail: {', '.join(failed)}"
     if still_open:
         return "undecided", f"not decided: {', '.join(still_open)}"
     return "go", f"all {len(checks)} checks hold"

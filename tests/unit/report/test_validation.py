@@ -19,7 +19,7 @@ def outcome(said: str = "orders") -> Validation:
     """One of each decision, in checks and in conditions."""
     side = ServerSide(place="db-old:3306", flavor="mariadb", version="10.11.6", user="volbench")
     return Validation(
-        decision="no-go", reason="what differs: objects; all 1 conditions hold", name=f"shop, {said}",
+        decision="no-go", reason="1 of 3 checks fail: objects; all 1 conditions hold", name=f"shop, {said}",
         plan_sha256="0" * 64, started_at="2026-11-21T10:00:00Z", finished_at="2026-11-21T10:20:00Z",
         volbench_version="0.1.0", schemas=("shop",), source_changed=False,
         source=side, candidate=side.model_copy(update={"place": "/run/s", "flavor": "mysql", "version": "9.7.0"}),
