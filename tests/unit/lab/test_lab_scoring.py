@@ -116,7 +116,7 @@ def test_confidences_come_from_some_runs_and_are_checked_on_others() -> None:
     checked = scoring.calibration("here", mended, others)
     assert checked.agrees
     assert checked.confidence("all held") == made.confidence("all held")
-    assert "40 of 40 in runs that no rule was mended on" in checked.said("all held")
+    assert "40 of 40 in runs of it that no rule was mended on" in checked.said("all held")
     worse = [held("iops-cap", CAP[0], right=number >= 10, number=number) for number in range(40)]
     assert scoring.calibration("here", mended, worse).agrees is False
 

@@ -61,11 +61,26 @@ def more_of(case: Case, resource: Resource, level: float) -> str:
     other = f"; or fewer operations: look at the {lever}"
     found = lift(case, resource)
     if found is None:
-        return f"Provision more than {amount(level, resource)}, or move to a volume that gives more{other}."
+        more = f"Provision more than {amount(level, resource)}, or move to a volume that gives more{other}."
+        return more + _at_most(case, resource)
     low, high = found.tps_interval
     return (
         f"About {amount(found.rate, resource)} provisioned would lift this to about {number(found.tps)} tps"
         f" ({number(low)} to {number(high)}, estimated): next limit is {found.bound}{other}."
+    )
+
+
+def _at_most(case: Case, resource: Resource) -> str:
+    """An upper bound, where nothing is known of what comes after the limit."""
+    device, tps = case.device, case.tps
+    values = None if device is None else device.iops if resource == "iops" else device.mib_per_s
+    used = mean(values)
+    if not tps or not used:
+        return ""
+    each = f"{number(used / tps)} operations" if resource == "iops" else f"{number(1024 * used / tps)} KiB"
+    return (
+        f" A transaction costs {each}, with all else that the volume does: twice as much carries at most twice the"
+        f" {number(tps)} tps that were measured, and other limits may come first."
     )
 
 

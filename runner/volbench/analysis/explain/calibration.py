@@ -14,12 +14,6 @@ from volbench.records.base import Record
 
 Kind = Literal["all held", "some not made", "some failed", "one of two"]
 FILE = "calibration.json"
-_SAID: dict[Kind, str] = {
-    "all held": "whose checks all held",
-    "some not made": "whose checks held as far as they could be made",
-    "some failed": "of which a check failed",
-    "one of two": "that are one of two causes which cannot be told apart",
-}
 
 
 class Counted(Record):
@@ -52,20 +46,14 @@ class Calibration(Record):
         return (counted.true + 0.5) / (counted.findings + 1)
 
     def said(self, kind: Kind) -> str:
-        """One sentence for the evidence of a finding."""
+        """What was counted, for the evidence of a finding of this kind."""
         counted = self.derived.kinds.get(kind, Counted(true=0, findings=0))
-        text = (
-            f"of {counted.findings} findings {_SAID[kind]}, {counted.true} were true in volbench's lab, where"
-            " causes are made on purpose"
-        )
         seen = None if self.checked is None else self.checked.kinds.get(kind)
-        if self.agrees is None:
-            text += "; not checked on other runs yet"
-        elif not self.agrees:
-            text += "; other runs of it did not agree"
-        elif seen is not None:
-            text += f", and {seen.true} of {seen.findings} in runs that no rule was mended on"
-        return f"{text}; other faults, machines and loads may differ"
+        text = f"{counted.true} of {counted.findings} such findings were true in volbench's lab"
+        if self.agrees and seen is not None:
+            text += f", {seen.true} of {seen.findings} in runs of it that no rule was mended on"
+        unchecked = {None: ", not checked on new runs yet", False: ", and new runs of it did not agree"}
+        return f"{text} (other faults, machines and loads may differ{unchecked.get(self.agrees, '')})"
 
 
 def read_calibration() -> Calibration:

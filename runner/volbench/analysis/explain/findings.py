@@ -147,8 +147,9 @@ def _innocent(case: Case) -> Found | None:
     if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
         return None
     if share is not None:
-        rows.append(row("storage_share", share, "1", f"{percent(share)} of foreground statement time is file I/O"))
         small = share < limit.STORAGE_SHARE_MIN
+        text = f"{percent(share)} of foreground statement time is file I/O"
+        rows.append(row("storage_share", share, "1", text if small else f"{text}, in many waits that are short"))
         checks.append(small or _waits_are_short(case))
         if not small:
             rows += _short_rows(case)
@@ -184,7 +185,10 @@ def _waits_are_short(case: Case) -> bool:
 
 def _short_rows(case: Case) -> list[EvidenceRow]:
     synced = [one for kind in ("redo", "binlog") if (one := log_sync_ms(case, kind)) is not None]
-    text = f"an fsync of a log takes {number(max(synced, default=0.0))} ms: as short as it is on any volume"
+    text = (
+        f"an fsync of a log takes {number(max(synced, default=0.0))} ms; it is called slow from"
+        f" {number(limit.SYNC_SLOW_MS)} ms on"
+    )
     return [row("sync_ms", max(synced), "ms", text)] if synced else []
 
 

@@ -12,8 +12,8 @@ from volbench.records.report import EvidenceRow
 class Found:
     """One cause. `share` is the part of the latency that it explains, None where that cannot be said.
 
-    A check of `checks` that could not be made is None. `one_of_two`: another finding stands beside this one, and
-    the evidence does not tell which of them it is.
+    A check of `checks` that could not be made is None. `one_of_two`: the evidence does not tell it from
+    another cause.
     """
 
     cause: str
@@ -43,4 +43,5 @@ def confidence_row(found: Found) -> EvidenceRow:
     """What the confidence rests on, and what it does not say."""
     held, unmade = sum(check is True for check in found.checks), sum(check is None for check in found.checks)
     text = f"{held} of {len(found.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
+    text += ", and it is one of two causes that cannot be told apart" if found.one_of_two else ""
     return EvidenceRow(metric="checks", value=found.kind, text=f"{text}; {CALIBRATION.said(found.kind)}")

@@ -14,8 +14,14 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
 from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import Plateau, Resource
-from volbench.analysis.explain.shared_evidence import context, hardly_waited_for, queue_holds
-from volbench.analysis.explain.wording import amount, before_and_after, clock, number, percent, row
+from volbench.analysis.explain.shared_evidence import (
+    context,
+    hardly_waited_for,
+    latency_rise,
+    queue_holds,
+    throughput_fall,
+)
+from volbench.analysis.explain.wording import amount, clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
 _LIMIT_CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
@@ -123,11 +129,10 @@ def _burst(case: Case) -> Iterator[Found]:
 def _burst_within(case: Case, burst: Burst) -> Found:
     at, unit = burst.exhausted_at_s, "1/s" if burst.resource == "iops" else "MiB/s"
     fell = (
-        f"the volume fell from {amount(burst.burst, burst.resource)} to"
-        f" {amount(burst.baseline, burst.resource)} (burst exhausted)"
+        f"the volume fell from {number(burst.burst)} to {amount(burst.baseline, burst.resource)} (burst exhausted)"
     )
-    rose = _latency_rise(case, burst.index)
-    text = f"{rose} at {clock(at, case.clock_zero_s)}, when {fell}" if rose else f"at {clock(at)} {fell}"
+    rose, when = latency_rise(case, burst.index), clock(at, case.clock_zero_s)
+    text = f"{rose} at {when}, when {fell}" if rose else f"at {when} {fell}"
     plateau = next(one for one in case.plateaus if one.level == burst.baseline)
     emptied = None if burst.balance_percent is None else burst.balance_percent <= BALANCE_EMPTY_PERCENT
     checks = [True, rose is not None, emptied, queue_holds(case), *(check.holds for check in plateau.checks)]
@@ -138,23 +143,24 @@ def _burst_within(case: Case, burst: Burst) -> Found:
         row("burst", burst.burst, unit, f"burst {amount(burst.burst, burst.resource)}"),
         row(
             "credits_spent", burst.spent, spent_unit,
-            f"{number(burst.spent)} {spent_unit} above the baseline were spent until then: the bucket held at least"
-            f" that; without load it has them again after {number(burst.refill_s)} s",
+            f"{number(burst.spent)} {spent_unit} above the baseline were spent until then, so the bucket held at"
+            f" least that; at rest it has them again after {number(burst.refill_s)} s",
         ),
     ]  # fmt: skip
     if burst.await_before_ms is not None and burst.await_after_ms is not None:
         waited = (
-            f"an operation took {number(burst.await_before_ms)} ms before, {number(burst.await_after_ms)} after"
+            f"an operation took {number(burst.await_before_ms)} ms before, {number(burst.await_after_ms)} ms after"
         )
         rows.append(row("await_ms", burst.await_after_ms, "ms", waited))
-    rows.append(row("in_flight", burst.in_flight_after, "1", f"a queue of {number(burst.in_flight_after)} waits"))
+    rows.append(row("in_flight", burst.in_flight_after, "1", f"a queue of {burst.in_flight_after:.0f} waits"))
+    rows += throughput_fall(case, burst.index)
     if burst.balance_percent is not None:
         left = f"the volume says {burst.balance_percent:.1f} % of its credits are left"
         rows.append(row("balance_percent", burst.balance_percent, "%", left))
     advice = (
-        f"A volume whose baseline is above what this load wants: it took {amount(burst.burst, burst.resource)}"
-        f" while it could, and gets {amount(burst.baseline, burst.resource)} for good. What was measured before"
-        f" {clock(at, case.clock_zero_s)} is the burst, not the volume."
+        f"A volume whose baseline is what this load wants: it took {amount(burst.burst, burst.resource)} while it"
+        f" could, and gets {amount(burst.baseline, burst.resource)} as long as it goes on. What was measured before"
+        f" {when} is the burst, not the volume."
     )
     return Found(
         cause="storage.burst_exhausted",
@@ -201,7 +207,7 @@ def _instance(case: Case) -> Iterator[Found]:
 def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     level = amount(plateau.level, plateau.resource)
     waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
-    text = f"the volume gives {level} and no more, with {number(plateau.in_flight)} operations in flight{waited}"
+    text = f"the volume gives {level} and no more, with {plateau.in_flight:.0f} operations in flight{waited}"
     yield row(plateau.resource, plateau.level, plateau.unit, text)
     for check in plateau.checks:
         if check.holds:
@@ -209,15 +215,6 @@ def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     ratio = little_ratio(case.device) if case.device is not None else None
     if ratio is not None and abs(ratio - 1) <= LITTLE_TOLERANCE:
         yield row("little_ratio", ratio, "1", "queue = operations a second x waiting time: Little's law holds")
-
-
-def _latency_rise(case: Case, index: int) -> str | None:
-    for name, label in (("latency_ms_p95", "p95"), ("latency_ms_p99", "p99"), ("latency_ms_p50", "p50")):
-        found = case.at(name)
-        levels = None if found is None else before_and_after(found, index)
-        if levels is not None and levels[1] > 1.2 * levels[0]:
-            return f"{label} rose from {number(levels[0])} to {number(levels[1])} ms"
-    return None
 
 
 def _queue_share(case: Case, plateau: Plateau) -> float | None:

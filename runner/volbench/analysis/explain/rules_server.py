@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Mask, mean, median, quantile
+from volbench.analysis.explain.align import Floats, Mask, mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.found import Found
-from volbench.analysis.explain.shared_evidence import slowest_sync_ms, sync_by_volume_ms
+from volbench.analysis.explain.shared_evidence import data_read_ms, slowest_sync_ms, sync_by_volume_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
@@ -138,11 +138,13 @@ def _locks(case: Case) -> Iterator[Found]:
     if share is None or share < limit.ROW_LOCK_SHARE_MIN:
         return
     waits = mean(case.at("row_lock_waits_per_s", "innodb")) or 0.0
+    spent = mean(case.at("row_lock_wait_s_per_s", "innodb"))
+    each = f" of {number(1000 * spent / waits)} ms each" if spent and waits else ""
     yield _simple(
         case, "lock.row_contention", share, [True, waits >= 1],
         row(
             "row_lock_share", share, "1",
-            f"{percent(share)} of statement time is waiting for row locks, {number(waits)} waits a second",
+            f"{percent(share)} of statement time is waiting for row locks, {number(waits)} waits a second{each}",
         ),
         "Shorter transactions and fewer hot rows: storage is waited for only while a lock is held.",
     )  # fmt: skip
@@ -191,7 +193,7 @@ def _checkpoint(case: Case) -> Iterator[Found]:
         share=rest if unseen else None,
         checks=tuple(checks),
         evidence=tuple(rows),
-        advice=f"A larger redo log{now}, and enough io_capacity to flush steadily.",
+        advice=f"A larger redo log{now}, and enough innodb_io_capacity to flush steadily.{_enough_redo(case)}",
     )
 
 
@@ -204,6 +206,18 @@ def _redo_turnover_s(case: Case) -> float | None:
     """How long it takes to write as much redo as the log holds."""
     written, capacity = mean(case.at("os_log_written_mib_per_s", "innodb")), _redo_capacity(case)
     return capacity / 2**20 / written if capacity is not None and written else None
+
+
+def _enough_redo(case: Case) -> str:
+    """How much redo this load writes in the time that a log should hold."""
+    written = mean(case.at("os_log_written_mib_per_s", "innodb"))
+    if not written:
+        return ""
+    minutes = limit.REDO_HOLDS_S / 60
+    return (
+        f" This load writes {number(written)} MiB/s of redo, {number(written * limit.REDO_HOLDS_S / 1024)} GiB in"
+        f" {number(minutes)} minutes."
+    )
 
 
 def _pool(case: Case) -> Iterator[Found]:
@@ -229,18 +243,25 @@ def _pool(case: Case) -> Iterator[Found]:
         return
     if alone is not None:
         share *= case.time_share_of(alone)
-    read_ms = median(case.device.r_await_ms) if case.device is not None else None
+    read_ms = data_read_ms(case)
     if read_ms is not None and read_ms >= limit.READ_SLOW_MS:
         return
     yield _simple(
         case, "memory.buffer_pool_small", share, [True, turnover >= 2, None if read_ms is None else True],
         row(
             "buffer_pool_miss_ratio", missed, "1",
-            f"{percent(missed)} of page requests must read; what was read is {turnover:.1f} times the buffer pool"
-            f" of {int(pool) >> 20} MiB",
+            f"{percent(missed)} of page requests must read{_read_each(reads[part], read_ms)}; what was read is"
+            f" {turnover:.1f} times the buffer pool of {int(pool) >> 20} MiB",
         ),
         "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often.",
     )  # fmt: skip
+
+
+def _read_each(pages: Floats, read_ms: float | None) -> str:
+    """How many pages are read, and how fast, in words."""
+    rate = mean(pages)
+    each = "" if read_ms is None else f", a read takes {number(read_ms)} ms"
+    return "" if rate is None else f", {number(rate)} pages a second{each}"
 
 
 def _interference(case: Case) -> Iterator[Found]:

@@ -17,7 +17,7 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cliffs import Cliff, cliffs
 from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import dispersion, elasticity
-from volbench.analysis.explain.shared_evidence import context
+from volbench.analysis.explain.shared_evidence import context, latency_rise, throughput_fall
 from volbench.analysis.explain.wording import before_and_after, clock, number, row
 
 SAMPLES_MIN = 5
@@ -74,8 +74,9 @@ def _found(
     checks: list[bool | None],
 ) -> Found:
     at = cliff.at_s
-    text = (
-        f"from {clock(at, case.clock_zero_s)} an operation takes {number(cliff.after)} ms, before"
+    rose = latency_rise(case, cliff.index)
+    text = (f"{rose}: " if rose else "") + (
+        f"from {clock(at, case.clock_zero_s)} on an operation takes {number(cliff.after)} ms, before"
         f" {number(cliff.before)} ms, with {number(queues[1])} in flight, before {number(queues[0])}"
     )
     given = (
@@ -89,6 +90,7 @@ def _found(
         evidence=(
             row("await_ms", cliff.after, "ms", text),
             row("iops", rates[1], "1/s", given),
+            *throughput_fall(case, cliff.index),
             *context(case),
         ),
         advice=f"The volume itself got slower at {clock(at, case.clock_zero_s)}, not this load heavier: look at the"

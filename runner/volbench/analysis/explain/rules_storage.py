@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,14 +16,17 @@ from volbench.analysis.explain.rules_slower import slower_findings
 from volbench.analysis.explain.rules_streams import STREAMS, waiting_streams
 from volbench.analysis.explain.shared_evidence import (
     context,
+    data_read_ms,
     hardly_waited_for,
     latency_floor,
     slowest_sync_ms,
     sync_by_volume_ms,
 )
-from volbench.analysis.explain.stalls import stalled_together
+from volbench.analysis.explain.stalls import Stall, stalled_together
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
+
+STALLS_SHOWN = 5
 
 
 def storage_findings(case: Case) -> list[Found]:
@@ -62,14 +65,25 @@ def _stalls(case: Case) -> Iterator[Found]:
         evidence=(
             row(
                 "stalled_s", total, "s",
-                f"{who} for {number(total)} s in all, {len(together)} times, longest {number(longest.length_s)} s"
-                f" from {clock(longest.t0_s, case.clock_zero_s)}",
+                f"{who} for {number(total)} s{_in_all(together)}: {_times(case, together)}",
             ),
             *context(case),
         ),
         advice="Look for what the storage did then: failover, snapshot, resize, lost path; host logs and provider"
         " events at these times.",
     )  # fmt: skip
+
+
+def _in_all(together: Sequence[Stall]) -> str:
+    return f" in all, {len(together)} times" if len(together) > 1 else ""
+
+
+def _times(case: Case, together: Sequence[Stall]) -> str:
+    """The longest ones, in order of time."""
+    longest = sorted(together, key=lambda one: -one.length_s)[:STALLS_SHOWN]
+    shown = sorted(longest, key=lambda one: one.t0_s)
+    listed = ", ".join(f"{number(one.length_s)} s from {clock(one.t0_s, case.clock_zero_s)}" for one in shown)
+    return listed if len(shown) == len(together) else f"the longest {listed}"
 
 
 def _degraded(case: Case) -> Iterator[Found]:
@@ -155,9 +169,7 @@ def _slow_files(case: Case) -> Iterator[Found]:
         return
     unseen = (case.unseen_share or 0.0) if budget.hides_commits else 0.0
     much = budget.storage_share + unseen >= limit.STORAGE_SHARE_MIN
-    read_ms = median(case.device.r_await_ms) if case.device is not None else None
-    if read_ms is None:
-        read_ms = median(case.grid.column("performance_schema", "file_read_ms", "data"))
+    read_ms = data_read_ms(case)
     reads = budget.share("data_reads")
     if read_ms is not None and read_ms >= limit.READ_SLOW_MS and _matters(case, reads, much=much):
         yield _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
@@ -208,12 +220,32 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
         checks=tuple(checks),
         evidence=(
             row(f"{what}_ms", each_ms, "ms", f"{noun} takes {number(each_ms)} ms"),
+            *(_of_the_volume(case) if what == "sync" else ()),
             *_held_locks(case, share, what),
+            *_unseen_queue(case, what),
             *latency_floor(case),
             *context(case),
         ),
+        one_of_two=case.device is None,
         advice=advice,
     )
+
+
+def _unseen_queue(case: Case, what: str) -> Iterator[EvidenceRow]:
+    """Says so where only the server saw the waits."""
+    if case.device is None:
+        text = f"whether the volume is slow or its {what}s queue at a limit cannot be told without its counters"
+        yield row("in_flight", None, "1", text)
+
+
+def _of_the_volume(case: Case) -> Iterator[EvidenceRow]:
+    """What an fsync is made of, where the volume tells flushes apart."""
+    device = case.device
+    flush_ms = None if device is None else median(device.f_await_ms)
+    write_ms = None if device is None else median(device.w_await_ms)
+    if flush_ms is not None and write_ms is not None:
+        text = f"the volume takes {number(flush_ms)} ms for a flush and {number(write_ms)} ms for a write"
+        yield row("flush_ms", flush_ms, "ms", text)
 
 
 def _held_locks(case: Case, share: float, what: str) -> Iterator[EvidenceRow]:

@@ -9,15 +9,20 @@ from volbench.analysis.explain.align import median
 from volbench.analysis.explain.budget import PART_TEXT, STORAGE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
-from volbench.analysis.explain.wording import number, percent, row
+from volbench.analysis.explain.wording import before_and_after, number, percent, row
 from volbench.records.report import EvidenceRow
+
+PARTS_SHOWN = 3
+RISE_MIN = 1.2
+"""Latency after against before, from which it rose."""
 
 
 def context(case: Case) -> Iterator[EvidenceRow]:
     """Who pays for the volume, and how busy the CPU is."""
     budget = case.budget
     if budget is not None:
-        shown = sorted(STORAGE, key=lambda part: -budget.shares.get(part, 0.0))[:2]
+        parts = (*STORAGE, "binlog_group")
+        shown = sorted(parts, key=lambda part: -budget.shares.get(part, 0.0))[:PARTS_SHOWN]
         listed = ", ".join(
             f"{percent(budget.share(part))} {PART_TEXT[part]}" for part in shown if budget.share(part)
         )
@@ -34,7 +39,27 @@ def context(case: Case) -> Iterator[EvidenceRow]:
         )
         yield row("unseen_share", unseen, "1", text)
     if case.cpu_busy is not None:
-        yield row("cpu_busy_ratio", case.cpu_busy, "1", f"CPU {percent(case.cpu_busy)}")
+        text = f"the host's CPUs are {percent(case.cpu_busy)} busy"
+        yield row("cpu_busy_ratio", case.cpu_busy, "1", text)
+
+
+def latency_rise(case: Case, index: int) -> str | None:
+    """How the client's latency rose from one interval on, in words; None where it did not, or is not known."""
+    for name, label in (("latency_ms_p95", "p95"), ("latency_ms_p99", "p99"), ("latency_ms_p50", "p50")):
+        found = case.at(name)
+        levels = None if found is None else before_and_after(found, index)
+        if levels is not None and levels[1] > RISE_MIN * levels[0]:
+            return f"{label} rose from {number(levels[0])} to {number(levels[1])} ms"
+    return None
+
+
+def throughput_fall(case: Case, index: int) -> Iterator[EvidenceRow]:
+    """Transactions per second before and after."""
+    found = case.at("tps")
+    levels = None if found is None else before_and_after(found, index)
+    if levels is not None:
+        text = f"{number(levels[0])} transactions a second before, {number(levels[1])} after"
+        yield row("tps", levels[1], "1/s", text)
 
 
 def latency_floor(case: Case) -> Iterator[EvidenceRow]:
@@ -43,6 +68,12 @@ def latency_floor(case: Case) -> Iterator[EvidenceRow]:
     if floor is not None:
         text = f"without a queue (depth 1) an operation takes {number(floor)} ms: the volume's own latency"
         yield row("latency_floor_ms", floor, "ms", text)
+
+
+def data_read_ms(case: Case) -> float | None:
+    """Median time of a read, of the volume's own counters or else as the server sees it."""
+    seen = None if case.device is None else median(case.device.r_await_ms)
+    return seen if seen is not None else median(case.grid.column("performance_schema", "file_read_ms", "data"))
 
 
 def log_sync_ms(case: Case, kind: str) -> float | None:

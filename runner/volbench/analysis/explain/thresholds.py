@@ -84,6 +84,8 @@ CHECKPOINT_AGE_FULL = 0.70
 """Of the redo log: InnoDB stops writers at about 7/8 of what it may fill, and keeps a part of a small log back."""
 REDO_TURNOVER_TICKS = 10.0
 """Intervals in which a redo log is written full, below which ticks see its filling only by chance."""
+REDO_HOLDS_S = 600.0
+"""The time for which an amount of redo is said, so that a size can be chosen; rules of thumb go up to an hour."""
 POOL_SHARE_MIN = 0.5
 POOL_FREE_MAX = 0.05
 POOL_MISS_MIN = 0.01

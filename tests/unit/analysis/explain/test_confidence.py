@@ -39,9 +39,10 @@ def test_a_check_that_failed_or_could_not_be_made_is_never_a_gain() -> None:
 def test_the_evidence_says_what_was_counted_and_what_that_is_worth() -> None:
     one = confidence_row(found(True, None))
     assert one.value == "some not made"
-    assert one.text.startswith("1 of 2 checks hold, 1 could not be made; of ")
-    assert f"{CALIBRATION.derived.kinds['some not made'].findings} findings" in one.text
-    assert one.text.endswith("other faults, machines and loads may differ")
+    assert one.text.startswith("1 of 2 checks hold, 1 could not be made; ")
+    assert f" of {CALIBRATION.derived.kinds['some not made'].findings} such findings were true" in one.text
+    assert "other faults, machines and loads may differ" in one.text
+    assert "one of two" in confidence_row(found(True, one_of_two=True)).text
 
 
 def test_a_kind_that_was_never_seen_is_a_toss_up() -> None:
