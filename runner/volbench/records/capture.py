@@ -35,4 +35,10 @@ class Capture(Record):
     threads_running_max: int | None = Field(description="Sampled once a second, this session left out.")
     unclassified: int = Field(description="Statements beyond the server's table of digests.")
     masked: bool
+    files: dict[str, int] | None = Field(
+        default=None, description="Bytes that fill each tablespace; null where PROCESS is missing."
+    )
+    binlog_bytes: int | None = Field(
+        default=None, description="Of all binary logs, 0 without any; null where REPLICATION CLIENT is missing."
+    )
     classes: tuple[CapturedClass, ...]

@@ -186,10 +186,16 @@ class GrowthPlan(Record):
         description="So much of a day is as the log, 24h if left out.",
     )
 
+    captures: tuple[str, ...] = Field(
+        default=(), max_length=100, description="Captures of the source, days apart, instead of a replay."
+    )
+
     @model_validator(mode="after")
     def _one_volume(self) -> GrowthPlan:
         if bool(self.volume) == bool(self.data_dir):
             raise ValueError("give the volume as a SPEC with its size, or a data_dir, one of them")
+        if len(self.captures) == 1:
+            raise ValueError("one capture tells no growth: give two or more")
         return self
 
 
@@ -262,8 +268,8 @@ class ValidationPlan(Record):
     def _load_is_measured(self) -> ValidationPlan:
         if self.burst is not None and self.replay is None and not self.burst.series:
             raise ValueError("burst is measured while `replay` sends the log: give it too, or a series")
-        if self.growth is not None and self.replay is None:
-            raise ValueError("growth is measured while `replay` sends the log: give it too")
+        if self.growth is not None and self.replay is None and not self.growth.captures:
+            raise ValueError("growth is measured while `replay` sends the log: give it too, or captures")
         return self
 
 

@@ -14,6 +14,7 @@ from volbench.store.sealed import is_sealed, key_from, opened
 from volbench.validation.fingerprint import fingerprint
 from volbench.validation.queries import QueryClass, only_reads
 from volbench.validation.source import ReadOnlySource, Rows
+from volbench.validation.storage import binary_logs, filled
 
 PICOSECONDS = 1e12
 SECONDS_MAX = 3600.0
@@ -69,6 +70,8 @@ def capture(
         threads_running_max=max(running, default=None),
         unclassified=max(0, unclassified),
         masked=masked,
+        files=filled(server),
+        binlog_bytes=binary_logs(server),
         classes=tuple(sorted(classes, key=lambda one: -one.total_s)),
     )
 

@@ -103,13 +103,13 @@ def outlook_of_growth(found: Growth, after: Stored, plan: GrowthPlan, size_bytes
     )  # fmt: skip
 
 
-def full_after_s(room: float, data_per_s: float, binlog_per_s: float, after: Stored) -> float | None:
+def full_after_s(room: float, data_per_s: float, binlog_per_s: float, after: Stored | None) -> float | None:
     """Until so much room is filled; None: never. A binary log is removed as a whole, so one more is there."""
     if room <= 0:
         return 0.0
     both = data_per_s + binlog_per_s
     within = room / both if both > 0 else None
-    if after.kept_s is None or not binlog_per_s:
+    if after is None or after.kept_s is None or not binlog_per_s:
         return within
     if within is not None and within <= after.kept_s:
         return within
@@ -129,15 +129,16 @@ def growth_check(found: GrowthOutlook | None, replay: Replayed, plan: GrowthPlan
         return CheckRow(check="growth", decision="undecided", text=text)
     doubts = list(_doubts(replay))
     decision: Decision = "undecided"
-    if not _lasts(found.full_s_high, plan):
+    if not lasts(found.full_s_high, plan):
         decision = "no-go"
-    elif _lasts(found.full_s_low, plan) and not doubts:
+    elif lasts(found.full_s_low, plan) and not doubts:
         decision = "go"
     details = (*_details(found), *doubts)
-    return CheckRow(check="growth", decision=decision, text=_text(found, plan), details=details)
+    return CheckRow(check="growth", decision=decision, text=growth_text(found, plan), details=details)
 
 
-def _lasts(full_s: float | None, plan: GrowthPlan) -> bool:
+def lasts(full_s: float | None, plan: GrowthPlan) -> bool:
+    """Whether that is not before it is asked for."""
     return full_s is None or full_s >= plan.lasts_s
 
 
@@ -168,35 +169,36 @@ def _doubts(found: Replayed) -> Iterator[str]:
         yield f"{failed} of {sum(one.statements for one in adding)} statements that write failed, so more is added"
 
 
-def _text(found: GrowthOutlook, plan: GrowthPlan) -> str:
-    volume = f"{plan.full:.0%} of {_spoken(found.size_bytes)} are used"
+def growth_text(found: GrowthOutlook, plan: GrowthPlan, load: str = "at the log's mean load") -> str:
+    """When the volume is full, in words."""
+    volume = f"{plan.full:.0%} of {spoken_bytes(found.size_bytes)} are used"
     asked = f"{spoken_s(plan.lasts_s)} are asked for"
     if found.full_s_low is None:
-        return f"{volume} never at the log's mean load; {asked}"
+        return f"{volume} never {load}; {asked}"
     likely, low, high = (
         "never" if one is None else spoken_s(one) for one in (found.full_s, found.full_s_low, found.full_s_high)
     )
-    return f"{volume} after {likely} [{low}, {high}] of the log's mean load; {asked}"
+    return f"{volume} after {likely} [{low}, {high}] {load}; {asked}"
 
 
 def _details(found: GrowthOutlook) -> Iterator[str]:
     yield (
-        f"data grow by {_spoken(found.data_per_day)} a day "
-        f"[{_spoken(found.data_per_day_low)}, {_spoken(found.data_per_day_high)}], to {_spoken(found.used_bytes)} "
-        "that data, undo, temporary tables and redo take now"
+        f"data grow by {spoken_bytes(found.data_per_day)} a day "
+        f"[{spoken_bytes(found.data_per_day_low)}, {spoken_bytes(found.data_per_day_high)}], to "
+        f"{spoken_bytes(found.used_bytes)} that data, undo, temporary tables and redo take now"
     )
     if found.binlog_per_day is None:
         yield "the candidate writes no binary log: one would take room too"
     elif found.binlog_kept_s is None:
-        yield f"binary logs grow by {_spoken(found.binlog_per_day)} a day and are never removed"
+        yield f"binary logs grow by {spoken_bytes(found.binlog_per_day)} a day and are never removed"
     else:
         yield (
-            f"binary logs grow by {_spoken(found.binlog_per_day)} a day, are kept {spoken_s(found.binlog_kept_s)}, "
-            f"and come to {_spoken(found.binlog_bytes or 0)}"
+            f"binary logs grow by {spoken_bytes(found.binlog_per_day)} a day, are kept "
+            f"{spoken_s(found.binlog_kept_s)}, and come to {spoken_bytes(found.binlog_bytes or 0)}"
         )
 
 
-def _spoken(amount: float) -> str:
+def spoken_bytes(amount: float) -> str:
     """Bytes as one says them."""
     for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
         if amount >= size:

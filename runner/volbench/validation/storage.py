@@ -9,6 +9,8 @@ from typing import Any
 import mysql.connector
 
 from volbench.engine.connection import Account, connection
+from volbench.errors import StepFailed
+from volbench.validation.source import Reads
 
 _BOUND_S = 60.0
 _TABLESPACES = (
@@ -24,6 +26,7 @@ _VARIABLES = (
     "'binlog_expire_logs_auto_purge', 'max_binlog_size', 'innodb_redo_log_capacity', 'innodb_log_file_size', "
     "'innodb_log_files_in_group', 'innodb_page_size')"
 )
+_BINARY_LOGS = "SHOW BINARY LOGS"
 _CREATED = "SHOW GLOBAL STATUS LIKE 'Innodb_pages_created'"
 """Each page that was ever added to a table, and those that were used again."""
 _PASSING = ("innodb_undo", "innodb_temporary")
@@ -82,7 +85,7 @@ def stored(account: Account) -> Stored | None:
             spaces = _spaces(ask)
             ((_, created),) = ask(_CREATED)
             logged = variables.get("log_bin", "OFF").upper() in {"ON", "1"}
-            binlog = sum(int(row[1]) for row in ask("SHOW BINARY LOGS")) if logged else None
+            binlog = sum(int(row[1]) for row in ask(_BINARY_LOGS)) if logged else None
     except mysql.connector.Error:
         return None
     return Stored(
@@ -96,6 +99,25 @@ def stored(account: Account) -> Stored | None:
     )
 
 
+def filled(server: Reads) -> dict[str, int] | None:
+    """Bytes that fill each tablespace of a server that is only read; None where it does not tell."""
+    try:
+        spaces = _spaces(server.query)
+    except StepFailed:
+        return None
+    return {name: one.filled_bytes for name, one in spaces.items() if not name.startswith(_PASSING)}
+
+
+def binary_logs(server: Reads) -> int | None:
+    """Bytes of all binary logs, 0 without any; None where it does not tell."""
+    try:
+        if server.query("SELECT @@GLOBAL.log_bin")[0][0] in (0, "0", "OFF"):
+            return 0
+        return sum(int(row[1]) for row in server.query(_BINARY_LOGS))
+    except StepFailed:
+        return None
+
+
 def kept_s(variables: Mapping[str, str]) -> float | None:
     """How long a binary log is kept, by variables of either flavor; None: for ever."""
     if variables.get("binlog_expire_logs_auto_purge", "ON").upper() in {"OFF", "0"}:
@@ -107,17 +129,22 @@ def kept_s(variables: Mapping[str, str]) -> float | None:
 def _spaces(ask: Callable[[str], list[tuple[Any, ...]]]) -> dict[str, Space]:
     try:
         found = ask(_TABLESPACES[0])
-    except mysql.connector.Error:
+    except (mysql.connector.Error, StepFailed):
         found = ask(_TABLESPACES[1])
     return {
         str(name): Space(
             # A hole that was punched into a file takes no room; what the file system took ahead is not the file's.
             file_bytes=min(int(size), int(allocated) or int(size)),
             filled_bytes=min(int(size) - int(free or 0), int(allocated) or int(size)),
-            step_bytes=STEP_BYTES if int(size) < LARGE_BYTES else LARGE_STEP_BYTES,
+            step_bytes=step_bytes(int(size)),
         )
         for name, size, allocated, free in found
     }
+
+
+def step_bytes(file_bytes: int) -> int:
+    """How wrong it may be by what a file of this size seems to be filled."""
+    return STEP_BYTES if file_bytes < LARGE_BYTES else LARGE_STEP_BYTES
 
 
 def _redo_bytes(variables: Mapping[str, str]) -> int:

@@ -19,6 +19,7 @@ from volbench.validation.burst import burst_check, candidate_limits, need_of, ou
 from volbench.validation.burst_series import by_series, walk
 from volbench.validation.checks import Progress
 from volbench.validation.growth import growth_check, growth_of, outlook_of_growth, volume_bytes
+from volbench.validation.growth_captures import by_captures
 from volbench.validation.replay import replay, replay_check, without_words
 from volbench.validation.storage import Stored, stored
 from volbench.validation.volume_load import Meter
@@ -46,10 +47,7 @@ def under_load(
     Raises UsageError for a log or a series that cannot be read.
     """
     if plan.replay is None:
-        if plan.burst is None:
-            return UnderLoad()
-        by_walk, check = by_series(plan.burst)
-        return UnderLoad(checks=(check,), burst=by_walk)
+        return _without_replay(plan)
     writes = plan.candidate.disposable
     before = stored(candidate) if plan.growth else None
     with closing(meter) if meter else nullcontext():
@@ -64,8 +62,8 @@ def under_load(
         ahead, check = _burst(plan.burst, found, meter)
         checks.append(check)
     if meter and plan.growth:
-        full = _growth(plan.growth, (before, stored(candidate)), found, meter)
-        checks.append(growth_check(full, found, plan.growth))
+        full, check = _growth(plan.growth, (before, stored(candidate)), found, meter)
+        checks.append(check)
     return UnderLoad(checks=tuple(checks), replayed=found, burst=ahead, growth=full)
 
 
@@ -80,16 +78,33 @@ def _burst(plan: BurstPlan, found: Replayed, meter: Meter) -> tuple[BurstOutlook
 
 def _growth(
     plan: GrowthPlan, files: tuple[Stored | None, Stored | None], found: Replayed, meter: Meter
-) -> GrowthOutlook | None:
+) -> tuple[GrowthOutlook | None, CheckRow]:
+    if plan.captures:
+        return by_captures(plan)
     before, after = files
     growth = growth_of(before, after, meter.counts, found)
-    return outlook_of_growth(growth, after, plan, volume_bytes(plan)) if growth and after else None
+    full = outlook_of_growth(growth, after, plan, volume_bytes(plan)) if growth and after else None
+    return full, growth_check(full, found, plan)
+
+
+def _without_replay(plan: ValidationPlan) -> UnderLoad:
+    checks: list[CheckRow] = []
+    ahead, full = None, None
+    if plan.burst is not None:
+        ahead, check = by_series(plan.burst)
+        checks.append(check)
+    if plan.growth is not None:
+        full, check = by_captures(plan.growth)
+        checks.append(check)
+    return UnderLoad(checks=tuple(checks), burst=ahead, growth=full)
 
 
 def meter_of(plan: ValidationPlan, candidate: Account, progress: Progress) -> Meter | None:
     """For a plan that asks for it. A wrong SPEC or series is told of now, not after hours of reading."""
     if plan.growth is not None:
         volume_bytes(plan.growth)
+        if plan.growth.captures:
+            by_captures(plan.growth)
     if plan.burst is not None:
         candidate_limits(plan.burst)
         if plan.burst.series:
