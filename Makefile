@@ -9,6 +9,8 @@ DEMO_DISK ?= $(HOME)/.cache/volbench/demo
 DEMO_CLASS ?= local-path
 BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdict_rates credits compare_time
 PYTEST ?=
+# Tests mostly wait for servers; files of tests are shared out, so that what a file sets up is set up once.
+JOBS ?= 2
 SPLIT ?= test
 RUNS ?= 5
 SEED ?= 4
@@ -42,7 +44,7 @@ demo-kubernetes: ## the demo as pods of the current context's cluster: DEMO_CLAS
 
 test: ## every test this machine has the means for; REQUIRE=docker,browser fails where one is missing
 	@$(BOOTSTRAP) test
-	@$(BIN)/python -m pytest $(PYTEST)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 test-kubernetes: ## the tests of the kubernetes target, on the current context's cluster or one made for them and ended after
 	@$(BOOTSTRAP) test
