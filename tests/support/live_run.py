@@ -28,7 +28,7 @@ SMALL = (
     "dataset.tables=1", "dataset.rows=2000", "steps.0.threads=2", "steps.0.warmup=1s", "steps.0.duration=2s",
     "repeats=1", "limits.foreign_iops=1000000",
 )  # fmt: skip
-BOUND_S = 120.0
+BOUND_S = 240.0
 _POLL_S = 0.05
 
 
