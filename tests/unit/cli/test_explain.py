@@ -47,6 +47,7 @@ def test_json_has_the_rows_of_a_report(tmp_path: Path) -> None:
 def test_what_others_recorded() -> None:
     text = invoke("--from", str(SAR))
     assert "storage.degraded" in text
+    assert "1 could not be made" in text  # how long queries waited for it
     assert "in volbench's lab" in text
     assert json.loads(invoke("--from", str(SAR), "--json"))["findings"][0]["cause"] == "storage.degraded"
 

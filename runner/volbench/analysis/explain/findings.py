@@ -48,7 +48,7 @@ def explain_case(case: Case) -> Explanation:
         innocent = _innocent(case)
         found = [innocent] if innocent is not None else []
         notes = notes if found else (*notes, _unexplained(case))
-    found, taken = _attributed(found), _loss(found)
+    found, taken = [_weighed(one) for one in _attributed(found)], _loss(found)
     ranked = sorted(found, key=lambda one: _weight(one, taken), reverse=True)
     said = (replace(one, evidence=(*one.evidence, confidence_row(one))) for one in ranked)
     return Explanation(findings=tuple(said), notes=notes)
@@ -109,6 +109,12 @@ def _weight(found: Found | FindingRow, taken: float) -> float:
     """
     share = _UNKNOWN_SHARE if found.share is None else found.share
     return share * (1 - taken if found.cause in ALL_ALONG else 1)
+
+
+def _weighed(found: Found) -> Found:
+    """With a check that could not be made, where it is not known how long queries wait for the volume named."""
+    unknown = found.cause.startswith("storage.") and found.share is None
+    return replace(found, checks=(*found.checks, None)) if unknown else found
 
 
 def _attributed(found: Sequence[Found]) -> list[Found]:
