@@ -184,7 +184,7 @@ def growth_text(found: GrowthOutlook, plan: GrowthPlan, load: str = "at the log'
 def _details(found: GrowthOutlook) -> Iterator[str]:
     yield (
         f"data grow by {spoken_bytes(found.data_per_day)} a day "
-        f"[{spoken_bytes(found.data_per_day_low)}, {spoken_bytes(found.data_per_day_high)}], to "
+        f"[{spoken_bytes(found.data_per_day_low)}, {spoken_bytes(found.data_per_day_high)}], on top of "
         f"{spoken_bytes(found.used_bytes)} that data, undo, temporary tables and redo take now"
     )
     if found.binlog_per_day is None:
