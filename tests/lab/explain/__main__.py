@@ -111,6 +111,7 @@ def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> 
             _say_scores(label, scores(runs[label]), runs[label])
     what_if = json.loads(WHAT_IF.read_text(encoding="utf-8"))
     data = data_of(runs, conditions, machine=_machine(), rates=verdict_rates(), what_if=what_if)
+    data["calibration"] = calibration_of(data).model_dump(mode="json")  # as `calibrate` will write it
     _say_bar(data["what_if"]["bar"])
     for path in write(data, options.to):
         _say(str(path))
