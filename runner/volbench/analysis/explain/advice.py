@@ -78,8 +78,9 @@ def _at_most(case: Case, resource: Resource) -> str:
     if not tps or not used:
         return ""
     each = f"{number(used / tps)} operations" if resource == "iops" else f"{number(1024 * used / tps)} KiB"
+    unit = "IOPS" if resource == "iops" else "MiB/s"
     return (
-        f" A transaction costs {each}, with all else that the volume does: twice as much carries at most twice the"
+        f" A transaction costs {each}, with all else that the volume does: twice the {unit} carry at most twice the"
         f" {number(tps)} tps that were measured, and other limits may come first."
     )
 

@@ -233,7 +233,9 @@ def test_advice_predicts_as_what_if_does() -> None:
 
 
 def test_advice_without_a_prediction_names_no_figure() -> None:
-    assert "would lift" not in more_of(case(rate=50.0), "iops", 2000.0)
+    unknown = more_of(case(rate=50.0), "iops", 2000.0)
+    assert "would lift" not in unknown
+    assert "twice the IOPS carry at most twice" in unknown
 
 
 def test_undo_that_is_left_is_told_beside_the_prediction() -> None:
