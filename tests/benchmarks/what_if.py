@@ -1,6 +1,6 @@
 """How far predictions are off: each volume's load predicted on every other volume, and run there.
 
-    python tests/benchmarks/what_if.py --out DIR [--target docker] [--volume SPEC]... [--json FILE]
+    python tests/benchmarks/what_if.py --out DIR [--suite FILE] [--target docker] [--volume SPEC]... [--json FILE]
 
 Each volume has a run of its own, so that its credits are as the SPEC says. A pair is a load measured on one
 emulated volume and predicted on another. Ends with 1 when a pair's transactions per second are off by more than
@@ -32,10 +32,10 @@ SUITE = Path(__file__).with_suffix(".yaml")
 VOLUMES = ("ebs-gp2?size=100GiB&credits=0%", "ebs-gp3", "ebs-gp3?iops=6000", "ebs-io2?iops=8000")
 
 
-def run(spec: str, out: Path, target: str) -> None:
+def run(spec: str, suite: Path, out: Path, target: str) -> None:
     """One run on one emulated volume."""
     command = [
-        *(sys.executable, "-m", "volbench", "run", str(SUITE), "--target", target, "--yes", "--out", str(out)),
+        *(sys.executable, "-m", "volbench", "run", str(suite), "--target", target, "--yes", "--out", str(out)),
         *("--volume", f"v=emulated:{spec}"),
     ]
     subprocess.run(command, check=True, timeout=RUN_TIMEOUT_S, stdout=subprocess.DEVNULL)
@@ -104,6 +104,7 @@ def main() -> int:
     """Run, predict, print, judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--suite", type=Path, default=SUITE)
     parser.add_argument("--target", default="docker")
     parser.add_argument("--volume", action="append", default=[])
     parser.add_argument("--json", type=Path)
@@ -112,7 +113,7 @@ def main() -> int:
     done = measured(wanted.out)
     for spec in (one for one in wanted.volume or VOLUMES if not done.get(one)):
         try:
-            run(spec, wanted.out, wanted.target)
+            run(spec, wanted.suite, wanted.out, wanted.target)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             print(f"{spec}: {error}", file=sys.stderr)
             return 3
