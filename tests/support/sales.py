@@ -9,8 +9,8 @@ from volbench.validation.arrivals import Due, Schedule
 from volbench.validation.sending import send
 
 SCHEMA = "sales"
-STATES = 3
-_CUSTOMERS, _ROWS = 40, 240_000
+STATES = 4
+_CUSTOMERS, _ROWS = 30, 240_000
 _NUMBERS = "(SELECT 0 n" + "".join(f" UNION SELECT {number}" for number in range(1, 10)) + ")"
 TABLES: tuple[str, ...] = (
     f"CREATE DATABASE {SCHEMA}",
@@ -22,7 +22,8 @@ TABLES: tuple[str, ...] = (
     f"JOIN (SELECT 0 n UNION SELECT 1 UNION SELECT 2) f) numbers WHERE i < {_ROWS}",
 )
 LOST_COLUMN = f"ALTER TABLE {SCHEMA}.sold DROP KEY of_customer, ADD KEY of_customer (customer_id)"
-"""Then a query of one customer's sales in one of three states reads all three, so three times the rows."""
+"""Then a query of one customer's sales in one of four states reads all four. That takes about three times as long,
+since rows that are not added up cost less."""
 OF_A_STATE = "select sum(total) from sold where customer_id = ? and state = ?"
 _QUERIES = (
     (30, "SELECT SUM(total) FROM sold WHERE customer_id = {customer} AND state = {state}"),
