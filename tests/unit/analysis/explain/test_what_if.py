@@ -258,3 +258,11 @@ def test_undo_left_is_the_growth_of_the_history_list(purged: float, left: float)
     found = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
     assert isinstance(found, Demand)
     assert found.undo_left == pytest.approx(left, abs=0.05)
+
+
+def test_a_load_that_mostly_writes_is_told_to_be_uncertain() -> None:
+    """As the index updates of tests/benchmarks/what_if_unseen.yaml: 0.79 reads and 3.15 writes a transaction."""
+    updates = dataclasses.replace(DEMAND, reads=0.79, writes=3.15, reads_waited=0.79, writes_waited=1.6)
+    other = other_volume("ebs-gp2?size=300GiB&credits=0%")
+    assert "most of its operations are writes" in predict([updates], other).caveat
+    assert "most of its operations are writes" not in predict([DEMAND], other).caveat
