@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -18,8 +19,11 @@ REQUIRED = pytest.StashKey[frozenset[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read REQUIRE; no reaper container: volbench cleans up after itself, and its image may be out of reach."""
+    """Read REQUIRE; signals as usual; no reaper container: volbench cleans up, its image may be out of reach."""
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:  # by nohup or a shell's `&`: commands under test inherit it
+            signal.signal(number, usual)
     try:
         config.stash[REQUIRED] = machine.parse_require(os.environ.get("REQUIRE", ""))
     except ValueError as error:

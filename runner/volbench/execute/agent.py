@@ -267,7 +267,9 @@ def _on_volume(places: CellPlaces | None) -> Iterator[tuple[threading.Event, Vol
         trouble = watch.trouble()
         with suppress(VolbenchError):  # the cell's own failure is worth more than that of cleaning up
             ownership.erase_contents(directory)
-        if trouble is None or getattr(error, "cause", "") in CAUSES:
+        told = getattr(error, "cause", "")
+        # A log that only knows an I/O error is not as good a witness as a write that is refused as read-only.
+        if trouble is None or (told in CAUSES and trouble.cause != "volume_read_only") or told == trouble.cause:
             raise
         raise trouble_error(trouble, where=getattr(error, "where", ""), also=_seen(error)) from error
     except BaseException:
