@@ -23,6 +23,11 @@ INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
+_NOT_THE_VOLUME = "The volume is not what limits this step."
+_MANY_SHORT = (
+    "The volume is neither slow nor at a limit: there is much for it to do, and each piece is short. Fewer"
+    " operations help (a larger buffer pool, commits in groups), and so would still shorter ones."
+)
 ALL_ALONG = frozenset({"memory.buffer_pool_small"})
 """Causes that are looked for in the time without what ran beside the load: of its slow part they explain less."""
 _UNKNOWN_SHARE = 0.2
@@ -176,7 +181,7 @@ def _innocent(case: Case) -> Found | None:
         share=None,
         checks=tuple(checks),
         evidence=tuple(rows),
-        advice="The volume is not what limits this step.",
+        advice=_MANY_SHORT if share is not None and share >= limit.STORAGE_SHARE_MIN else _NOT_THE_VOLUME,
     )
 
 
