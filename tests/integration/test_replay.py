@@ -13,9 +13,9 @@ from slow_log_writer import Shop, slow_log
 
 from volbench.engine.connection import Account, connection
 from volbench.records.validation import CheckRow, Replayed, ReplayPlan
+from volbench.validation.file_sizes import binary_logs, filled, stored
 from volbench.validation.replay import replay, replay_check
 from volbench.validation.source import read_only
-from volbench.validation.storage import binary_logs, filled, stored
 
 pytestmark = pytest.mark.mysqld
 

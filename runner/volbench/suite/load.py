@@ -15,7 +15,7 @@ from volbench.suite.document import Document, parse_document, set_value
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
 from volbench.suite.scale import scaled
-from volbench.suite.shipped import is_shipped, shipped
+from volbench.suite.shipped import shipped
 from volbench.suite.sweep import sweep_faults
 
 MAX_SUITE_BYTES = 1 << 20
@@ -75,8 +75,7 @@ def read_file(path: Path, *, noun: str = "suite") -> str:
 
     suites/quick.yaml and the like are those that volbench came with where there is no such file here.
     """
-    if is_shipped(path) and not path.exists():
-        path = shipped(path) if shipped(path).exists() else path
+    path = shipped(path)
     try:
         if path.stat().st_size > MAX_SUITE_BYTES:
             raise UsageError(f"a {noun} file is at most {MAX_SUITE_BYTES} bytes", where=str(path))

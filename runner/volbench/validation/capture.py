@@ -11,10 +11,10 @@ from pathlib import Path
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.capture import Capture, CapturedClass
 from volbench.store.sealed import is_sealed, key_from, opened
+from volbench.validation.file_sizes import binary_logs, filled
 from volbench.validation.fingerprint import fingerprint
 from volbench.validation.queries import QueryClass, only_reads
 from volbench.validation.source import ReadOnlySource, Rows
-from volbench.validation.storage import binary_logs, filled
 
 PICOSECONDS = 1e12
 SECONDS_MAX = 3600.0

@@ -14,8 +14,8 @@ from pathlib import Path
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan, Replayed
 from volbench.validation.burst import INTERVALS_MIN, LEFT_OUT, relative_reach
+from volbench.validation.file_sizes import Stored
 from volbench.validation.move import spoken_s
-from volbench.validation.storage import Stored
 from volbench.validation.volume_load import Count
 from volbench.volume.facts import discover
 from volbench.volume.profiles import resolve_spec

@@ -15,9 +15,9 @@ from volbench.records.capture import Capture
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
 from volbench.validation.capture import read_capture
+from volbench.validation.file_sizes import step_bytes
 from volbench.validation.growth import DAY_S, full_after_s, growth_text, lasts, spoken_bytes, volume_bytes
 from volbench.validation.move import spoken_s
-from volbench.validation.storage import step_bytes
 
 ALPHA = 0.05
 DECIDED_FROM = 3

@@ -26,7 +26,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 from volbench.engine.connection import Account, connection
 from volbench.errors import StepFailed
 from volbench.validation.arrivals import Due, Schedule
-from volbench.validation.way import Way
+from volbench.validation.round_trips import RoundTrips
 
 PROCESSES_MAX = 4
 STATEMENT_BOUND_S = 60.0
@@ -142,13 +142,13 @@ def _send_share(
         )  # fmt: skip
     for thread in threads:
         thread.start()
-    way = Way(account)
+    trips = RoundTrips(account)
     time.sleep(max(0.0, start - time.monotonic()))
-    way.start()
+    trips.start()
     cpu, began = time.process_time(), time.monotonic()
     last = max(lane[-1].at_s for lane in lanes)
     _join(threads)
-    share.ways_s = tuple(way.stop())
+    share.ways_s = tuple(trips.stop())
     share.busy = (time.process_time() - cpu) / max(time.monotonic() - began, last, 1e-3)
     return share
 

@@ -18,10 +18,10 @@ from volbench.records.validation import (
 from volbench.validation.burst import burst_check, candidate_limits, need_of, outlook_of
 from volbench.validation.burst_series import by_series, walk
 from volbench.validation.checks import Progress
+from volbench.validation.file_sizes import Stored, stored
 from volbench.validation.growth import growth_check, growth_of, outlook_of_growth, volume_bytes
 from volbench.validation.growth_captures import by_captures
 from volbench.validation.replay import replay, replay_check, without_words
-from volbench.validation.storage import Stored, stored
 from volbench.validation.volume_load import Meter
 
 

@@ -26,7 +26,7 @@ _FRAGMENTS = (COMMON, INSTANCES)
 
 def profiles_directory() -> Path:
     """suites/volumes of the working directory, else those that volbench came with."""
-    return shipped("suites/volumes")
+    return shipped(Path("suites/volumes"))
 
 
 def profile_names(directory: Path | None = None) -> tuple[str, ...]:

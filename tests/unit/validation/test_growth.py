@@ -10,8 +10,8 @@ from volbench.errors import EnvironmentLacks, UsageError
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan, ReplayClass, Replayed
 from volbench.suite.validation import check_validation_plan
+from volbench.validation.file_sizes import Space, Stored, kept_s
 from volbench.validation.growth import full_after_s, growth_check, growth_of, outlook_of_growth, volume_bytes
-from volbench.validation.storage import Space, Stored, kept_s
 from volbench.validation.volume_load import Count
 
 DAY_S = 86_400.0

@@ -8,7 +8,7 @@ from volbench.analysis.credits.limits import Charge, Limit
 from volbench.analysis.explain.align import mean
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.demand import Demand, demand_of
-from volbench.analysis.explain.limits import Resource
+from volbench.analysis.explain.device import Resource
 from volbench.analysis.explain.what_if import OtherVolume, outlooks_of
 from volbench.analysis.explain.wording import amount, number
 
@@ -73,8 +73,7 @@ def more_of(case: Case, resource: Resource, level: float) -> str:
 def _at_most(case: Case, resource: Resource) -> str:
     """An upper bound, where nothing is known of what comes after the limit."""
     device, tps = case.device, case.tps
-    values = None if device is None else device.iops if resource == "iops" else device.mib_per_s
-    used = mean(values)
+    used = mean(None if device is None else device.carried(resource))
     if not tps or not used:
         return ""
     each = f"{number(used / tps)} operations" if resource == "iops" else f"{number(1024 * used / tps)} KiB"

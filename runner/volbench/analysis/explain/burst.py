@@ -15,8 +15,8 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, median
 from volbench.analysis.explain.cliffs import cliffs
-from volbench.analysis.explain.device import Device
-from volbench.analysis.explain.limits import Plateau, Resource
+from volbench.analysis.explain.device import Device, Resource
+from volbench.analysis.explain.limits import Plateau
 
 FALL_MAX = 0.67
 """After / before of a fall that ends a burst; less is a wobble."""
@@ -71,7 +71,7 @@ def credits_spent(device: Device, resource: Resource, baseline: float) -> float:
 
     In operations/s or MiB/s times buckets: times the width of a bucket it is credits.
     """
-    values = device.served if resource == "iops" else device.mib_per_s
+    values = device.carried(resource)
     missing = 0.0
     for value in [] if values is None else values[np.isfinite(values)].tolist():
         missing = max(0.0, missing + value - baseline)
@@ -92,7 +92,7 @@ def fit_burst(
     slower has no plateau that holds against its queue, unless its own counters tell of an empty bucket.
     """
     for plateau in found:
-        values = device.served if plateau.resource == "iops" else device.mib_per_s
+        values = device.carried(plateau.resource)
         if values is None or not _may_be_baseline(plateau, balance_percent):
             continue
         for cliff in cliffs(t_s, values):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from volbench.analysis.explain.align import Floats, Grid
 SOURCES = ("diskstats", "mountstats", "ebs_nvme", "ebs_csi", "emulator", "cloudwatch")
 """In this order: what the kernel saw comes first, since it is there on every machine with a block device."""
 LITTLE_TOLERANCE = 0.25
+Resource = Literal["iops", "throughput"]
+"""What a volume limits: operations, or bytes."""
+RESOURCES: tuple[Resource, ...] = ("iops", "throughput")
 _OWN_COUNTERS = ("ebs_nvme", "ebs_csi", "emulator")
 """What the volume itself counts, not the kernel."""
 _EMPTY_OF_FLUSHES = 0.5
@@ -47,6 +51,10 @@ class Device:
     def served(self) -> Floats:
         """Operations that count for a limit: those with data."""
         return self.iops if self.empty_writes is None else self.iops - self.empty_writes
+
+    def carried(self, resource: Resource) -> Floats | None:
+        """What counts for a limit of this kind, a second: operations with data, or MiB; None where not known."""
+        return self.served if resource == "iops" else self.mib_per_s
 
     @property
     def size_kib(self) -> float | None:

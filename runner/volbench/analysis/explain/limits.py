@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Mask, median, quantile
 from volbench.analysis.explain.cliffs import change_points
-from volbench.analysis.explain.device import Device
+from volbench.analysis.explain.device import RESOURCES, Device, Resource
 
-Resource = Literal["iops", "throughput"]
 SMALL_KIB, LARGE_KIB = 32.0, 128.0
 """Up to 32 KiB an operation, the limit of operations is met first on every known type, from 128 KiB the other."""
 REGULARITY_APART = 4.0
@@ -99,8 +97,8 @@ def plateaus(
     """
     found = []
     counted = exceeded or Exceeded()
-    series: tuple[tuple[Resource, Floats | None], ...] = (("iops", device.served), ("throughput", device.mib_per_s))
-    for resource, values in series:
+    for resource in RESOURCES:
+        values = device.carried(resource)
         if values is None:
             continue
         for first, last in _segments(values):

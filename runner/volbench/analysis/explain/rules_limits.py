@@ -11,9 +11,9 @@ from volbench.analysis.explain.advice import more_of
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
+from volbench.analysis.explain.device import LITTLE_TOLERANCE, Resource, little_ratio
 from volbench.analysis.explain.found import Found
-from volbench.analysis.explain.limits import Plateau, Resource
+from volbench.analysis.explain.limits import Plateau
 from volbench.analysis.explain.shared_evidence import (
     context,
     hardly_waited_for,
@@ -78,7 +78,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
     share = mean(counted)
     if counted is None or device is None or share is None or share < limit.EXCEEDED_MIN:
         return
-    values = device.iops if resource == "iops" else device.mib_per_s
+    values = device.carried(resource)
     met = np.flatnonzero(counted >= limit.EXCEEDED_MIN)
     window_s = float(case.grid.t_s[met[0]]) - case.grid.width_s, float(case.grid.t_s[met[-1]])
     level = None if values is None else quantile(values[counted >= COUNTED_FULL], 0.5)
@@ -175,14 +175,16 @@ def _burst_within(case: Case, burst: Burst) -> Found:
 def _instance(case: Case) -> Iterator[Found]:
     """The instance's own limit: only its counter can tell it from the volume's."""
     counted = case.exceeded
-    shares = {"iops": mean(counted.instance_iops), "throughput": mean(counted.instance_throughput)}
+    shares: dict[Resource, float | None] = {
+        "iops": mean(counted.instance_iops),
+        "throughput": mean(counted.instance_throughput),
+    }
     volume = max(mean(counted.volume_iops) or 0.0, mean(counted.volume_throughput) or 0.0)
     resource = max(shares, key=lambda name: shares[name] or 0.0)
     share = shares[resource] or 0.0
     if share < limit.EXCEEDED_MIN or share < volume or case.device is None:
         return
-    values = case.device.iops if resource == "iops" else case.device.mib_per_s
-    level = quantile(values, limit.LEVEL_QUANTILE)
+    level = quantile(case.device.carried(resource), limit.LEVEL_QUANTILE)
     rows = [
         row(
             f"instance_exceeded_{resource}_ratio", share, "1",

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from synthetic_cell import Load, Storage, columns
 
 from volbench.analysis.explain.align import align
-from volbench.analysis.explain.device import Device, device_of, little_ratio
+from volbench.analysis.explain.device import Device, Resource, device_of, little_ratio
 from volbench.analysis.explain.limits import (
     Plateau,
     base_await_ms,
@@ -178,3 +178,14 @@ def test_scaling_operations_and_time_never_changes_the_verdict(scale: float, cap
     assert [one.resource for one in there] == (["iops"] if capped else [])
     if capped:
         assert there[0].level == pytest.approx(600 * scale, rel=0.05)
+
+
+@pytest.mark.parametrize(("resource", "expected"), [("iops", 210.0), ("throughput", 3.0)])
+def test_what_a_volume_carried_leaves_out_operations_without_data(resource: Resource, expected: float) -> None:
+    both = Device(
+        source="diskstats", entity="sda", iops=np.full(5, 250.0), empty_writes=np.full(5, 40.0),
+        mib_per_s=np.full(5, 3.0), await_ms=None, in_flight=None,
+    )  # fmt: skip
+    carried = both.carried(resource)
+    assert carried is not None
+    assert carried.tolist() == [expected] * 5

@@ -16,7 +16,7 @@ NOTHING = "DO 0"
 _BOUND_S = 60.0
 
 
-class Way:
+class RoundTrips:
     """Asks the server for nothing while a replay runs, in the process that sends, so that it waits as that does."""
 
     def __init__(self, account: Account) -> None:
