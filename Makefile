@@ -11,6 +11,7 @@ BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdic
 PYTEST ?=
 # Tests mostly wait for servers; files of tests are shared out, so that what a file sets up is set up once.
 JOBS ?= 2
+BARE ?= bookworm
 SPLIT ?= test
 RUNS ?= 5
 SEED ?= 4
@@ -19,9 +20,7 @@ CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 
 .DEFAULT_GOAL := help
-posix_suites := $(HOME)/.cache/volbench/posix-suites
-
-.PHONY: help setup demo demo-kubernetes test test-kubernetes test-profiles test-emulator posix-suites volume-image lint lock engine images local bench bench-emulator bench-kubernetes lab clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-kubernetes test-profiles test-emulator posix-suites volume-image lint lock engine images local bench bench-emulator bench-kubernetes lab clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -42,9 +41,12 @@ demo-kubernetes: ## the demo as pods of the current context's cluster: DEMO_CLAS
 	  $(if $(DEMO_SERVER_IMAGE),--set engine.image=$(DEMO_SERVER_IMAGE)) \
 	  $(if $(DEMO_TOOLS_IMAGE),--tools-image $(DEMO_TOOLS_IMAGE))
 
-test: ## every test this machine has the means for; REQUIRE=docker,browser fails where one is missing
+test: ## every test but the slow ones; REQUIRE=docker,browser fails where one of them is missing
 	@$(BOOTSTRAP) test
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST)
+
+test-bare: ## `make demo` and `make test` on a bare Debian in namespaces of its own; BARE=trixie for Debian 13
+	@$(PYTHON) tests/lab/bare --suite $(BARE) 'make demo' 'make test'
 
 test-kubernetes: ## the tests of the kubernetes target, on the current context's cluster or one made for them and ended after
 	@$(BOOTSTRAP) test
@@ -64,8 +66,7 @@ test-emulator: posix-suites ## the long tests of emulated volumes: twenty kills,
 	  tests/integration/test_emulated_files.py tests/integration/test_emulated_posix.py $(PYTEST)
 
 posix-suites: ## fsx and pjdfstest, built by cargo, for the tests of emulated volumes
-	@[ -x $(posix_suites)/bin/fsx ] && [ -x $(posix_suites)/bin/pjdfstest ] || \
-	  cargo install --locked --quiet --root $(posix_suites) fsx@0.3.2 pjdfstest@0.2.2
+	@$(BOOTSTRAP) posix-suites
 
 volume-image: setup ## the image of docker/volumes: an emulated volume as a container
 	@tar -c -C docker/volumes Dockerfile serve.sh -C "$(CURDIR)/$(BIN)" volbench-volume | \

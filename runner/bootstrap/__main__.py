@@ -15,11 +15,12 @@ from volbench.target.image_names import images_ready
 
 WORDS = {
     "demo": "what a run needs: Python environment, Docker engine and images, or the local target's programs",
-    "test": "the same with development packages, a MariaDB image and a browser: what all tests need",
+    "test": "the same with development packages, MariaDB, a local server and a browser: what tests need",
     "python": "the Python environment only, with development packages",
     "engine": "a Docker engine that answers",
     "images": "the images, MySQL and MariaDB",
     "local": "server and tools for the local target",
+    "posix-suites": "fsx and pjdfstest, compiled for the tests of emulated volumes",
     "cluster": "a Kubernetes cluster that answers: the current context's, else one on this machine",
     "lock": "resolve the lock files anew",
     "target": "print which target this machine can run: docker or local",
@@ -60,8 +61,10 @@ def _do(word: str, places: Places, console: Console) -> None:
         case "demo":
             set_up(places, console, flavors=["mysql"], development=False)
         case "test":
+            install(environment.VENV_NEEDS, places, console)
+            extras.try_test_tools(places, console)
             set_up(places, console, flavors=["mysql", "mariadb"], development=True)
-            extras.try_extras(places, console)
+            extras.try_posix_suites(places, console)
         case "python":
             install(environment.VENV_NEEDS, places, console)
             environment.ensure_environment(places, console, development=True)
@@ -73,6 +76,9 @@ def _do(word: str, places: Places, console: Console) -> None:
             console.say("images: " + ", ".join(images.ensure_images(places, console, ["mysql", "mariadb"])))
         case "cluster":
             cluster.ensure_cluster(places, console)
+        case "posix-suites":
+            extras.try_compiler(places, console)
+            extras.try_posix_suites(places, console)
         case "local":
             console.say(local.ensure_local(places, console).evidence)
         case _:

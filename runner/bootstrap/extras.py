@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bootstrap import emulator
+from bootstrap import emulator, posix_suites
 from bootstrap.console import Console
+from bootstrap.local import LOCAL_NEEDS
 from bootstrap.packages import Need, install, program
 from bootstrap.places import Places
 from volbench.errors import EnvironmentLacks, Refused
@@ -28,16 +29,36 @@ COMPILER = (
     program("cc", "gcc", why="links the emulator"),
     Need(met=Path("/usr/include/stdio.h").exists, packages=("libc6-dev",), why="links the emulator"),
 )
-
+#: What only tests need, in groups that stand or fall together.
+TEST_TOOLS: tuple[tuple[Need, ...], ...] = (
+    SMALL_TOOLS,
+    LOCAL_NEEDS,
+    (program("mariadb-backup", why="physical backups are tried with it"),),
+    (program("mydumper", why="parallel dumps are tried with it"),),
+    (program("fio", why="probes are tried with it"),),
+    (program("pt-upgrade", "percona-toolkit", why="validation is tried with its tools"),),
+    (program("docker-compose", why="the compose files are tried with it"),),
+    (program("setpriv", "util-linux", why="tests run as another user by it"),),
+    (BROWSER,),
+)
 
 DEMO_EMULATED = "gp3=emulated:ebs-gp3"
 DEMO_IN_MEMORY = "memory=path:/dev/shm/volbench-demo"
 
 
-def try_extras(places: Places, console: Console) -> None:
-    """Install what only tests need; where that fails, say so and go on."""
-    for needs in ((BROWSER,), SMALL_TOOLS):
-        _try(partial(install, needs, places, console), console, "some tests will be skipped")
+def try_test_tools(places: Places, console: Console) -> None:
+    """Install what tests use in one go; where that fails, group by group, so that one lack costs no other."""
+    try:
+        install([need for group in TEST_TOOLS for need in group], places, console)
+    except (EnvironmentLacks, Refused):
+        for group in TEST_TOOLS:
+            _try(partial(install, group, places, console), console, "some tests will be skipped")
+
+
+def try_posix_suites(places: Places, console: Console) -> None:
+    """Compile fsx and pjdfstest where emulated volumes can be mounted; where that fails, say so and go on."""
+    if not means.lacks_for_emulation():
+        _try(partial(posix_suites.ensure_posix_suites, places, console), console, "some tests will be skipped")
 
 
 def try_compiler(places: Places, console: Console) -> None:

@@ -1,0 +1,130 @@
+"""Runs commands on a bare Debian: a minimal root file system, namespaces of its own, a clone of the work tree.
+
+python3 tests/lab/bare [--suite bookworm|trixie] [--no-cache] [--keep] [--time-limit SECONDS] -- COMMAND...
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "runner"))
+
+from cgroups import CgroupTree
+from loop_devices import detach_loop_devices
+from network import Network
+from root_filesystem import CLONE, SUITES, clone_work_tree, configure, share_caches, unpack
+
+from bootstrap.command import run
+from bootstrap.console import Console, open_console
+from bootstrap.packages import install, program
+from bootstrap.places import Places, find_places
+from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, VolbenchError
+
+NEEDS = (
+    program("debootstrap", why="makes the bare root file system"),
+    program("ip", "iproute2", why="the bare machine's network"),
+    program("iptables", why="the bare machine's way to the package archives"),
+    program("unshare", "util-linux", why="the bare machine's namespaces"),
+)
+INSIDE = Path(__file__).resolve().parent / "inside.py"
+TIME_LIMIT_S = 4800.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the commands; returns the exit code of the first that failed, 0 when all passed."""
+    parser = argparse.ArgumentParser(
+        prog="bare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--suite", choices=SUITES, default="bookworm")
+    parser.add_argument("--no-cache", action="store_true", help="share no downloads with this machine")
+    parser.add_argument("--keep", action="store_true", help="leave the root file system where it is")
+    parser.add_argument("--time-limit", type=float, default=TIME_LIMIT_S, help="seconds for all commands together")
+    parser.add_argument("commands", nargs="+")
+    options = parser.parse_args(arguments)
+    console = open_console()
+    places = find_places()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stopped job is cleaned up like an interrupted one
+    try:
+        if os.geteuid() != 0:
+            raise EnvironmentLacks(what="a bare machine needs root", where="test-bare", next_step="run it as root")
+        install(NEEDS, places, console)
+        return _run_commands(options, places, console)
+    except VolbenchError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted; the bare machine is removed", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _run_commands(options: argparse.Namespace, places: Places, console: Console) -> int:
+    with ExitStack() as cleanup:
+        directory = Path(tempfile.mkdtemp(prefix="volbench-bare-", dir="/var/tmp"))
+        if not options.keep:
+            cleanup.callback(_remove, directory, places)
+        root = directory / "root"
+        console.say(f"unpacking Debian {options.suite} into {root}")
+        unpack(options.suite, root, places, console)
+        configure(root)
+        clone_work_tree(places.root, root, console)
+        cleanup.callback(detach_loop_devices, directory)
+        network = cleanup.enter_context(Network(name=directory.name))
+        cgroups = cleanup.enter_context(CgroupTree(name=directory.name))
+        shared = [] if options.no_cache else share_caches(root, options.suite, places)
+        argv = [
+            "nsenter", f"--net={network.namespace}",
+            "unshare", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=KILL",
+            "--propagation=private",
+            sys.executable, str(INSIDE), str(root), CLONE, *map(_pair, shared), "--", *options.commands,
+        ]  # fmt: skip
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, preexec_fn=cgroups.enter)  # noqa: PLW1509 - no thread runs here
+        cleanup.callback(_end, process)
+        try:
+            return process.wait(timeout=options.time_limit)
+        except subprocess.TimeoutExpired:
+            print(f"bare machine: not done after {options.time_limit:g} s", file=sys.stderr)
+            return EnvironmentLacks.exit_code
+
+
+def _pair(shared: tuple[Path, Path]) -> str:
+    return f"{shared[0]}={shared[1]}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the namespace's first process, and so all of its processes; wait until they are gone."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _remove(directory: Path, places: Places) -> None:
+    """Remove the root file system, of which nothing is mounted any more."""
+    mounted = [
+        line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {directory}" in line
+    ]
+    for place in reversed(mounted):
+        subprocess.run(["umount", "--lazy", place], check=False)
+    run(
+        ["rm", "-rf", "--one-file-system", str(directory)],
+        log=places.log("bare"),
+        what=f"removing {directory}",
+        timeout_s=300,
+    )
+
+
+if __name__ == "__main__":
+    if not shutil.which("ip"):
+        os.environ["PATH"] += ":/usr/sbin:/sbin"
+    sys.exit(main())
