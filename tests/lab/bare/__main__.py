@@ -78,7 +78,7 @@ def _run_commands(options: argparse.Namespace, places: Places, console: Console)
         cleanup.callback(detach_loop_devices, directory)
         network = cleanup.enter_context(Network(name=directory.name))
         cgroups = cleanup.enter_context(CgroupTree(name=directory.name))
-        shared = [] if options.no_cache else share_caches(root, options.suite, places)
+        shared = [] if options.no_cache else share_caches(root, options.suite, places, cleanup)
         argv = [
             "nsenter", f"--net={network.namespace}",
             "unshare", "--mount", "--pid", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=KILL",
@@ -99,14 +99,9 @@ def _pair(shared: tuple[Path, Path]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the namespace's first process, and so all of its processes; wait until they are gone."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    """Kill the namespace's first process, which ends all others of it."""
+    process.kill()
+    process.wait()
 
 
 def _remove(directory: Path, places: Places) -> None:

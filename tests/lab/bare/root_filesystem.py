@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from bootstrap import offline
@@ -92,10 +95,11 @@ def clone_work_tree(work_tree: Path, root: Path, console: Console) -> None:
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(work_tree), str(destination)], check=True)
 
 
-def share_caches(root: Path, suite: str, places: Places) -> list[tuple[Path, Path]]:
+def share_caches(root: Path, suite: str, places: Places, cleanup: ExitStack) -> list[tuple[Path, Path]]:
     """Directories of this machine and where they are mounted in the bare one: downloads, compiled programs.
 
-    Returns pairs of existing directories; the mount points inside `root` are made.
+    Returns pairs of existing directories; the mount points inside `root` are made. Apt's archives have one user at a time:
+    a second bare machine downloads its own.
     """
     archives = places.cache / "bare" / f"apt-{suite}"
     (archives / "partial").mkdir(parents=True, exist_ok=True)
@@ -103,11 +107,14 @@ def share_caches(root: Path, suite: str, places: Places) -> list[tuple[Path, Pat
     # Programs that this machine compiled may need a newer C library than the suite has.
     compiled = places.cache / "bare" / f"cache-{suite}"
     pairs = [
-        (archives, root / "var/cache/apt/archives"),
         (compiled, root / "root/.cache/volbench"),
         (home / ".cache" / "uv", root / "root/.cache/uv"),
         (home / ".cargo" / "registry", root / "root/.cargo/registry"),
     ]
+    lock = cleanup.enter_context((archives / "in-use").open("w"))
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        pairs.append((archives, root / "var/cache/apt/archives"))
     for source, target in pairs:
         source.mkdir(parents=True, exist_ok=True)
         target.mkdir(parents=True, exist_ok=True)
