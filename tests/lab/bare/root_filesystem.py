@@ -98,8 +98,8 @@ def clone_work_tree(work_tree: Path, root: Path, console: Console) -> None:
 def share_caches(root: Path, suite: str, places: Places, cleanup: ExitStack) -> list[tuple[Path, Path]]:
     """Directories of this machine and where they are mounted in the bare one: downloads, compiled programs.
 
-    Returns pairs of existing directories; the mount points inside `root` are made. Apt's archives have one user at a time:
-    a second bare machine downloads its own.
+    Returns pairs of existing directories; the mount points inside `root` are made.
+    Only one machine at a time can use apt's archives: a second one downloads its own.
     """
     archives = places.cache / "bare" / f"apt-{suite}"
     (archives / "partial").mkdir(parents=True, exist_ok=True)
