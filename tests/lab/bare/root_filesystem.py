@@ -108,6 +108,7 @@ def share_caches(root: Path, suite: str, places: Places, cleanup: ExitStack) -> 
     compiled = places.cache / "bare" / f"cache-{suite}"
     pairs = [
         (compiled, root / "root/.cache/volbench"),
+        (places.cache / "kubernetes", root / "root/.cache/volbench/kubernetes"),
         (home / ".cache" / "uv", root / "root/.cache/uv"),
         (home / ".cargo" / "registry", root / "root/.cargo/registry"),
     ]
@@ -115,6 +116,7 @@ def share_caches(root: Path, suite: str, places: Places, cleanup: ExitStack) -> 
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         pairs.append((archives, root / "var/cache/apt/archives"))
+    (compiled / "kubernetes").mkdir(parents=True, exist_ok=True)
     for source, target in pairs:
         source.mkdir(parents=True, exist_ok=True)
         target.mkdir(parents=True, exist_ok=True)
