@@ -10,6 +10,7 @@ from hypothesis import settings
 
 pytest.register_assert_rewrite("cluster_run", "live_run")  # their assertions tell what they compared
 import machine  # noqa: E402 - it imports them
+import skips  # noqa: E402
 
 # A busy machine fails no test; pytest's own timeout stays. CI tries the same examples each time: what is found
 # by chance is found where somebody looks at it.
@@ -59,15 +60,36 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Required means that are missing fail the session even when no test asked for them."""
-    if _missing(session.config) and exitstatus == pytest.ExitCode.OK:
+    """Required means that are missing fail the session, and so do skips for a reason that nobody has listed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    faults = bool(_missing(session.config)) or bool(reporter and skips.summary(_skip_reasons(reporter))[1])
+    if faults and session.config.stash[REQUIRED] and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name what REQUIRE asks for and this machine lacks."""
+    """Tell what skipped tests lacked and how to get it, and what REQUIRE asks for and this machine lacks."""
+    table, unlisted = skips.summary(_skip_reasons(terminalreporter))
+    if table:
+        terminalreporter.section("skipped tests")
+    for line in table:
+        terminalreporter.write_line(line)
+    for line in unlisted:
+        terminalreporter.write_line(
+            f"skipped for a reason that tests/support/skips.py does not list: {line}", red=True
+        )
     for name in _missing(terminalreporter.config):
         terminalreporter.write_line(f"REQUIRE={name}: {machine.reason(machine.look(name))}", red=True)
+
+
+def _skip_reasons(reporter: pytest.TerminalReporter) -> list[str]:
+    """The reason of each skipped test, as pytest.skip or a mark states it."""
+    reports = reporter.stats.get("skipped", [])
+    return [
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in reports
+        if isinstance(report.longrepr, tuple)
+    ]
 
 
 def _missing(config: pytest.Config) -> list[str]:

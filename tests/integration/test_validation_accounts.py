@@ -87,7 +87,7 @@ def test_another_password_is_seen_where_hashes_tell_and_shown_nowhere(local: tup
     source, candidate = local
     with read_only(source) as server:
         if not is_mariadb(server):
-            pytest.skip("caching_sha2_password salts its hashes")
+            pytest.skip("does not apply: caching_sha2_password salts its hashes")
     send(candidate, "SET PASSWORD FOR app@localhost = PASSWORD('not the same')")
     try:
         row = checked(source, candidate)

@@ -29,7 +29,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 def local(engine: Engine) -> Engine:
     """What does not depend on where the server is, once."""
     if engine.in_docker:
-        pytest.skip("tried with a local server")
+        pytest.skip("does not apply: tried with a local server")
     return engine
 
 

@@ -194,7 +194,7 @@ class TestServer:
         self, engine: Engine, template: Template
     ) -> None:
         if not engine.in_docker:
-            pytest.skip("a local server has no memory limit")
+            pytest.skip("does not apply: a local server has no memory limit")
         limits = ("--memory=160m", "--memory-swap=160m")
         with engine.seeded(template, options=limits) as bench:
             with pytest.raises(StepFailed) as caught:

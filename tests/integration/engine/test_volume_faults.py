@@ -22,7 +22,7 @@ from volbench.errors import StepFailed
 def small_volume(engine: Engine, template: Template) -> Iterator[Path]:
     """A filesystem of its own, 24 MiB larger than the template."""
     if os.geteuid() != 0 or engine.in_docker:
-        pytest.skip("mounting needs root; tried with a local server")
+        pytest.skip("does not apply: tried with a local server")
     directory = Path(tempfile.mkdtemp(prefix="vol", dir=engine.base))
     size = template.record.data_bytes + (24 << 20)
     mounted = subprocess.run(

@@ -95,7 +95,7 @@ def xfs(tmp_path: Path) -> Iterator[Path]:
         except FileNotFoundError:
             pytest.skip(f"no {command[0]}")
         if done.returncode != 0:
-            pytest.skip(f"{command[0]}: {done.stderr.decode().strip()}")
+            pytest.skip(f"cannot mount, {command[0]}: {done.stderr.decode().strip()}")
     yield place
     subprocess.run(["umount", str(place)], check=True)
 

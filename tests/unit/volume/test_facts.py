@@ -246,7 +246,7 @@ def loop_mount(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple
         except FileNotFoundError:
             pytest.skip(f"no {command[0]}")
         if done.returncode != 0:
-            pytest.skip(f"{command[0]}: {done.stderr.decode().strip()}")
+            pytest.skip(f"cannot mount, {command[0]}: {done.stderr.decode().strip()}")
     yield request.param, image, place
     subprocess.run(["umount", str(place)], check=True)
 

@@ -1,0 +1,81 @@
+"""The table of skipped tests, and that every reason to skip is listed in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import skips
+
+TESTS = Path(__file__).parents[1]
+
+
+def test_each_lack_is_counted_once_with_its_remedy() -> None:
+    table, unlisted = skips.summary(
+        ["needs nfs: none (mend: modprobe nfs)", "needs nfs: none (mend: modprobe nfs)"]
+    )
+    assert unlisted == []
+    assert [line.split()[0] for line in table] == ["tests", "2"]
+    assert "modprobe nfs" in table[1]
+
+
+def test_a_combination_that_does_not_apply_is_no_lack() -> None:
+    table, unlisted = skips.summary(["does not apply: tried with a local server"])
+    assert unlisted == []
+    assert "does not apply" in table[1]
+
+
+def test_a_reason_that_nobody_listed_is_told() -> None:
+    assert skips.summary(["the moon is full"]) == ([], ["1 x the moon is full"])
+
+
+def test_nothing_skipped_makes_no_table() -> None:
+    assert skips.summary([]) == ([], [])
+
+
+#: What a computed part of a reason may be: a program, a source of samples, a method.
+WORDS = ("cargo", "psi", "mincore")
+
+
+def reasons() -> list[tuple[str, list[str]]]:
+    """File and texts of every reason in the tests: one text for each word that its computed parts may be."""
+    stated = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func)
+            values = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+            if name == "pytest.skip":
+                values += node.args[:1]
+            elif not name.endswith("skipif"):
+                continue
+            stated += [(path.name, [literal_text(value, word) for word in WORDS]) for value in values]
+    return stated
+
+
+def literal_text(value: ast.expr, word: str) -> str:
+    """A literal's text, with `word` for each computed part; nothing for an expression that is no literal."""
+    if isinstance(value, ast.Constant):
+        return str(value.value)
+    if isinstance(value, ast.JoinedStr):
+        parts = [str(part.value) if isinstance(part, ast.Constant) else word for part in value.values]
+        return "".join(parts)
+    return ""
+
+
+def test_every_reason_in_the_tests_is_listed() -> None:
+    unlisted = [
+        (file, texts[0])
+        for file, texts in reasons()
+        if texts[0] and not texts[0].startswith(skips.NOT_APPLICABLE) and not any(map(skips.lack_of, texts))
+    ]
+    assert unlisted == []
+
+
+@pytest.mark.parametrize("lack", skips.LACKS, ids=lambda lack: lack.means)
+def test_patterns_compile_and_say_how(lack: skips.Lack) -> None:
+    assert re.compile(lack.pattern)
+    assert lack.remedy
