@@ -11,14 +11,13 @@ from pydantic import ValidationError
 
 from volbench.errors import UsageError
 from volbench.records.base import Record
-from volbench.suite.document import Document, parse_document, set_value
+from volbench.suite.document import TEXT_BYTES_MAX, Document, parse_document, set_value
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
 from volbench.suite.scale import scaled
 from volbench.suite.shipped import shipped
 from volbench.suite.sweep import sweep_faults
 
-MAX_SUITE_BYTES = 1 << 20
 Model = TypeVar("Model", bound=Record)
 
 
@@ -77,9 +76,13 @@ def read_file(path: Path, *, noun: str = "suite") -> str:
     """
     path = shipped(path)
     try:
-        if path.stat().st_size > MAX_SUITE_BYTES:
-            raise UsageError(f"a {noun} file is at most {MAX_SUITE_BYTES} bytes", where=str(path))
-        return path.read_text(encoding="utf-8")
+        if not path.is_file() and path.exists():  # a pipe might never answer, a device never end
+            raise UsageError(f"a {noun} file has to be a regular file", where=str(path))
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(TEXT_BYTES_MAX + 1)
+        if len(text) > TEXT_BYTES_MAX:
+            raise UsageError(f"a {noun} file has {TEXT_BYTES_MAX} bytes at most", where=str(path))
+        return text
     except FileNotFoundError as error:
         raise UsageError(f"no such {noun} file", where=str(path), evidence=_nearest_file(path)) from error
     except (OSError, UnicodeDecodeError) as error:
