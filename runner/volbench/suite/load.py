@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,16 +21,27 @@ from volbench.suite.sweep import sweep_faults
 Model = TypeVar("Model", bound=Record)
 
 
-def load_suite(path: Path, *, settings: Iterable[str] = ()) -> tuple[SuiteFile, str]:
+FaultFinder = Callable[[SuiteFile], Iterable[tuple[KeyPath, str]]]
+"""Gives (key, what is wrong with it) of a suite that is well formed, for what this layer does not know."""
+
+
+def load_suite(
+    path: Path, *, settings: Iterable[str] = (), more_faults: FaultFinder | None = None
+) -> tuple[SuiteFile, str]:
     """The suite in a file, with each `--set KEY=VALUE` applied, and the file's text.
+
+    Args:
+        more_faults: checks of other layers, such as that of the volumes' SPECs.
 
     Raises UsageError listing every fault with file and line.
     """
     text = read_file(path)
-    return check_suite(text, name=str(path), settings=settings), text
+    return check_suite(text, name=str(path), settings=settings, more_faults=more_faults), text
 
 
-def check_suite(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteFile:
+def check_suite(
+    text: str, *, name: str, settings: Iterable[str] = (), more_faults: FaultFinder | None = None
+) -> SuiteFile:
     """The suite in a text. Raises UsageError as `load_suite` does."""
     document = scaled(parse_document(text, name=name), settings)
     for assignment in settings:
@@ -38,6 +49,8 @@ def check_suite(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteF
     next_step = "see suites/README.md for every key, or point your editor at suites/suite.schema.json"
     suite = check_model(document, SuiteFile, noun="suite", next_step=next_step)
     faults = list(_faults_of_sweep(document, suite))
+    for path, fault in more_faults(suite) if more_faults else ():
+        faults.append(f"{document.origin(path)}: {'.'.join(map(str, path))}: {fault}")
     if faults:
         raise _faulty(faults, noun="suite", next_step=next_step)
     return suite
