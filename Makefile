@@ -13,6 +13,9 @@ PYTEST ?=
 JOBS ?= 2
 BARE ?= bookworm
 SPLIT ?= test
+# What `make check` runs: nothing that needs an engine, a server, a browser or a device.
+CHECK ?= tests/unit tests/contract tests/golden
+CHECKED ?= not slow and not docker and not kubernetes and not emulator and not browser and not mysqld and not nfs
 RUNS ?= 5
 SEED ?= 4
 WHAT_IF_OUT ?= /var/tmp/volbench-lab-what-if
@@ -20,7 +23,7 @@ CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-kubernetes test-profiles test-emulator posix-suites volume-image lint lock engine images local bench bench-emulator bench-kubernetes lab clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine images local bench bench-emulator bench-kubernetes lab clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -72,6 +75,9 @@ volume-image: setup ## the image of docker/volumes: an emulated volume as a cont
 	@tar -c -C docker/volumes Dockerfile serve.sh -C "$(CURDIR)/$(BIN)" volbench-volume | \
 	  docker build -q --network=host -t volbench/volume:0.1.0 --build-arg TOOLS=volbench/tools:0.1.0 -
 
+check: lint ## before each commit: format, lint, types, layers, unit and contract tests, drift of generated files
+	@$(BIN)/python -m pytest -q -n $(JOBS) -m "$(CHECKED)" $(CHECK) $(PYTEST)
+
 lint: ## style, types, layers
 	@$(BOOTSTRAP) python
 	@$(BIN)/ruff check .
@@ -79,6 +85,15 @@ lint: ## style, types, layers
 	@$(BIN)/mypy
 	@$(BIN)/mypy --package bootstrap
 	@$(BIN)/lint-imports
+
+format: ## what ruff can mend by itself: layout, order of imports, simple faults
+	@$(BOOTSTRAP) python
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: ## every generated file: schemas, suites/README.md, pages of the examples; `git diff` then shows what changed
+	@$(BOOTSTRAP) python
+	@PYTHONPATH=tests/support $(BIN)/python tests/support/generated.py
 
 lock: ## resolve the lock files anew
 	@$(BOOTSTRAP) lock

@@ -125,6 +125,12 @@ def test_an_installed_wheel_has_its_suites_profiles_and_prices(wheel: zipfile.Zi
         assert told in done.stdout + done.stderr
 
 
+def test_a_wheel_has_its_types_and_its_licence(wheel: zipfile.ZipFile) -> None:
+    names = wheel.namelist()
+    assert "volbench/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
 def test_a_wheel_has_the_command(wheel: zipfile.ZipFile) -> None:
     (entry_points,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     assert "volbench = volbench.cli.main:main" in wheel.read(entry_points).decode()

@@ -22,7 +22,7 @@ from volbench.plan.new_run import plan_run
 from volbench.plan.order import Treatment
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
-from volbench.records.run import ResolvedSuite, RunRecord, VolumeSpec
+from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
 from volbench.records.steps import parameters_of
 from volbench.records.sweep import SweepSpec
 from volbench.report.forecast import forecast_lines
@@ -34,8 +34,8 @@ from volbench.suite.sweep import with_parameters
 from volbench.target.attach import parse_dsn, without_password
 from volbench.target.attach import target_options as options_of_server
 from volbench.target.kubernetes_options import parse_options
+from volbench.volume.check import check_volumes, forecast_faults, suite_volume_faults
 from volbench.volume.host import host_facts
-from volbench.volume.spec import parse_volume
 from volbench.volume.variants import spread
 
 
@@ -86,10 +86,11 @@ def make_plan(
     target_options: Sequence[str] = (),
 ) -> Planned:
     """Read the suite and the volumes and plan the run. Raises UsageError, EnvironmentLacks."""
-    suite_file, source = load_suite(suite_path, settings=settings)
+    more_faults = forecast_faults if volumes else suite_volume_faults
+    suite_file, source = load_suite(suite_path, settings=settings, more_faults=more_faults)
     chosen = choose_target("attach" if server and target == "auto" else target, tools=tools)
     attach = _attached(chosen, server, option_file)
-    specs = _volumes(volumes, suite_file.volumes, attached=attach is not None)
+    specs = _volumes(volumes, suite_file.volumes, chosen)
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, chosen)})
     spreads, treatments = spread(specs, suite.sweep)
@@ -221,15 +222,15 @@ def _target_options(target: str, attach: AttachSpec | None, tools: str, given: S
     return {**parse_options(given), **({"tools": tools} if tools else {})}
 
 
-def _volumes(given: Sequence[str], of_suite: dict[str, str], *, attached: bool) -> list[VolumeSpec]:
-    if attached:
+def _volumes(given: Sequence[str], of_suite: dict[str, str], target: TargetName) -> list[VolumeSpec]:
+    if target == "attach":
         if given:
             raise UsageError(
                 "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
             )
         return [VolumeSpec(name="server", kind="path", place="", text="attached server")]
     texts = list(given) or [f"{name}={spec}" for name, spec in of_suite.items()]
-    return [parse_volume(text) for text in texts]
+    return check_volumes(texts, target=target)
 
 
 def _free(volume: VolumeSpec) -> str:

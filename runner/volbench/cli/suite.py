@@ -12,6 +12,7 @@ from volbench.cli import console, options
 from volbench.suite.docs import suite_docs
 from volbench.suite.load import load_suite
 from volbench.suite.schema import suite_schema
+from volbench.volume.check import suite_volume_faults
 
 app = typer.Typer(help="Check suite files, print their schema and documentation.", no_args_is_help=True)
 
@@ -23,7 +24,7 @@ def check(
 ) -> None:
     """Check suite files without running anything; every fault is shown with its line."""
     for path in suites:
-        suite, _ = load_suite(path, settings=settings)
+        suite, _ = load_suite(path, settings=settings, more_faults=suite_volume_faults)
         console.out.print(f"{path}: suite {suite.name} is well formed", markup=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,27 +11,37 @@ from pydantic import ValidationError
 
 from volbench.errors import UsageError
 from volbench.records.base import Record
-from volbench.suite.document import Document, parse_document, set_value
+from volbench.suite.document import TEXT_BYTES_MAX, Document, parse_document, set_value
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
 from volbench.suite.scale import scaled
 from volbench.suite.shipped import shipped
 from volbench.suite.sweep import sweep_faults
 
-MAX_SUITE_BYTES = 1 << 20
 Model = TypeVar("Model", bound=Record)
 
 
-def load_suite(path: Path, *, settings: Iterable[str] = ()) -> tuple[SuiteFile, str]:
+FaultFinder = Callable[[SuiteFile], Iterable[tuple[KeyPath, str]]]
+"""Gives (key, what is wrong with it) of a suite that is well formed, for what this layer does not know."""
+
+
+def load_suite(
+    path: Path, *, settings: Iterable[str] = (), more_faults: FaultFinder | None = None
+) -> tuple[SuiteFile, str]:
     """The suite in a file, with each `--set KEY=VALUE` applied, and the file's text.
+
+    Args:
+        more_faults: checks of other layers, such as that of the volumes' SPECs.
 
     Raises UsageError listing every fault with file and line.
     """
     text = read_file(path)
-    return check_suite(text, name=str(path), settings=settings), text
+    return check_suite(text, name=str(path), settings=settings, more_faults=more_faults), text
 
 
-def check_suite(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteFile:
+def check_suite(
+    text: str, *, name: str, settings: Iterable[str] = (), more_faults: FaultFinder | None = None
+) -> SuiteFile:
     """The suite in a text. Raises UsageError as `load_suite` does."""
     document = scaled(parse_document(text, name=name), settings)
     for assignment in settings:
@@ -39,6 +49,8 @@ def check_suite(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteF
     next_step = "see suites/README.md for every key, or point your editor at suites/suite.schema.json"
     suite = check_model(document, SuiteFile, noun="suite", next_step=next_step)
     faults = list(_faults_of_sweep(document, suite))
+    for path, fault in more_faults(suite) if more_faults else ():
+        faults.append(f"{document.origin(path)}: {'.'.join(map(str, path))}: {fault}")
     if faults:
         raise _faulty(faults, noun="suite", next_step=next_step)
     return suite
@@ -77,9 +89,13 @@ def read_file(path: Path, *, noun: str = "suite") -> str:
     """
     path = shipped(path)
     try:
-        if path.stat().st_size > MAX_SUITE_BYTES:
-            raise UsageError(f"a {noun} file is at most {MAX_SUITE_BYTES} bytes", where=str(path))
-        return path.read_text(encoding="utf-8")
+        if not path.is_file() and path.exists():  # a pipe might never answer, a device never end
+            raise UsageError(f"a {noun} file has to be a regular file", where=str(path))
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(TEXT_BYTES_MAX + 1)
+        if len(text) > TEXT_BYTES_MAX:
+            raise UsageError(f"a {noun} file has {TEXT_BYTES_MAX} bytes at most", where=str(path))
+        return text
     except FileNotFoundError as error:
         raise UsageError(f"no such {noun} file", where=str(path), evidence=_nearest_file(path)) from error
     except (OSError, UnicodeDecodeError) as error:

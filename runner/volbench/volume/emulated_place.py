@@ -15,7 +15,7 @@ from volbench.volume.emulated_status import clear_leftovers, volume_status
 from volbench.volume.facts import discover
 from volbench.volume.interface import OpenVolume, VolumeBase
 from volbench.volume.ownership import is_ours
-from volbench.volume.profiles import resolve
+from volbench.volume.profiles import resolve_volume
 
 
 class EmulatedPlace(VolumeBase):
@@ -26,9 +26,8 @@ class EmulatedPlace(VolumeBase):
 
     def __init__(self, spec: VolumeSpec) -> None:
         super().__init__(spec)
-        options = dict(spec.options)
-        self._root = Path(options.pop("dir", DEFAULT_DIRECTORY)).absolute()
-        self._resolved = resolve(spec.place, options)
+        self._root = Path(spec.options.get("dir", DEFAULT_DIRECTORY)).absolute()
+        self._resolved = resolve_volume(spec)
         self._volume: EmulatedVolume | None = None
         self._made_root = False
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volbench.errors import EnvironmentLacks, UsageError
+from volbench.errors import EnvironmentLacks
 from volbench.records.run import TargetName, VolumeSpec
 from volbench.volume.docker_volume import DockerNfsVolume, DockerVolume
 from volbench.volume.interface import Volume
 from volbench.volume.nfs import NfsVolume
 from volbench.volume.path import PathVolume
+from volbench.volume.spec import require_kind
 
 if TYPE_CHECKING:
     from volbench.volume.cluster import Cluster
@@ -29,6 +30,7 @@ def make_volume(
     Raises UsageError for a kind that only another target has, EnvironmentLacks for emulated volumes that this
     installation lacks.
     """
+    require_kind(spec, in_cluster=cluster is not None)
     if cluster is not None:
         return _claim(spec, cluster=cluster, run_id=run_id, keep=keep)
     if spec.kind == "path":
@@ -37,22 +39,10 @@ def make_volume(
         return DockerVolume(spec, run_id=run_id)
     if spec.kind == "nfs":
         return DockerNfsVolume(spec, run_id=run_id) if target == "docker" else NfsVolume(spec, run_id=run_id)
-    if spec.kind == "emulated":
-        return _emulated(spec)
-    raise UsageError(
-        f"a {spec.kind} volume exists only on the kubernetes target",
-        where=f"volume {spec.name}={spec.text}",
-        next_step="add --target kubernetes",
-    )
+    return _emulated(spec)
 
 
 def _claim(spec: VolumeSpec, *, cluster: Cluster, run_id: str, keep: bool) -> Volume:
-    if spec.kind not in {"pvc", "storage-class"}:
-        raise UsageError(
-            f"a {spec.kind} volume does not exist in a cluster",
-            where=f"volume {spec.name}={spec.text}",
-            next_step="name a claim (pvc:NAME) or a class (storage-class:NAME?size=100Gi); k8s/README.md has more",
-        )
     from volbench.volume.claim import ClaimVolume  # noqa: PLC0415 - brings the client, which takes half a second
 
     return ClaimVolume(spec, cluster=cluster, run_id=run_id, keep=keep)

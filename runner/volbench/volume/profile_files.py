@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from volbench.errors import UsageError
 from volbench.suite.document import parse_document
+from volbench.suite.load import read_file
 from volbench.suite.shipped import shipped
 from volbench.volume.profile_schema import Profile
 
@@ -53,16 +54,14 @@ def is_profile_path(name: str) -> bool:
 @cache
 def _load(directory: Path, name: str) -> Profile:
     path = directory / f"{name}.yaml"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
+    if not path.exists():
         names = profile_names(directory)
         nearest = difflib.get_close_matches(name, names, n=1)
         hint = f"perhaps you meant {nearest[0]}" if nearest else f"profiles there: {', '.join(names)}"
         raise UsageError(
-            f"there is no volume profile {name!r}", where=str(directory), evidence=str(error), next_step=hint
-        ) from error
-    document = parse_document(text, name=str(path))
+            f"there is no volume profile {name!r}", where=str(directory), evidence=f"no file {path}", next_step=hint
+        )
+    document = parse_document(read_file(path, noun="profile"), name=str(path))
     try:
         profile = Profile.model_validate(document.data)
     except ValidationError as error:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from volbench.errors import UsageError
 from volbench.records.base import parse_fraction, parse_size_bytes
+from volbench.records.run import VolumeSpec
 from volbench.volume.formula import Value, evaluate
 from volbench.volume.profile_files import (
     INSTANCES,
@@ -103,26 +104,21 @@ def resolve_spec(spec: str, *, name: str) -> ResolvedVolume:
         name: what the SPEC is of, for an error's text.
     """
     named = parse_volume(spec if spec.startswith("emulated:") else f"emulated:{spec}", name=name)
-    return resolve(named.place, {key: value for key, value in named.options.items() if key not in _PLACE_OPTIONS})
+    return resolve_volume(named)
+
+
+def resolve_volume(spec: VolumeSpec) -> ResolvedVolume:
+    """The profile of an emulated volume with its parameters. Raises UsageError."""
+    return resolve(spec.place, {key: value for key, value in spec.options.items() if key not in _PLACE_OPTIONS})
 
 
 def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVolume:
     profile = merged_profile(name, options, directory)
     names: dict[str, Value] = {**_UNITS, **{key: figure.number for key, figure in profile.figures.items()}}
-    unknown = [option for option in options if option not in profile.parameters]
-    if unknown:
-        nearest = difflib.get_close_matches(unknown[0], profile.parameters, n=1)
-        hint = f"perhaps you meant {nearest[0]}" if nearest else f"there are {', '.join(profile.parameters)}"
-        raise ValueError(f"{name} has no parameter {unknown[0]!r}: {hint}")
-    parameters: dict[str, Value] = {}
     limits, checks, assumed = list(profile.limits), list(profile.checks), set(profile.figures)
-    for key, parameter in profile.parameters.items():
-        parameters[key] = names[key] = _parameter(key, parameter, options.get(key), names)
-        if parameter.kind == "instance" and parameters[key] != "none":
-            instances = load_profile(INSTANCES, directory)
-            row = _row(instances, str(parameters[key]))
-            names |= {column: figure.number for column, figure in row.items()}
-            limits += instances.limits
+    parameters = _parameters(profile, options, names, directory)
+    if any(profile.parameters[key].kind == "instance" and value != "none" for key, value in parameters.items()):
+        limits += load_profile(INSTANCES, directory).limits
     for key, formula in profile.formulas.items():
         names[key] = evaluate(formula, names)
     for check in checks:
@@ -145,6 +141,35 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
         assumed=tuple(sorted(key for key in assumed if profile.figures[key].assumed)),
         model=daemon_model(profile, limits, names, size_bytes),
     )
+
+
+def _parameters(
+    profile: Profile, options: Mapping[str, str], names: dict[str, Value], directory: Path
+) -> dict[str, Value]:
+    """Every parameter's value; puts them, and the columns of the instance's row, into `names`.
+
+    Raises ValueError with all options that are unknown or out of range.
+    """
+    faults = []
+    for option in options:
+        if option not in profile.parameters:
+            nearest = difflib.get_close_matches(option, [*profile.parameters, *_PLACE_OPTIONS], n=1)
+            hint = f"perhaps you meant {nearest[0]}" if nearest else f"there are {', '.join(profile.parameters)}"
+            faults.append(f"{profile.name} has no parameter {option!r}: {hint}")
+    parameters: dict[str, Value] = {}
+    for key, parameter in profile.parameters.items():
+        try:
+            parameters[key] = _parameter(key, parameter, options.get(key), names)
+            if parameter.kind == "instance" and parameters[key] != "none":
+                row = _row(load_profile(INSTANCES, directory), str(parameters[key]))
+                names |= {column: figure.number for column, figure in row.items()}
+        except ValueError as error:
+            faults.append(str(error))
+            parameters[key] = _parameter(key, parameter, None, names)  # what follows from it is no further fault
+        names[key] = parameters[key]
+    if faults:
+        raise ValueError("; ".join(faults))
+    return parameters
 
 
 def _parameter(key: str, parameter: Parameter, given: str | None, names: Mapping[str, Value]) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from volbench.errors import UsageError
 from volbench.records.base import parse_size_bytes
 from volbench.records.run import VolumeSpec
+from volbench.volume.nfs_options import nfs_option_faults
 
 _DOCKER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -54,7 +55,7 @@ def _matching(pattern: re.Pattern[str], what: str) -> Callable[[str], None]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """What a kind's SPEC looks like. `options` None: the kind's own module knows and checks them."""
+    """What a kind's SPEC looks like. `options` None: those of its profile, which `volume.check` knows."""
 
     example: str
     check_place: Callable[[str], None]
@@ -89,6 +90,7 @@ KINDS: dict[str, _Kind] = {
         options={"size": _size},
     ),
 }
+CLUSTER_KINDS = ("pvc", "storage-class")
 
 
 def parse_volume(text: str, *, name: str | None = None) -> VolumeSpec:
@@ -122,6 +124,23 @@ def parse_volume(text: str, *, name: str | None = None) -> VolumeSpec:
         raise _fault(text, str(error), f"for instance {KINDS[kind].example}") from error
 
 
+def require_kind(spec: VolumeSpec, *, in_cluster: bool) -> None:
+    """Raise UsageError for a kind of volume that exists only in a cluster, or only outside of one."""
+    where = f"volume {spec.name}={spec.text}"
+    if in_cluster and spec.kind not in CLUSTER_KINDS:
+        raise UsageError(
+            f"a {spec.kind} volume does not exist in a cluster",
+            where=where,
+            next_step="name a claim (pvc:NAME) or a class (storage-class:NAME?size=100Gi); k8s/README.md has more",
+        )
+    if not in_cluster and spec.kind in CLUSTER_KINDS:
+        raise UsageError(
+            f"a {spec.kind} volume exists only on the kubernetes target",
+            where=where,
+            next_step="add --target kubernetes",
+        )
+
+
 def _split(text: str, spec: str) -> tuple[str, str, str]:
     if spec.startswith("/"):
         spec = f"path:{spec}"
@@ -142,21 +161,40 @@ def _options(text: str, kind: str, query: str) -> dict[str, str]:
     if not query:
         return {}
     if kind == "nfs":
+        wrong = list(nfs_option_faults(query))
+        if wrong:
+            raise _fault(text, "; ".join(wrong), "nfs(5) has them all")
         return {"options": query}
-    known = KINDS[kind].options
     options: dict[str, str] = {}
+    faults: list[tuple[str, str]] = []
     for part in query.split("&"):
-        key, separator, value = part.partition("=")
-        if known is not None and key not in known:
-            raise _fault(text, f"a {kind} volume has no option {key!r}", _nearest(key, known))
-        if not separator or not value:
-            raise _fault(text, f"the option {key!r} needs a value", f"{key}=VALUE")
-        if key in options:
-            raise _fault(text, f"the option {key!r} is given twice", "give it once")
+        key, _, value = part.partition("=")
+        fault = _option_fault(kind, key, value, options)
+        if fault is not None:
+            faults.append(fault)
+        options[key] = value
+    if len(faults) == 1:
+        raise _fault(text, *faults[0])
+    if faults:
+        raise _fault(text, "; ".join(f"{what} ({hint})" for what, hint in faults), KINDS[kind].example)
+    return options
+
+
+def _option_fault(kind: str, key: str, value: str, before: Mapping[str, str]) -> tuple[str, str] | None:
+    """What is wrong with an option, and what to write instead."""
+    known = KINDS[kind].options
+    if known is not None and key not in known:
+        return f"a {kind} volume has no option {key!r}", _nearest(key, known)
+    if not value:
+        return f"the option {key!r} needs a value", f"{key}=VALUE"
+    if key in before:
+        return f"the option {key!r} is given twice", "give it once"
+    try:
         if known is not None:
             known[key](value)
-        options[key] = value
-    return options
+    except ValueError as error:
+        return f"{key}={value}: {error}", f"for instance {KINDS[kind].example}"
+    return None
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from volbench.records.base import Scalar
 from volbench.records.run import VolumeSpec
 from volbench.records.sweep import SweepSpec
 from volbench.suite.sweep import VOLUME
-from volbench.volume.profiles import resolve
+from volbench.volume.profiles import resolve_volume
 from volbench.volume.spec import parse_volume
 
 NAME_CHARACTERS_MAX = 41
@@ -41,7 +41,7 @@ def with_options(spec: VolumeSpec, options: dict[str, Scalar]) -> VolumeSpec:
     query = joint.join(f"{name}={value}" if value else name for name, value in given.items())
     made = parse_volume(f"{place}?{query}" if query else place, name=spec.name)
     if made.kind == "emulated":
-        resolve(made.place, {name: value for name, value in made.options.items() if name != "dir"})
+        resolve_volume(made)
     return made
 
 

@@ -34,7 +34,7 @@ ROOT = Path.cwd()
 SUITES = [path for path in sorted((ROOT / "suites").glob("*.yaml")) if "\nsteps:" in path.read_text()]
 QUICK = str(ROOT / "suites/quick.yaml")
 SECRET = "s3cr3t-w0rd"  # noqa: S105 - it must not be seen
-TIMEOUT_S = 60
+TIMEOUT_S = 300
 
 
 def volbench(
@@ -390,3 +390,24 @@ def test_no_password_gets_into_run_json(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_server_is_for_the_attach_target_only() -> None:
     message = message_of(volbench("plan", QUICK, "--target", "local", "--server", "mysql://u@h/db"), 2)
     assert "--target attach" in message
+
+
+BAD_SPECS = ("--volume", "a=emulated:ebs-gp22", "--volume", "b=emulated:ebs-gp2?siez=50GiB")
+
+
+@pytest.mark.parametrize("command", [("plan", QUICK), ("run", QUICK, "--yes"), ("run", QUICK, "--yes", "--json")])
+def test_a_wrong_spec_is_told_before_anything_is_made(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """All at once, with the nearest match; a run that could never be resumed is not begun."""
+    fault = message_of(volbench(*command, "--target", "local", *BAD_SPECS, cwd=tmp_path), 2)
+    assert "ebs-gp2" in fault
+    assert "'siez'" in fault
+    assert "resume" not in fault
+    assert not list(tmp_path.iterdir())
+
+
+def test_suite_check_tells_of_wrong_specs(tmp_path: Path) -> None:
+    suite = tmp_path / "s.yaml"
+    suite.write_text("name: s\nsteps:\n- {kind: oltp, duration: 30s}\nvolumes:\n  a: emulated:ebs-gp22\n")
+    fault = message_of(volbench("suite", "check", str(suite)), 2)
+    assert "s.yaml:5" in fault
+    assert "perhaps you meant ebs-gp2" in fault

@@ -10,7 +10,7 @@ from volbench.analysis.credits.limits import limits_of
 from volbench.analysis.credits.work import Work, constant
 from volbench.records.forecast import ForecastSpec
 from volbench.records.run import VolumeSpec
-from volbench.volume.profiles import resolve
+from volbench.volume.profiles import resolve_spec, resolve_volume
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +37,9 @@ class Expected:
 
 def expected(spec: ForecastSpec, volume: VolumeSpec) -> Expected | None:
     """The forecast for a volume; None for one of which no profile is known or which has no credits."""
-    text = volume.text.partition(":")[2] if volume.kind == "emulated" else spec.volume
-    profile, _, query = text.partition("?")
-    if not profile:
+    if volume.kind != "emulated" and not spec.volume:
         return None
-    options = dict(part.partition("=")[::2] for part in query.split("&") if part)
-    options.pop("dir", None)
-    resolved = resolve(profile, options)
+    resolved = resolve_volume(volume) if volume.kind == "emulated" else resolve_spec(spec.volume, name="forecast")
     limits = limits_of(resolved)
     if not limits.buckets:
         return None
@@ -55,7 +51,7 @@ def expected(spec: ForecastSpec, volume: VolumeSpec) -> Expected | None:
         dump = forecast_dump(limits, wanted, beside, window_s=spec.window_s)
     return Expected(
         volume=volume.name,
-        profile=profile,
+        profile=resolved.profile,
         exhausted_after_s=found.exhausted_after_s,
         refill_s=found.refill_s,
         iops_before=found.before.iops,

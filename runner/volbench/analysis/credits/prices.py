@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 from volbench.errors import UsageError
 from volbench.records.base import Bytes, Record
 from volbench.suite.document import parse_document
+from volbench.suite.load import read_file
 from volbench.volume.formula import Value
 from volbench.volume.profile_files import profiles_directory
 
@@ -82,11 +83,7 @@ def load_prices(path: Path | None = None) -> Prices:
 
 @cache
 def _load(path: Path) -> Prices:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError("the prices cannot be read", where=str(path), evidence=str(error)) from error
-    document = parse_document(text, name=str(path))
+    document = parse_document(read_file(path, noun="price"), name=str(path))
     try:
         return Prices.model_validate(document.data)
     except ValidationError as error:

@@ -1,0 +1,84 @@
+"""What contributors rely on is there and true: licence, guides, hooks, the form of the changelog."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_the_licence_is_that_of_the_manifests() -> None:
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License\n                           Version 2.0" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    manifests = [
+        ROOT / "pyproject.toml",
+        ROOT / "runner/emulator/pyproject.toml",
+        ROOT / "runner/emulator/Cargo.toml",
+    ]
+    for manifest in manifests:
+        data = tomllib.loads(manifest.read_text())
+        assert "Apache-2.0" in str(data.get("project", data.get("package"))["license"]), manifest
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"`((?:\w+/)*[\w-]+\.(?:py|yaml|md|json))`", CONTRIBUTING))), ids=str
+)
+def test_a_file_that_the_guide_names_is_there(path: str) -> None:
+    """A root's path, or one below runner/volbench; NAME stands for a new file."""
+    names = {"rules_storage.py", "rules_server.py", "injection.py", "calibration.json", "ARCHITECTURE.md"}
+    if "NAME" not in path and path not in names:
+        assert (ROOT / path).exists() or (ROOT / "runner/volbench" / path).exists()
+
+
+def test_names_that_the_guide_gives_are_in_the_code() -> None:
+    code = "\n".join(path.read_text() for path in (ROOT / "runner/volbench").rglob("*.py"))
+    code += (ROOT / "tests/contract/test_workloads.py").read_text()
+    words = {"CATALOGUE", "PRIMARY_METRICS", "_STEPS", "GLOSSARY", "KINDS", "PHASED", "SWEPT", "WITHOUT_STATEMENTS",
+             "STREAMS", "_GROUPS", "SAMPLERS", "SOURCES", "_ACTS_ON", "NAMES", "STEPS"}  # fmt: skip
+    for word in sorted(words):
+        assert f"`{word}`" in CONTRIBUTING
+        assert re.search(rf"^{word}\b", code, re.MULTILINE), word
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert versions[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\]( - \d{4}-\d\d-\d\d)?", version) for version in versions[1:])
+    groups = set(re.findall(r"^### (.*)$", text, re.MULTILINE))
+    assert groups <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_hooks_are_local_and_their_programs_are_installed_with_the_project() -> None:
+    config = YAML(typ="safe").load((ROOT / ".pre-commit-config.yaml").read_text())
+    assert [repo["repo"] for repo in config["repos"]] == ["local"]
+    for hook in config["repos"][0]["hooks"]:
+        program = hook["entry"].split()[0].removeprefix(".venv/bin/")
+        assert program in {"ruff", "mypy", "lint-imports", "python"}
+
+
+def test_the_bug_report_asks_for_version_machine_and_log() -> None:
+    text = (ROOT / ".github/ISSUE_TEMPLATE/bug.yml").read_text()
+    assert all(word in text for word in ("volbench --version", "volbench doctor", "VOLBENCH_LOG"))
+    assert YAML(typ="safe").load(text)["body"]
+
+
+def test_every_target_of_make_is_listed_by_help() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert targets is not None
+    for target in targets[1].split():
+        assert re.search(rf"^{target}:.*## ", makefile, re.MULTILINE), target
+
+
+def test_every_marker_is_explained() -> None:
+    markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
+    page = (ROOT / "tests/README.md").read_text()
+    assert [name for name in (marker.partition(":")[0] for marker in markers) if f"| `{name}` |" not in page] == []
