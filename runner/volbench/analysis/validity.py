@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.records.cell import FILES_COPIED, StepResult, ValidityLimits
+from volbench.analysis.disturbance import CpuUse, disturbances
+from volbench.records.cell import FILES_COPIED, Disturbance, StepResult, ValidityLimits
 from volbench.store.series import Series, SeriesKey, read_series
 
 SMALL_READ_MIB = 16.0
@@ -45,6 +46,9 @@ class Observation:
     device_read_mib: float | None = None
     only_server_reads: bool | None = None
     emulator_late_ratio: float | None = None
+    emulator_lateness_s_per_s: float | None = None
+    cpus: int | None = None
+    cpu: CpuUse | None = None
 
 
 def observe(
@@ -54,6 +58,7 @@ def observe(
     quiet_s: tuple[float, float] | None,
     interval_s: float,
     clock_step_s: float,
+    cpus: int | None = None,
 ) -> Observation:
     """Gather what the rules look at, from a step's details and the samples in its window.
 
@@ -62,11 +67,12 @@ def observe(
         quiet_s: when the device was watched at rest before the cell touched it.
         interval_s: of the sampling grid.
         clock_step_s: wall clock against monotonic clock over the cell.
+        cpus: of the machine; None: not known.
     """
     t0_s, t1_s = step.window_s
     around_s = (t0_s - 2 * interval_s, t1_s + 2 * interval_s)
     wide = read_series(
-        series_path, sources=[*_OF_THE_MACHINE, "innodb", "emulator", "cgroup_cpu"], window_s=around_s
+        series_path, sources=[*_OF_THE_MACHINE, "innodb", "emulator", "cgroup_cpu", "tasks"], window_s=around_s
     )
     device = _integral(wide, "diskstats", ("reads_per_s", "writes_per_s"), step.window_s, interval_s)
     return Observation(
@@ -93,6 +99,49 @@ def observe(
         device_read_mib=_integral(wide, "diskstats", ("read_mib_per_s",), step.window_s, interval_s),
         only_server_reads=step.kind == "oltp" and not step.details.get(FILES_COPIED),
         emulator_late_ratio=_late_ratio(wide, step.window_s),
+        emulator_lateness_s_per_s=_mean(
+            wide, SeriesKey(source="emulator", metric="lateness_s_per_s"), step.window_s, interval_s
+        ),
+        cpus=cpus,
+        cpu=_cpu_use(wide, step.window_s, interval_s, cpus),
+    )
+
+
+def _cpu_use(
+    samples: dict[SeriesKey, Series], window_s: tuple[float, float], interval_s: float, cpus: int | None
+) -> CpuUse | None:
+    """Who used the CPUs: None where the cell's own use, or the machine's, is not known."""
+
+    def mean(source: str, metric: str, entity: str = "") -> float | None:
+        return _mean(samples, SeriesKey(source=source, metric=metric, entity=entity), window_s, interval_s)
+
+    unused = [mean("cpu", f"{name}_ratio") for name in ("idle", "iowait", "steal")]
+    tasks = mean("tasks", "cpus_used", "cell")
+    groups = [mean("cgroup_cpu", "cpus_used", who) for who in ("server", "client")]
+    of_groups = None if None in groups else sum(one for one in groups if one is not None)
+    known = [own for own in (tasks, of_groups) if own is not None]
+    if cpus is None or None in unused or not known:
+        return None
+    busy = cpus * (1 - sum(one for one in unused if one is not None))
+    own = max(known)
+    emulator = mean("tasks", "cpus_used", "emulator") or 0.0
+    return CpuUse(
+        cpus=cpus,
+        foreign=max(0.0, busy - own - emulator),
+        own=own,
+        run_delay=mean("tasks", "run_delay_s_per_s", "cell"),
+    )
+
+
+def disturbances_of(seen: Observation, limits: ValidityLimits) -> tuple[Disturbance, ...]:
+    """What delayed the step from outside, each with a bound on what it can have done; none within all limits."""
+    return disturbances(
+        limits,
+        cpu=seen.cpu,
+        cpus=seen.cpus,
+        steal_ratio=seen.steal_ratio,
+        late_ratio=seen.emulator_late_ratio,
+        lateness_s_per_s=seen.emulator_lateness_s_per_s,
     )
 
 
@@ -118,18 +167,12 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
         )
     if seen.missed_ratio is not None and seen.missed_ratio > limits.missed_samples:
         reasons.append(f"{seen.missed_ratio:.1%} of the samples were missed (limit {limits.missed_samples:.0%})")
-    if seen.steal_ratio is not None and seen.steal_ratio > limits.cpu_steal:
-        reasons.append(f"the hypervisor took {seen.steal_ratio:.1%} of the CPU (limit {limits.cpu_steal:.0%})")
     if seen.swapped_pages is not None and seen.swapped_pages > limits.swap_pages:
         reasons.append(f"the host swapped {seen.swapped_pages:.0f} pages (limit {limits.swap_pages})")
     reasons += _foreign_reasons(seen, limits)
     if seen.clock_step_s is not None and abs(seen.clock_step_s) > limits.clock_step_s:
         reasons.append(f"the wall clock was set by {seen.clock_step_s:+.2f} s (limit {limits.clock_step_s:g} s)")
-    if seen.emulator_late_ratio is not None and seen.emulator_late_ratio > limits.emulator_late:
-        reasons.append(
-            f"the emulated volume fell behind its model: {seen.emulator_late_ratio:.1%} of its operations came late"
-            f" (limit {limits.emulator_late:.0%})"
-        )
+    reasons += [one.text for one in disturbances_of(seen, limits) if one.beyond]
     reasons += _count_reasons(seen, limits)
     return tuple(reasons)
 

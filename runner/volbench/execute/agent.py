@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from volbench.analysis.cell_metrics import storage_metrics
-from volbench.analysis.validity import Observation, invalid_reasons, notes_of, observe
+from volbench.analysis.validity import Observation, disturbances_of, invalid_reasons, notes_of, observe
 from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import MARK_TABLE, attached_dataset
 from volbench.engine.template import seed
@@ -231,6 +232,7 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
             quiet_s=quiet_s,
             interval_s=cell.sampling.interval_s,
             clock_step_s=diary.clock_step_s(),
+            cpus=os.cpu_count(),
         )
         reasons = (*step.invalid_reasons, *invalid_reasons(observation, cell.limits))
         diary.steps[number] = step.model_copy(
@@ -239,6 +241,7 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
                 "valid": not reasons,
                 "invalid_reasons": reasons,
                 "notes": (*step.notes, *notes_of(observation)),
+                "disturbances": disturbances_of(observation, cell.limits),
             }
         )
 

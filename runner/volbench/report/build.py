@@ -18,7 +18,16 @@ from volbench.report.durability import durability_rows
 from volbench.report.effects import as_declared, effect_rows, sweep_row
 from volbench.report.forecast import forecast_rows
 from volbench.report.knees import curve_rows
-from volbench.report.rows import cell_rows, data_row, engine_row, failure_rows, finished_at, timing, volume_rows
+from volbench.report.rows import (
+    cell_rows,
+    data_row,
+    engine_row,
+    failure_rows,
+    finished_at,
+    timing,
+    used_within_bounds,
+    volume_rows,
+)
 from volbench.report.summary import summarise_run
 from volbench.store.run_directory import RunDirectory
 
@@ -33,6 +42,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     names = [volume.name for volume in run.volumes if not volume.variant_of]
     cells, volumes, engine = cell_rows(run, results), volume_rows(run, results), engine_row(results)
     comparisons = compared_cells(as_declared(run, cells), names, run.suite.comparison)
+    cells = used_within_bounds(cells, comparisons)
     explained = explain_run(directory)
     effects = effect_rows(run, cells)
     sweep = sweep_row(run, effects, explained.findings)

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volbench.analysis.comparison import PairSummary
+from volbench.analysis.disturbance import held_share
+from volbench.records.cell import Disturbance
 from volbench.records.report import CellRow, EngineRow, VolumeRow
 from volbench.records.run import RunRecord
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
+_DISTURBANCES = {
+    "foreign_cpu": "other work used of the CPUs",
+    "cpu_steal": "the hypervisor took of the CPUs",
+    "emulator_late": "emulated operations that came late",
+}
 _WARMER = {
     "lukewarm": "read lukewarm: a cache above the volume could have served part of it",
     "file-cold": "read file-cold: its data came from the device, but names and inodes may have been cached",
@@ -92,7 +99,8 @@ def _of_the_run(run: RunRecord, with_result: int) -> Iterator[str]:
 
 
 def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
-    invalid = [cell for cell in cells if not cell.valid]
+    yield from _of_disturbances(cells)
+    invalid = [cell for cell in cells if not cell.valid and not cell.used_within_bounds]
     if invalid:
         reasons = list(dict.fromkeys(reason for cell in invalid for reason in cell.invalid_reasons))
         more = f" and {len(reasons) - 2} more reasons" if len(reasons) > 2 else ""
@@ -100,6 +108,29 @@ def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
             f"{len(invalid)} of {len(cells)} step results are invalid and left out of every comparison: "
             f"{'; '.join(reasons[:2])}{more}."
         )
+
+
+def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
+    """Which disturbance, how large, and what it can have done, for cells that are compared within bounds."""
+    used = [cell for cell in cells if cell.used_within_bounds]
+    if not used:
+        return
+    kinds: dict[str, list[Disturbance]] = {}
+    for cell in used:
+        for one in cell.disturbances:
+            if one.beyond:
+                kinds.setdefault(one.kind, []).append(one)
+    seen = "; ".join(
+        f"{_DISTURBANCES[kind]} {min(one.size for one in found):.1%} to {max(one.size for one in found):.1%}"
+        f" (limit {found[0].limit:.0%}) in {len(found)}"
+        for kind, found in kinds.items()
+    )
+    low, high = (end(held_share(cell.disturbances) for cell in used) for end in (min, max))
+    yield (
+        f"{len(used)} step results were disturbed from outside: {seen}. It held them back for at most {low:.0%} to "
+        f"{high:.0%} of their time; their figures are compared within the bounds that follow from it, and a "
+        "verdict is given only where it holds for every value inside."
+    )
 
 
 def _of_durability(engine: EngineRow | None) -> Iterator[str]:
