@@ -29,6 +29,11 @@ also slow down what runs: they share cores, caches and memory. That is no waitin
 CPU time of the cell's own tasks, since two threads of one core get at least half of it each. Stolen CPU: at most
 s seconds a second over all CPUs. Late emulated operations: at most the sum of their lateness.
 
+**A ceiling on h.** In a closed loop of N clients, let F of them on average wait for reads of the volume (Little's
+law: reads a second times their time; emulated ones without their lateness). A transaction has the same reads
+without the disturbance, and they take as long, so it needs at least F / N of its time: h is at most 1 - F / N for
+throughput and mean latency, whatever the disturbance was. On a slow volume this is the better bound.
+
 **What it rests on.** That taking delays away never makes work slower (there are scheduling anomalies, Graham
 1969, and convoys on locks, that break this), and that the work is the same. Kernel threads are not among the
 cell's own tasks: their delay is not in the run-queue delay. Neighbours on the same host that the hypervisor does
@@ -133,9 +138,26 @@ def disturbances(
     return tuple(found) if any(one.beyond for one in found) else ()
 
 
-def held_share(found: Sequence[Disturbance]) -> float:
-    """At most this share of the step's time was it held back by all of them together."""
-    return min(1.0, sum(one.held_share for one in found))
+def held_share(found: Sequence[Disturbance], *, ceiling: float) -> float:
+    """At most this share of the step's time was it held back by all of them together.
+
+    Args:
+        ceiling: the share of its time in which it could be held back at all, see `delayable_share`.
+    """
+    return min(1.0, ceiling, sum(one.held_share for one in found))
+
+
+def delayable_share(*, clients: int | None, reading: float | None, lateness_s_per_s: float | None) -> float:
+    """Of the clients' time, the share that was not spent on reads of the volume: the ceiling of the module's text.
+
+    Args:
+        clients: of a closed loop; None: not one, or not known.
+        reading: how many of them waited for reads on average; None: not known.
+        lateness_s_per_s: of emulated operations, which is no time of the volume's.
+    """
+    if not clients or reading is None:
+        return 1.0
+    return min(1.0, max(0.0, 1 - (reading - (lateness_s_per_s or 0.0)) / clients))
 
 
 def bounds(

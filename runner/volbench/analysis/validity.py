@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.disturbance import CpuUse, disturbances
+from volbench.analysis.disturbance import CpuUse, delayable_share, disturbances
 from volbench.records.cell import FILES_COPIED, Disturbance, StepResult, ValidityLimits
 from volbench.store.series import Series, SeriesKey, read_series
 
@@ -49,6 +49,8 @@ class Observation:
     emulator_lateness_s_per_s: float | None = None
     cpus: int | None = None
     cpu: CpuUse | None = None
+    clients: int | None = None
+    reading: float | None = None
 
 
 def observe(
@@ -104,6 +106,52 @@ def observe(
         ),
         cpus=cpus,
         cpu=_cpu_use(wide, step.window_s, interval_s, cpus),
+        clients=_clients(step),
+        reading=_reading(series_path, step.window_s, interval_s),
+    )
+
+
+def _clients(step: StepResult) -> int | None:
+    """How many clients a closed loop has; None for other steps."""
+    threads = step.parameters.get("threads")
+    closed = step.kind == "oltp" and "offered_ratio" not in step.details
+    return threads if closed and isinstance(threads, int) else None
+
+
+def _reading(series_path: Path, window_s: tuple[float, float], interval_s: float) -> float | None:
+    """How many of the server's clients waited for reads of the volume on average; None where not known.
+
+    What the volume's counters say (reads a second times their time, s/s), and no more than the server's foreground
+    threads waited for data files: so reads of others, and of background threads, do not count.
+    """
+    keys = ("reads_per_s", "r_await_ms")
+    found = read_series(series_path, sources=["emulator", "diskstats"], metrics=keys, window_s=window_s)
+    sources = {key.source for key in found}
+    waits = read_series(series_path, sources=["performance_schema"], metrics=["wait_s_per_s"], window_s=window_s)
+    of_files = SeriesKey(source="performance_schema", metric="wait_s_per_s", entity="file_data")
+    foreground = _mean(waits, of_files, window_s, interval_s)
+    if not sources or foreground is None:
+        return None
+    source = "emulator" if "emulator" in sources else "diskstats"
+    busy: defaultdict[float, float] = defaultdict(float)
+    ticks: set[float] = set()
+    for entity in {key.entity for key in found if key.source == source}:
+        rates, times = (found.get(SeriesKey(source=source, metric=key, entity=entity)) for key in keys)
+        if rates is not None:
+            ticks.update(rates.t_s.tolist())
+        if rates is not None and times is not None:
+            await_ms = dict(zip(times.t_s.tolist(), times.value.tolist(), strict=True))
+            for t_s, per_s in zip(rates.t_s.tolist(), rates.value.tolist(), strict=True):
+                busy[t_s] += per_s * await_ms.get(t_s, 0.0) / 1e3
+    if not ticks:
+        return None
+    return min(foreground, sum(busy.values()) / len(ticks))
+
+
+def delayable_share_of(seen: Observation) -> float:
+    """Of the clients' time, the share in which a disturbance can have held them back at all."""
+    return delayable_share(
+        clients=seen.clients, reading=seen.reading, lateness_s_per_s=seen.emulator_lateness_s_per_s
     )
 
 
@@ -147,6 +195,11 @@ def disturbances_of(seen: Observation, limits: ValidityLimits) -> tuple[Disturba
 
 def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
     """A sentence for each rule that the observation breaks; none: the step is valid."""
+    return (*own_reasons(seen, limits), *outside_reasons(seen, limits))
+
+
+def own_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+    """The broken rules that the cell's own set-up breaks: the same cell, run again, would break them again."""
     reasons = []
     if seen.client_cpu_ratio is not None and seen.client_cpu_ratio > limits.client_cpu:
         reasons.append(
@@ -165,6 +218,13 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
             f"the load generator fell behind: it offered {seen.offered_ratio:.1%} of the rate"
             f" (limit {1 - limits.rate_shortfall:.0%})"
         )
+    reasons += _cache_reasons(seen, limits)
+    return tuple(reasons)
+
+
+def outside_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+    """The broken rules about what came from outside the cell: run again, it may fare better."""
+    reasons = []
     if seen.missed_ratio is not None and seen.missed_ratio > limits.missed_samples:
         reasons.append(f"{seen.missed_ratio:.1%} of the samples were missed (limit {limits.missed_samples:.0%})")
     if seen.swapped_pages is not None and seen.swapped_pages > limits.swap_pages:
@@ -172,8 +232,8 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
     reasons += _foreign_reasons(seen, limits)
     if seen.clock_step_s is not None and abs(seen.clock_step_s) > limits.clock_step_s:
         reasons.append(f"the wall clock was set by {seen.clock_step_s:+.2f} s (limit {limits.clock_step_s:g} s)")
+    reasons += _other_reader_reasons(seen, limits)
     reasons += [one.text for one in disturbances_of(seen, limits) if one.beyond]
-    reasons += _count_reasons(seen, limits)
     return tuple(reasons)
 
 
@@ -203,22 +263,31 @@ def _foreign_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
     ]
 
 
-def _count_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
-    """The server's own count of bytes read against the device's.
-
-    What no device delivered came from a cache. What the device delivered beyond that was read by others, in steps
-    in which nobody but the server has a reason to read.
-    """
+def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
+    """The server's own count of bytes read against the device's: what no device delivered came from a cache."""
     server, device = seen.server_read_mib, seen.device_read_mib
-    if server is None or device is None:
+    if server is None or device is None or server < SMALL_READ_MIB:
         return []
-    counts = f"the server read {server:.0f} MiB, the device delivered {device:.0f} MiB"
-    allowed = f"(at most {limits.device_against_client:.0%} may be"
-    if server >= SMALL_READ_MIB and 1 - device / server > limits.device_against_client:
-        return [f"a cache answered: {counts} {allowed} missing)"]
-    if seen.only_server_reads and device - server > max(FOREIGN_READ_MIB, limits.device_against_client * server):
-        return [f"others read from the device: {counts} {allowed} beyond)"]
-    return []
+    if 1 - device / server <= limits.device_against_client:
+        return []
+    return [
+        f"a cache answered: {_counts(server, device)} (at most {limits.device_against_client:.0%} may be missing)"
+    ]
+
+
+def _other_reader_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
+    """What the device delivered beyond the server's count was read by others, in steps in which only it reads."""
+    server, device = seen.server_read_mib, seen.device_read_mib
+    if server is None or device is None or not seen.only_server_reads:
+        return []
+    if device - server <= max(FOREIGN_READ_MIB, limits.device_against_client * server):
+        return []
+    limit = f"at most {limits.device_against_client:.0%} may be beyond"
+    return [f"others read from the device: {_counts(server, device)} ({limit})"]
+
+
+def _counts(server_mib: float, device_mib: float) -> str:
+    return f"the server read {server_mib:.0f} MiB, the device delivered {device_mib:.0f} MiB"
 
 
 def _missed_ratio(

@@ -11,7 +11,15 @@ from functools import partial
 from pathlib import Path
 
 from volbench.analysis.cell_metrics import storage_metrics
-from volbench.analysis.validity import Observation, disturbances_of, invalid_reasons, notes_of, observe
+from volbench.analysis.validity import (
+    Observation,
+    delayable_share_of,
+    disturbances_of,
+    invalid_reasons,
+    notes_of,
+    observe,
+    outside_reasons,
+)
 from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import MARK_TABLE, attached_dataset
 from volbench.engine.template import seed
@@ -241,7 +249,9 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
                 "valid": not reasons,
                 "invalid_reasons": reasons,
                 "notes": (*step.notes, *notes_of(observation)),
+                "outside_reasons": outside_reasons(observation, cell.limits),
                 "disturbances": disturbances_of(observation, cell.limits),
+                "delayable_share": delayable_share_of(observation),
             }
         )
 

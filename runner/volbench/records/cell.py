@@ -189,10 +189,18 @@ class StepResult(Record):
     )
     valid: bool = True
     invalid_reasons: tuple[str, ...] = ()
+    outside_reasons: tuple[str, ...] = Field(
+        default=(),
+        description="Those of invalid_reasons that came from outside the cell: a new one may fare better.",
+    )
     notes: tuple[str, ...] = Field(default=(), description="What a reader must know: labels such as true-cold.")
     disturbances: tuple[Disturbance, ...] = Field(
         default=(),
         description="What delayed the step from outside; those beyond their limit are invalid_reasons too.",
+    )
+    delayable_share: float = Field(
+        default=1.0,
+        description="Of the clients' time, what was not spent on reads of the volume: at most this was held back.",
     )
     details: dict[str, Any] = Field(default_factory=dict, description="Evidence: coldness by file, checksums, ...")
 

@@ -64,6 +64,9 @@ class CellRow(Record):
     disturbances: tuple[Disturbance, ...] = Field(
         default=(), description="What delayed the step from outside, with a bound on what each can have done."
     )
+    held_share: float | None = Field(
+        default=None, description="At most this share of the step's time did all of them together hold it back."
+    )
     bounds: dict[str, tuple[float, float | None]] = Field(
         default_factory=dict,
         description="Of a step that is invalid for disturbances alone: metric -> where it lies without them. "

@@ -50,7 +50,8 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     done = sum(result.status == "done" for result in results)
     declared = [volume for volume in volumes if volume.name in names]  # a variant is emulated as its volume is
-    warnings = caveats(run, declared, cells, engine, pairs, with_result=done)
+    replaced = sum(event.event == "cell_replaced" for event in events)
+    warnings = caveats(run, declared, cells, engine, pairs, with_result=done, replaced=replaced)
     return Report(
         run_id=run.run_id,
         suite=run.suite.name,

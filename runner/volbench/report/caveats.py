@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volbench.analysis.comparison import PairSummary
-from volbench.analysis.disturbance import held_share
 from volbench.records.cell import Disturbance
 from volbench.records.report import CellRow, EngineRow, VolumeRow
 from volbench.records.run import RunRecord
@@ -31,12 +30,14 @@ def caveats(
     pairs: Sequence[PairSummary],
     *,
     with_result: int,
+    replaced: int = 0,
 ) -> tuple[str, ...]:
     """All that apply, the gravest first."""
     found = [
         *_of_losses(cells),
         *_of_volumes(volumes),
         *_of_the_run(run, with_result),
+        *_of_replacements(replaced),
         *_of_validity(cells),
         *_of_durability(engine),
         *_of_coldness(cells),
@@ -98,6 +99,15 @@ def _of_the_run(run: RunRecord, with_result: int) -> Iterator[str]:
         yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."
 
 
+def _of_replacements(replaced: int) -> Iterator[str]:
+    if replaced:
+        cells = "cells were" if replaced > 1 else "cell was"
+        yield (
+            f"{replaced} {cells} run anew because something outside had made the first attempt invalid; "
+            "the files of each attempt are kept (cells/*.attempt-*)."
+        )
+
+
 def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
     yield from _of_disturbances(cells)
     invalid = [cell for cell in cells if not cell.valid and not cell.used_within_bounds]
@@ -125,7 +135,7 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
         f" (limit {found[0].limit:.0%}) in {len(found)}"
         for kind, found in kinds.items()
     )
-    low, high = (end(held_share(cell.disturbances) for cell in used) for end in (min, max))
+    low, high = (end(cell.held_share or 0.0 for cell in used) for end in (min, max))
     yield (
         f"{len(used)} step results were disturbed from outside: {seen}. It held them back for at most {low:.0%} to "
         f"{high:.0%} of their time; their figures are compared within the bounds that follow from it, and a "

@@ -63,6 +63,7 @@ def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, *, odd
         started_at=_later(result.zero_utc, step.window_s[0]),
         metrics=metrics,
         disturbances=step.disturbances,
+        held_share=held_share(step.disturbances, ceiling=step.delayable_share) if step.disturbances else None,
         bounds=_bounds(step, metrics, reasons),
     )
 
@@ -74,7 +75,10 @@ def _bounds(
     told = {one.text for one in step.disturbances if one.beyond}
     if not told or not told.issuperset(reasons):
         return {}
-    held, window_s = held_share(step.disturbances), step.window_s[1] - step.window_s[0]
+    held, window_s = (
+        held_share(step.disturbances, ceiling=step.delayable_share),
+        step.window_s[1] - step.window_s[0],
+    )
     found = {
         name: bounds(
             metrics, name, kind=step.kind, held=held, open_loop=OPEN_LOOP in step.details, window_s=window_s
