@@ -34,6 +34,10 @@ law: reads a second times their time; emulated ones without their lateness). A t
 without the disturbance, and they take as long, so it needs at least F / N of its time: h is at most 1 - F / N for
 throughput and mean latency, whatever the disturbance was. On a slow volume this is the better bound.
 
+I/O of others on the volume's device, and swapping, slow the step down and nothing bounds by how much: h = 1, and
+the ceiling does not hold, since reads took longer too. A figure is then known from one side only, which is enough
+where the volume is the better one all the same.
+
 **What it rests on.** That taking delays away never makes work slower (there are scheduling anomalies, Graham
 1969, and convoys on locks, that break this), and that the work is the same. Kernel threads are not among the
 cell's own tasks: their delay is not in the run-queue delay. Neighbours on the same host that the hypervisor does
@@ -51,6 +55,7 @@ from dataclasses import dataclass
 from volbench.records.cell import Disturbance, ValidityLimits
 from volbench.records.metrics import MetricValue
 
+_SLOWS_THE_VOLUME = ("foreign_io", "swapping")
 STRETCH = 0.5
 """At most this share of a running task's time is lost to what runs beside it on the same core."""
 _LATENCY = "latency_ms_"
@@ -114,27 +119,29 @@ def disturbances(
     steal_ratio: float | None,
     late_ratio: float | None,
     lateness_s_per_s: float | None,
+    unbounded: Sequence[Disturbance] = (),
 ) -> tuple[Disturbance, ...]:
     """What delayed a step from outside, each with its bound; none when no limit is exceeded.
 
     Args:
         cpus: of the machine, None where not known: then stolen time has no bound.
         steal_ratio: of all CPU time. late_ratio: of emulated operations. lateness_s_per_s: theirs, added up.
+        unbounded: others that were seen, beyond their limits.
     """
-    found = []
+    found = list(unbounded)
     if cpu is not None:
         found.append(_foreign(cpu, limits))
     if steal_ratio is not None:
         text = f"the hypervisor took {steal_ratio:.1%} of the CPU (limit {limits.cpu_steal:.0%})"
         held = steal_ratio * cpus if cpus is not None else 1.0
-        found.append(_disturbance("cpu_steal", steal_ratio, limits.cpu_steal, held, text))
+        found.append(disturbance("cpu_steal", steal_ratio, limits.cpu_steal, held, text))
     if late_ratio is not None:
         text = (
             f"the emulated volume fell behind its model: {late_ratio:.1%} of its operations came late"
             f" (limit {limits.emulator_late:.0%})"
         )
         held = 1.0 if lateness_s_per_s is None else lateness_s_per_s
-        found.append(_disturbance("emulator_late", late_ratio, limits.emulator_late, held, text))
+        found.append(disturbance("emulator_late", late_ratio, limits.emulator_late, held, text))
     return tuple(found) if any(one.beyond for one in found) else ()
 
 
@@ -144,6 +151,8 @@ def held_share(found: Sequence[Disturbance], *, ceiling: float) -> float:
     Args:
         ceiling: the share of its time in which it could be held back at all, see `delayable_share`.
     """
+    if any(one.kind in _SLOWS_THE_VOLUME and one.beyond for one in found):
+        return 1.0
     return min(1.0, ceiling, sum(one.held_share for one in found))
 
 
@@ -206,9 +215,10 @@ def _foreign(cpu: CpuUse, limits: ValidityLimits) -> Disturbance:
         f"other work on the machine used {cpu.foreign_ratio:.0%} of its CPUs ({cpu.foreign:.1f} of {cpu.cpus};"
         f" limit {limits.foreign_cpu:.0%})"
     )
-    return _disturbance("foreign_cpu", cpu.foreign_ratio, limits.foreign_cpu, cpu.held_share, text)
+    return disturbance("foreign_cpu", cpu.foreign_ratio, limits.foreign_cpu, cpu.held_share, text)
 
 
-def _disturbance(kind: str, size: float, limit: float, held: float, text: str) -> Disturbance:
+def disturbance(kind: str, size: float, limit: float, held: float, text: str) -> Disturbance:
+    """The record; `held` above 1 is 1."""
     fields = {"kind": kind, "size": size, "limit": limit, "held_share": min(1.0, held), "text": text}
     return Disturbance.model_validate(fields)

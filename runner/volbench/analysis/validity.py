@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.disturbance import CpuUse, delayable_share, disturbances
+from volbench.analysis.disturbance import CpuUse, delayable_share, disturbance, disturbances
 from volbench.records.cell import FILES_COPIED, Disturbance, StepResult, ValidityLimits
 from volbench.store.series import Series, SeriesKey, read_series
 
@@ -190,7 +190,16 @@ def disturbances_of(seen: Observation, limits: ValidityLimits) -> tuple[Disturba
         steal_ratio=seen.steal_ratio,
         late_ratio=seen.emulator_late_ratio,
         lateness_s_per_s=seen.emulator_lateness_s_per_s,
+        unbounded=(*_swapping(seen, limits), *_foreign_io(seen, limits), *_other_readers(seen, limits)),
     )
+
+
+def _swapping(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
+    pages = seen.swapped_pages
+    if pages is None or pages <= limits.swap_pages:
+        return []
+    text = f"the host swapped {pages:.0f} pages (limit {limits.swap_pages})"
+    return [disturbance("swapping", pages, limits.swap_pages, 1.0, text)]
 
 
 def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
@@ -227,12 +236,8 @@ def outside_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
     reasons = []
     if seen.missed_ratio is not None and seen.missed_ratio > limits.missed_samples:
         reasons.append(f"{seen.missed_ratio:.1%} of the samples were missed (limit {limits.missed_samples:.0%})")
-    if seen.swapped_pages is not None and seen.swapped_pages > limits.swap_pages:
-        reasons.append(f"the host swapped {seen.swapped_pages:.0f} pages (limit {limits.swap_pages})")
-    reasons += _foreign_reasons(seen, limits)
     if seen.clock_step_s is not None and abs(seen.clock_step_s) > limits.clock_step_s:
         reasons.append(f"the wall clock was set by {seen.clock_step_s:+.2f} s (limit {limits.clock_step_s:g} s)")
-    reasons += _other_reader_reasons(seen, limits)
     reasons += [one.text for one in disturbances_of(seen, limits) if one.beyond]
     return tuple(reasons)
 
@@ -249,7 +254,7 @@ def shortfall_by_chance(due: float | None) -> float:
     return CHANCE_SIGMAS / math.sqrt(due) if due else 0.0
 
 
-def _foreign_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
+def _foreign_io(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
     """I/O of others counts when it is more than the limit and no small part of what the device did in the step."""
     foreign, own = seen.foreign_iops, seen.device_iops
     if foreign is None or foreign <= limits.foreign_iops:
@@ -257,10 +262,11 @@ def _foreign_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
     if own is not None and foreign <= limits.foreign_share * own:
         return []
     in_step = "" if own is None else f"; {limits.foreign_share:.0%} of the {own:.0f} in the step"
-    return [
+    text = (
         f"the device was not at rest before the cell: {foreign:.0f} I/O per second"
         f" (limit {limits.foreign_iops:.0f}{in_step})"
-    ]
+    )
+    return [disturbance("foreign_io", foreign, limits.foreign_iops, 1.0, text)]
 
 
 def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
@@ -275,15 +281,17 @@ def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
     ]
 
 
-def _other_reader_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
+def _other_readers(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
     """What the device delivered beyond the server's count was read by others, in steps in which only it reads."""
     server, device = seen.server_read_mib, seen.device_read_mib
     if server is None or device is None or not seen.only_server_reads:
         return []
-    if device - server <= max(FOREIGN_READ_MIB, limits.device_against_client * server):
+    allowed = max(FOREIGN_READ_MIB, limits.device_against_client * server)
+    if device - server <= allowed:
         return []
     limit = f"at most {limits.device_against_client:.0%} may be beyond"
-    return [f"others read from the device: {_counts(server, device)} ({limit})"]
+    text = f"others read from the device: {_counts(server, device)} ({limit})"
+    return [disturbance("foreign_io", device - server, allowed, 1.0, text)]
 
 
 def _counts(server_mib: float, device_mib: float) -> str:

@@ -158,8 +158,10 @@ class Phase(Record):
 class Disturbance(Record):
     """Something outside the cell that delayed it during a step, and at most how much that can have been."""
 
-    kind: Literal["foreign_cpu", "cpu_steal", "emulator_late"]
-    size: float = Field(description="What the rule compares with its limit: a share of CPU time, or of operations.")
+    kind: Literal["foreign_cpu", "cpu_steal", "emulator_late", "foreign_io", "swapping"]
+    size: float = Field(
+        description="Compared with the limit: share of CPU time or of operations, I/O per s, pages."
+    )
     limit: float
     held_share: float = Field(
         ge=0, le=1, description="At most this share of the step's time was the step's own work held back by it."

@@ -14,6 +14,8 @@ _DISTURBANCES = {
     "foreign_cpu": "other work used of the CPUs",
     "cpu_steal": "the hypervisor took of the CPUs",
     "emulator_late": "emulated operations that came late",
+    "foreign_io": "others used the volume's device",
+    "swapping": "the host swapped",
 }
 _WARMER = {
     "lukewarm": "read lukewarm: a cache above the volume could have served part of it",
@@ -99,6 +101,14 @@ def _of_the_run(run: RunRecord, with_result: int) -> Iterator[str]:
         yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."
 
 
+def _sizes(kind: str, found: Sequence[Disturbance]) -> str:
+    """Smallest and largest; the texts of the cells have those that are no shares."""
+    if kind in ("foreign_io", "swapping"):
+        return ""
+    low, high = (end(one.size for one in found) for end in (min, max))
+    return f" {low:.1%} to {high:.1%} (limit {found[0].limit:.0%})"
+
+
 def _of_replacements(replaced: int) -> Iterator[str]:
     if replaced:
         cells = "cells were" if replaced > 1 else "cell was"
@@ -131,9 +141,7 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
             if one.beyond:
                 kinds.setdefault(one.kind, []).append(one)
     seen = "; ".join(
-        f"{_DISTURBANCES[kind]} {min(one.size for one in found):.1%} to {max(one.size for one in found):.1%}"
-        f" (limit {found[0].limit:.0%}) in {len(found)}"
-        for kind, found in kinds.items()
+        f"{_DISTURBANCES[kind]}{_sizes(kind, found)} in {len(found)}" for kind, found in kinds.items()
     )
     low, high = (end(cell.held_share or 0.0 for cell in used) for end in (min, max))
     yield (
