@@ -140,9 +140,7 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
         for one in cell.disturbances:
             if one.beyond:
                 kinds.setdefault(one.kind, []).append(one)
-    seen = "; ".join(
-        f"{_DISTURBANCES[kind]}{_sizes(kind, found)} in {len(found)}" for kind, found in kinds.items()
-    )
+    seen = "; ".join(f"{_DISTURBANCES[kind]}{_sizes(kind, found)} in {len(found)}" for kind, found in kinds.items())
     low, high = (end(cell.held_share or 0.0 for cell in used) for end in (min, max))
     yield (
         f"{len(used)} step results were disturbed from outside: {seen}. It held them back for at most {low:.0%} to "

@@ -45,6 +45,10 @@ class TaskTimes:
     cpu_s: float = 0.0
     delay_s: float = 0.0
 
+    def per_s(self, seconds: float) -> TaskTimes:
+        """The same for each second of so many."""
+        return TaskTimes(cpu_s=self.cpu_s / seconds, delay_s=self.delay_s / seconds)
+
 
 @dataclass(frozen=True, kw_only=True)
 class CpuShare:
@@ -54,15 +58,15 @@ class CpuShare:
         cpus: of the machine.
         foreign_cpus: used by others than the processes, the hypervisor's share left out.
         steal_cpus: taken by the hypervisor.
-        own_cpus: used by the processes.
-        delay: seconds a second in which their tasks waited for a CPU, all added up.
+        own: of the processes, seconds a second: on a CPU, and waiting for one, all tasks added up.
+        server: of the server among them, where it can be seen from here.
     """
 
     cpus: int
     foreign_cpus: float
     steal_cpus: float
-    own_cpus: float
-    delay: float
+    own: TaskTimes
+    server: TaskTimes | None = None
 
     @property
     def foreign_ratio(self) -> float:
@@ -103,17 +107,21 @@ class TaskAccount:
 
 
 class CpuWatch:
-    """Measures what the time between `begin` and `end` was like for some processes and their descendants.
+    """Measures what a block was like for some processes and their descendants; see `CpuShare`.
 
     A thread reads the tasks several times a second, so that those of processes that end meanwhile are seen.
+
+    Args:
+        own: roots of the process trees that are measured.
+        server: one more, which is told apart too; None: it cannot be seen from here.
     """
 
     INTERVAL_S = 0.2
 
-    def __init__(self, roots: Iterable[int]) -> None:
-        self._account = TaskAccount(roots)
+    def __init__(self, own: Iterable[int], *, server: int | None = None) -> None:
+        self._own = TaskAccount(own, apart=[server] if server is not None else [])
+        self._server = TaskAccount([server]) if server is not None else None
         self._over = threading.Event()
-        self._times = TaskTimes()
         self._share: CpuShare | None = None
 
     @property
@@ -124,29 +132,41 @@ class CpuWatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Measure the block."""
-        before, begun_s = machine_times(), os.times().elapsed
-        self._account.read()
-        thread = threading.Thread(target=self._read, daemon=True)
+        before, begun_s = machine_times(), time.monotonic()
+        self._read()
+        thread = threading.Thread(target=self._read_on, daemon=True)
         thread.start()
         try:
             yield
         finally:
             self._over.set()
             thread.join()
-            times, after, dt_s = self._account.read(), machine_times(), os.times().elapsed - begun_s
+            own, server = self._read()
+            after, dt_s = machine_times(), time.monotonic() - begun_s
             if before is not None and after is not None and dt_s > 0:
-                own = times.cpu_s / dt_s
+                used = own.cpu_s + (server.cpu_s if server is not None else 0.0)
                 self._share = CpuShare(
                     cpus=os.cpu_count() or 1,
-                    foreign_cpus=max(0.0, (after.busy_s - before.busy_s) / dt_s - own),
+                    foreign_cpus=max(0.0, after.busy_s - before.busy_s - used) / dt_s,
                     steal_cpus=max(0.0, after.steal_s - before.steal_s) / dt_s,
-                    own_cpus=own,
-                    delay=times.delay_s / dt_s,
+                    own=own.per_s(dt_s),
+                    server=None if server is None else server.per_s(dt_s),
                 )
 
-    def _read(self) -> None:
+    def _read(self) -> tuple[TaskTimes, TaskTimes | None]:
+        return self._own.read(), self._server.read() if self._server is not None else None
+
+    def _read_on(self) -> None:
         while not self._over.wait(self.INTERVAL_S):
-            self._account.read()
+            self._read()
+
+
+def run_delay_s() -> float:
+    """How long the calling thread has been runnable and waited for a CPU; 0 where the kernel does not tell."""
+    try:
+        return int((PROC / "thread-self" / "schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def tree(roots: Iterable[int], *, apart: Iterable[int] = (), proc: Path = PROC) -> list[int]:
