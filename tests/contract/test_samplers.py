@@ -69,7 +69,7 @@ def cgroup_cpu_values() -> Values:
 def ebs_values() -> Values:
     """An emulated volume keeps the same counters; the log page adds bins of latency."""
     emulated = parse_counters(text("emulator-counters.json").encode())
-    volume = {name for name, entity in emulated if not entity} - {"uptime_s", "waited_us", "judged", "late"}
+    volume = {name for name, entity in emulated if not entity} - {"uptime_s", "waited_us", "judged", "late", "lateness_us"}
     values: Values = {(name, "nvme1n1"): 7 for name in volume}
     return values | {(f"{way}_bin {lower} {lower * 2}", "nvme1n1"): 3 for way in "rw" for lower in (1, 2, 4)}
 
@@ -109,6 +109,7 @@ READINGS: dict[str, Callable[[], Values]] = {
     "ebs_csi": lambda: parse_exposition(text("ebs-csi-metrics.txt"), "vol-0123456789abcdef0"),
     "performance_schema": schema_values,
     "innodb": status_values,
+    "tasks": lambda: {(name, entity): 5.0 for name in ("cpu_s", "delay_s") for entity in ("cell", "emulator")},
     "emulator": lambda: parse_counters(text("emulator-counters.json").encode()),
 }
 every_sampler = pytest.mark.parametrize("source", sorted(SAMPLERS))

@@ -1,13 +1,20 @@
 """Comparisons of volumes, one for each step, parameters, metric and candidate; and what they say together.
 
 The first named volume is the baseline, every other one a candidate. Holm's correction is over one *family*: the
-primary metrics of one step with one set of parameters and one pair of volumes; the other metrics of that pair are a
-family of their own. So a third volume, or a longer list of side metrics, never takes a verdict away: the smallest
-p of 5 against 5 runs is 2/252, which passes Holm over up to six metrics (4 against 4: 2/70, one metric). The
-price is that the error of 5 % is per family: `PairSummary.p_value` corrects over the families of a pair.
+primary metrics of one step with one set of parameters and one pair of volumes; the other metrics of that pair are
+a family of their own. So a third volume, or a longer list of side metrics, never takes a verdict away: the
+smallest p of 5 against 5 runs is 2/252, which passes Holm over up to six metrics (4 against 4: 2/70, one metric).
+The price is that the error of 5 % is per family: `PairSummary.p_value` corrects over the families of a pair.
 
-The test is for two independent groups. Blocks (repeats interleaved over volumes) balance drift; pairing by
-block is not used, since at 5 blocks the smallest p of the signed-rank test is 0.0625.
+A *disturbed* row is invalid, but its value is known within bounds (`analysis/disturbance.py`). A comparison with
+such rows looks twice. First at all of its rows, and asks whether a verdict holds for every choice inside the
+bounds; if it does, that is the verdict, and no cell is thrown away. Else the disturbed rows are left out, as
+other invalid ones are. The first look errs less often than a test of the undisturbed values would, since it takes
+the worst of them, and the second is that test with fewer cells; `tests/benchmarks/disturbed_verdicts.py` counts
+what both err together.
+
+The test is for two independent groups. Blocks (repeats interleaved over volumes) balance drift; pairing by block
+is not used, since at 5 blocks the smallest p of the signed-rank test is 0.0625.
 """
 
 from __future__ import annotations
@@ -23,6 +30,7 @@ from volbench.analysis.statistics import (
     Better,
     Shift,
     Verdict,
+    bounded_shift_of,
     holm,
     judge,
     runs_for_level,
@@ -38,7 +46,10 @@ OverallVerdict = PairVerdict | Literal["single_volume"]
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One metric of one step of one cell. `cell` is unique over everything compared; a missing value is None."""
+    """One metric of one step of one cell. `cell` is unique over everything compared; a missing value is None.
+
+    `bounds` of an invalid row: the value is known within them, and nothing else is wrong with it.
+    """
 
     step: str
     parameters: Mapping[str, Scalar]
@@ -50,6 +61,7 @@ class Row:
     value: float | None
     valid: bool = True
     primary: bool = True
+    bounds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +70,9 @@ class Comparison:
 
     `ci` is the interval of the ratio at `confidence`; None when the runs do not bound it on both sides.
     `baseline_value` and `candidate_value` are medians of the values compared. `left_out` counts rows on either
-    side that are invalid or without a value. `p_value` is uncorrected, `p_adjusted` corrected over the family.
+    side that are invalid or without a value. `within_bounds` counts disturbed rows that were used on either
+    side: `ci` and `p_value` are then of the worst choice inside their bounds. `p_value` is uncorrected,
+    `p_adjusted` corrected over the family.
     """
 
     step: str
@@ -76,6 +90,7 @@ class Comparison:
     reason: str
     runs: tuple[int, int]
     left_out: tuple[int, int]
+    within_bounds: tuple[int, int]
     runs_needed: int | None
     margin: float
     confidence: float
@@ -119,6 +134,8 @@ class _Side:
 
     values: tuple[float, ...]
     left_out: int
+    bounds: tuple[tuple[float, float], ...] = ()
+    disturbed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,14 +172,60 @@ def compare(
     comparisons: list[Comparison] = []
     for group in table.values():
         for candidate in volumes[1:]:
-            pairs = [_prepare(sides, volumes[0], candidate, alpha) for sides in group.values()]
-            primary, secondary = ([p for p in pairs if p.row.primary is kind] for kind in (True, False))
-            judged = [
-                *_judge_family(primary, volumes[0], margin, alpha),
-                *_judge_family(secondary, volumes[0], margin, alpha),
-            ]
-            comparisons += sorted(judged, key=lambda c: list(group).index(c.metric))
+            judged = _judge_group(group, volumes[0], candidate, margin, alpha, disturbed=False)
+            if _any_disturbed(group, (volumes[0], candidate)):
+                bounded = _judge_group(group, volumes[0], candidate, margin, alpha, disturbed=True)
+                judged = [_of_two_looks(*looks) for looks in zip(bounded, judged, strict=True)]
+            comparisons += judged
     return comparisons
+
+
+def _judge_group(
+    group: Mapping[str, Mapping[str, list[Row]]],
+    baseline: str,
+    candidate: str,
+    margin: float,
+    alpha: float,
+    *,
+    disturbed: bool,
+) -> list[Comparison]:
+    """All metrics of a group, in its order; with the disturbed rows or without them."""
+    pairs = [_prepare(sides, baseline, candidate, alpha, disturbed=disturbed) for sides in group.values()]
+    primary, secondary = ([p for p in pairs if p.row.primary is kind] for kind in (True, False))
+    judged = [
+        *_judge_family(primary, baseline, margin, alpha),
+        *_judge_family(secondary, baseline, margin, alpha),
+    ]
+    return sorted(judged, key=lambda c: list(group).index(c.metric))
+
+
+def _any_disturbed(group: Mapping[str, Mapping[str, list[Row]]], volumes: Sequence[str]) -> bool:
+    return any(
+        not row.valid and row.bounds is not None
+        for sides in group.values()
+        for volume in volumes
+        for row in sides.get(volume, [])
+    )
+
+
+def _of_two_looks(bounded: Comparison, undisturbed: Comparison) -> Comparison:
+    """The comparison with the disturbed rows where its verdict holds within their bounds, else the one without.
+
+    Where too few rows are left without them, the one with all shows more, and says what is open.
+    """
+    used = sum(bounded.within_bounds)
+    if not used:
+        return undisturbed
+    cells = f"{used} disturbed cells" if used > 1 else "one disturbed cell"
+    if bounded.verdict != "inconclusive":
+        return replace(
+            bounded, reason=f"{bounded.reason}, whatever the disturbance of {cells} did within its bounds"
+        )
+    if min(undisturbed.runs) >= RUNS_MIN:
+        return undisturbed
+    if bounded.ratio is not None and min(bounded.runs) >= RUNS_MIN:
+        return replace(bounded, reason=f"the disturbance of {cells} could change the verdict", runs_needed=None)
+    return undisturbed
 
 
 def summarise(comparisons: Iterable[Comparison]) -> list[PairSummary]:
@@ -208,22 +271,45 @@ def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[_GroupKey, dict[
     return table
 
 
-def _prepare(by_volume: Mapping[str, list[Row]], baseline: str, candidate: str, alpha: float) -> _Prepared:
+def _prepare(
+    by_volume: Mapping[str, list[Row]], baseline: str, candidate: str, alpha: float, *, disturbed: bool
+) -> _Prepared:
     first = next(rows[0] for rows in by_volume.values())
-    sides = (_side(by_volume.get(baseline, [])), _side(by_volume.get(candidate, [])))
+    sides = (
+        _side(by_volume.get(baseline, []), disturbed=disturbed),
+        _side(by_volume.get(candidate, []), disturbed=disturbed),
+    )
     why = ""
     for name, side in zip((baseline, candidate), sides, strict=True):
         if not side.values:
             why = why or f"no valid value of {name}"
         elif min(side.values) <= 0:
             why = why or f"{name} has values that are zero or negative: there is no ratio"
-    shift = None if why else shift_of(sides[0].values, sides[1].values, alpha=alpha)
+    shift = None if why else _shift(*sides, alpha)
     return _Prepared(row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why)
 
 
-def _side(rows: Sequence[Row]) -> _Side:
-    values = tuple(r.value for r in rows if r.valid and r.value is not None and math.isfinite(r.value))
-    return _Side(values=values, left_out=len(rows) - len(values))
+def _shift(baseline: _Side, candidate: _Side, alpha: float) -> Shift:
+    if not (baseline.disturbed or candidate.disturbed):
+        return shift_of(baseline.values, candidate.values, alpha=alpha)
+    triples = ([(v, *b) for v, b in zip(side.values, side.bounds, strict=True)] for side in (baseline, candidate))
+    return bounded_shift_of(*triples, alpha=alpha)
+
+
+def _side(rows: Sequence[Row], *, disturbed: bool) -> _Side:
+    used = [
+        (row.value, row)
+        for row in rows
+        if row.value is not None
+        and math.isfinite(row.value)
+        and (row.valid or (disturbed and row.bounds is not None))
+    ]
+    return _Side(
+        values=tuple(value for value, _ in used),
+        left_out=len(rows) - len(used),
+        bounds=tuple((value, value) if row.valid or row.bounds is None else row.bounds for value, row in used),
+        disturbed=sum(not row.valid for _, row in used),
+    )
 
 
 def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, alpha: float) -> list[Comparison]:
@@ -260,6 +346,7 @@ def _undecided(prepared: _Prepared, baseline: str, margin: float, alpha: float) 
         reason=prepared.why_no_shift,
         runs=(len(n.values), len(m.values)),
         left_out=(n.left_out, m.left_out),
+        within_bounds=(n.disturbed, m.disturbed),
         runs_needed=None,
         margin=margin,
         confidence=round(1 - alpha, 12),

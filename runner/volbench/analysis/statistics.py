@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
@@ -44,6 +44,9 @@ _LOG_STEP = 1e-12
 _MARGIN_SLACK = 1e-9  # of a log ratio: an estimate that lies on the margin must not depend on the unit
 _RANK_EFFICIENCY = 3 / math.pi  # of the rank-sum test against the t-test, for normal values
 
+_NO_END = 1 << 53
+"""Log steps of an end of bounds that is no end, far beyond any float's, and exact in sums of two."""
+
 _Ints = NDArray[np.int64]
 
 
@@ -59,6 +62,8 @@ class Shift:
     runs: tuple[int, int]
     splits: int
     exact: bool
+    nearest_ratio: float | None = None
+    """Of values known within bounds: the ratio nearest to 1 that they allow; None: the values are known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +85,43 @@ def shift_of(baseline: Sequence[float], candidate: Sequence[float], *, alpha: fl
     Raises ValueError for an empty side, for values that have no log, for alpha outside 0..1, and beyond RUNS_MAX.
     Source: Hodges and Lehmann, Annals of Mathematical Statistics 34 (1963); Lehmann, Nonparametrics, ch. 2.
     """
+    return _shift_of_logs(_log_steps(baseline), _log_steps(candidate), alpha)
+
+
+def bounded_shift_of(
+    baseline: Sequence[tuple[float, float, float]],
+    candidate: Sequence[tuple[float, float, float]],
+    *,
+    alpha: float = 0.05,
+) -> Shift:
+    """As `shift_of`, of values that are known within bounds: what holds for every choice inside them.
+
+    Each tail of the rank-sum test and the Hodges-Lehmann estimate are monotone in every single value: moving one
+    run of the candidate down can only lower its rank sum against that of any split (where it passes a run of its
+    own side, nothing changes, since a side is a set). So both are extreme where all of the baseline is at one end
+    of its bounds and all of the candidate at the other; two ordinary tests give the answer over all choices.
+
+    Args:
+        baseline, candidate: (value, low, high) of each run; low may be 0 and high infinite.
+
+    The ratio is that of the values. The interval's low end is that of the choice that lies lowest, its high end
+    that of the highest; so it holds at least at 1 - alpha. The p-value is the largest. `nearest_ratio` says how
+    near to 1 the estimate can come. Raises ValueError as `shift_of`.
+    """
+    x, y = (_log_steps([value for value, _, _ in side]) for side in (baseline, candidate))
+    x_low, y_low = (_log_ends([low for _, low, _ in side]) for side in (baseline, candidate))
+    x_high, y_high = (_log_ends([high for _, _, high in side]) for side in (baseline, candidate))
+    seen = _shift_of_logs(x, y, alpha)
+    lowest, highest = _shift_of_logs(x_high, y_low, alpha), _shift_of_logs(x_low, y_high, alpha)
+    tail = min(_tails(x_high, y_low, 0)[0], _tails(x_low, y_high, 0)[1])
+    nearest = max(lowest.ratio, min(1.0, highest.ratio))
+    return replace(seen, low=lowest.low, high=highest.high, p_value=min(1.0, 2 * tail), nearest_ratio=nearest)
+
+
+def _shift_of_logs(x: _Ints, y: _Ints, alpha: float) -> Shift:
+    """The shift of y against x, in whole steps of the log; ends beyond what a value can be are no ends."""
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
-    x, y = _log_steps(baseline), _log_steps(candidate)
     if len(x) + len(y) > RUNS_MAX:
         raise ValueError(f"{len(x)} + {len(y)} runs: at most {RUNS_MAX} are compared")
     differences = np.unique(np.subtract.outer(y, x))
@@ -93,9 +132,9 @@ def shift_of(baseline: Sequence[float], candidate: Sequence[float], *, alpha: fl
     total = len(x) + len(y)
     exact = total <= EXACT_RUNS_MAX
     return Shift(
-        ratio=math.exp(float(np.median(np.subtract.outer(y, x))) * _LOG_STEP),
-        low=math.exp(points[first] * _LOG_STEP) if first > 0 else None,
-        high=math.exp(points[beyond - 1] * _LOG_STEP) if beyond < len(points) else None,
+        ratio=_ratio_of(float(np.median(np.subtract.outer(y, x)))),
+        low=_end(points[first]) if first > 0 else None,
+        high=_end(points[beyond - 1]) if beyond < len(points) else None,
         p_value=min(1.0, 2 * min(_tails(x, y, 0))),
         alpha=alpha,
         runs=(len(x), len(y)),
@@ -125,7 +164,7 @@ def judge(shift: Shift, *, better: Better, margin: float, p_adjusted: float) -> 
     """
     n, m = shift.runs
     limit = math.log1p(margin) + _MARGIN_SLACK
-    change = math.log(shift.ratio)
+    change = _log_of(shift.ratio if shift.nearest_ratio is None else shift.nearest_ratio)
     if min(n, m) < RUNS_MIN:
         return _open(f"{n} against {m} valid runs; a verdict needs at least {RUNS_MIN} against {RUNS_MIN}")
     if shift.low and shift.high and -limit <= math.log(shift.low) and math.log(shift.high) <= limit:
@@ -146,6 +185,10 @@ def _what_is_open(shift: Shift, *, p_adjusted: float, margin: float, beyond: boo
     if not beyond:
         return f"a change is there, but whether it is beyond the margin of {margin:.1%} is open"
     return f"it changes by {shift.ratio - 1:+.1%}, but neither direction is the better one"
+
+
+def _log_of(ratio: float) -> float:
+    return math.log(ratio) if ratio > 0 else -math.inf
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -230,6 +273,25 @@ def _cautious_variance(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 def _open(reason: str) -> Judgement:
     return Judgement(verdict="inconclusive", reason=reason)
+
+
+def _log_ends(values: Sequence[float]) -> _Ints:
+    """As `_log_steps`, of ends of bounds: 0 and infinity lie beyond every value."""
+    array = np.asarray(values, dtype=np.float64)
+    inside = np.isfinite(array) & (array > 0)
+    logs = np.where(array > 0, _NO_END, -_NO_END)
+    logs[inside] = np.rint(np.log(array[inside]) / _LOG_STEP).astype(np.int64)
+    return np.asarray(logs, dtype=np.int64)
+
+
+def _ratio_of(log_steps: float) -> float:
+    if abs(log_steps) > _NO_END / 4:
+        return math.inf if log_steps > 0 else 0.0
+    return math.exp(log_steps * _LOG_STEP)
+
+
+def _end(log_steps: float) -> float | None:
+    return None if abs(log_steps) > _NO_END / 4 else math.exp(log_steps * _LOG_STEP)
 
 
 def _log_steps(values: Sequence[float]) -> _Ints:

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.records.cell import FILES_COPIED, StepResult, ValidityLimits
+from volbench.analysis.disturbance import CpuUse, delayable_share, disturbance, disturbances
+from volbench.records.cell import FILES_COPIED, Disturbance, StepResult, ValidityLimits
 from volbench.store.series import Series, SeriesKey, read_series
 
 SMALL_READ_MIB = 16.0
@@ -45,6 +46,11 @@ class Observation:
     device_read_mib: float | None = None
     only_server_reads: bool | None = None
     emulator_late_ratio: float | None = None
+    emulator_lateness_s_per_s: float | None = None
+    cpus: int | None = None
+    cpu: CpuUse | None = None
+    clients: int | None = None
+    reading: float | None = None
 
 
 def observe(
@@ -54,6 +60,7 @@ def observe(
     quiet_s: tuple[float, float] | None,
     interval_s: float,
     clock_step_s: float,
+    cpus: int | None = None,
 ) -> Observation:
     """Gather what the rules look at, from a step's details and the samples in its window.
 
@@ -62,11 +69,12 @@ def observe(
         quiet_s: when the device was watched at rest before the cell touched it.
         interval_s: of the sampling grid.
         clock_step_s: wall clock against monotonic clock over the cell.
+        cpus: of the machine; None: not known.
     """
     t0_s, t1_s = step.window_s
     around_s = (t0_s - 2 * interval_s, t1_s + 2 * interval_s)
     wide = read_series(
-        series_path, sources=[*_OF_THE_MACHINE, "innodb", "emulator", "cgroup_cpu"], window_s=around_s
+        series_path, sources=[*_OF_THE_MACHINE, "innodb", "emulator", "cgroup_cpu", "tasks"], window_s=around_s
     )
     device = _integral(wide, "diskstats", ("reads_per_s", "writes_per_s"), step.window_s, interval_s)
     return Observation(
@@ -93,11 +101,114 @@ def observe(
         device_read_mib=_integral(wide, "diskstats", ("read_mib_per_s",), step.window_s, interval_s),
         only_server_reads=step.kind == "oltp" and not step.details.get(FILES_COPIED),
         emulator_late_ratio=_late_ratio(wide, step.window_s),
+        emulator_lateness_s_per_s=_mean(
+            wide, SeriesKey(source="emulator", metric="lateness_s_per_s"), step.window_s, interval_s
+        ),
+        cpus=cpus,
+        cpu=_cpu_use(wide, step.window_s, interval_s, cpus),
+        clients=_clients(step),
+        reading=_reading(series_path, step.window_s, interval_s),
     )
+
+
+def _clients(step: StepResult) -> int | None:
+    """How many clients a closed loop has; None for other steps."""
+    threads = step.parameters.get("threads")
+    closed = step.kind == "oltp" and "offered_ratio" not in step.details
+    return threads if closed and isinstance(threads, int) else None
+
+
+def _reading(series_path: Path, window_s: tuple[float, float], interval_s: float) -> float | None:
+    """How many of the server's clients waited for reads of the volume on average; None where not known.
+
+    What the volume's counters say (reads a second times their time, s/s), and no more than the server's foreground
+    threads waited for data files: so reads of others, and of background threads, do not count.
+    """
+    keys = ("reads_per_s", "r_await_ms")
+    found = read_series(series_path, sources=["emulator", "diskstats"], metrics=keys, window_s=window_s)
+    sources = {key.source for key in found}
+    waits = read_series(series_path, sources=["performance_schema"], metrics=["wait_s_per_s"], window_s=window_s)
+    of_files = SeriesKey(source="performance_schema", metric="wait_s_per_s", entity="file_data")
+    foreground = _mean(waits, of_files, window_s, interval_s)
+    if not sources or foreground is None:
+        return None
+    source = "emulator" if "emulator" in sources else "diskstats"
+    busy: defaultdict[float, float] = defaultdict(float)
+    ticks: set[float] = set()
+    for entity in {key.entity for key in found if key.source == source}:
+        rates, times = (found.get(SeriesKey(source=source, metric=key, entity=entity)) for key in keys)
+        if rates is not None:
+            ticks.update(rates.t_s.tolist())
+        if rates is not None and times is not None:
+            await_ms = dict(zip(times.t_s.tolist(), times.value.tolist(), strict=True))
+            for t_s, per_s in zip(rates.t_s.tolist(), rates.value.tolist(), strict=True):
+                busy[t_s] += per_s * await_ms.get(t_s, 0.0) / 1e3
+    if not ticks:
+        return None
+    return min(foreground, sum(busy.values()) / len(ticks))
+
+
+def delayable_share_of(seen: Observation) -> float:
+    """Of the clients' time, the share in which a disturbance can have held them back at all."""
+    return delayable_share(
+        clients=seen.clients, reading=seen.reading, lateness_s_per_s=seen.emulator_lateness_s_per_s
+    )
+
+
+def _cpu_use(
+    samples: dict[SeriesKey, Series], window_s: tuple[float, float], interval_s: float, cpus: int | None
+) -> CpuUse | None:
+    """Who used the CPUs: None where the cell's own use, or the machine's, is not known."""
+
+    def mean(source: str, metric: str, entity: str = "") -> float | None:
+        return _mean(samples, SeriesKey(source=source, metric=metric, entity=entity), window_s, interval_s)
+
+    unused = [mean("cpu", f"{name}_ratio") for name in ("idle", "iowait", "steal")]
+    tasks = mean("tasks", "cpus_used", "cell")
+    groups = [mean("cgroup_cpu", "cpus_used", who) for who in ("server", "client")]
+    of_groups = None if None in groups else sum(one for one in groups if one is not None)
+    known = [own for own in (tasks, of_groups) if own is not None]
+    if cpus is None or None in unused or not known:
+        return None
+    busy = cpus * (1 - sum(one for one in unused if one is not None))
+    own = max(known)
+    emulator = mean("tasks", "cpus_used", "emulator") or 0.0
+    return CpuUse(
+        cpus=cpus,
+        foreign=max(0.0, busy - own - emulator),
+        own=own,
+        run_delay=mean("tasks", "run_delay_s_per_s", "cell"),
+    )
+
+
+def disturbances_of(seen: Observation, limits: ValidityLimits) -> tuple[Disturbance, ...]:
+    """What delayed the step from outside, each with a bound on what it can have done; none within all limits."""
+    return disturbances(
+        limits,
+        cpu=seen.cpu,
+        cpus=seen.cpus,
+        steal_ratio=seen.steal_ratio,
+        late_ratio=seen.emulator_late_ratio,
+        lateness_s_per_s=seen.emulator_lateness_s_per_s,
+        unbounded=(*_swapping(seen, limits), *_foreign_io(seen, limits), *_other_readers(seen, limits)),
+    )
+
+
+def _swapping(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
+    pages = seen.swapped_pages
+    if pages is None or pages <= limits.swap_pages:
+        return []
+    text = f"the host swapped {pages:.0f} pages (limit {limits.swap_pages})"
+    return [disturbance("swapping", pages, limits.swap_pages, 1.0, text)]
 
 
 def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
     """A sentence for each rule that the observation breaks; none: the step is valid."""
+    return (*own_reasons(seen, limits), *outside_reasons(seen, limits))
+
+
+def own_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+    """The broken rules that the cell's own set-up breaks: the same cell, run again, would break them again."""
     reasons = []
     if seen.client_cpu_ratio is not None and seen.client_cpu_ratio > limits.client_cpu:
         reasons.append(
@@ -116,21 +227,18 @@ def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...
             f"the load generator fell behind: it offered {seen.offered_ratio:.1%} of the rate"
             f" (limit {1 - limits.rate_shortfall:.0%})"
         )
+    reasons += _cache_reasons(seen, limits)
+    return tuple(reasons)
+
+
+def outside_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+    """The broken rules about what came from outside the cell: run again, it may fare better."""
+    reasons = []
     if seen.missed_ratio is not None and seen.missed_ratio > limits.missed_samples:
         reasons.append(f"{seen.missed_ratio:.1%} of the samples were missed (limit {limits.missed_samples:.0%})")
-    if seen.steal_ratio is not None and seen.steal_ratio > limits.cpu_steal:
-        reasons.append(f"the hypervisor took {seen.steal_ratio:.1%} of the CPU (limit {limits.cpu_steal:.0%})")
-    if seen.swapped_pages is not None and seen.swapped_pages > limits.swap_pages:
-        reasons.append(f"the host swapped {seen.swapped_pages:.0f} pages (limit {limits.swap_pages})")
-    reasons += _foreign_reasons(seen, limits)
     if seen.clock_step_s is not None and abs(seen.clock_step_s) > limits.clock_step_s:
         reasons.append(f"the wall clock was set by {seen.clock_step_s:+.2f} s (limit {limits.clock_step_s:g} s)")
-    if seen.emulator_late_ratio is not None and seen.emulator_late_ratio > limits.emulator_late:
-        reasons.append(
-            f"the emulated volume fell behind its model: {seen.emulator_late_ratio:.1%} of its operations came late"
-            f" (limit {limits.emulator_late:.0%})"
-        )
-    reasons += _count_reasons(seen, limits)
+    reasons += [one.text for one in disturbances_of(seen, limits) if one.beyond]
     return tuple(reasons)
 
 
@@ -146,7 +254,7 @@ def shortfall_by_chance(due: float | None) -> float:
     return CHANCE_SIGMAS / math.sqrt(due) if due else 0.0
 
 
-def _foreign_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
+def _foreign_io(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
     """I/O of others counts when it is more than the limit and no small part of what the device did in the step."""
     foreign, own = seen.foreign_iops, seen.device_iops
     if foreign is None or foreign <= limits.foreign_iops:
@@ -154,28 +262,40 @@ def _foreign_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
     if own is not None and foreign <= limits.foreign_share * own:
         return []
     in_step = "" if own is None else f"; {limits.foreign_share:.0%} of the {own:.0f} in the step"
-    return [
+    text = (
         f"the device was not at rest before the cell: {foreign:.0f} I/O per second"
         f" (limit {limits.foreign_iops:.0f}{in_step})"
+    )
+    return [disturbance("foreign_io", foreign, limits.foreign_iops, 1.0, text)]
+
+
+def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
+    """The server's own count of bytes read against the device's: what no device delivered came from a cache."""
+    server, device = seen.server_read_mib, seen.device_read_mib
+    if server is None or device is None or server < SMALL_READ_MIB:
+        return []
+    if 1 - device / server <= limits.device_against_client:
+        return []
+    return [
+        f"a cache answered: {_counts(server, device)} (at most {limits.device_against_client:.0%} may be missing)"
     ]
 
 
-def _count_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
-    """The server's own count of bytes read against the device's.
-
-    What no device delivered came from a cache. What the device delivered beyond that was read by others, in steps
-    in which nobody but the server has a reason to read.
-    """
+def _other_readers(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
+    """What the device delivered beyond the server's count was read by others, in steps in which only it reads."""
     server, device = seen.server_read_mib, seen.device_read_mib
-    if server is None or device is None:
+    if server is None or device is None or not seen.only_server_reads:
         return []
-    counts = f"the server read {server:.0f} MiB, the device delivered {device:.0f} MiB"
-    allowed = f"(at most {limits.device_against_client:.0%} may be"
-    if server >= SMALL_READ_MIB and 1 - device / server > limits.device_against_client:
-        return [f"a cache answered: {counts} {allowed} missing)"]
-    if seen.only_server_reads and device - server > max(FOREIGN_READ_MIB, limits.device_against_client * server):
-        return [f"others read from the device: {counts} {allowed} beyond)"]
-    return []
+    allowed = max(FOREIGN_READ_MIB, limits.device_against_client * server)
+    if device - server <= allowed:
+        return []
+    limit = f"at most {limits.device_against_client:.0%} may be beyond"
+    text = f"others read from the device: {_counts(server, device)} ({limit})"
+    return [disturbance("foreign_io", device - server, allowed, 1.0, text)]
+
+
+def _counts(server_mib: float, device_mib: float) -> str:
+    return f"the server read {server_mib:.0f} MiB, the device delivered {device_mib:.0f} MiB"
 
 
 def _missed_ratio(

@@ -16,7 +16,7 @@ from volbench.analysis.statistics import runs_for_level
 from volbench.cli import console, options
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
-from volbench.plan.cost import Cost, estimate
+from volbench.plan.cost import Cost, estimate, replacements_max
 from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
 from volbench.plan.order import Treatment
@@ -155,6 +155,10 @@ def show_plan(planned: Planned) -> None:
         f"{cost.cells} cells ({suite.repeats} per {per}), about {duration(cost.wall_s)}, "
         f"{duration(cost.measured_s)} of it measured"
     )
+    spare = replacements_max(run)
+    if spare:
+        more = duration(cost.wall_s * spare / len(run.cells))
+        out.print(f"at most {spare} cells more, about {more}, for cells that something outside makes invalid")
     out.print(
         f"space: about {mib(cost.volume_bytes)} on each volume while a cell runs, "
         f"{mib(cost.template_bytes)} once in the cache"

@@ -13,9 +13,10 @@ from volbench.cli.plan import Planned, command_line, make_plan, show_plan
 from volbench.cli.targets import make_target
 from volbench.cli.watch import watching
 from volbench.errors import EXIT_NO_GO, VolbenchError
-from volbench.execute.run import Orchestrator, Outcome, is_finished
+from volbench.execute.run import Orchestrator, Outcome, is_finished, say_nothing
 from volbench.records.cell import AttachSpec
 from volbench.report.render import write_reports
+from volbench.report.replace import cells_to_replace
 from volbench.report.terminal import summary_lines
 from volbench.store.bucket import Bucket
 from volbench.store.run_directory import RunDirectory
@@ -112,7 +113,10 @@ def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = 
     try:
         target, volumes = make_target(run_record)
         with watching(run_record, json=json) as watch:
-            orchestrator = Orchestrator(directory, target, volumes, attach=attach, watch=watch)
+            orchestrator = Orchestrator(
+                directory, target, volumes, attach=attach, watch=watch, invalid_cells=cells_to_replace,
+                say=say_nothing if quiet or json else console.say,
+            )  # fmt: skip
             outcome = orchestrator.run()
     except VolbenchError as error:
         failure = error

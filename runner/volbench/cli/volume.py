@@ -212,17 +212,18 @@ def probe(
         raise EnvironmentLacks("a probe needs fio", where="volume probe", evidence=fio.evidence, next_step=fio.mend)
     with volume as opened:
         measured = measure(opened, fio=fio.evidence, seconds=seconds, watch=console.say)
-    nearest = nearest_profiles(measured.figures)
-    if fit is not None:
-        fit.write_text(
-            fitted_profile(measured, fit.stem, on=datetime.datetime.now(datetime.UTC).date()), encoding="utf-8"
-        )
+    nearest = [] if measured.held else nearest_profiles(measured.figures)
     if json:
         console.show_json(volume_shown.probe_data(measured, nearest))
+    else:
+        for part in volume_shown.probe_parts(measured, nearest):
+            console.out.print(part)
+    if fit is None:
         return
-    for part in volume_shown.probe_parts(measured, nearest):
-        console.out.print(part)
-    if fit is not None:
+    fit.write_text(
+        fitted_profile(measured, fit.stem, on=datetime.datetime.now(datetime.UTC).date()), encoding="utf-8"
+    )
+    if not json:
         console.out.print(f"profile: {fit}; emulate it with --volume NAME=emulated:{fit}", markup=False)
 
 

@@ -155,6 +155,7 @@ def probe_data(probe: Probe, nearest: Sequence[Nearest]) -> dict[str, Any]:
         "operations": probe.operations,
         "moved_bytes": probe.moved_bytes,
         "emulated_late_share": probe.late_share,
+        "held_back": dict(probe.held),
         "nearest": [
             {"profile": near.profile.profile, "distance": near.distance, "figures": dict(near.figures)}
             for near in nearest
@@ -166,6 +167,7 @@ def probe_data(probe: Probe, nearest: Sequence[Nearest]) -> dict[str, Any]:
 def probe_notes(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[str]:
     """What a reader must know of these figures."""
     yield from _notes_of_volume(probe)
+    yield from _notes_of_machine(probe)
     yield from _notes_of_rates(probe)
     if min(probe.figures["read_4k_ms"], probe.figures["write_4k_ms"]) < _OVERHEAD_MS:
         yield f"An emulated volume cannot be as fast: its operations take {_OVERHEAD_MS} ms and more."
@@ -191,6 +193,15 @@ def _notes_of_volume(probe: Probe) -> Iterator[str]:
         yield f"{probe.late_share:.2%} of the emulated volume's operations came later than its model wanted."
     if not probe.direct:
         yield "The file system takes no O_DIRECT: these figures went through the page cache."
+
+
+def _notes_of_machine(probe: Probe) -> Iterator[str]:
+    if probe.held:
+        phases = ", ".join(f"{phase} (at most {held:.0%} of the time)" for phase, held in probe.held.items())
+        yield (
+            f"This machine was too busy: other work used {probe.foreign_cpu_ratio:.0%} of its CPUs and held back "
+            f"{phases}. These figures are no measure of the volume, so no profile is named as the nearest."
+        )
 
 
 def _notes_of_rates(probe: Probe) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +11,15 @@ from functools import partial
 from pathlib import Path
 
 from volbench.analysis.cell_metrics import storage_metrics
-from volbench.analysis.validity import Observation, invalid_reasons, notes_of, observe
+from volbench.analysis.validity import (
+    Observation,
+    delayable_share_of,
+    disturbances_of,
+    invalid_reasons,
+    notes_of,
+    observe,
+    outside_reasons,
+)
 from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import MARK_TABLE, attached_dataset
 from volbench.engine.template import seed
@@ -231,6 +240,7 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
             quiet_s=quiet_s,
             interval_s=cell.sampling.interval_s,
             clock_step_s=diary.clock_step_s(),
+            cpus=os.cpu_count(),
         )
         reasons = (*step.invalid_reasons, *invalid_reasons(observation, cell.limits))
         diary.steps[number] = step.model_copy(
@@ -239,6 +249,9 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
                 "valid": not reasons,
                 "invalid_reasons": reasons,
                 "notes": (*step.notes, *notes_of(observation)),
+                "outside_reasons": outside_reasons(observation, cell.limits),
+                "disturbances": disturbances_of(observation, cell.limits),
+                "delayable_share": delayable_share_of(observation),
             }
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,6 +16,7 @@ from volbench.execute.interruptions import Interruptions
 from volbench.execute.lanes import by_lane, run_lanes
 from volbench.execute.templates import TemplateCell, shape_of, template_cells
 from volbench.execute.volume_watch import CAUSES, VolumeWatch, kernel_refused
+from volbench.plan.cost import replacements_max
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.files import read_record
@@ -45,6 +46,15 @@ class Outcome:
         return self.failures[0].exit_code if self.failures else 0
 
 
+def replace_nothing(directory: RunDirectory) -> Sequence[str]:  # noqa: ARG001 - as others of its kind
+    """For runs whose invalid cells stay."""
+    return ()
+
+
+def say_nothing(text: str) -> None:
+    """For runs that nobody reads along."""
+
+
 def watch_nothing(state: CellState) -> None:
     """For runs that nobody watches."""
 
@@ -60,7 +70,17 @@ class Orchestrator:
         *,
         attach: AttachSpec | None = None,
         watch: Callable[[CellState], None] = watch_nothing,
+        invalid_cells: Callable[[RunDirectory], Sequence[str]] = replace_nothing,
+        say: Callable[[str], None] = say_nothing,
     ) -> None:
+        """Raises nothing; opens nothing.
+
+        Args:
+            invalid_cells: ids of done cells whose figures cannot be used and that may fare better when run anew.
+            say: told which cells are run anew, and why.
+        """
+        self._invalid_cells = invalid_cells
+        self._say = say
         self._directory = directory
         self._run: RunRecord = directory.run
         self._target = target
@@ -103,7 +123,31 @@ class Orchestrator:
             self._directory.journal.append("run_resumed" if again else "run_started", mounts=mounts)
             if again:
                 self._settle(opened)
-            return self._run_cells(opened)
+            failures = self._run_cells(opened, set())
+            while not failures:
+                again_cells = self._replaced()
+                if not again_cells:
+                    break
+                failures = self._run_cells(opened, again_cells)
+            return failures
+
+    def _replaced(self) -> set[str]:
+        """Cells to run anew, as many as the run's budget leaves; the journal counts them, also over a resume."""
+        events = self._directory.events()
+        left = replacements_max(self._run) - sum(event.event == "cell_replaced" for event in events)
+        wanted = list(self._invalid_cells(self._directory))
+        taken = wanted[: max(0, left)]
+        for cell_id in taken:
+            self._directory.journal.append("cell_replaced", cell_id=cell_id)
+            self._say(f"cell {cell_id} is invalid and run anew: {self._why_invalid(cell_id)}")
+        if len(wanted) > len(taken):
+            self._say(f"{len(wanted) - len(taken)} invalid cells stay: the plan allows no more to be run anew")
+        return set(taken)
+
+    def _why_invalid(self, cell_id: str) -> str:
+        result = self._directory.result(cell_id)
+        steps = result.steps if result is not None else ()
+        return "; ".join(dict.fromkeys(reason for step in steps for reason in step.invalid_reasons))
 
     def _open(self, stack: ExitStack, name: str) -> OpenVolume:
         volume = self._volumes[name]
@@ -155,9 +199,9 @@ class Orchestrator:
         for cell, volume in cells:
             self._attempts.put_down(cell, volume)
 
-    def _run_cells(self, volumes: Mapping[str, OpenVolume]) -> list[VolbenchError]:
-        """Run what is not done; returns the failures of single cells, raises one that stops the run."""
-        waiting = [cell for cell in self._run.cells if not _is_done(self._directory, cell)]
+    def _run_cells(self, volumes: Mapping[str, OpenVolume], anew: Collection[str]) -> list[VolbenchError]:
+        """Run what is not done or wanted anew; returns failures of single cells, raises one that stops the run."""
+        waiting = [cell for cell in self._run.cells if cell.cell_id in anew or not _is_done(self._directory, cell)]
         keys = self._prepare_templates(volumes, waiting) if self._attach is None else {}
         failures: list[VolbenchError] = []
 

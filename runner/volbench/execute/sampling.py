@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from volbench.engine.supervisor import SUPERVISOR_PID_FILE
 from volbench.execute.cell_server import CellServer
 from volbench.execute.diary import Diary
 from volbench.execute.recorder import CellRecorder
@@ -18,6 +20,7 @@ from volbench.sample.cgroup_pod import CGROUPS, own_cpu_files, own_io_directory,
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.rows import series_rows, server_histogram_rows
+from volbench.target.processes import KnownProcess
 from volbench.volume.ebs_csi import driver_url, ebs_volume_id
 from volbench.volume.node_helper import helper_socket
 
@@ -26,6 +29,8 @@ SERVER_CGROUP_FILE = "cgroup"
 """In the control directory: /proc/PID/cgroup of a server in a container, written by the target."""
 SERVER_PID_FILE = "container.pid"
 """In the control directory: first process of the server's container, where the agent shares its process ids."""
+TASK_FILE = "tasks.json"
+"""In the control directory: what the target tells of the cell's processes, which the agent cannot see."""
 CGROUP_ROOTS = (Path("/volbench/cgroup"), Path("/sys/fs/cgroup"))
 
 
@@ -58,6 +63,7 @@ def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) ->
     facts = diary.volume_facts
     disks = (facts.disk,) if facts.disk else ()
     accounts = _accounts(cell)
+    task_file = str(Path(cell.places.control_dir) / TASK_FILE) if cell.places else ""
     return SamplingConfig(
         raw_file=str(raw_file),
         zero_monotonic_ns=diary.clock.zero_monotonic_ns,
@@ -74,7 +80,26 @@ def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) ->
         client_cpu_files=accounts.client_cpu,
         option_file=str(server.option_file),
         emulator_socket=cell.places.emulator_socket if cell.places else "",
+        own_pids=_own_pids(cell),
+        task_file=task_file,
     )
+
+
+def _own_pids(cell: CellSpec) -> tuple[int, ...]:
+    """The agent, and what started the server where that is not the agent; empty where the server cannot be seen.
+
+    Without the server, what it uses could not be told from what others use.
+    """
+    if cell.places is None:
+        return ()
+    control = Path(cell.places.control_dir)
+    if cell.places.supervisor == "launch":
+        known = KnownProcess.from_file(control / SUPERVISOR_PID_FILE)
+        return (os.getpid(), known.pid) if known else (os.getpid(),)
+    try:
+        return (os.getpid(), int((control / SERVER_PID_FILE).read_text()))
+    except (OSError, ValueError):
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volbench.records.cell import DatasetSpec
-from volbench.records.run import ResolvedSuite
+from volbench.records.run import ResolvedSuite, RunRecord
 from volbench.records.steps import (
     ColdReadStep,
     CrashStep,
@@ -49,6 +49,11 @@ class Cost:
     measured_s: float
     template_bytes: int
     volume_bytes: int
+
+
+def replacements_max(run: RunRecord) -> int:
+    """How many cells may be run anew because something outside made them invalid."""
+    return int(run.suite.replacements * len(run.cells))
 
 
 def dataset_bytes(dataset: DatasetSpec) -> int:

@@ -52,6 +52,11 @@ class ValidityLimits(Record):
     client_cpu: Fraction = Field(default=0.9, description="Share of the client's cores used by sysbench.")
     missed_samples: Fraction = Field(default=0.01)
     cpu_steal: Fraction = Field(default=0.05, description="Share of CPU time taken by the hypervisor.")
+    foreign_cpu: Fraction = Field(
+        default=0.1,
+        description="Share of all CPUs' time used by work that is not the cell's: not server, client, "
+        "sampler or emulator.",
+    )
     swap_pages: int = Field(default=0, ge=0, description="Pages swapped in and out during a step.")
     foreign_iops: float = Field(
         default=50.0, ge=0, description="Other I/O per second on the device before the start."
@@ -150,6 +155,25 @@ class Phase(Record):
     t1_s: float
 
 
+class Disturbance(Record):
+    """Something outside the cell that delayed it during a step, and at most how much that can have been."""
+
+    kind: Literal["foreign_cpu", "cpu_steal", "emulator_late", "foreign_io", "swapping"]
+    size: float = Field(
+        description="Compared with the limit: share of CPU time or of operations, I/O per s, pages."
+    )
+    limit: float
+    held_share: float = Field(
+        ge=0, le=1, description="At most this share of the step's time was the step's own work held back by it."
+    )
+    text: str = Field(description="What was seen, with the limit.")
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the limit is exceeded."""
+        return self.size > self.limit
+
+
 FILES_COPIED = "files_copied_beside"
 """In a load's details: files were copied beside it, so that not only the server reads from the device."""
 
@@ -167,7 +191,19 @@ class StepResult(Record):
     )
     valid: bool = True
     invalid_reasons: tuple[str, ...] = ()
+    outside_reasons: tuple[str, ...] = Field(
+        default=(),
+        description="Those of invalid_reasons that came from outside the cell: a new one may fare better.",
+    )
     notes: tuple[str, ...] = Field(default=(), description="What a reader must know: labels such as true-cold.")
+    disturbances: tuple[Disturbance, ...] = Field(
+        default=(),
+        description="What delayed the step from outside; those beyond their limit are invalid_reasons too.",
+    )
+    delayable_share: float = Field(
+        default=1.0,
+        description="Of the clients' time, what was not spent on reads of the volume: at most this was held back.",
+    )
     details: dict[str, Any] = Field(default_factory=dict, description="Evidence: coldness by file, checksums, ...")
 
 

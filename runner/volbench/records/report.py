@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from volbench.records.base import Record, Scalar
+from volbench.records.cell import Disturbance
 from volbench.records.metrics import MetricValue
 from volbench.records.sweep import Design, Factor
 
@@ -60,6 +61,20 @@ class CellRow(Record):
     window_s: tuple[float, float] | None = None
     started_at: str | None = None
     metrics: dict[str, MetricValue] = Field(default_factory=dict)
+    disturbances: tuple[Disturbance, ...] = Field(
+        default=(), description="What delayed the step from outside, with a bound on what each can have done."
+    )
+    held_share: float | None = Field(
+        default=None, description="At most this share of the step's time did all of them together hold it back."
+    )
+    bounds: dict[str, tuple[float, float | None]] = Field(
+        default_factory=dict,
+        description="Of a step that is invalid for disturbances alone: metric -> where it lies without them. "
+        "null: no upper end is known.",
+    )
+    used_within_bounds: tuple[str, ...] = Field(
+        default=(), description="Metrics whose comparison uses this step although it is invalid, within its bounds."
+    )
 
 
 class ComparisonRow(Record):
@@ -80,6 +95,10 @@ class ComparisonRow(Record):
     reason: str = ""
     runs: tuple[int, int]
     left_out: tuple[int, int] = (0, 0)
+    within_bounds: tuple[int, int] = Field(
+        default=(0, 0),
+        description="Disturbed cells used on either side: ci and p_value are of the worst choice in their bounds.",
+    )
     runs_needed: int | None = None
     margin: float
     confidence: float

@@ -50,6 +50,7 @@ class ResolvedSuite(Record):
     dataset: DatasetSpec
     steps: tuple[Step, ...]
     repeats: int = Field(ge=1, le=1000)
+    replacements: Fraction = Field(default=0.5, description="Of the planned cells, at most so many again.")
     seed: int
     sampling: SamplingSpec
     limits: ValidityLimits
@@ -93,7 +94,7 @@ class JournalEvent(Record):
     at: str
     event: Literal[
         "run_started", "template_ready", "cell_started", "cell_finished", "cell_failed", "cell_abandoned",
-        "run_interrupted", "run_resumed", "run_finished",
+        "run_interrupted", "run_resumed", "run_finished", "cell_replaced",
     ]  # fmt: skip
     cell_id: str = ""
     attempt: int = 0

@@ -311,6 +311,9 @@ class ReplayClass(Record):
     response_ms_p50: float | None
     response_ms_p95: float | None
     slower: str = Field(default="", description="How it is slower than the log, beyond doubt; else empty.")
+    undecided: str = Field(
+        default="", description="How it seems slower, where the busy machine of the client can have made it so."
+    )
 
 
 class Replayed(Record):
@@ -337,6 +340,14 @@ class Replayed(Record):
         default=None, description="What a statement that does nothing took from here meanwhile."
     )
     way_ms_p95: float | None = None
+    foreign_cpu_ratio: float | None = Field(
+        default=None, description="Of all CPUs of the client's machine, what others used meanwhile."
+    )
+    server_stretch: float | None = Field(
+        default=None,
+        description="How many times as long the candidate's tasks took on and waiting for a CPU as on it; null: it "
+        "is on another machine, or this one was not busy with other work, or its tasks cannot be seen.",
+    )
     classes: tuple[ReplayClass, ...]
 
 

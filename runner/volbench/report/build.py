@@ -18,7 +18,16 @@ from volbench.report.durability import durability_rows
 from volbench.report.effects import as_declared, effect_rows, sweep_row
 from volbench.report.forecast import forecast_rows
 from volbench.report.knees import curve_rows
-from volbench.report.rows import cell_rows, data_row, engine_row, failure_rows, finished_at, timing, volume_rows
+from volbench.report.rows import (
+    cell_rows,
+    data_row,
+    engine_row,
+    failure_rows,
+    finished_at,
+    timing,
+    used_within_bounds,
+    volume_rows,
+)
 from volbench.report.summary import summarise_run
 from volbench.store.run_directory import RunDirectory
 
@@ -33,6 +42,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     names = [volume.name for volume in run.volumes if not volume.variant_of]
     cells, volumes, engine = cell_rows(run, results), volume_rows(run, results), engine_row(results)
     comparisons = compared_cells(as_declared(run, cells), names, run.suite.comparison)
+    cells = used_within_bounds(cells, comparisons)
     explained = explain_run(directory)
     effects = effect_rows(run, cells)
     sweep = sweep_row(run, effects, explained.findings)
@@ -40,7 +50,8 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     done = sum(result.status == "done" for result in results)
     declared = [volume for volume in volumes if volume.name in names]  # a variant is emulated as its volume is
-    warnings = caveats(run, declared, cells, engine, pairs, with_result=done)
+    replaced = sum(event.event == "cell_replaced" for event in events)
+    warnings = caveats(run, declared, cells, engine, pairs, with_result=done, replaced=replaced)
     return Report(
         run_id=run.run_id,
         suite=run.suite.name,

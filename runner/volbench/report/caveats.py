@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volbench.analysis.comparison import PairSummary
+from volbench.records.cell import Disturbance
 from volbench.records.report import CellRow, EngineRow, VolumeRow
 from volbench.records.run import RunRecord
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
+_DISTURBANCES = {
+    "foreign_cpu": "other work used of the CPUs",
+    "cpu_steal": "the hypervisor took of the CPUs",
+    "emulator_late": "emulated operations that came late",
+    "foreign_io": "others used the volume's device",
+    "swapping": "the host swapped",
+}
 _WARMER = {
     "lukewarm": "read lukewarm: a cache above the volume could have served part of it",
     "file-cold": "read file-cold: its data came from the device, but names and inodes may have been cached",
@@ -24,12 +32,14 @@ def caveats(
     pairs: Sequence[PairSummary],
     *,
     with_result: int,
+    replaced: int = 0,
 ) -> tuple[str, ...]:
     """All that apply, the gravest first."""
     found = [
         *_of_losses(cells),
         *_of_volumes(volumes),
         *_of_the_run(run, with_result),
+        *_of_replacements(replaced),
         *_of_validity(cells),
         *_of_durability(engine),
         *_of_coldness(cells),
@@ -91,8 +101,26 @@ def _of_the_run(run: RunRecord, with_result: int) -> Iterator[str]:
         yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."
 
 
+def _sizes(kind: str, found: Sequence[Disturbance]) -> str:
+    """Smallest and largest; the texts of the cells have those that are no shares."""
+    if kind in ("foreign_io", "swapping"):
+        return ""
+    low, high = (end(one.size for one in found) for end in (min, max))
+    return f" {low:.1%} to {high:.1%} (limit {found[0].limit:.0%})"
+
+
+def _of_replacements(replaced: int) -> Iterator[str]:
+    if replaced:
+        cells = "cells were" if replaced > 1 else "cell was"
+        yield (
+            f"{replaced} {cells} run anew because something outside had made the first attempt invalid; "
+            "the files of each attempt are kept (cells/*.attempt-*)."
+        )
+
+
 def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
-    invalid = [cell for cell in cells if not cell.valid]
+    yield from _of_disturbances(cells)
+    invalid = [cell for cell in cells if not cell.valid and not cell.used_within_bounds]
     if invalid:
         reasons = list(dict.fromkeys(reason for cell in invalid for reason in cell.invalid_reasons))
         more = f" and {len(reasons) - 2} more reasons" if len(reasons) > 2 else ""
@@ -100,6 +128,25 @@ def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
             f"{len(invalid)} of {len(cells)} step results are invalid and left out of every comparison: "
             f"{'; '.join(reasons[:2])}{more}."
         )
+
+
+def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
+    """Which disturbance, how large, and what it can have done, for cells that are compared within bounds."""
+    used = [cell for cell in cells if cell.used_within_bounds]
+    if not used:
+        return
+    kinds: dict[str, list[Disturbance]] = {}
+    for cell in used:
+        for one in cell.disturbances:
+            if one.beyond:
+                kinds.setdefault(one.kind, []).append(one)
+    seen = "; ".join(f"{_DISTURBANCES[kind]}{_sizes(kind, found)} in {len(found)}" for kind, found in kinds.items())
+    low, high = (end(cell.held_share or 0.0 for cell in used) for end in (min, max))
+    yield (
+        f"{len(used)} step results were disturbed from outside: {seen}. It held them back for at most {low:.0%} to "
+        f"{high:.0%} of their time; their figures are compared within the bounds that follow from it, and a "
+        "verdict is given only where it holds for every value inside."
+    )
 
 
 def _of_durability(engine: EngineRow | None) -> Iterator[str]:

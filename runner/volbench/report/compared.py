@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
@@ -33,7 +34,12 @@ def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
                 value=metric.value,
                 valid=cell.valid,
                 primary=name in primary,
+                bounds=_ends(cell.bounds.get(name)),
             )
+
+
+def _ends(bounds: tuple[float, float | None] | None) -> tuple[float, float] | None:
+    return None if bounds is None else (bounds[0], math.inf if bounds[1] is None else bounds[1])
 
 
 def comparison_rows(comparisons: Iterable[Comparison]) -> tuple[ComparisonRow, ...]:

@@ -90,6 +90,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         glossary=_glossary(report),
         sources=_source_troubles(directory),
         unreadable=drawn.unreadable,
+        why_invalid=wording.why_invalid,
         invalid=[cell for cell in report.cells if not cell.valid],
         volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
         style=Markup(_asset(environment, "report.css")),  # noqa: S704 - our own file

@@ -22,6 +22,7 @@ from volbench.report.wording import (
     parameter_text,
     quantity,
     recovery_text,
+    why_invalid,
     window_text,
 )
 
@@ -227,7 +228,7 @@ def _validity(report: Report) -> Iterator[str]:
         f"{duration(report.timing.wall_s)}{'' if share is None else f' ({share:.0%})'}."
     )
     for cell in invalid[:LISTED_MAX]:
-        yield f"- invalid: {_code(cell.cell_id)} {_escaped(cell.step)}: {_escaped('; '.join(cell.invalid_reasons))}"
+        yield f"- invalid: {_code(cell.cell_id)} {_escaped(cell.step)}: {_escaped(why_invalid(cell))}"
     for failure in report.failures[:LISTED_MAX]:
         yield f"- failed: {_code(str(failure['cell_id']))}: {_escaped(str(failure['what']))}"
     hidden = max(0, len(invalid) - LISTED_MAX) + max(0, len(report.failures) - LISTED_MAX)

@@ -7,11 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from volbench.analysis.comparison import Comparison
+from volbench.analysis.disturbance import bounds, held_share
 from volbench.analysis.settings import odd_settings
 from volbench.records.cell import CellResult, Failure, StepResult
+from volbench.records.metrics import MetricValue
 from volbench.records.report import CellRow, DataRow, EngineRow, Timing, VolumeRow
 from volbench.records.run import JournalEvent, PlannedCell, RunRecord, VolumeSpec
 from volbench.store.run_directory import RunDirectory
+
+OPEN_LOOP = "offered_ratio"
+"""Among the details of a load at a fixed rate."""
 
 
 def cell_rows(run: RunRecord, results: Iterable[CellResult]) -> tuple[CellRow, ...]:
@@ -41,6 +47,7 @@ def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, *, odd
     reasons = (*(step.invalid_reasons or (() if step.valid else ("no reason was recorded",))), *odd)
     if result.status != "done":
         reasons = (*reasons, f"the cell is {result.status}, not done")
+    metrics = {name: value for name, value in step.metrics.items() if math.isfinite(value.value)}
     return CellRow(
         cell_id=result.cell_id,
         volume=planned.volume,
@@ -54,8 +61,48 @@ def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, *, odd
         notes=step.notes,
         window_s=step.window_s,
         started_at=_later(result.zero_utc, step.window_s[0]),
-        metrics={name: value for name, value in step.metrics.items() if math.isfinite(value.value)},
+        metrics=metrics,
+        disturbances=step.disturbances,
+        held_share=held_share(step.disturbances, ceiling=step.delayable_share) if step.disturbances else None,
+        bounds=_bounds(step, metrics, reasons),
     )
+
+
+def _bounds(
+    step: StepResult, metrics: dict[str, MetricValue], reasons: Iterable[str]
+) -> dict[str, tuple[float, float | None]]:
+    """Where the figures lie without the disturbances; empty when something else is wrong with the step too."""
+    told = {one.text for one in step.disturbances if one.beyond}
+    if not told or not told.issuperset(reasons):
+        return {}
+    held, window_s = (
+        held_share(step.disturbances, ceiling=step.delayable_share),
+        step.window_s[1] - step.window_s[0],
+    )
+    found = {
+        name: bounds(
+            metrics, name, kind=step.kind, held=held, open_loop=OPEN_LOOP in step.details, window_s=window_s
+        )
+        for name, metric in metrics.items()
+        if metric.better != "none"
+    }
+    return {name: (low, high if math.isfinite(high) else None) for name, (low, high) in found.items()}
+
+
+def used_within_bounds(cells: Iterable[CellRow], comparisons: Iterable[Comparison]) -> tuple[CellRow, ...]:
+    """The rows, with the metrics whose comparisons use them although they are invalid."""
+    metrics: dict[tuple[str, str, str], list[str]] = {}
+    for one in comparisons:
+        parameters = str(sorted(one.parameters.items()))
+        for volume, used in zip((one.baseline, one.candidate), one.within_bounds, strict=True):
+            if used:
+                metrics.setdefault((volume, one.step, parameters), []).append(one.metric)
+    rows = []
+    for cell in cells:
+        names = metrics.get((cell.volume, cell.step, str(sorted(cell.parameters.items()))), [])
+        used_for = tuple(dict.fromkeys(name for name in names if name in cell.bounds))
+        rows.append(cell.model_copy(update={"used_within_bounds": used_for}) if used_for else cell)
+    return tuple(rows)
 
 
 def volume_rows(run: RunRecord, results: Sequence[CellResult]) -> tuple[VolumeRow, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from volbench.records.report import ComparisonRow, Report
 from volbench.report.forecast import forecast_text
 from volbench.report.knees import curve_lines
+from volbench.report.wording import why_invalid
 
 
 def summary_lines(report: Report) -> list[str]:
@@ -15,7 +16,11 @@ def summary_lines(report: Report) -> list[str]:
     lines += [f"  {forecast_text(row)}" for row in report.forecasts]
     lines += [f"  {text}" for text in (report.sweep.said if report.sweep else ())]
     invalid = [cell for cell in report.cells if not cell.valid]
-    lines += [f"  left out: {cell.cell_id} {cell.step}: {'; '.join(cell.invalid_reasons)}" for cell in invalid]
+    lines += [
+        f"  {'disturbed' if cell.used_within_bounds else 'left out'}: "
+        f"{cell.cell_id} {cell.step}: {why_invalid(cell)}"
+        for cell in invalid
+    ]
     lines += [f"  failed: {failure.get('cell_id')}: {failure.get('what')}" for failure in report.failures]
     lines += [f"  note: {caveat}" for caveat in report.summary.caveats]
     share = report.timing.measured_share

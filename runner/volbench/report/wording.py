@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 
 from volbench.records.base import Scalar
-from volbench.records.report import BackupRow, ComparisonRow, DataRow, DurabilityRow
+from volbench.records.metrics import PRIMARY_METRICS
+from volbench.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -167,3 +168,21 @@ def data_text(data: DataRow) -> str:
     if data.buffer_pool_bytes is None or data.data_to_pool_ratio is None:
         return text
     return f"{text}, buffer pool {data.buffer_pool_bytes / 2**20:.0f} MiB ({data.data_to_pool_ratio:.2g} times)"
+
+
+def why_invalid(cell: CellRow) -> str:
+    """The reasons of an invalid step; and where its figures lie, when comparisons use it within its bounds."""
+    reasons = "; ".join(cell.invalid_reasons)
+    used = [name for name in cell.used_within_bounds if name in PRIMARY_METRICS.get(cell.kind, ())]
+    if not cell.used_within_bounds:
+        return reasons
+    shown = ", ".join(bounds_text(cell, name) for name in used)
+    return f"{reasons}; compared within its bounds{f': {shown}' if shown else ''}"
+
+
+def bounds_text(cell: CellRow, name: str) -> str:
+    """Where a figure lies without the disturbance: `transactions/s 61.2 to 70.4`."""
+    low, high = cell.bounds[name]
+    unit = cell.metrics[name].unit
+    ends = [number(end) if unit == "1/s" else quantity(end, unit) for end in (low, high) if end is not None]
+    return f"{label(name)} {' to '.join(ends)}" if high is not None else f"{label(name)} {ends[0]} or more"

@@ -101,6 +101,13 @@ _CGROUP_CPU = _table(
         "throttled_ratio": ("1", "share of the quota's periods in which it was held back; absent without a quota"),
     },
 )
+_TASKS = _table(
+    "cell or emulator",
+    {
+        "cpus_used": ("1", "CPUs that the processes used, 1 is one CPU all the time"),
+        "run_delay_s_per_s": ("s/s", "time their tasks were runnable and waited for a CPU"),
+    },
+)
 _PSI = _table(
     "",
     {
@@ -239,6 +246,7 @@ _EMULATOR = {
             "waited_s_per_s": ("s/s", "time operations were held back by limits and faults"),
             "errors_per_s": ("1/s", "operations that ended with an error"),
             "late_ratio": ("1", "share of operations that completed later than the model wanted"),
+            "lateness_s_per_s": ("s/s", "time by which operations completed later than the model wanted, added up"),
         },
     ),
     **_table("limit", {"balance_percent": ("%", "credits left of a limit with a burst")}),
@@ -256,6 +264,7 @@ SAMPLED: dict[str, dict[str, SampledMetric]] = {
     "mountstats": _MOUNTSTATS,
     "cgroup_io": _CGROUP_IO,
     "cgroup_cpu": _CGROUP_CPU,
+    "tasks": _TASKS,
     "psi": _PSI,
     "cpu": _CPU,
     "vm": _VM,

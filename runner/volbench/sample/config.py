@@ -27,6 +27,8 @@ class SamplingConfig:
         server_cpu_files, client_cpu_files: their CPU accounts (`cgroup_cpu.find_cpu_files`).
         option_file, socket: how the server is reached; credentials are in the option file only.
         emulator_socket: control socket of the emulated volume.
+        own_pids: roots of the process trees that are the cell's own, as they are seen from here.
+        task_file: what a process outside tells of the cell's processes (`task_account.keep_task_file`).
         parent_pid: sampling ends when this process is no longer the parent; 0: whoever is at the start.
     """
 
@@ -46,6 +48,8 @@ class SamplingConfig:
     option_file: str = ""
     socket: str = ""
     emulator_socket: str = ""
+    own_pids: tuple[int, ...] = ()
+    task_file: str = ""
     parent_pid: int = 0
 
     def __post_init__(self) -> None:

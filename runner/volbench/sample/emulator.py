@@ -99,6 +99,7 @@ def _of_the_model(change: Change) -> Iterator[tuple[str, float | None]]:
     yield "waited_s_per_s", change.per_s("waited_us", unit=1e6)
     yield "errors_per_s", _errors_per_s(change)
     yield "late_ratio", ratio(change.grown("late"), change.grown("judged"))
+    yield "lateness_s_per_s", change.per_s("lateness_us", unit=1e6)
 
 
 def _errors_per_s(change: Change) -> float | None:

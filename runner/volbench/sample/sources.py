@@ -24,6 +24,7 @@ from volbench.sample.mountstats import MountStats
 from volbench.sample.performance_schema import PerformanceSchema
 from volbench.sample.psi import Pressure
 from volbench.sample.server import ServerConnection
+from volbench.sample.tasks import Tasks
 from volbench.sample.vm import VirtualMemory
 
 SAMPLERS: dict[str, type[Sampler]] = {
@@ -41,6 +42,7 @@ SAMPLERS: dict[str, type[Sampler]] = {
         PerformanceSchema,
         InnoDb,
         Emulator,
+        Tasks,
     )
 }
 
@@ -63,6 +65,8 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
     """The lanes with the sources that are wanted."""
     server = ServerConnection(Path(config.option_file) if config.option_file else None, config.socket)
     cgroup_dir = Path(config.cgroup_dir) if config.cgroup_dir else None
+    emulator = Path(config.emulator_socket) if config.emulator_socket else None
+    task_file = Path(config.task_file) if config.task_file else None
     helper = Path(config.node_helper) if config.node_helper else None
     lanes = (
         Lane(
@@ -85,9 +89,10 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
             close=server.close,
         ),
         Lane(
-            samplers=(Emulator(Path(config.emulator_socket) if config.emulator_socket else None),),
+            samplers=(Emulator(emulator),),
             remote=bool(config.emulator_socket),
         ),
+        Lane(samplers=(Tasks(config.own_pids, task_file, emulator),), remote=bool(config.task_file)),
     )
     wanted = (_only(lane, config.sources) for lane in lanes)
     return [lane for lane in wanted if lane.samplers]

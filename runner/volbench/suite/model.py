@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from volbench.records.base import Record, Scalar
+from volbench.records.base import Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import CATALOGUE
@@ -46,6 +46,10 @@ class SuiteFile(Record):
         min_length=1, description="Run in this order in each cell, on one copy of the data."
     )
     repeats: int = Field(default=5, ge=1, le=1000, description="Cells per volume; fewer than 4 decide nothing.")
+    replacements: Fraction = Field(
+        default=0.5,
+        description="At most this share of the planned cells is run anew when made invalid from outside.",
+    )
     seed: int = Field(default=1, ge=0, description="Seed of the order of cells and of sysbench.")
     sampling: SamplingSpec = Field(default=SamplingSpec(), description="Grid and sources of the samplers.")
     limits: ValidityLimits = Field(default=ValidityLimits(), description="Beyond these a step is invalid.")
@@ -105,6 +109,7 @@ class SuiteFile(Record):
             dataset=self.dataset,
             steps=_expanded(self.steps),
             repeats=self.repeats,
+            replacements=self.replacements,
             seed=self.seed,
             sampling=self.sampling,
             limits=self.limits,

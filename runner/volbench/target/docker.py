@@ -7,6 +7,7 @@ socket. They run as one unprivileged user.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from volbench.target.interface import Job, Placement
 from volbench.target.workspace import Workspace
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
+from volbench.volume.task_account import keep_task_file, socket_peer
 
 LABEL_RUN = "org.volbench.run"
 LABEL_CELL = "org.volbench.cell"
@@ -33,6 +35,8 @@ ENGINE_TIMEOUT_S = 60
 SUPERVISOR_SCRIPT = "supervisor.sh"
 SERVER_CGROUP_FILE = "cgroup"
 """In the control directory: /proc/PID/cgroup of the server container, for the agent's samplers."""
+TASK_FILE = "tasks.json"
+"""In the control directory: what the containers' processes use, for the agent's samplers."""
 
 INSIDE = CellPlaces(
     volume_dir="/volbench/volume",
@@ -130,6 +134,7 @@ class DockerTarget:
         self._tools = tools
         self._uid = os.getuid() or SERVER_UID
         self._client = engine_client()
+        self._telling: dict[str, tuple[threading.Event, threading.Thread]] = {}
 
     def check(self) -> None:
         """The engine answers and the tools image is there."""
@@ -156,7 +161,8 @@ class DockerTarget:
         server = self._start(job, "server", image, ["sh", inside, INSIDE.control_dir], server_mounts)
         self._write_cgroup(server, control)
         command = ["volbench", "cell", job.kind, f"{INSIDE_OUT}/cell.json", "--out", INSIDE_OUT]
-        self._start(job, "agent", tools, command, agent_mounts)
+        agent = self._start(job, "agent", tools, command, agent_mounts)
+        self._tell_tasks(job, control, server, agent)
         return self.find(job)
 
     def find(self, job: Job) -> Placement:
@@ -286,8 +292,31 @@ class DockerTarget:
             return  # an engine on another machine or in another PID namespace: the sampler says it is absent
         (control / SERVER_CGROUP_FILE).write_text(text)
 
+    def _tell_tasks(self, job: Job, control: Path, server: Any, agent: Any) -> None:
+        """Keep a file in the control directory up to date: what the containers' processes use, seen from here.
+
+        An engine on another machine, or in another PID namespace, has processes that are not these.
+        """
+        if not (control / SERVER_CGROUP_FILE).exists():
+            return
+        with engine_errors("reading the agent's state"):
+            agent.reload()
+        roots = {"cell": [server.attrs["State"]["Pid"], agent.attrs["State"]["Pid"]]}
+        daemon = socket_peer(job.volume.emulator_socket) if job.volume and job.volume.emulator_socket else None
+        if daemon is not None:
+            roots["emulator"] = [daemon]
+        stop = threading.Event()
+        arguments = (control / TASK_FILE, roots, stop)
+        thread = threading.Thread(target=keep_task_file, args=arguments, daemon=True)
+        thread.start()
+        self._telling[job.cell.cell_id] = (stop, thread)
+
     def _remove_files(self, job: Job) -> None:
         workspace = self._workspace
+        stop, thread = self._telling.pop(job.cell.cell_id, (None, None))
+        if stop is not None and thread is not None:
+            stop.set()
+            thread.join()  # it must not write into a directory that is being removed
         if job.volume is not None and job.volume.host_path is not None:
             directory = job.volume.host_path / workspace.volume_folder
             if ownership.is_ours(directory):

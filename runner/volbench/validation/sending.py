@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
+from pathlib import Path
 
 import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
@@ -27,6 +28,7 @@ from volbench.engine.connection import Account, connection
 from volbench.errors import StepFailed
 from volbench.validation.arrivals import Due, Schedule
 from volbench.validation.round_trips import RoundTrips
+from volbench.volume.task_account import CpuShare, CpuWatch, run_delay_s, socket_peer
 
 PROCESSES_MAX = 4
 STATEMENT_BOUND_S = 60.0
@@ -42,13 +44,17 @@ NOT_SENT = -1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """One statement: times after the start. `free_s` is when its own connection had answered the one before."""
+    """One statement: times after the start. `free_s` is when its own connection had answered the one before.
+
+    `held_s` is how long our own thread waited for a CPU between its beginning and its end: no time of the server's.
+    """
 
     due: Due
     free_s: float
     began_s: float
     ended_s: float
     error: int = 0
+    held_s: float = 0.0
 
 
 @dataclass(kw_only=True)
@@ -62,6 +68,33 @@ class Share:
     ways_s: tuple[float, ...] = ()
     words: dict[int, str] = field(default_factory=dict)
     busy: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What the replay's time was like on this machine.
+
+    Args:
+        share: of the CPUs; None where /proc does not tell.
+        has_server: whether the candidate runs here too, so that what delays us delays it.
+    """
+
+    share: CpuShare | None = None
+    has_server: bool = False
+
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def send_watched(
+    account: Account, plan: Schedule, *, writes: bool, progress: Callable[[str, float], None]
+) -> tuple[list[Share], Machine]:
+    """As `send`, and what the machine did meanwhile."""
+    server = socket_peer(Path(account.socket)) if account.socket else None
+    watch = CpuWatch([os.getpid()], server=server)
+    with watch.watching():
+        shares = send(account, plan, writes=writes, progress=progress)
+    return shares, Machine(share=watch.share, has_server=bool(account.socket) or account.host in LOOPBACK)
 
 
 def send(account: Account, plan: Schedule, *, writes: bool, progress: Callable[[str, float], None]) -> list[Share]:
@@ -195,16 +228,20 @@ class _Sender:
             if began > self._until or self._failed >= FAILED_CONNECTS_MAX:
                 self._keep(due, own_free, began, began, NOT_SENT)
                 continue
+            delay_s = run_delay_s()
             error = self._statement(due, fresh=due.connection != before)
             ended = time.monotonic()
-            self._keep(due, own_free, began, ended, error)
+            self._keep(due, own_free, began, ended, error, held_s=run_delay_s() - delay_s)
             before, free[due.connection] = due.connection, ended - self._start
         self.close()
 
-    def _keep(self, due: Due, free_s: float, began: float, ended: float, error: int) -> None:
+    def _keep(
+        self, due: Due, free_s: float, began: float, ended: float, error: int, *, held_s: float = 0.0
+    ) -> None:
         answer = Answer(
-            due=due, free_s=free_s, began_s=began - self._start, ended_s=ended - self._start, error=error
-        )
+            due=due, free_s=free_s, began_s=began - self._start, ended_s=ended - self._start, error=error,
+            held_s=held_s,
+        )  # fmt: skip
         self._share.answers.append(answer)  # appending is atomic
 
     def _statement(self, due: Due, *, fresh: bool) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from volbench.errors import Refused, UsageError
+from volbench.errors import Refused, StepFailed, UsageError
 from volbench.volume.facts import REMOTE_FILESYSTEMS
 from volbench.volume.probe import Probe
 from volbench.volume.probe_figures import PAGE_BYTES, SMALL_BYTES, STREAM_DEPTH
@@ -44,7 +44,17 @@ def fitted_profile(probe: Probe, name: str, *, on: datetime.date) -> str:
     Args:
         name: the stem of the file it is for.
         on: the day of the measurement.
+
+    Raises StepFailed for a probe that the machine was too busy for.
     """
+    if probe.held:
+        raise StepFailed(
+            "the machine was too busy to fit a profile",
+            where="--fit",
+            evidence=f"others used {probe.foreign_cpu_ratio:.0%} of its CPUs; held back: {', '.join(probe.held)}",
+            next_step="probe again when it is at rest, or with a longer --seconds",
+            cause="machine_busy",
+        )
     fit = _Fit(probe, source=f"measured by volbench volume probe on {on.isoformat()}")
     profile = {
         "schema": PROFILE_SCHEMA,

@@ -165,6 +165,16 @@ def notes(**changes: object) -> str:
     return "\n".join(volume_shown.probe_notes(probe, nearest_profiles(probe.figures)))
 
 
+def test_a_probe_on_a_busy_machine_says_so_and_names_no_nearest_profile() -> None:
+    probe = probe_of(
+        expected_figures(resolve("ebs-gp3")), held={"randread of 4 KiB, depth 1": 0.4}, foreign_cpu_ratio=0.8
+    )
+    said = "\n".join(volume_shown.probe_notes(probe, []))
+    assert "too busy: other work used 80% of its CPUs" in said
+    assert "randread of 4 KiB, depth 1 (at most 40% of the time)" in said
+    assert volume_shown.probe_data(probe, [])["held_back"] == {"randread of 4 KiB, depth 1": 0.4}
+
+
 def test_a_probe_says_what_it_cannot_see() -> None:
     gp2 = probe_of(expected_figures(resolve("ebs-gp2")))
     said = "\n".join(volume_shown.probe_notes(gp2, nearest_profiles(gp2.figures)))

@@ -10,7 +10,8 @@ from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, Replayed, ReplayPlan
 from volbench.validation.arrivals import Due, Schedule
 from volbench.validation.replay import bounds, replay_check, replayed
-from volbench.validation.sending import NOT_SENT, Answer, Share
+from volbench.validation.sending import NOT_SENT, Answer, Machine, Share
+from volbench.volume.task_account import CpuShare, TaskTimes
 
 PLAN = ReplayPlan(slow_log="slow.log")
 
@@ -26,6 +27,8 @@ def outcome(
     busy: float = 0.1,
     added_s: float = 0.0,
     ways_s: tuple[float, ...] = (),
+    held_s: float = 0.0,
+    machine: Machine | None = None,
     plan: ReplayPlan = PLAN,
 ) -> tuple[Replayed, CheckRow]:
     """One class of statements of about 10 ms that take `ratio` times as long, some with an error."""
@@ -39,7 +42,7 @@ def outcome(
         answers.append(
             Answer(
                 due=due, free_s=due.at_s + queued_s, began_s=began, ended_s=began + took,
-                error=error if number < errors else 0,
+                error=error if number < errors else 0, held_s=held_s,
             )
         )  # fmt: skip
     schedule = Schedule(
@@ -47,7 +50,7 @@ def outcome(
         shared_connections=0, whole_seconds=False,
     )  # fmt: skip
     share = Share(answers=answers, words={error: "in words"}, busy=busy, ways_s=ways_s)
-    found = replayed(schedule, [share], plan, writes=False)
+    found = replayed(schedule, [share], plan, writes=False, machine=machine)
     return found, replay_check(found, plan)
 
 
@@ -113,3 +116,39 @@ def test_the_bounds_of_a_quantile_hold_it_as_often_as_they_say() -> None:
         low, high = bounds(sorted(draw.random() for _ in range(300)), 0.95, alpha=0.05)
         held += low is not None and high is not None and low <= 0.95 <= high
     assert held / 400 == pytest.approx(0.95, abs=0.035)
+
+
+def machine(*, foreign: float = 0.0, server: TaskTimes | None = None, here: bool = True) -> Machine:
+    """Two CPUs, of which others use so many; the candidate's server on them or elsewhere."""
+    share = CpuShare(cpus=2, foreign_cpus=foreign, steal_cpus=0.0, own=TaskTimes(cpu_s=0.1), server=server)
+    return Machine(share=share, has_server=here)
+
+
+def test_what_our_own_threads_waited_for_a_cpu_makes_no_class_slower() -> None:
+    """A query of 10 ms takes 25 ms, of which the client waited 15 ms for a CPU: nothing is known to be slower."""
+    found, check = outcome(added_s=0.015, held_s=0.015, machine=machine(foreign=1.5, here=False))
+    assert (found.classes[0].slower, check.decision) == ("", "undecided")
+    assert "too busy to judge 1 classes: other work used 75% of its CPUs" in check.text
+    assert outcome(added_s=0.015, held_s=0.001, machine=machine(foreign=1.5, here=False))[1].decision == "no-go"
+
+
+def test_a_candidate_on_a_busy_machine_is_slower_only_beyond_what_the_machine_did_to_it() -> None:
+    """Its tasks waited as long as they ran: three times as slow may be that, ten times is not."""
+    stretched = machine(foreign=1.0, server=TaskTimes(cpu_s=0.4, delay_s=0.4))
+    found, check = outcome(ratio=3.0, machine=stretched)
+    assert (found.server_stretch, found.classes[0].slower) == (2.0, "")
+    assert check.decision == "undecided"
+    assert "the candidate's tasks took 2.0 times as long" in "\n".join(check.details)
+    assert outcome(ratio=10.0, machine=stretched)[1].decision == "no-go"
+    assert outcome(ratio=1.0, machine=stretched)[1].decision == "go"
+
+
+def test_a_candidate_that_waits_for_itself_is_slow_by_its_own_fault() -> None:
+    """Nobody else used the machine: its threads waited for each other."""
+    alone = machine(foreign=0.05, server=TaskTimes(cpu_s=1.9, delay_s=6.0))
+    assert outcome(ratio=3.0, machine=alone)[1].decision == "no-go"
+
+
+def test_a_candidate_on_a_busy_machine_whose_tasks_cannot_be_seen_is_undecided() -> None:
+    assert outcome(ratio=10.0, machine=machine(foreign=1.0))[1].decision == "undecided"
+    assert outcome(ratio=10.0, machine=machine(foreign=1.0, here=False))[1].decision == "no-go"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,13 @@ def probe_of(
         spec="path:/mnt/x", facts=facts, figures=figures, fall=fall, direct=True, file_bytes=1 << 30, seconds=60.0,
         operations=1000, moved_bytes=1 << 30, unsaturated=(), uneven={}, late_share=late_share,
     )  # fmt: skip
+
+
+def test_no_profile_is_fitted_to_a_busy_machine() -> None:
+    probe = replace(probe_of(GP3), held={"randread of 4 KiB, depth 32": 0.5}, foreign_cpu_ratio=0.9)
+    with pytest.raises(StepFailed, match="too busy") as told:
+        fitted_profile(probe, "mine", on=DAY)
+    assert "randread of 4 KiB, depth 32" in told.value.evidence
 
 
 def fio_answer(side: str = "read", **changes: Any) -> str:

@@ -47,6 +47,8 @@ def _values_of(counters: dict[str, Any]) -> Values:
     values["waited_us", ""] = counters["waited_us"]
     fidelity = counters["fidelity"]
     values["judged", ""], values["late", ""] = fidelity["operations"], fidelity["late"]
+    if "lateness_us_mean" in fidelity:
+        values["lateness_us", ""] = round(fidelity["lateness_us_mean"] * fidelity["operations"])
     for name in OPERATIONS:  # one that never happened is left out of the answer: it was counted, as 0
         operation = counters["operations"].get(name, {})
         for counter in ("count", "errors", "time_us"):
