@@ -20,8 +20,7 @@ REQUIRED = pytest.StashKey[frozenset[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read REQUIRE; signals as usual; no reaper container: volbench cleans up, its image may be out of reach."""
-    os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
+    """Read REQUIRE; signals as usual."""
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:  # by nohup or a shell's `&`: commands under test inherit it
             signal.signal(number, usual)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,14 @@ from volbench.volume.teardown import take_down
 def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """VOLBENCH_CACHE of all runs of the session."""
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_container_left() -> Iterator[None]:
+    """At the end of the session, whatever happened to a test: its own containers are removed."""
+    yield
+    if "server_container" in sys.modules:  # else none was made, and perhaps no engine is there
+        sys.modules["server_container"].remove_containers_of_session()
 
 
 @pytest.fixture

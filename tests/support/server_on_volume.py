@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 import tempfile
 import threading
 import time
@@ -13,14 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import docker
 import mysql.connector
+from server_container import supervised
 
 from volbench.engine.server import Server
-from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
 from volbench.errors import VolbenchError
 from volbench.records.cell import CellPlaces, ServerSpec
-from volbench.target.images import server_image
 from volbench.volume import ownership
 from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.emulated_control import ask
@@ -140,16 +136,8 @@ def server_on(volume: EmulatedVolume, base: Path, flavor: Flavor, *, in_docker: 
         # Names are durable at once, contents are not: a redo file begun in the last seconds would be there, empty.
         config = {**CONFIG, "innodb_redo_log_capacity": "4GiB"}  # files too large to begin one in that time
     spec = ServerSpec.model_validate({"flavor": flavor, "config": config, "start_timeout": START_S_MAX})
-    container = _container(base, control, spec) if in_docker else ""
-    supervisor = Supervisor(control) if in_docker else launch_supervisor(control)
-    try:
-        supervisor.wait_ready_for_commands(30.0)
+    with supervised(control, base, flavor if in_docker else None) as (supervisor, _):
         yield Server(spec=spec, places=places, supervisor=supervisor)
-    finally:
-        supervisor.kill()
-        supervisor.quit(10.0)
-        if container:
-            subprocess.run(["docker", "rm", "--force", container], check=True, capture_output=True, timeout=60)
 
 
 def live_through(
@@ -211,19 +199,3 @@ def _create_tables(server: Server) -> None:
     server.query("CREATE TABLE kept.item (id INT PRIMARY KEY, count INT NOT NULL, text VARCHAR(200))")
     rows = ", ".join(f"({number}, 0, '{number:0>200}')" for number in range(ROWS))
     server.query(f"INSERT INTO kept.item VALUES {rows}")  # noqa: S608 - numbers of our own
-
-
-def _container(base: Path, control: Path, spec: ServerSpec) -> str:
-    """A container of the flavor's image that sees `base`, and what is mounted below it, as this process does."""
-    client = docker.from_env()
-    try:
-        image = server_image(client, spec, pull=False)
-    finally:
-        client.close()
-    script = control / "supervisor.sh"
-    script.write_bytes(supervisor_script())
-    command = [
-        "docker", "run", "--detach", "--network=none", "--cap-drop=ALL", "--read-only", "--tmpfs=/tmp",
-        f"--user={os.geteuid()}:{os.getegid()}", f"--volume={base}:{base}", image, "sh", str(script), str(control),
-    ]  # fmt: skip
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()

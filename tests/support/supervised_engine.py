@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import docker
+import pytest
+from server_container import supervised
 
 from volbench.engine.server import Server
-from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
+from volbench.engine.supervisor import Supervisor
 from volbench.engine.template import (
     Template,
     prepare_template,
@@ -24,13 +25,17 @@ from volbench.engine.template import (
 )
 from volbench.records.base import Scalar
 from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
-from volbench.target.images import server_image
 from volbench.target.means import SEARCH_PATH
 
 DATASET = DatasetSpec(tables=2, rows=2000)
 TINY = DatasetSpec(tables=1, rows=10)
 CONFIG: dict[str, Scalar] = {"innodb_buffer_pool_size": "32MiB", "innodb_redo_log_capacity": "16MiB"}
 LOCAL_FLAVOR = "mariadb" if shutil.which("mariadbd", path=SEARCH_PATH) else "mysql"
+LOCAL = pytest.param(False, marks=pytest.mark.mysqld, id="local")
+DOCKER = pytest.param(True, marks=pytest.mark.docker, id="docker")
+ON_LOCAL = pytest.mark.parametrize("engine", [LOCAL], indirect=True)
+"""For what does not depend on where the server is."""
+IN_DOCKER = pytest.mark.parametrize("engine", [DOCKER], indirect=True)
 
 
 @dataclass(kw_only=True)
@@ -41,6 +46,7 @@ class Bench:
     supervisor: Supervisor
     flavor: str
     container: str = ""
+    programs: Path | None = None
 
     def server(self, **changes: object) -> Server:
         spec = ServerSpec.model_validate({"flavor": self.flavor, "config": CONFIG, **changes})
@@ -55,14 +61,19 @@ class Bench:
 
 @dataclass(kw_only=True)
 class Engine:
-    """A way of running servers, with the template of DATASET."""
+    """A way of running servers, with the template of DATASET.
+
+    Args:
+        programs: a directory that goes before PATH while a dataset is prepared.
+    """
 
     in_docker: bool
     base: Path
     flavor: str
+    programs: Path | None = None
 
     @contextlib.contextmanager
-    def bench(self, data_dir: Path | None = None, *, options: tuple[str, ...] = ()) -> Iterator[Bench]:
+    def bench(self, data_dir: Path | None = None, **options: str) -> Iterator[Bench]:
         """Everything below one short directory: a socket's path must be."""
         directory = Path(tempfile.mkdtemp(prefix="b", dir=self.base))
         control = directory / "c"
@@ -76,39 +87,20 @@ class Engine:
             template_dir=str(self.base / "t"),
             scratch_dir=str(directory),
         )
-        container = self._container(control, options) if self.in_docker else ""
-        supervisor = Supervisor(control) if self.in_docker else launch_supervisor(control)
-        supervisor.wait_ready_for_commands(30.0)
-        try:
-            yield Bench(places=places, supervisor=supervisor, flavor=self.flavor, container=container)
-        finally:
-            supervisor.kill()
-            supervisor.quit(10.0)
-            if container:
-                subprocess.run(["docker", "rm", "--force", container], check=True, capture_output=True)
-
-    def _container(self, control: Path, options: tuple[str, ...]) -> str:
-        client = docker.from_env()
-        try:
-            image = server_image(client, ServerSpec())
-        finally:
-            client.close()
-        script = control / "supervisor.sh"
-        script.write_bytes(supervisor_script())
-        command = [
-            "docker", "run", "--detach", "--network=none", "--cap-drop=ALL", "--read-only", "--tmpfs=/tmp",
-            f"--user={os.geteuid()}:{os.getegid()}", f"--volume={self.base}:{self.base}", *options, image,
-            "sh", str(script), str(control),
-        ]  # fmt: skip
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
+        with supervised(control, self.base, self.flavor if self.in_docker else None, **options) as running:
+            supervisor, container = running
+            yield Bench(
+                places=places,
+                supervisor=supervisor,
+                flavor=self.flavor,
+                container=container,
+                programs=self.programs,
+            )
 
     @contextlib.contextmanager
-    def seeded(
-        self, template: Template, data_dir: Path | None = None, *, options: tuple[str, ...] = ()
-    ) -> Iterator[Bench]:
-        """A bench whose data directory is a copy of the template; options are `docker run`'s."""
-        with self.bench(data_dir, options=options) as bench:
+    def seeded(self, template: Template, data_dir: Path | None = None, **options: str) -> Iterator[Bench]:
+        """A bench whose data directory is a copy of the template; options are those of `supervised`."""
+        with self.bench(data_dir, **options) as bench:
             seed(template.path, Path(bench.places.data_dir))
             yield bench
 
@@ -117,13 +109,16 @@ def prepare(
     bench: Bench, dataset: DatasetSpec, *, cancelled: threading.Event | None = None
 ) -> tuple[Template, list[str]]:
     said: list[str] = []
-    template = prepare_template(
-        spec=bench.server().spec,
-        dataset=dataset,
-        places=bench.places,
-        supervisor=bench.supervisor,
-        progress=lambda text, _: said.append(text),
-        cancelled=cancelled,
-        timeout_s=120.0,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        if bench.programs is not None:
+            patch.setenv("PATH", str(bench.programs), prepend=os.pathsep)
+        template = prepare_template(
+            spec=bench.server().spec,
+            dataset=dataset,
+            places=bench.places,
+            supervisor=bench.supervisor,
+            progress=lambda text, _: said.append(text),
+            cancelled=cancelled,
+            timeout_s=120.0,
+        )
     return template, said

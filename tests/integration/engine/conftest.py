@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervised_engine import DATASET, LOCAL_FLAVOR, Engine, prepare
+from server_container import sysbench_of_tools_image
+from supervised_engine import DATASET, DOCKER, LOCAL, LOCAL_FLAVOR, Engine, prepare
 
 from volbench.engine.template import Template
 
 
-@pytest.fixture(
-    scope="session",
-    params=[pytest.param(False, marks=pytest.mark.mysqld), pytest.param(True, marks=pytest.mark.docker)],
-    ids=["local", "docker"],
-)
+@pytest.fixture(scope="session", params=[LOCAL, DOCKER])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     base = Path(tempfile.mkdtemp(prefix="vb"))
     (base / "t").mkdir()
-    yield Engine(in_docker=request.param, base=base, flavor="mysql" if request.param else LOCAL_FLAVOR)
+    flavor = "mysql" if request.param else LOCAL_FLAVOR
+    with sysbench_of_tools_image(base) if request.param else contextlib.nullcontext() as programs:
+        yield Engine(in_docker=request.param, base=base, flavor=flavor, programs=programs)
     shutil.rmtree(base)
-
-
-@pytest.fixture
-def local(engine: Engine) -> Engine:
-    """What does not depend on where the server is, once."""
-    if engine.in_docker:
-        pytest.skip("does not apply: tried with a local server")
-    return engine
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import mysql.connector
 import pytest
-from supervised_engine import CONFIG, DATASET, Engine
+from supervised_engine import CONFIG, DATASET, IN_DOCKER, ON_LOCAL, Engine
 
 from volbench.engine.config import durability
 from volbench.engine.dataset import table_record
@@ -128,9 +128,10 @@ class TestServer:
             second.stop()
             second.start()
 
-    def test_a_supervisor_that_is_gone_is_named(self, local: Engine, template: Template) -> None:
+    @ON_LOCAL
+    def test_a_supervisor_that_is_gone_is_named(self, engine: Engine, template: Template) -> None:
         """Its last state says that the server runs, but nobody is there who would know."""
-        with local.seeded(template) as bench:
+        with engine.seeded(template) as bench:
             server = bench.server()
             server.start()
             supervisor = KnownProcess.from_file(server.control_dir / SUPERVISOR_PID_FILE)
@@ -190,39 +191,40 @@ class TestServer:
             command = [client, f"--defaults-file={server.option_file}", "--skip-column-names", "-e", "SELECT 6 * 7"]
             assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "42"
 
+    @IN_DOCKER
     def test_a_server_that_outgrows_its_container_was_killed_for_want_of_memory(
         self, engine: Engine, template: Template
     ) -> None:
-        if not engine.in_docker:
-            pytest.skip("does not apply: a local server has no memory limit")
-        limits = ("--memory=160m", "--memory-swap=160m")
-        with engine.seeded(template, options=limits) as bench:
+        with engine.seeded(template, mem_limit="160m", memswap_limit="160m") as bench:
             with pytest.raises(StepFailed) as caught:
                 bench.server().start()
             assert caught.value.cause == "oom"
             assert bench.supervisor.state().exit_code == 137
 
-    def test_a_new_data_directory_wants_an_empty_place(self, local: Engine) -> None:
-        with local.bench() as bench:
+    @ON_LOCAL
+    def test_a_new_data_directory_wants_an_empty_place(self, engine: Engine) -> None:
+        with engine.bench() as bench:
             data_dir = Path(bench.places.data_dir)
             data_dir.mkdir()
             (data_dir / "precious").write_text("x")
             with pytest.raises(Refused, match="not empty"):
                 bench.server().initialise()
 
-    def test_another_server_than_wanted_is_named(self, local: Engine) -> None:
-        with local.bench() as bench:
-            with pytest.raises(EnvironmentLacks, match=re.escape(f"the suite wants {local.flavor} 5.1")) as caught:
+    @ON_LOCAL
+    def test_another_server_than_wanted_is_named(self, engine: Engine) -> None:
+        with engine.bench() as bench:
+            with pytest.raises(EnvironmentLacks, match=re.escape(f"the suite wants {engine.flavor} 5.1")) as caught:
                 _ = bench.server(version="5.1").identity
             assert bench.server().identity.version in caught.value.evidence
-            if local.flavor == "mariadb":
+            if engine.flavor == "mariadb":
                 bench.flavor = "mysql"
                 (Path(bench.places.control_dir) / "identity.json").unlink()
                 with pytest.raises(EnvironmentLacks, match="the suite wants mysql"):
                     _ = bench.server().identity
 
-    def test_a_data_directory_that_is_not_ours_is_not_started(self, local: Engine) -> None:
-        with local.bench() as bench, pytest.raises(StepFailed, match="no account of ours"):
+    @ON_LOCAL
+    def test_a_data_directory_that_is_not_ours_is_not_started(self, engine: Engine) -> None:
+        with engine.bench() as bench, pytest.raises(StepFailed, match="no account of ours"):
             bench.server().start()
 
 

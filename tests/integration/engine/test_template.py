@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from supervised_engine import CONFIG, DATASET, TINY, Engine, prepare
+from supervised_engine import CONFIG, DATASET, ON_LOCAL, TINY, Engine, prepare
 
 from volbench.engine.template import (
     COMPLETE_FILE,
@@ -36,8 +36,9 @@ class TestTemplate:
         assert not list(template.data_dir.glob("binlog.*"))
         assert not (template.path / "tmp").exists()
 
-    def test_a_damaged_one_is_seen_and_made_anew(self, local: Engine) -> None:
-        with local.bench() as bench:
+    @ON_LOCAL
+    def test_a_damaged_one_is_seen_and_made_anew(self, engine: Engine) -> None:
+        with engine.bench() as bench:
             made, _ = prepare(bench, TINY)
             (made.data_dir / "ibdata1").write_bytes(b"")
             with pytest.raises(StepFailed, match="damaged") as caught:
@@ -49,10 +50,11 @@ class TestTemplate:
             assert again.path == made.path
             assert verify_template(again.path).record == again.record
 
-    def test_what_a_killed_preparation_left_is_cleared_away(self, local: Engine) -> None:
+    @ON_LOCAL
+    def test_what_a_killed_preparation_left_is_cleared_away(self, engine: Engine) -> None:
         dataset = DatasetSpec(tables=1, rows=11)
-        with local.bench() as bench:
-            path = template_path(local.base / "t", dataset, bench.server())
+        with engine.bench() as bench:
+            path = template_path(engine.base / "t", dataset, bench.server())
             partial = path.with_name(f"{path.name}.partial")
             ownership.claim(partial, purpose="template")
             (partial / "data").mkdir()
@@ -60,20 +62,22 @@ class TestTemplate:
             assert prepare(bench, dataset)[0].path == path
             assert not partial.exists()
 
-    def test_a_foreign_directory_in_the_way_is_refused(self, local: Engine) -> None:
+    @ON_LOCAL
+    def test_a_foreign_directory_in_the_way_is_refused(self, engine: Engine) -> None:
         dataset = DatasetSpec(tables=1, rows=12)
-        with local.bench() as bench:
-            path = template_path(local.base / "t", dataset, bench.server())
+        with engine.bench() as bench:
+            path = template_path(engine.base / "t", dataset, bench.server())
             path.mkdir()
             (path / "precious").write_text("x")
             with pytest.raises(Refused):
                 prepare(bench, dataset)
             assert (path / "precious").read_text() == "x"
 
-    def test_two_that_prepare_the_same_wait_for_each_other(self, local: Engine) -> None:
+    @ON_LOCAL
+    def test_two_that_prepare_the_same_wait_for_each_other(self, engine: Engine) -> None:
         dataset = DatasetSpec(tables=1, rows=13)
         results: list[tuple[Template, list[str]]] = []
-        with local.bench() as one, local.bench() as other:
+        with engine.bench() as one, engine.bench() as other:
             threads = [
                 threading.Thread(target=lambda bench=bench: results.append(prepare(bench, dataset)))
                 for bench in (one, other)
@@ -86,16 +90,17 @@ class TestTemplate:
         assert first == second
         assert sum("initialising a data directory" in said for said in (first_said, second_said)) == 1
 
-    def test_a_cancelled_one_leaves_no_server_and_no_template(self, local: Engine) -> None:
+    @ON_LOCAL
+    def test_a_cancelled_one_leaves_no_server_and_no_template(self, engine: Engine) -> None:
         cancelled = threading.Event()
         cancelled.set()
         dataset = DatasetSpec(tables=1, rows=14)
-        with local.bench() as bench:
+        with engine.bench() as bench:
             with pytest.raises(StepFailed) as caught:
                 prepare(bench, dataset, cancelled=cancelled)
             assert caught.value.cause == "cancelled"
             assert not bench.supervisor.state().running
-            assert not (template_path(local.base / "t", dataset, bench.server()) / COMPLETE_FILE).exists()
+            assert not (template_path(engine.base / "t", dataset, bench.server()) / COMPLETE_FILE).exists()
 
     def test_a_missing_one_is_said_to_be_missing(self, tmp_path: Path) -> None:
         with pytest.raises(StepFailed) as caught:

@@ -1,0 +1,167 @@
+"""Database servers in containers for tests, by testcontainers: started, asked until they answer, removed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import docker
+import mysql.connector
+from docker.errors import NotFound
+from testcontainers.core.config import testcontainers_config
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
+from testcontainers.core.wait_strategies import WaitStrategy
+from testcontainers.core.waiting_utils import WaitStrategyTarget
+
+from volbench.engine.connection import Account, rows
+from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
+from volbench.records.cell import ServerSpec
+from volbench.target import means
+from volbench.target.image_names import tools_image
+from volbench.target.images import server_image
+
+START_BOUND_S = 180
+_POLL_S = 0.1
+_PULL_BOUND_S = 60.0
+_RYUK_CHOICE = "TESTCONTAINERS_RYUK_DISABLED"
+
+
+class QueryWaitStrategy(WaitStrategy):
+    """Ready when the server answers a query. Raises TimeoutError, at once when the container has ended.
+
+    Args:
+        account: of the started container, whose TCP port is known only then.
+    """
+
+    def __init__(self, account: Callable[[WaitStrategyTarget], Account]) -> None:
+        super().__init__()
+        self._account = account
+        self.with_startup_timeout(START_BOUND_S).with_poll_interval(_POLL_S)
+        self.with_transient_exceptions(mysql.connector.Error)
+
+    def wait_until_ready(self, container: WaitStrategyTarget) -> None:
+        """Ask until it answers."""
+        if not self._poll(lambda: self._answers(container)):
+            container.reload()
+            raise TimeoutError(f"no answer to a query; the container is {container.status}")
+
+    def _answers(self, container: WaitStrategyTarget) -> bool:
+        container.reload()
+        if container.status not in {"created", "running"}:
+            raise StopIteration  # what _poll takes for a final no
+        return rows(self._account(container), "SELECT 1", timeout_s=5) == [(1,)]
+
+
+class SupervisorWaitStrategy(WaitStrategy):
+    """Ready when the supervisor in the container takes commands; the server itself is started by a test."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        super().__init__()
+        self._supervisor = supervisor
+
+    def wait_until_ready(self, container: WaitStrategyTarget) -> None:  # noqa: ARG002 - its supervisor is asked
+        """Wait as the product waits. Raises StepFailed."""
+        self._supervisor.wait_ready_for_commands(START_BOUND_S)
+
+
+def throwaway_container(image: str, command: list[str], **options: Any) -> DockerContainer:
+    """A container that is removed at the end of its block, or at the end of the test session.
+
+    Args:
+        options: of docker-py's `containers.create`.
+    """
+    _choose_cleanup()
+    return DockerContainer(image).with_command(command).with_kwargs(**options)
+
+
+def local_server_image(flavor: str = "mysql") -> str:
+    """The server image that the docker target would take. Raises EnvironmentLacks where none is here."""
+    client = docker.from_env()
+    try:
+        return server_image(client, ServerSpec.model_validate({"flavor": flavor}), pull=False)
+    finally:
+        client.close()
+
+
+@contextlib.contextmanager
+def supervised(control: Path, base: Path, image_of: str | None, **options: str) -> Iterator[tuple[Supervisor, str]]:
+    """A supervisor that takes commands, and its container's id; killed and removed at the end of the block.
+
+    Args:
+        control: its directory, below `base`.
+        base: what the container sees, with all that is mounted below it, under the same name.
+        image_of: the flavor whose image the container has; None for a process of this machine, whose id is "".
+        options: of docker-py's `containers.create`, such as mem_limit.
+    """
+    if image_of is None:
+        supervisor = launch_supervisor(control)
+        supervisor.wait_ready_for_commands(START_BOUND_S)
+        with _ended(supervisor):
+            yield supervisor, ""
+        return
+    script = control / "supervisor.sh"
+    script.write_bytes(supervisor_script())
+    supervisor = Supervisor(control)
+    container = throwaway_container(
+        local_server_image(image_of), ["sh", str(script), str(control)], network="none", cap_drop=["ALL"],
+        read_only=True, user=f"{os.geteuid()}:{os.getegid()}", **options,
+    )  # fmt: skip
+    container.with_tmpfs_mount("/tmp").with_volume_mapping(base, str(base), "rw")
+    container.waiting_for(SupervisorWaitStrategy(supervisor))
+    with container, _ended(supervisor):
+        yield supervisor, container.get_container_id()
+
+
+@contextlib.contextmanager
+def _ended(supervisor: Supervisor) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        supervisor.kill()
+        supervisor.quit(10.0)
+
+
+@contextlib.contextmanager
+def sysbench_of_tools_image(base: Path) -> Iterator[Path]:
+    """A directory for PATH with a `sysbench`: the tools image's, in a container that sees `base`."""
+    user = f"{os.geteuid()}:{os.getegid()}"
+    container = throwaway_container(tools_image(), ["sleep", "infinity"], network="none", user=user)
+    with container.with_volume_mapping(base, str(base), "rw"):
+        program = base / "bin" / "sysbench"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec docker exec {container.get_container_id()} sysbench "$@"\n')
+        program.chmod(0o755)
+        yield program.parent
+
+
+def remove_containers_of_session() -> list[str]:
+    """Remove what this process's tests have left, found by the session's label; the names."""
+    client = docker.from_env()
+    try:
+        filters = {"label": f"{LABEL_SESSION_ID}={SESSION_ID}"}
+        left = client.containers.list(all=True, filters=filters, ignore_removed=True)
+        for container in left:
+            try:
+                container.remove(force=True, v=True)
+            except NotFound:
+                continue
+        return [str(container.name) for container in left]
+    finally:
+        client.close()
+
+
+@cache
+def _choose_cleanup() -> None:
+    """Ryuk, which also cleans up after a killed session, where its image is here or can be pulled."""
+    if _RYUK_CHOICE in os.environ:
+        return
+    image = testcontainers_config.ryuk_image
+    here = means.docker_image(image).present
+    testcontainers_config.ryuk_disabled = not (
+        here or means.ask(["docker", "pull", "-q", image], timeout_s=_PULL_BOUND_S).code == 0
+    )
