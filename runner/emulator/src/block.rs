@@ -168,7 +168,7 @@ impl BlockFs {
             ctime: UNIX_EPOCH,
             crtime: UNIX_EPOCH,
             kind: if directory { FileType::Directory } else { FileType::RegularFile },
-            perm: if directory { 0o755 } else { 0o600 },
+            perm: if directory { 0o700 } else { 0o600 },
             nlink: 1,
             uid: 0,
             gid: 0,

@@ -2,7 +2,8 @@
 //!
 //! Writes go to the backing at once; what they overwrote is kept here until a flush (or time) makes them
 //! durable. A power cut puts the old bytes back, newest first. Memory is bounded: when there is too much, the
-//! oldest writes become durable early, as in any real cache.
+//! oldest writes become durable early, as in any real cache. A write that replaced nothing (an append) counts with
+//! what its entry takes.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::request::{Nanos, SECOND_NS};
 
-/// Old bytes kept at most, so that the whole daemon stays within 64 MiB.
+/// Memory of all entries at most, so that the whole daemon stays within 64 MiB.
 const BYTES_MAX: usize = 24 << 20;
 
 /// What a volume promises about an acknowledged write.
@@ -68,10 +69,16 @@ impl<P: Clone + PartialEq> Journal<P> {
         self.durability != Durability::WriteThrough
     }
 
+    /// Memory of an entry: its old bytes, and itself twice, since the queue doubles when it grows.
+    fn cost(entry: &Entry<P>) -> usize {
+        2 * size_of::<Entry<P>>() + entry.old.len()
+    }
+
     pub fn record(&mut self, now: Nanos, place: P, offset: u64, old: Vec<u8>, old_length: Option<u64>, bytes: u64) {
         self.sequence += 1;
-        self.kept += old.len();
-        self.entries.push_back(Entry { place, offset, old, old_length, bytes, sequence: self.sequence, at: now });
+        let entry = Entry { place, offset, old, old_length, bytes, sequence: self.sequence, at: now };
+        self.kept += Self::cost(&entry);
+        self.entries.push_back(entry);
         if self.durability == Durability::Async {
             self.expire(now);
         }
@@ -82,7 +89,7 @@ impl<P: Clone + PartialEq> Journal<P> {
 
     fn forget_oldest(&mut self) {
         if let Some(entry) = self.entries.pop_front() {
-            self.kept -= entry.old.len();
+            self.kept -= Self::cost(&entry);
         }
     }
 
@@ -115,7 +122,7 @@ impl<P: Clone + PartialEq> Journal<P> {
         self.entries.retain(|entry| {
             let gone = durable(entry);
             if gone {
-                *kept -= entry.old.len();
+                *kept -= Self::cost(entry);
             }
             !gone
         });
@@ -178,10 +185,20 @@ mod tests {
     #[test]
     fn too_many_old_bytes_make_the_oldest_writes_durable() {
         let mut journal = Journal::new(Durability::WriteBack, 0.0);
-        journal.bytes_max = 2;
+        journal.bytes_max = 2 * (2 * size_of::<Entry<u8>>() + 1);
         let mut disk = [0u8; 3];
         (0..3).for_each(|offset| put(&mut journal, 0, 0, &mut disk, offset, 1));
         assert_eq!(journal.pending(0), (2, 2));
+    }
+
+    #[test]
+    fn appends_that_nobody_syncs_take_bounded_memory() {
+        let mut journal: Journal<u64> = Journal::new(Durability::WriteBack, 0.0);
+        (0..1_000_000).for_each(|offset| journal.record(0, 1, offset, Vec::new(), Some(offset), 1));
+        assert!(journal.entries.capacity() * size_of::<Entry<u64>>() <= BYTES_MAX);
+        assert!(journal.pending(0).0 > 10_000);
+        journal.flushed(journal.mark(), None);
+        assert_eq!((journal.pending(0), journal.kept), ((0, 0), 0));
     }
 
     proptest! {

@@ -39,10 +39,12 @@ def prepare(cell: CellFile, out: Out) -> None:
 
 
 @app.command("erase")
-def erase(directory: Annotated[Path, typer.Argument(help="A directory that volbench marked as its own.")]) -> None:
+def erase(
+    directory: Annotated[Path, typer.Argument(help="A directory that volbench marked as its own.")],
+    owner: Annotated[list[int], typer.Option("--owner", help="A user whose directories are ours too.")] = [],  # noqa: B006
+) -> None:
     """Remove a directory of ours; one without our marker is refused."""
-    if directory.exists():
-        ownership.remove(directory)
+    ownership.remove(directory, owners=frozenset(owner))
 
 
 @app.command("node-helper")

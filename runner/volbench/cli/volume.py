@@ -98,7 +98,7 @@ def emulate(
     root = (directory or place or DEFAULT_DIRECTORY).absolute()
     resolved = resolve(profile, given)
     try:
-        root.mkdir(exist_ok=True)
+        ownership.make_private_root(root)
     except OSError as error:
         raise EnvironmentLacks(
             "the directory for an emulated volume's bytes cannot be made",

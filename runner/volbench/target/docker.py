@@ -18,6 +18,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
+from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
 from volbench.records.cell import CellPlaces
 from volbench.target.images import server_image, tools_image
@@ -155,7 +156,7 @@ class DockerTarget:
         image = server_image(self._client, job.cell.server)
         tools = tools_image(self._client, self._tools)
         control = self._make_directories(job)
-        (control / SUPERVISOR_SCRIPT).write_bytes(job.supervisor_script)
+        _write_into(control, SUPERVISOR_SCRIPT, job.supervisor_script)
         server_mounts, agent_mounts = self._mounts(job)
         inside = f"{INSIDE.control_dir}/{SUPERVISOR_SCRIPT}"
         server = self._start(job, "server", image, ["sh", inside, INSIDE.control_dir], server_mounts)
@@ -184,7 +185,8 @@ class DockerTarget:
                 ownership.remove(directory)
             return
         inside = f"{INSIDE_NAMED_VOLUME}/{self._workspace.volume_folder}"
-        self._run_once(["volbench", "cell", "erase", inside], self._named_mount(volume))
+        erase = ["volbench", "cell", "erase", inside, "--owner", str(self._uid)]
+        self._run_once(erase, self._named_mount(volume))
 
     def clean_up(self) -> None:
         """Remove containers with the run's label, and control and scratch directories."""
@@ -212,17 +214,13 @@ class DockerTarget:
         for directory in ours:
             self._hand_over(directory)
         if job.volume is not None and job.volume.emulator_socket is not None and os.getuid() == 0:
-            os.chown(job.volume.emulator_socket, self._uid, self._uid)
+            os.chown(job.volume.emulator_socket, self._uid, self._uid, follow_symlinks=False)
         return control
 
     def _hand_over(self, directory: Path) -> None:
-        """Give a directory of ours, and the marker in it, to the containers' user."""
-        if os.getuid() != 0:
-            return
-        os.chown(directory, self._uid, self._uid)
-        for entry in directory.iterdir():
-            if entry.is_file() and not entry.is_symlink():
-                os.chown(entry, self._uid, self._uid)
+        """Let the containers' user work in a directory of ours, which stays ours."""
+        if os.getuid() == 0:
+            ownership.hand_over(directory, group=self._uid)
 
     def _mounts(self, job: Job) -> tuple[list[docker.types.Mount], list[docker.types.Mount]]:
         workspace, cell_id = self._workspace, job.cell.cell_id
@@ -290,7 +288,7 @@ class DockerTarget:
             text = Path(f"/proc/{pid}/cgroup").read_text()
         except OSError:
             return  # an engine on another machine or in another PID namespace: the sampler says it is absent
-        (control / SERVER_CGROUP_FILE).write_text(text)
+        _write_into(control, SERVER_CGROUP_FILE, text.encode())
 
     def _tell_tasks(self, job: Job, control: Path, server: Any, agent: Any) -> None:
         """Keep a file in the control directory up to date: what the containers' processes use, seen from here.
@@ -358,6 +356,12 @@ def engine_errors(doing: str) -> Iterator[None]:
             evidence=str(error)[:300],
             next_step="start it (`make setup` does), then go on with `volbench resume`; or use --target local",
         ) from error
+
+
+def _write_into(directory: Path, name: str, content: bytes) -> None:
+    """Write a file for the containers; they may have put a link by its name, which is replaced, not followed."""
+    with ownership.held(directory) as held:
+        safe_files.write_new(held, name, content, mode=0o644, sync=False)
 
 
 def _bind(source: Path, target: str, *, read_only: bool = False) -> docker.types.Mount:

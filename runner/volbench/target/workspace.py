@@ -51,8 +51,7 @@ class Workspace:
     def claim(self, directory: Path, *, mode: int = 0o700) -> Path:
         """Make a directory ours, or take it if it is. Raises Refused for a foreign one."""
         directory.parent.mkdir(parents=True, exist_ok=True)
-        ownership.claim(directory, purpose="run", run_id=self.run_id)
-        directory.chmod(mode)
+        ownership.claim(directory, purpose="run", run_id=self.run_id, mode=mode)
         return directory
 
     def leftovers(self) -> list[Path]:

@@ -1,6 +1,7 @@
 """Emulated volumes: their life from an empty directory to a mounted file system, and back.
 
-A volume's directory is ours by its marker and holds:
+A volume's directory is ours by its marker. Other users may pass through it to `data`, and see nothing else. It
+holds:
 
 - `volume.json`: what it is, and whose it is (the process that started it);
 - `config.json`, `daemon.pid`, `daemon.log`, `control.sock`: the daemon's;
@@ -18,19 +19,24 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
+from volbench.base import safe_files
 from volbench.errors import Refused, StepFailed
+from volbench.volume import ownership
 from volbench.volume.emulated_control import ANSWER_S_MAX, ask, phase
 from volbench.volume.emulated_mount import FORMATTED, log_tail, mount_block, run_or_fail
 from volbench.volume.emulated_needs import MKFS, check_environment
 from volbench.volume.emulated_status import stop_volume, volume_status
-from volbench.volume.ownership import claim, remove
 from volbench.volume.profiles import ResolvedVolume
 from volbench.volume.space import require_space
 from volbench.volume.teardown import LOCK, attachments, remember_loop, started_at, take_down, take_lock, wait_until
 
 VOLUME_SCHEMA = 1
+DIRECTORY_MODE = 0o711
+"""A server that runs as another user passes through it to `data`; it cannot list what else is there."""
+_PARTS = {"backing": 0o700, "data": 0o755, "image": 0o700}
+_FILES = ("volume.json", "config.json", "daemon.log", LOCK, FORMATTED)
 READY_S_MAX = 15.0
 _MKFS_S_MAX = 120.0
 # An image takes the space of what is written to it, so a 1 TiB volume may lie on a small disk. But a disk that
@@ -76,7 +82,8 @@ class EmulatedVolume:
         Raises EnvironmentLacks (root, FUSE, a program), Refused (not our directory, in use), StepFailed.
         """
         daemon = check_environment(self.resolved)
-        claim(self.directory, purpose="emulated volume")
+        ownership.make_private_root(self.directory.parent)
+        ownership.claim(self.directory, purpose="emulated volume", mode=DIRECTORY_MODE)
         self._clear_own_leftovers()
         try:
             self._prepare()
@@ -100,7 +107,7 @@ class EmulatedVolume:
     def remove(self) -> None:
         """Stop, and erase the bytes. Raises as `stop` does."""
         self.stop()
-        remove(self.directory)
+        ownership.remove(self.directory)
 
     def state(self) -> dict[str, Any]:
         """What the daemon says of itself: phase, health, faults in force, what a power cut would lose."""
@@ -145,13 +152,17 @@ class EmulatedVolume:
 
     def _prepare(self) -> None:
         block = self.resolved.mode == "block"
-        for name in ("backing", "data", *(["image"] if block else [])):
-            (self.directory / name).mkdir(exist_ok=True)
+        with ownership.held(self.directory) as held:
+            for name, mode in _PARTS.items():
+                if block or name != "image":
+                    _make_part(held, name, mode)
+            for name in _FILES:  # of an earlier version, which everybody could read
+                _make_private(held, name)
         backing = self.directory / "backing" / ("disk.img" if block else "tree")
         if block:
             _check_image(backing, self.resolved.size_bytes)
-        else:
-            backing.mkdir(exist_ok=True)
+        elif not backing.is_dir():
+            backing.mkdir(mode=0o755)  # what `data` shows as its own mode
         mount = self.directory / ("image" if block else "data")
         config = self.resolved.daemon_config(directory=self.directory, mount=mount, backing=backing)
         owner = None if self.outlives_us else {"pid": os.getpid(), "started": started_at(os.getpid())}
@@ -162,11 +173,11 @@ class EmulatedVolume:
             "assumed": list(self.resolved.assumed),
             "owner": owner,
         }
-        _write_json(self.directory / "config.json", config)
-        _write_json(self.directory / "volume.json", volume)
+        _write_json(self.directory, "config.json", config)
+        _write_json(self.directory, "volume.json", volume)
 
     def _start_daemon(self, daemon: Path) -> None:
-        with (self.directory / "daemon.log").open("ab") as log, (self.directory / LOCK).open("ab") as lock:
+        with _appended(self.directory, "daemon.log") as log, _appended(self.directory, LOCK) as lock:
             if not take_lock(lock):
                 raise Refused("the emulated volume is being started by somebody else", where=str(self.directory))
             self._process = process = subprocess.Popen(
@@ -176,6 +187,7 @@ class EmulatedVolume:
                 stdout=log,
                 stderr=log,
                 pass_fds=[lock.fileno()],  # the lock is the daemon's from here on, however we end
+                umask=0o077,
                 start_new_session=True,  # a Ctrl-C for us must not tear the volume from under the server
             )
 
@@ -216,7 +228,7 @@ def _check_image(image: Path, size_bytes: int) -> None:
 
     Raises Refused for one that would be cut, EnvironmentLacks for a disk below it that is about full.
     """
-    with image.open("ab") as file:
+    with _appended(image.parent, image.name) as file:
         there = file.tell()
         if there > size_bytes:
             raise Refused(
@@ -230,7 +242,35 @@ def _check_image(image: Path, size_bytes: int) -> None:
             file.truncate(size_bytes)
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+def _make_part(held: int, name: str, mode: int) -> None:
+    """Make a directory of a volume; an earlier version left one that everybody could enter."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=held)
+    if mode == 0o700:
+        descriptor = safe_files.open_beneath(held, name, os.O_RDONLY | os.O_DIRECTORY, same_mount=True)
+        try:
+            os.fchmod(descriptor, mode)
+        finally:
+            os.close(descriptor)
+
+
+def _make_private(held: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        descriptor = safe_files.open_regular(held, name)
+        try:
+            os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+
+
+def _appended(directory: Path, name: str) -> BinaryIO:
+    """Open a file of ours to append to it; it is made for this user alone. Raises OSError."""
+    with safe_files.held_directory(directory) as held:
+        descriptor = safe_files.open_regular(held, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "ab")
+
+
+def _write_json(directory: Path, name: str, content: Mapping[str, Any]) -> None:
+    with ownership.held(directory) as held:
+        safe_files.write_new(held, name, json.dumps(content, indent=1).encode() + b"\n")

@@ -12,7 +12,7 @@ from volbench.errors import Refused, UsageError, VolbenchError
 from volbench.volume import emulated_status, ownership
 from volbench.volume.emulated_status import VolumeStatus, clear_leftovers, list_volumes
 from volbench.volume.mountinfo import read_mounts
-from volbench.volume.teardown import DAEMON, take_down
+from volbench.volume.teardown import is_daemon, take_down
 
 DEFAULT_DIRECTORY = Path("/var/tmp/volbench")  # noqa: S108 - a disk, not memory; what is in it carries our marker
 _MOUNT_NAMES = ("data", "image")
@@ -103,6 +103,6 @@ def _roots() -> set[Path]:
             volumes.add(image.parent.parent)
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):  # ended meanwhile, or somebody else's
-            if entry.name.isdigit() and (entry / "comm").read_text().strip() == DAEMON:
+            if entry.name.isdigit() and is_daemon(entry):
                 volumes.add((entry / "cwd").readlink())
     return {DEFAULT_DIRECTORY} | {volume.parent for volume in volumes if os.path.lexists(volume / "volume.json")}

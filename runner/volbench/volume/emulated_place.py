@@ -8,13 +8,13 @@ from pathlib import Path
 
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.records.run import VolumeSpec
+from volbench.volume import ownership
 from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.emulated_control import CONTROL_SOCKET
 from volbench.volume.emulated_found import DEFAULT_DIRECTORY
 from volbench.volume.emulated_status import clear_leftovers, volume_status
 from volbench.volume.facts import discover
 from volbench.volume.interface import OpenVolume, VolumeBase
-from volbench.volume.ownership import is_ours
 from volbench.volume.profiles import resolve_volume
 
 
@@ -37,9 +37,7 @@ class EmulatedPlace(VolumeBase):
         Raises EnvironmentLacks, Refused (in use), StepFailed as EmulatedVolume does.
         """
         try:
-            if not self._root.is_dir():
-                self._root.mkdir()
-                self._made_root = True
+            self._made_root = ownership.make_private_root(self._root)
         except OSError as error:
             raise EnvironmentLacks(
                 "the directory for an emulated volume's bytes cannot be made",
@@ -82,5 +80,5 @@ class EmulatedPlace(VolumeBase):
 
 
 def _remove_unless_running(volume: EmulatedVolume) -> None:
-    if is_ours(volume.directory) and volume_status(volume.directory) != "running":
+    if ownership.is_ours(volume.directory) and volume_status(volume.directory) != "running":
         volume.remove()

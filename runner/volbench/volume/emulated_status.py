@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from volbench.errors import StepFailed
+from volbench.base import safe_files
+from volbench.errors import StepFailed, VolbenchError
+from volbench.volume import ownership
 from volbench.volume.emulated_control import ask
-from volbench.volume.ownership import is_ours
 from volbench.volume.teardown import attachments, is_locked, started_at, take_down
 
 Status = Literal["running", "stopped", "leftover"]
+VOLUME_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +43,8 @@ def emulated_behind(mount_point: str | None) -> tuple[Path, dict[str, Any]] | No
     if mount_point is None or Path(mount_point).name != "data":
         return None
     directory = Path(mount_point).parent
-    volume = _read_json(directory / "volume.json")
-    if volume is None or not is_ours(directory):
+    volume = _read_volume(directory)
+    if volume is None:
         return None
     said = {
         "emulated_profile": str(volume.get("profile")),
@@ -55,8 +57,8 @@ def list_volumes(root: Path) -> tuple[VolumeStatus, ...]:
     """The emulated volumes below a directory, ours by their markers. Never waits for a volume."""
     found = []
     for directory in sorted(path.parent for path in root.resolve().glob("*/volume.json")):
-        volume = _read_json(directory / "volume.json")
-        if not is_ours(directory) or volume is None:
+        volume = _read_volume(directory)
+        if volume is None:
             continue
         owner = volume.get("owner")
         found.append(
@@ -98,7 +100,7 @@ def volume_status(directory: Path) -> Status:
 
 
 def _owner(directory: Path) -> dict[str, int] | None:
-    return (_read_json(directory / "volume.json") or {}).get("owner")
+    return (_read_volume(directory) or {}).get("owner")
 
 
 def _has_living_owner(directory: Path) -> bool:
@@ -121,9 +123,11 @@ def stop_volume(directory: Path) -> None:
         raise
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
+def _read_volume(directory: Path) -> dict[str, Any] | None:
+    """Return volume.json of a directory of ours; None where there is none, or somebody else made the directory."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with ownership.held(directory) as held:
+            content = json.loads(safe_files.read_regular(held, "volume.json", bytes_max=VOLUME_BYTES_MAX))
+    except (OSError, ValueError, VolbenchError):
         return None
     return content if isinstance(content, dict) else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
 from volbench.records.facts import VolumeFacts
 from volbench.volume import ownership
@@ -147,8 +148,9 @@ class _Measurement:
         self._seconds = seconds
         self._watch = watch
         self._file = directory / "probe.dat"
-        self._direct = _takes_direct(directory)
-        self._extent_bytes = min(FILE_BYTES_MAX, _affordable_bytes(directory))
+        place = str(opened.host_path)
+        self._direct = _takes_direct(directory, place)
+        self._extent_bytes = min(FILE_BYTES_MAX, _affordable_bytes(directory, place))
         self._figures: dict[str, float] = {}
         self._results: list[JobResult] = []
         self._falls: list[Fall] = []
@@ -338,8 +340,7 @@ def _directory(volume: Path) -> Iterator[Path]:
     check_directory(volume, where=f"probe of {volume}")
     directory = volume / DIRECTORY
     ownership.claim(directory, purpose="probe")
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with ownership.held(directory) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -349,21 +350,20 @@ def _directory(volume: Path) -> Iterator[Path]:
             ) from error  # fmt: skip
         ownership.erase_contents(directory)  # what a killed probe has left
         try:
-            yield directory
+            # Whatever is renamed meanwhile: what is measured is the directory that was checked.
+            yield safe_files.pinned_path(descriptor)
         finally:
             ownership.remove(directory)
-    finally:
-        os.close(descriptor)
 
 
-def _affordable_bytes(directory: Path) -> int:
+def _affordable_bytes(directory: Path, where: str) -> int:
     """Half of the free space but a reserve, in whole MiB. Raises EnvironmentLacks when that is too little."""
     free = free_bytes(directory)
     affordable = max(0, free - _RESERVE_BYTES) // 2 // LARGE_BYTES * LARGE_BYTES
     if affordable < FILE_BYTES_MIN:
         raise EnvironmentLacks(
             "the volume has too little free space for a probe",
-            where=str(directory),
+            where=where,
             evidence=f"{free >> 20} MiB free, {(2 * FILE_BYTES_MIN + _RESERVE_BYTES) >> 20} MiB needed",
             next_step="free space on it",
             cause="volume_full",
@@ -371,7 +371,7 @@ def _affordable_bytes(directory: Path) -> int:
     return affordable
 
 
-def _takes_direct(directory: Path) -> bool:
+def _takes_direct(directory: Path, where: str) -> bool:
     """Whether the file system takes O_DIRECT. Raises EnvironmentLacks, StepFailed when it takes no file at all."""
     place = directory / "direct"
     try:
@@ -380,7 +380,7 @@ def _takes_direct(directory: Path) -> bool:
     except OSError as error:
         if place.exists():
             return False
-        raise volume_failure(error, phase=f"probe of {directory}") from error
+        raise volume_failure(error, phase=f"probe of {where}") from error
     finally:
         place.unlink(missing_ok=True)
     return True

@@ -278,7 +278,20 @@ def _daemons(directory: Path) -> list[int]:
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            is_ours = (entry / "comm").read_text().strip() == DAEMON and str((entry / "cwd").readlink()) == place
-            if is_ours and started_at(int(entry.name)) is not None:
+            if not is_daemon(entry) or str((entry / "cwd").readlink()) != place:
+                continue
+            if started_at(int(entry.name)) is not None:
                 found.append(int(entry.name))
     return found
+
+
+def is_daemon(process: Path) -> bool:
+    """Whether /proc/PID is a daemon of this user's: a name alone proves nothing, every process may choose its own.
+
+    Raises OSError when the process is gone.
+    """
+    if (process / "comm").read_text(errors="replace").strip() != DAEMON:
+        return False
+    status = (process / "status").read_text(errors="replace")
+    users = next((line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")), [])
+    return set(users) == {str(os.geteuid())}  # a set-user-ID program keeps the real user of who started it

@@ -1,0 +1,244 @@
+"""Files and directories in places where other users may write: opened by descriptor, never through a link.
+
+A path is resolved anew at each use, so somebody who may write to one of its directories can exchange what it leads
+to. The functions here resolve a path once, without symbolic links below a directory that the caller trusts, and
+work on descriptors from there on. `openat2` does that in the kernel (Linux 5.6); without it, step by step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+DOCUMENT_BYTES_MAX = 256 << 20
+"""Largest JSON or JSON-lines file of a run that is read whole."""
+_OPENAT2 = 437  # the same on every architecture
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
+_RETRIES = 32
+_DEPTH_MAX = 64
+"""Descriptors held while a tree is erased; what lies deeper is moved up first."""
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def open_beneath(directory: int, name: str, flags: int, mode: int = 0o600, *, same_mount: bool = False) -> int:
+    """Open a relative path below an open directory and return the descriptor; no part of it may be a link.
+
+    Args:
+        name: one or more components, without `..`.
+        same_mount: refuse to enter another mount.
+
+    Raises OSError: ELOOP for a symbolic link, EXDEV for `..`, an absolute path or another mount.
+    """
+    if name.startswith("/") or ".." in name.split("/"):
+        raise OSError(errno.EXDEV, "the path leads out of its directory", name)
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+    if has_openat2():
+        resolve = _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS | (_NO_XDEV if same_mount else 0)
+        return _openat2(directory, name, flags, mode, resolve)
+    return _open_by_steps(directory, name, flags, mode, same_mount=same_mount)
+
+
+@functools.cache
+def has_openat2() -> bool:
+    """Whether this kernel, and the sandbox around this process, have openat2."""
+    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.close(_openat2(here, ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, _BENEATH))
+    except OSError:
+        return False
+    finally:
+        os.close(here)
+    return True
+
+
+def open_directory(path: Path) -> int:
+    """Open a directory whose parent is trusted. Raises OSError, ENOTDIR for a symbolic link in its place."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+@contextmanager
+def held_directory(path: Path) -> Iterator[int]:
+    """The descriptor of a directory, for the time of a block. Raises OSError as `open_directory`."""
+    descriptor = open_directory(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def pinned_path(descriptor: int) -> Path:
+    """A path that leads to an open directory of this process whatever is renamed, also for child processes."""
+    return Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+
+
+def open_regular(directory: int, name: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    """Open a regular file below an open directory; never waits for a pipe. Raises OSError for anything else."""
+    descriptor = open_beneath(directory, name, flags | os.O_NONBLOCK | os.O_NOCTTY, mode)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, f"not a regular file but a {kind_of(status.st_mode)}", name)
+        if flags & os.O_ACCMODE != os.O_RDONLY and status.st_nlink > 1:
+            raise OSError(errno.EMLINK, "the file has other names (hard links)", name)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_regular(directory: int, name: str, *, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes:
+    """Return the bytes of a regular file below an open directory. Raises OSError, EFBIG beyond `bytes_max`."""
+    with os.fdopen(open_regular(directory, name), "rb") as file:
+        content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise OSError(errno.EFBIG, f"the file is larger than {bytes_max} bytes", name)
+    return content
+
+
+def write_new(directory: int, name: str, content: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
+    """Write a file below an open directory under a name of its own, then rename it: `name` is whole or absent.
+
+    Whatever has the name before is replaced, not followed or written to. `mode` is exact. Raises OSError.
+    """
+    partial = f".{name}.partial"
+    with suppress(FileNotFoundError):
+        os.unlink(partial, dir_fd=directory)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(partial, flags, mode, dir_fd=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(content)
+            file.flush()
+            if sync:
+                os.fsync(descriptor)
+        os.rename(partial, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(partial, dir_fd=directory)
+        raise
+    if sync:
+        os.fsync(directory)
+
+
+def erase_below(directory: int, *, keep: frozenset[str] = frozenset(), last: str = "") -> None:
+    """Erase what is below an open directory, each step by descriptor: no link is followed, no mount entered.
+
+    Args:
+        keep: names in the directory itself that stay.
+        last: name in the directory itself that goes after all others.
+
+    Raises OSError: EXDEV when something is mounted inside, also while this goes on.
+    """
+    _erase(directory, directory, keep=keep, last=last, depth=0)
+
+
+def mount_id(descriptor: int) -> int:
+    """Return the kernel's number of the mount that an open file is on (`mnt_id` of proc_pid_fdinfo(5))."""
+    text = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("mnt_id:"))
+
+
+def untrusted_parent(path: Path, *, owners: frozenset[int] | None = None) -> str | None:
+    """Return why somebody else could exchange what is at a path, or None when nobody can.
+
+    Who may write to a directory on the way can rename what is in it, unless the directory is sticky.
+
+    Args:
+        path: absolute; its own directory entry is what could be exchanged.
+        owners: users whose directories are trusted; None: everybody's, so that only directories count that all
+            users may write to.
+    """
+    for parent in path.parents:
+        try:
+            status = parent.stat()
+        except OSError:
+            continue
+        if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+            return f"every user may rename what is in {parent} (mode {stat.S_IMODE(status.st_mode):04o})"
+        if owners is not None and status.st_uid not in owners:
+            return f"{parent} belongs to user {status.st_uid}, who may rename what is in it"
+    return None
+
+
+def kind_of(mode: int) -> str:
+    """Name what a file is, by its mode."""
+    kinds = {
+        stat.S_IFREG: "regular file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symbolic link",
+        stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device",
+    }  # fmt: skip
+    return kinds.get(stat.S_IFMT(mode), "file of an unknown kind")
+
+
+def _openat2(directory: int, name: str, flags: int, mode: int, resolve: int) -> int:
+    how = _OpenHow(flags=flags, mode=mode if flags & os.O_CREAT else 0, resolve=resolve)
+    number = 0
+    for _ in range(_RETRIES):
+        descriptor = int(
+            _libc.syscall(_OPENAT2, directory, os.fsencode(name), ctypes.byref(how), ctypes.sizeof(how))
+        )
+        if descriptor >= 0:
+            return descriptor
+        number = ctypes.get_errno()
+        if number not in (errno.EAGAIN, errno.EINTR):  # EAGAIN: something was renamed while the path was walked
+            break
+    raise OSError(number, os.strerror(number), name)
+
+
+def _open_by_steps(directory: int, name: str, flags: int, mode: int, *, same_mount: bool) -> int:
+    *parents, last = [part for part in name.split("/") if part not in ("", ".")] or ["."]
+    current = os.dup(directory)
+    try:
+        for part in parents:
+            below = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
+            os.close(current)
+            current = below
+        descriptor = os.open(last, flags, mode, dir_fd=current)
+    finally:
+        os.close(current)
+    if same_mount and mount_id(descriptor) != mount_id(directory):
+        os.close(descriptor)
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), name)
+    return descriptor
+
+
+def _erase(directory: int, top: int, *, keep: frozenset[str], last: str, depth: int) -> None:
+    for name in sorted(os.listdir(directory), key=lambda name: name == last):
+        if name in keep:
+            continue
+        with suppress(FileNotFoundError):  # somebody else removes it too: what matters is that it is gone
+            _erase_entry(directory, name, top, depth=depth)
+
+
+def _erase_entry(directory: int, name: str, top: int, *, depth: int) -> None:
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if not stat.S_ISDIR(status.st_mode):
+        os.unlink(name, dir_fd=directory)
+        return
+    below = open_beneath(directory, name, os.O_RDONLY | os.O_DIRECTORY, same_mount=True)
+    try:
+        if depth >= _DEPTH_MAX:
+            _hoist(below, top)
+        _erase(below, top, keep=frozenset(), last="", depth=depth + 1)
+    finally:
+        os.close(below)
+    os.rmdir(name, dir_fd=directory)
+
+
+def _hoist(directory: int, top: int) -> None:
+    """Move the directories in a deep directory to the top and erase them from there."""
+    for name in os.listdir(directory):
+        if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            moved = f".erase-{os.urandom(8).hex()}"
+            os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=top)
+            _erase_entry(top, moved, top, depth=0)

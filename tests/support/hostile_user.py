@@ -1,0 +1,80 @@
+"""An unprivileged user beside root, who plants things in places that everybody may write to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NOBODY = 65534
+RUNNER = Path(__file__).parents[2] / "runner"
+MARKER_TEXT = '{"schema": 1, "created_at": "2026-01-01T00:00:00+00:00", "purpose": "x", "run_id": "", "token": "0"}'
+
+
+_DROP = f"""
+import json, os, sys, time
+os.setgroups([])
+os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
+os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+"""
+"""What the attacker imports is imported before: the interpreter itself may lie where only root reads."""
+
+
+def as_nobody(code: str, *arguments: str | Path) -> None:
+    """Run Python code as the unprivileged user; `arguments` are its sys.argv[1:]. AssertionError when it fails."""
+    command = [sys.executable, "-I", "-c", _DROP + code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30, cwd="/")
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def attacking(code: str, *arguments: str | Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run Python code as the unprivileged user for the time of the block, then end it."""
+    command = [sys.executable, "-I", "-c", _DROP + code, *map(str, arguments)]
+    process = subprocess.Popen(command, cwd="/", stdin=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+@contextmanager
+def shared_place(mode: int = 0o1777) -> Iterator[Path]:
+    """A directory on a real disk in which every user may make files, as in /tmp."""
+    place = Path(tempfile.mkdtemp(prefix="vbhostile", dir="/var/tmp"))
+    place.chmod(mode)
+    try:
+        yield place
+    finally:
+        subprocess.run(["rm", "-rf", "--one-file-system", str(place)], check=True, timeout=60)
+
+
+def plant(directory: Path, links: dict[str, Path], *, marker: bool = True) -> None:
+    """Make a directory as the unprivileged user, with a forged marker and symbolic links."""
+    code = """
+directory, marker, *pairs = sys.argv[1:]
+os.makedirs(directory, exist_ok=True)
+os.chmod(directory, 0o777)
+if marker:
+    with open(directory + "/.volbench-owned.json", "w") as file:
+        file.write(marker)
+for name, victim in zip(pairs[::2], pairs[1::2]):
+    os.makedirs(os.path.dirname(directory + "/" + name), exist_ok=True)
+    os.symlink(victim, directory + "/" + name)
+"""
+    pairs = [str(word) for pair in links.items() for word in pair]
+    as_nobody(code, directory, MARKER_TEXT if marker else "", *pairs)
+
+
+def volbench(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command of root's, in a process of its own, as a user gives it."""
+    environment = {**os.environ, "PYTHONPATH": str(RUNNER), "COLUMNS": "200", **variables}
+    return subprocess.run(
+        [sys.executable, "-m", "volbench", *arguments],
+        capture_output=True, text=True, check=False, timeout=120, env=environment, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
