@@ -65,10 +65,11 @@ class SyntheticVolume:
     notes: tuple[str, ...] = ("true-cold",)
 
     def volume_facts(self) -> VolumeFacts:
+        disk = {"b": "nvme2n1", "c": "nvme3n1"}.get(self.name, "nvme1n1")
         known: dict[str, object] = {
             "path": f"/mnt/{self.name}/volbench", "filesystem": "ext4", "mount_point": f"/mnt/{self.name}",
-            "mount_source": f"/dev/{self.name}1", "mount_options": ("rw", "relatime"), "device": "nvme1n1p1",
-            "disk": "nvme1n1", "scheduler": "none", "read_ahead_kib": 128, "rotational": False,
+            "mount_source": f"/dev/{self.name}1", "mount_options": ("rw", "relatime"), "device": f"{disk}p1",
+            "disk": disk, "scheduler": "none", "read_ahead_kib": 128, "rotational": False,
             "size_bytes": 100 << 30, "free_bytes": 80 << 30,
         }  # fmt: skip
         return VolumeFacts.model_validate({**known, **self.facts})
@@ -290,7 +291,7 @@ class _Cell:
             }
             for (source, name), value in values.items():
                 if value is not None:
-                    entity = "nvme1n1" if source == "diskstats" else ""
+                    entity = self.volume.volume_facts().disk or "" if source == "diskstats" else ""
                     yield SeriesRow(t_s=t_s, source=source, metric=name, value=value, entity=entity)
             for number in range(self.wanted.extra_metrics):
                 yield SeriesRow(

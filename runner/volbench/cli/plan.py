@@ -22,6 +22,7 @@ from volbench.plan.new_run import plan_run
 from volbench.plan.order import Treatment
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
+from volbench.records.facts import VolumeFacts
 from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
 from volbench.records.steps import parameters_of
 from volbench.records.sweep import SweepSpec
@@ -35,7 +36,10 @@ from volbench.target.attach import parse_dsn, without_password
 from volbench.target.attach import target_options as options_of_server
 from volbench.target.kubernetes_options import parse_options
 from volbench.volume.check import check_volumes, forecast_faults, suite_volume_faults
+from volbench.volume.emulated_status import emulated_behind
+from volbench.volume.facts import discover
 from volbench.volume.host import host_facts
+from volbench.volume.shared_storage import not_mounted_text, shared_storage
 from volbench.volume.variants import spread
 
 
@@ -62,7 +66,10 @@ def plan(
         suite, volume, target=target, settings=settings, server=server, target_options=target_option
     )
     if json:
-        console.show_json({"run": planned.run.model_dump(mode="json"), "cost": planned.cost.__dict__})
+        caveats = storage_caveats(planned.run)
+        console.show_json(
+            {"run": planned.run.model_dump(mode="json"), "cost": planned.cost.__dict__, "caveats": caveats}
+        )
         return
     show_plan(planned)
     factors = list(planned.run.suite.sweep.factors) if planned.run.suite.sweep else []
@@ -142,6 +149,8 @@ def show_plan(planned: Planned) -> None:
     out.print(f"target {run.target}, engine {suite.server.flavor} {suite.server.version or '(what is there)'}")
     for volume in run.volumes:
         out.print(f"  volume {volume.name} = {volume.text}{_free(volume)}", markup=False)
+    for line in storage_caveats(run):
+        out.print(f"  caveat: {line}", markup=False)
     for step in suite.steps:
         shown = ", ".join(f"{name}={value}" for name, value in parameters_of(step).items())
         out.print(f"  step {step.name}: {step.kind} {shown}", markup=False)
@@ -163,6 +172,35 @@ def show_plan(planned: Planned) -> None:
         f"space: about {mib(cost.volume_bytes)} on each volume while a cell runs, "
         f"{mib(cost.template_bytes)} once in the cache"
     )
+
+
+def volumes_share_storage(run: RunRecord) -> bool:
+    """Return whether two volumes with different directories lie on one piece of storage.
+
+    A directory that is named twice is a comparison of a volume with itself, which nobody asks for by mistake.
+    """
+    places = {volume.name: volume.place for volume in run.volumes}
+    return any(places[one.volumes[0]] != places[one.volumes[1]] for one in shared_storage(_visible_facts(run)))
+
+
+def storage_caveats(run: RunRecord) -> list[str]:
+    """Return what is odd about the directories of a plan: storage that volumes share, nothing mounted there."""
+    facts = _visible_facts(run)
+    places = {volume.name: volume.place for volume in run.volumes}
+    missing = (not_mounted_text(name, places[name], one) for name, one in facts.items())
+    return [*(one.text for one in shared_storage(facts)), *filter(None, missing)]
+
+
+def _visible_facts(run: RunRecord) -> dict[str, VolumeFacts]:
+    """What is behind the directories of the plan's `path:` volumes, where this machine has them."""
+    if run.target not in ("local", "docker"):
+        return {}
+    return {
+        volume.name: facts
+        for volume in run.volumes
+        if volume.kind == "path" and not volume.variant_of and Path(volume.place).is_dir()
+        if emulated_behind((facts := discover(Path(volume.place))).mount_point) is None
+    }
 
 
 def _forecasts(run: RunRecord) -> Iterator[str]:

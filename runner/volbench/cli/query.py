@@ -13,7 +13,12 @@ from volbench.store.query import query as run_query
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="SQL over runs, cells, metrics, comparisons, series, histograms.")],
+    sql: Annotated[
+        str,
+        typer.Argument(
+            help="SQL over runs, cells, metrics (valid steps only), all_metrics, comparisons, series, histograms."
+        ),
+    ],
     results: options.Results = Path("results"),
     json: options.Json = False,
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from volbench.cli import console, options
-from volbench.cli.plan import Planned, command_line, make_plan, show_plan
+from volbench.cli.plan import Planned, command_line, make_plan, show_plan, storage_caveats, volumes_share_storage
 from volbench.cli.targets import make_target
 from volbench.cli.watch import watching
 from volbench.errors import EXIT_NO_GO, VolbenchError
@@ -45,12 +45,21 @@ def run(
     )  # fmt: skip
     if not json:
         show_plan(planned)
-    if not yes and console.interactive() and not typer.confirm("Run it?", default=True, err=True):
+    if not yes and console.interactive() and not _confirmed(planned):
         raise typer.Exit(EXIT_NO_GO)
     directory = create(planned, out)
     console.say(f"results: {directory.path}")
     with copied(directory, bucket):
         execute(directory, attach=planned.attach, json=json)
+
+
+def _confirmed(planned: Planned) -> bool:
+    """Ask. Where two volumes share their storage, Enter alone means no."""
+    if volumes_share_storage(planned.run):
+        for caveat in storage_caveats(planned.run):
+            console.say(caveat)
+        return typer.confirm("Run it all the same?", default=False, err=True)
+    return typer.confirm("Run it?", default=True, err=True)
 
 
 def resume(

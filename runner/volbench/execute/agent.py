@@ -38,7 +38,7 @@ from volbench.store.run_directory import RESULT_FILE, SERIES_FILE
 from volbench.volume import ownership
 from volbench.volume.blockstats import device_read_bytes
 from volbench.volume.emulated_control import ask_socket
-from volbench.volume.facts import discover
+from volbench.volume.facts import discover, with_host_facts
 from volbench.volume.host import host_facts
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.registry import workload_for
@@ -77,7 +77,7 @@ def _volume_facts(cell: CellSpec) -> VolumeFacts:
     directory = Path(cell.places.volume_dir)
     if not directory.exists():  # on a volume that is mounted for this cell alone, nobody else makes it
         ownership.claim(directory, purpose="cell", run_id=cell.run_id)
-    facts = discover(directory)
+    facts = with_host_facts(discover(directory), cell.host_volume)
     if cell.emulated is None:
         return facts
     emulated = {"emulated_profile": cell.emulated.profile, "emulated_parameters": cell.emulated.parameters}

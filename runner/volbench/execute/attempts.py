@@ -187,6 +187,7 @@ class Attempts:
             places=None if self._attach else self._target.places(planned.cell_id, volume),
             attach=self._attach,
             emulated=_emulated(volume),
+            host_volume=volume.facts if volume else None,
         )
         self._directory.write_cell(cell)
         return self._job(cell, volume, kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from volbench.records.cell import AttachSpec, CellPlaces, CellSpec, EmulatedSpec
+from volbench.records.facts import VolumeFacts
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.suite.sweep import with_parameters
 
@@ -16,6 +17,7 @@ def cell_spec(
     template_key: str = "",
     attach: AttachSpec | None = None,
     emulated: EmulatedSpec | None = None,
+    host_volume: VolumeFacts | None = None,
 ) -> CellSpec:
     """The cell with the suite's values, and those of a sweep that are its own."""
     suite = with_parameters(run.suite, planned.parameters)
@@ -38,4 +40,5 @@ def cell_spec(
         places=places,
         attach=attach,
         emulated=emulated,
+        host_volume=host_volume,
     )

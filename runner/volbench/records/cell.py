@@ -136,6 +136,9 @@ class CellSpec(Record):
     places: CellPlaces | None = None
     attach: AttachSpec | None = None
     emulated: EmulatedSpec | None = None
+    host_volume: VolumeFacts | None = Field(
+        default=None, description="What the orchestrator found behind the volume, where it is on its machine."
+    )
     deadline_s: float = Field(default=24 * 3600.0, gt=0, description="The agent gives up after this long.")
 
 

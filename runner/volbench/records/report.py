@@ -206,6 +206,7 @@ class FindingRow(Record):
     confidence: float | None = None
     evidence: tuple[EvidenceRow, ...] = ()
     advice: str = ""
+    valid: bool = Field(default=True, description="False: the step has no valid cell; this is of invalid ones.")
 
 
 class BackupRow(Record):

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volbench.analysis.comparison import PairSummary
 from volbench.records.cell import Disturbance
+from volbench.records.facts import VolumeFacts
 from volbench.records.report import CellRow, EngineRow, VolumeRow
 from volbench.records.run import RunRecord
+from volbench.volume.shared_storage import not_mounted_text, shared_storage
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
 _DISTURBANCES = {
@@ -38,6 +40,7 @@ def caveats(
     found = [
         *_of_losses(cells),
         *_of_volumes(volumes),
+        *_of_places(run, volumes),
         *_of_the_run(run, with_result),
         *_of_replacements(replaced),
         *_of_validity(cells),
@@ -65,8 +68,22 @@ def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
             yield f"Volume {volume.name} is memory ({volume.filesystem}), not durable storage."
         if volume.facts.get("overlay"):
             yield f"Volume {volume.name} is on an overlay filesystem: a container's layer, not a volume."
-        if volume.facts.get("nfs_server") and "async" in volume.mount_options:
-            yield f"Volume {volume.name} is mounted async: a crash loses data that MySQL believes to be safe."
+        if volume.facts.get("nfs_server") and not volume.emulated:
+            yield (
+                f"Volume {volume.name} is NFS: whether a commit survives a crash of the server is decided by its "
+                "export (sync, or async, which loses acknowledged commits), which a client cannot see. The option "
+                "async of the mount loses nothing that was synced."
+            )
+
+
+def _of_places(run: RunRecord, volumes: Sequence[VolumeRow]) -> Iterator[str]:
+    """Two volumes on one piece of storage, and directories on which nothing is mounted."""
+    facts = {volume.name: VolumeFacts.model_validate(volume.facts) for volume in volumes if volume.facts}
+    yield from (shared.text for shared in shared_storage(facts))
+    for spec in run.volumes:
+        if spec.kind == "path" and spec.name in facts and facts[spec.name].emulated_profile is None:
+            text = not_mounted_text(spec.name, spec.place, facts[spec.name])
+            yield from [text] if text else []
 
 
 def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:

@@ -51,6 +51,7 @@ def _head(report: Report) -> Iterator[str]:
     yield ""
     for finding in report.findings[:LISTED_MAX]:
         why = finding.evidence[0].text if finding.evidence else ""
+        why += "" if finding.valid else " (no valid cell)"
         yield f"- {_code(finding.cause)} on {_escaped(finding.volume)} ({_escaped(finding.step)}): {_escaped(why)}"
     yield from _forecasts(report)
 

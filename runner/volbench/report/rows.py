@@ -9,7 +9,7 @@ from typing import Any
 
 from volbench.analysis.comparison import Comparison
 from volbench.analysis.disturbance import bounds, held_share
-from volbench.analysis.settings import odd_settings
+from volbench.analysis.step_validity import invalid_reasons
 from volbench.records.cell import CellResult, Failure, StepResult
 from volbench.records.metrics import MetricValue
 from volbench.records.report import CellRow, DataRow, EngineRow, Timing, VolumeRow
@@ -23,30 +23,15 @@ OPEN_LOOP = "offered_ratio"
 def cell_rows(run: RunRecord, results: Iterable[CellResult]) -> tuple[CellRow, ...]:
     """One row for each step of each cell that has a result; those of a failed cell are shown as invalid."""
     planned, found = {cell.cell_id: cell for cell in run.cells}, tuple(results)
-    odd = _odd_settings(planned, found)
+    reasons = invalid_reasons(run, found)
     return tuple(
-        _cell_row(planned[result.cell_id], result, step, odd=odd.get(result.cell_id, ()))
+        _cell_row(planned[result.cell_id], result, step, why)
         for result in found
-        for step in result.steps
+        for step, why in zip(result.steps, reasons[result.cell_id], strict=True)
     )
 
 
-def _odd_settings(
-    planned: Mapping[str, PlannedCell], results: Iterable[CellResult]
-) -> Mapping[str, tuple[str, ...]]:
-    """Cells whose server was set otherwise than that of the cells of the same my.cnf, which a sweep may vary."""
-    groups: dict[str, list[CellResult]] = {}
-    for result in results:
-        varied = planned[result.cell_id].parameters
-        group = str({key: value for key, value in varied.items() if key.startswith("engine.")})
-        groups.setdefault(group, []).append(result)
-    return {cell_id: reasons for group in groups.values() for cell_id, reasons in odd_settings(group).items()}
-
-
-def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, *, odd: tuple[str, ...]) -> CellRow:
-    reasons = (*(step.invalid_reasons or (() if step.valid else ("no reason was recorded",))), *odd)
-    if result.status != "done":
-        reasons = (*reasons, f"the cell is {result.status}, not done")
+def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, reasons: tuple[str, ...]) -> CellRow:
     metrics = {name: value for name, value in step.metrics.items() if math.isfinite(value.value)}
     return CellRow(
         cell_id=result.cell_id,

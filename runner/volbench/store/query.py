@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from volbench.errors import RunUnreadable, UsageError
+from volbench.records.cell import CellResult
 from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.records.run import RunRecord
 from volbench.store.files import read_record
@@ -29,12 +30,13 @@ VIEWS: dict[str, dict[str, pa.DataType]] = {
     },
     "cells": {
         "run_id": _TEXT, "cell_id": _TEXT, "volume": _TEXT, "block": _WHOLE, "repeat": _WHOLE, "attempt": _WHOLE,
-        "status": _TEXT, "cause": _TEXT, "zero_utc": _TEXT, "wall_s": _NUMBER, "parameters": _TEXT,
+        "status": _TEXT, "valid": _FLAG, "cause": _TEXT, "zero_utc": _TEXT, "wall_s": _NUMBER, "parameters": _TEXT,
         "filesystem": _TEXT, "device": _TEXT, "server_version": _TEXT,
     },
-    "metrics": {
+    "all_metrics": {
         "run_id": _TEXT, "cell_id": _TEXT, "volume": _TEXT, "repeat": _WHOLE, "step": _TEXT, "kind": _TEXT,
-        "parameters": _TEXT, "valid": _FLAG, "metric": _TEXT, "value": _NUMBER, "unit": _TEXT, "better": _TEXT,
+        "parameters": _TEXT, "valid": _FLAG, "invalid_reasons": _TEXT, "metric": _TEXT, "value": _NUMBER,
+        "unit": _TEXT, "better": _TEXT,
     },
     "comparisons": {
         "run_id": _TEXT, "step": _TEXT, "parameters": _TEXT, "metric": _TEXT, "unit": _TEXT, "baseline": _TEXT,
@@ -43,7 +45,9 @@ VIEWS: dict[str, dict[str, pa.DataType]] = {
         "is_primary": _FLAG,
     },
 }  # fmt: skip
-"""Columns of the views that come from JSON; `series` and `histograms` are the Parquet columns and both ids."""
+"""Columns of the views that come from JSON; `series`, `histograms`: the Parquet columns, both ids and `valid`."""
+DERIVED = ("metrics", "series", "histograms")
+"""Views over the others and the Parquet files; `metrics` has the rows of `all_metrics` whose step is valid."""
 
 _MEMORY_LIMIT = "768MB"
 Row = dict[str, Any]
@@ -81,7 +85,7 @@ def query(results: Path, sql: str) -> QueryResult:
             raise UsageError(
                 "the query cannot be answered",
                 evidence=str(error),
-                next_step=f"views: {', '.join([*VIEWS, 'series', 'histograms'])}; columns: DESCRIBE <view>",
+                next_step=f"views: {', '.join([*VIEWS, *DERIVED])}; columns: DESCRIBE <view>",
             ) from error
 
 
@@ -102,20 +106,23 @@ def _make_views(connection: duckdb.DuckDBPyConnection, results: Path, warnings: 
     for name, columns in VIEWS.items():
         fields = [pa.field(column, kind) for column, kind in columns.items()]
         connection.register(name, pa.Table.from_pylist(tables[name], schema=pa.schema(fields)))
+    connection.execute("CREATE VIEW metrics AS SELECT * FROM all_metrics WHERE valid")
     for name, schema in (("series", SERIES_COLUMNS), ("histograms", HISTOGRAM_COLUMNS)):
         _view_of_files(connection, name, schema, files[name])
 
 
 def _view_of_files(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, files: list[str]) -> None:
     if not files:
-        ids = [pa.field("run_id", _TEXT), pa.field("cell_id", _TEXT)]
+        ids = [pa.field("run_id", _TEXT), pa.field("cell_id", _TEXT), pa.field("valid", _FLAG)]
         connection.register(name, pa.schema([*ids, *schema]).empty_table())
         return
     connection.read_parquet(files, filename=True).create_view(f"{name}_files")
     columns = ", ".join(f'"{column}"' for column in schema.names)
     connection.execute(
         f"CREATE VIEW {name} AS SELECT split_part(filename, '/', -4) AS run_id,"  # noqa: S608
-        f" split_part(filename, '/', -2) AS cell_id, {columns} FROM {name}_files"
+        f" split_part(filename, '/', -2) AS cell_id, coalesce(cells.valid, false) AS valid, {columns}"
+        f" FROM {name}_files LEFT JOIN cells ON cells.run_id = split_part(filename, '/', -4)"
+        f" AND cells.cell_id = split_part(filename, '/', -2)"
     )
 
 
@@ -130,12 +137,14 @@ def _collect_run(
     directory: RunDirectory, tables: dict[str, list[Row]], files: dict[str, list[str]], warnings: list[str]
 ) -> None:
     run, found = directory.run, 0
+    report = _report(directory, warnings)
+    judged = {} if report is None else _judged(report)
     for cell in run.cells:
         place = directory.cell_dir(cell.cell_id)
 
         def collect(cell_id: str = cell.cell_id) -> None:
             nonlocal found
-            found += _collect_cell(directory, run, cell_id, tables)
+            found += _collect_cell(directory, run, cell_id, judged.get(cell_id, ()), tables)
 
         _tolerant(collect, warnings)
         for name, file, schema in (
@@ -153,8 +162,25 @@ def _collect_run(
             "cells_with_result": found,
         }
     )
-    if (directory.path / "report.json").exists():
-        _tolerant(lambda: tables["comparisons"].extend(_comparisons(directory, run)), warnings)
+    if report is not None:
+        tables["comparisons"].extend(_comparisons(report, run))
+
+
+def _report(directory: RunDirectory, warnings: list[str]) -> Report | None:
+    path = directory.path / "report.json"
+    try:
+        return read_record(path, Report, schema=REPORT_SCHEMA) if path.exists() else None
+    except RunUnreadable as error:
+        warnings.append(f"{error.where}: {error.what}")
+        return None
+
+
+def _judged(report: Report) -> dict[str, list[tuple[str, ...]]]:
+    """By cell, why each of its steps is invalid: the report also knows cells whose server was set otherwise."""
+    judged: dict[str, list[tuple[str, ...]]] = {}
+    for cell in report.cells:
+        judged.setdefault(cell.cell_id, []).append(cell.invalid_reasons)
+    return judged
 
 
 def _take_file(files: list[str], path: Path, schema: pa.Schema) -> None:
@@ -162,7 +188,13 @@ def _take_file(files: list[str], path: Path, schema: pa.Schema) -> None:
     files.append(str(path))
 
 
-def _collect_cell(directory: RunDirectory, run: RunRecord, cell_id: str, tables: dict[str, list[Row]]) -> int:
+def _collect_cell(
+    directory: RunDirectory,
+    run: RunRecord,
+    cell_id: str,
+    judged: Sequence[tuple[str, ...]],
+    tables: dict[str, list[Row]],
+) -> int:
     result = directory.result(cell_id)
     if result is None:
         return 0
@@ -170,9 +202,11 @@ def _collect_cell(directory: RunDirectory, run: RunRecord, cell_id: str, tables:
     shared = {
         "run_id": directory.path.name, "cell_id": cell_id, "volume": planned.volume, "repeat": planned.repeat,
     }  # fmt: skip
+    reasons = _invalid_reasons(result, judged)
     tables["cells"].append(
         {
             **shared,
+            "valid": not any(reasons),
             **result.model_dump(include={"attempt", "status", "zero_utc", "wall_s"}),
             "block": planned.block,
             "cause": result.failure.cause if result.failure else None,
@@ -182,17 +216,29 @@ def _collect_cell(directory: RunDirectory, run: RunRecord, cell_id: str, tables:
             "server_version": result.server.version if result.server else None,
         }
     )
-    for step in result.steps:
-        about = {**shared, "step": step.step, "kind": step.kind, "valid": step.valid}
+    for step, why in zip(result.steps, reasons, strict=True):
+        about = {**shared, "step": step.step, "kind": step.kind, "valid": not why}
+        about["invalid_reasons"] = "; ".join(why)
         about["parameters"] = json.dumps({**planned.parameters, **step.parameters})
-        tables["metrics"] += [
+        tables["all_metrics"] += [
             {**about, "metric": name, **metric.model_dump()} for name, metric in step.metrics.items()
         ]
     return 1
 
 
-def _comparisons(directory: RunDirectory, run: RunRecord) -> Iterable[Row]:
-    report = read_record(directory.path / "report.json", Report, schema=REPORT_SCHEMA)
+def _invalid_reasons(result: CellResult, judged: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Why each step is invalid, by its own result and, where report.json has the same steps, by that."""
+    undone = () if result.status == "done" else (f"the cell is {result.status}, not done",)
+    own = [
+        (*(step.invalid_reasons or (() if step.valid else ("no reason was recorded",))), *undone)
+        for step in result.steps
+    ]
+    if len(judged) != len(own):
+        return own
+    return [tuple(dict.fromkeys((*mine, *theirs))) for mine, theirs in zip(own, judged, strict=True)]
+
+
+def _comparisons(report: Report, run: RunRecord) -> Iterable[Row]:
     for row in report.comparisons:
         low, high = row.ci or (None, None)
         yield {

@@ -9,6 +9,7 @@ from typing import Any
 
 from volbench.errors import EnvironmentLacks
 from volbench.records.facts import VolumeFacts
+from volbench.volume.host import in_container
 from volbench.volume.mountinfo import Mount, mount_of, mount_of_open_path, read_mounts
 from volbench.volume.sysfs import (
     SYS,
@@ -24,6 +25,7 @@ REMOTE_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs", "lustre", "afs", "glusterfs", "ocfs2", "gfs2"}
 )
 _DEPTH_MAX = 4
+_IN_MEMORY = "the loop device's file {} is in memory"
 
 
 def discover(path: Path) -> VolumeFacts:
@@ -40,7 +42,7 @@ def discover(path: Path) -> VolumeFacts:
         raise EnvironmentLacks(
             "the path cannot be looked at", where=str(path), evidence=f"{type(error).__name__}: {error}"
         ) from error
-    facts = facts_of(str(resolved), mounts, mount=mount)
+    facts = facts_of(str(resolved), mounts, mount=mount, contained=in_container())
     return facts.model_copy(
         update={
             "path": str(path),
@@ -50,13 +52,35 @@ def discover(path: Path) -> VolumeFacts:
     )
 
 
-def facts_of(path: str, mounts: Sequence[Mount], *, mount: Mount | None = None, sys: Path = SYS) -> VolumeFacts:
+def facts_of(
+    path: str, mounts: Sequence[Mount], *, mount: Mount | None = None, sys: Path = SYS, contained: bool = False
+) -> VolumeFacts:
     """The facts of an absolute, resolved path, from a table of mounts and a sysfs tree (recorded ones too).
 
     Args:
         mount: the mount the path is on, where the kernel told it; looked up in `mounts` if left out.
+        contained: `mounts` are those of a container. sysfs names a loop device's file by its path on the host,
+            which may be another file here, so nothing is said of where that file is.
     """
-    return _facts(path, mounts, mount=mount or mount_of(path, mounts), sys=sys, depth=0)
+    facts = _facts(path, mounts, mount=mount or mount_of(path, mounts), sys=sys, depth=0)
+    if not contained or facts.loop_backing_file is None:
+        return facts
+    hidden = f"the loop device's file {facts.loop_backing_file} is on the host and cannot be seen from a container"
+    notes = [note for note in facts.notes if note != _IN_MEMORY.format(facts.loop_backing_file)]
+    return facts.model_copy(update={"memory_backed": False, "notes": (*notes, hidden)})
+
+
+def with_host_facts(facts: VolumeFacts, of_host: VolumeFacts | None) -> VolumeFacts:
+    """The facts that a container found, with what only the host's own table of mounts can tell.
+
+    Args:
+        facts: found beside the server.
+        of_host: found on the host; used where both are of one file system, by its device number.
+    """
+    if of_host is None or facts.device_number is None or of_host.device_number != facts.device_number:
+        return facts
+    names = ("mount_point", "mount_source", "memory_backed", "notes")
+    return facts.model_copy(update={name: getattr(of_host, name) for name in names})
 
 
 def _facts(path: str, mounts: Sequence[Mount], *, mount: Mount | None, sys: Path, depth: int) -> VolumeFacts:
@@ -158,7 +182,7 @@ def _local(mount: Mount, mounts: Sequence[Mount], notes: list[str], *, sys: Path
         _several_devices(device, known, notes, sys=sys)
     if device.backing_file is not None and _in_memory(device.backing_file, mounts, sys=sys, depth=depth):
         known["memory_backed"] = True
-        notes.append(f"the loop device's file {device.backing_file} is in memory")
+        notes.append(_IN_MEMORY.format(device.backing_file))
     return known
 
 

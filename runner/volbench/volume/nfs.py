@@ -1,4 +1,4 @@
-"""`nfs:server:/export?vers=4.1,async`: an export mounted by this machine's kernel, or by Docker's local driver."""
+"""`nfs:server:/export?vers=4.1,nconnect=4`: an export mounted by the kernel, or by Docker's local driver."""
 
 from __future__ import annotations
 

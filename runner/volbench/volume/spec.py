@@ -74,7 +74,7 @@ KINDS: dict[str, _Kind] = {
         options={"create": _yes_or_no, "driver": _anything, "type": _anything, "o": _anything, "device": _anything},
     ),
     "nfs": _Kind(
-        example="nfs:server:/export?vers=4.1,async",
+        example="nfs:server:/export?vers=4.1,nconnect=4",
         check_place=_nfs_place,
         options={"options": _anything},  # everything after the ?: mount options, kept as they are
     ),

@@ -61,6 +61,7 @@ def test_what_differs_is_listed(pair_report: Report) -> None:
     """Only what explains something: not paths, not free space."""
     assert pair_report.differing_settings == {
         "volume.device": {"a": "nvme1n1p1", "b": "nvme2n1p1"},
+        "volume.disk": {"a": "nvme1n1", "b": "nvme2n1"},
         "volume.scheduler": {"a": "none", "b": "mq-deadline"},
     }
 
@@ -155,7 +156,10 @@ def test_three_volumes_give_a_sentence_each(tmp_path: Path) -> None:
     [
         ({"memory_backed": True, "filesystem": "tmpfs"}, {}, "Volume b is memory (tmpfs), not durable storage."),
         ({"overlay": True}, {}, "overlay filesystem"),
-        ({"nfs_server": "10.0.0.1", "mount_options": ("rw", "async")}, {}, "mounted async"),
+        ({"nfs_server": "10.0.0.1", "mount_options": ("rw", "async")}, {}, "mount loses nothing that was synced"),
+        ({"nfs_server": "10.0.0.1", "mount_options": ("rw",)}, {}, "export (sync, or async, which loses"),
+        ({"device_number": "8:1", "disk": "nvme1n1"}, {}, "Volumes a and b lie on the same disk nvme1n1"),
+        ({"mount_point": "/"}, {}, "Volume b: /mnt/b is not a mount point; it is a directory of / (ext4, nvme"),
         ({"emulated_profile": "ebs-gp2"}, {}, "Volume b is emulated (ebs-gp2)"),
         ({}, {"sync_binlog": "0"}, "sync_binlog=0"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,11 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.errors import UsageError
 from volbench.records.steps import OltpStep
-from volbench.store.query import VIEWS, query
+from volbench.report.build import build_report
+from volbench.store.query import DERIVED, VIEWS, query
+from volbench.store.run_directory import RunDirectory
+
+README = Path(__file__).parents[3] / "README.md"
 
 SMALL = Synthetic(
     volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b", speed=2)),
@@ -33,13 +38,13 @@ def own_results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("view", [*VIEWS, "series", "histograms"])
+@pytest.mark.parametrize("view", [*VIEWS, *DERIVED])
 def test_every_view_is_there(results: Path, view: str) -> None:
     """With the run's id as a column."""
     assert "run_id" in query(results, f"FROM {view}").columns
 
 
-@pytest.mark.parametrize("view", [*VIEWS, "series", "histograms"])
+@pytest.mark.parametrize("view", [*VIEWS, *DERIVED])
 def test_views_are_there_without_runs(tmp_path: Path, view: str) -> None:
     """An empty directory gives empty views, so that scripts need no special case."""
     assert query(tmp_path, f"FROM {view}").rows == []
@@ -49,8 +54,8 @@ def test_views_join(results: Path) -> None:
     """Series and histograms carry run and cell ids that fit the others."""
     answer = query(
         results,
-        "SELECT volume, count(*), bool_or(valid) FROM metrics JOIN cells USING (run_id, cell_id, volume)"
-        " WHERE metric = 'tps' AND metrics.repeat = 1 GROUP BY volume ORDER BY volume",
+        "SELECT volume, count(*), bool_or(cells.valid) FROM all_metrics JOIN cells USING (run_id, cell_id, volume)"
+        " WHERE metric = 'tps' AND all_metrics.repeat = 1 GROUP BY volume ORDER BY volume",
     )
     assert answer.rows == [("a", 1, False), ("b", 1, True)]
     answer = query(
@@ -59,6 +64,56 @@ def test_views_join(results: Path) -> None:
         " JOIN histograms h USING (run_id, cell_id) ORDER BY ALL",
     )
     assert answer.rows == [(RUN, "a"), (RUN, "b")]
+
+
+def test_metrics_are_of_valid_steps(results: Path) -> None:
+    """README's example averages valid cells only; `all_metrics` has the others with their reasons."""
+    example = re.search(r'volbench query "(SELECT .*? FROM metrics .*?)"', README.read_text())
+    assert example is not None
+    of_valid = dict(query(results, example[1]).rows)
+    invalid, valid = (
+        row[0]
+        for row in query(
+            results, "SELECT value FROM all_metrics WHERE metric = 'tps' AND volume = 'a' ORDER BY repeat"
+        ).rows
+    )
+    assert of_valid["a"] == valid != invalid
+    reasons = query(results, "SELECT DISTINCT invalid_reasons FROM all_metrics WHERE NOT valid").rows
+    assert reasons == [("client CPU-bound",)]
+
+
+def test_an_interrupted_cell_is_not_valid(own_results: Path) -> None:
+    """Whatever its steps say of themselves."""
+    (path,) = (own_results / RUN / "cells").glob("*-b-r1/result.json")
+    path.write_text(path.read_text().replace('"status": "done"', '"status": "interrupted"'))
+    assert query(own_results, "SELECT count(*) FROM metrics WHERE volume = 'b' AND repeat = 1").rows == [(0,)]
+    assert query(own_results, "SELECT valid FROM cells WHERE volume = 'b' AND repeat = 1").rows == [(False,)]
+
+
+def test_settings_that_only_the_report_judges_count(own_results: Path) -> None:
+    """A cell that report.json calls invalid is invalid in every view."""
+    report = build_report(RunDirectory.open(own_results / RUN))
+    odd = [
+        cell.model_copy(update={"valid": False, "invalid_reasons": ("engine settings differ",)})
+        if (cell.volume, cell.repeat) == ("b", 2)
+        else cell
+        for cell in report.cells
+    ]
+    text = report.model_copy(update={"cells": tuple(odd)}).model_dump_json(by_alias=True)
+    (own_results / RUN / "report.json").write_text(text)
+    answer = query(own_results, "SELECT DISTINCT repeat FROM metrics WHERE volume = 'b'")
+    assert answer.rows == [(1,)]
+
+
+@pytest.mark.parametrize("view", ["series", "histograms"])
+def test_samples_say_whether_their_cell_is_valid(results: Path, view: str) -> None:
+    answer = query(
+        results,
+        f"SELECT DISTINCT v.valid, c.volume, c.repeat FROM {view} v"  # noqa: S608 - names of views
+        " JOIN cells c USING (run_id, cell_id)",
+    )
+    assert {(volume, repeat) for valid, volume, repeat in answer.rows if not valid} == {("a", 1)}
+    assert len(answer.rows) == 4
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from volbench.errors import EnvironmentLacks
 from volbench.records.facts import VolumeFacts
-from volbench.volume.facts import cache_below, discover, facts_of
+from volbench.volume.facts import cache_below, discover, facts_of, with_host_facts
 from volbench.volume.mountinfo import parse_mountinfo
 from volbench.volume.sysfs import block_device_named
 
@@ -260,3 +260,48 @@ def test_real_loop_mount(loop_mount: tuple[str, Path, Path]) -> None:
     assert found.device is not None
     assert found.device.startswith("loop")
     assert found.loop_direct_io is not None
+
+
+LOOP_BELOW_TMP = ROOT + "30 20 7:0 / /data rw - ext4 /dev/loop0 rw\n"
+"""The table of the host, whose /tmp is on its disk."""
+IN_CONTAINER = (
+    "20 1 0:50 / / rw - overlay overlay rw,upperdir=/var/lib/docker/overlay2/1/diff\n"
+    "31 20 0:51 / /tmp rw - tmpfs tmpfs rw\n"
+    "32 20 7:0 /volbench-1 /volume rw - ext4 /dev/loop0 rw\n"
+)
+"""The table of a container with a /tmp of its own, in memory."""
+
+
+def loop_file(sys: Sysfs, file: str) -> None:
+    folder = sys.disk("loop0", "7:0")
+    sys.file(folder / "loop" / "backing_file", file)
+
+
+def test_a_container_does_not_say_where_a_loop_devices_file_is(sys: Sysfs) -> None:
+    """sysfs names the file by the host's path; the container's /tmp is another one."""
+    loop_file(sys, "/tmp/disk.img")
+    inside = facts_of("/volume", parse_mountinfo(IN_CONTAINER), sys=sys.root, contained=True)
+    assert inside.memory_backed is False
+    assert inside.notes[-1].endswith("is on the host and cannot be seen from a container")
+    assert not any("in memory" in note for note in inside.notes)
+
+
+@pytest.mark.parametrize(("file", "in_memory"), [("/tmp/disk.img", False), ("/dev/shm/disk.img", True)])
+def test_the_hosts_facts_stand_for_what_a_container_cannot_see(sys: Sysfs, file: str, in_memory: bool) -> None:
+    """In both ways: a file that is in memory on the host is, whatever the container has at its path."""
+    loop_file(sys, file)
+    table = LOOP_BELOW_TMP + "40 20 0:24 / /dev/shm rw - tmpfs tmpfs rw\n"
+    of_host = facts(table, "/data", sys)
+    inside = facts_of("/volume", parse_mountinfo(IN_CONTAINER), sys=sys.root, contained=True)
+    found = with_host_facts(inside, of_host)
+    assert (found.memory_backed, found.mount_point) == (in_memory, "/data")
+    assert found.path == "/volume"
+    assert not any("cannot be seen" in note for note in found.notes)
+
+
+def test_facts_of_another_file_system_are_not_taken(sys: Sysfs) -> None:
+    """Of a volume that was mounted anew, and of an engine on another machine."""
+    loop_file(sys, "/tmp/disk.img")
+    inside = facts_of("/volume", parse_mountinfo(IN_CONTAINER), sys=sys.root, contained=True)
+    assert with_host_facts(inside, facts(ROOT, "/", sys)) == inside
+    assert with_host_facts(inside, None) == inside

@@ -59,7 +59,9 @@ def explain_case(case: Case) -> Explanation:
     return Explanation(findings=tuple(said), notes=notes)
 
 
-def finding_rows(volume: str, step: str, cells: Mapping[str, Explanation]) -> tuple[FindingRow, ...]:
+def finding_rows(
+    volume: str, step: str, cells: Mapping[str, Explanation], *, left_out: int = 0
+) -> tuple[FindingRow, ...]:
     """One row for each cause of a volume's step over its repeats.
 
     `none` stands only where no repeat found anything else. Evidence is of the repeat whose share is the median.
@@ -67,6 +69,7 @@ def finding_rows(volume: str, step: str, cells: Mapping[str, Explanation]) -> tu
     Args:
         volume, step: their names.
         cells: what each repeat showed, by cell.
+        left_out: repeats that are not among `cells`, since they are invalid.
     """
     by_cause: dict[str, dict[str, Found]] = {}
     for cell, explanation in cells.items():
@@ -74,7 +77,7 @@ def finding_rows(volume: str, step: str, cells: Mapping[str, Explanation]) -> tu
             by_cause.setdefault(found.cause, {}).setdefault(cell, found)
     if len(by_cause) > 1:
         by_cause.pop(NONE, None)
-    rows = [_row(volume, step, cause, found, len(cells)) for cause, found in by_cause.items()]
+    rows = [_row(volume, step, cause, found, len(cells), left_out) for cause, found in by_cause.items()]
     taken = _loss(rows)
     return tuple(sorted(rows, key=lambda one: len(one.cell_ids) * _weight(one, taken), reverse=True))
 
@@ -85,13 +88,15 @@ def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
     return tuple(note for note, _ in counted.most_common())
 
 
-def _row(volume: str, step: str, cause: str, found: Mapping[str, Found], repeats: int) -> FindingRow:
+def _row(volume: str, step: str, cause: str, found: Mapping[str, Found], repeats: int, left_out: int) -> FindingRow:
     shares = [one.share for one in found.values() if one.share is not None]
     middle = median_of(shares) if shares else None
     shown = min(found.values(), key=lambda one: abs((one.share or 0.0) - (middle or 0.0)))
     evidence = list(shown.evidence)
-    if repeats > 1:
-        evidence.append(row("cells", len(found), "1", f"found in {len(found)} of {repeats} cells"))
+    if repeats > 1 or left_out:
+        which = f"{repeats} valid cell{'s' if repeats > 1 else ''}; {left_out} invalid left out"
+        text = f"found in {len(found)} of {which if left_out else f'{repeats} cells'}"
+        evidence.append(row("cells", len(found), "1", text))
     return FindingRow(
         cause=cause,
         volume=volume,

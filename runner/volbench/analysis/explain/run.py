@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -16,6 +16,8 @@ from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
 from volbench.analysis.explain.findings import Explanation, common_notes, explain_case, finding_rows
 from volbench.analysis.explain.per_transaction import PerTransaction, per_transaction
 from volbench.analysis.explain.queries import QueryCost, query_costs
+from volbench.analysis.explain.wording import row
+from volbench.analysis.step_validity import Reasons, invalid_reasons
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult, StepResult
 from volbench.records.report import FindingRow
@@ -30,6 +32,7 @@ PHASED = ("small_files", "ddl")
 SWEPT = ("fio", "sequential")
 """Steps whose points are explained: those of one name together, since a limit shows as the queue grows."""
 ASSOCIATIONS_MAX = 12
+REASONS_MAX = 2
 LATENCY = SeriesKey(source="client", metric="latency_ms_p95")
 
 
@@ -45,6 +48,12 @@ class StepView:
     threads: int | None = None
     associations: tuple[Association, ...] = ()
     interval_s: float = 1.0
+    invalid_reasons: tuple[str, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether its numbers may stand beside those of other cells."""
+        return not self.invalid_reasons
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,29 +67,76 @@ class RunExplanation:
 
 
 def explain_run(directory: RunDirectory) -> RunExplanation:
-    """All findings of a run so far. Cells without samples are passed over, damaged ones are named."""
-    volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
+    """All findings of a run so far. Cells without samples are passed over, damaged ones are named.
+
+    Findings are of valid cells. Where a step has none, they are of its invalid cells, and each says so: what made
+    them invalid may be the cause that is looked for.
+    """
+    run, results = directory.run, directory.results()
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    reasons = invalid_reasons(run, results)
     views: dict[tuple[str, str], dict[str, StepView]] = {}
     unreadable = []
-    for result in directory.results():
+    for result in results:
         try:
             for case in cases_of(directory, result):
                 seen = views.setdefault((volume_of[result.cell_id], case.name), {})
-                seen[result.cell_id] = _view(case, ranked=not seen)
+                why = _why_invalid(result, case.name, reasons[result.cell_id])
+                ranked = not why and not valid_views(seen)
+                seen[result.cell_id] = _view(case, ranked=ranked, invalid_reasons=why)
         except RunUnreadable as error:
             unreadable.append(f"{error.where}: {error.what}")
-    explained = {key: {cell: view.explanation for cell, view in cells.items()} for key, cells in views.items()}
     return RunExplanation(
-        findings=tuple(
-            row for (volume, step), cells in explained.items() for row in finding_rows(volume, step, cells)
-        ),
-        notes={key: common_notes(list(cells.values())) for key, cells in explained.items()},
+        findings=tuple(row for (volume, step), cells in views.items() for row in _findings(volume, step, cells)),
+        notes={key: _notes(cells) for key, cells in views.items()},
         views=views,
         unreadable=tuple(unreadable),
     )
 
 
-def _view(case: Case, *, ranked: bool) -> StepView:
+def valid_views(cells: Mapping[str, StepView]) -> dict[str, StepView]:
+    """Those of valid cells."""
+    return {cell: view for cell, view in cells.items() if view.valid}
+
+
+def _why_invalid(result: CellResult, name: str, reasons: Sequence[Reasons]) -> Reasons:
+    """Why a case is invalid: as its own step is, or as any of the parts that are explained together."""
+    found = [
+        reason
+        for step, why in zip(result.steps, reasons, strict=True)
+        if step.step == name or (step.step.startswith(f"{name}/") and step.kind in (*PHASED, *SWEPT))
+        for reason in why
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _findings(volume: str, step: str, cells: Mapping[str, StepView]) -> tuple[FindingRow, ...]:
+    """Findings of the valid cells; of all where none is valid."""
+    valid = valid_views(cells)
+    explained = {cell: view.explanation for cell, view in (valid or cells).items()}
+    rows = finding_rows(volume, step, explained, left_out=len(cells) - len(explained))
+    if valid:
+        return rows
+    why = row("invalid_cells", len(cells), "1", f"no valid cell: {_first_reasons(cells)}")
+    return tuple(one.model_copy(update={"valid": False, "evidence": (*one.evidence, why)}) for one in rows)
+
+
+def _notes(cells: Mapping[str, StepView]) -> tuple[str, ...]:
+    valid = valid_views(cells)
+    notes = common_notes([view.explanation for view in (valid or cells).values()])
+    invalid = len(cells) - len(valid)
+    if not invalid:
+        return notes
+    used = "left out" if valid else "so causes are of invalid cells, and costs are not given"
+    return (*notes, f"{invalid} of {len(cells)} cells invalid, {used}: {_first_reasons(cells)}")
+
+
+def _first_reasons(cells: Mapping[str, StepView]) -> str:
+    reasons = list(dict.fromkeys(reason for view in cells.values() for reason in view.invalid_reasons))
+    return "; ".join(reasons[:REASONS_MAX]) + ("; ..." if len(reasons) > REASONS_MAX else "")
+
+
+def _view(case: Case, *, ranked: bool, invalid_reasons: tuple[str, ...]) -> StepView:
     """`ranked`: with the metrics that move with p95, which takes a while and is shown of one cell only."""
     held = [one for one in associations(case.grid, LATENCY) if one.holds] if ranked else []
     return StepView(
@@ -92,6 +148,7 @@ def _view(case: Case, *, ranked: bool) -> StepView:
         threads=case.threads,
         associations=tuple(held[:ASSOCIATIONS_MAX]),
         interval_s=case.grid.width_s,
+        invalid_reasons=invalid_reasons,
     )
 
 

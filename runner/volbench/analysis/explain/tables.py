@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from volbench.analysis.explain.queries import QueryCost, together
-from volbench.analysis.explain.run import RunExplanation, StepView
+from volbench.analysis.explain.run import RunExplanation, StepView, valid_views
 from volbench.analysis.explain.what_if import OtherVolume, Outlook, Prediction, predict
 from volbench.analysis.explain.wording import number
 from volbench.records.report import AssociationRow, QueryRow, TransactionRow, WhatIfRow
@@ -136,7 +136,7 @@ def _rows_of(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
 
 
 def _in_order(views: _Views, volumes: Sequence[str]) -> Iterator[tuple[_About, Mapping[str, StepView]]]:
-    """By step and threads, then by volume in their order: loads of different threads are different loads."""
+    """Valid cells by step and threads, then by volume in their order: other threads make another load."""
     for step in dict.fromkeys(step for _, step in views):
         of = [view for volume in volumes for view in views.get((volume, step), {}).values()]
         for threads in sorted({view.threads for view in of}, key=lambda one: one or 0):
@@ -147,7 +147,7 @@ def _in_order(views: _Views, volumes: Sequence[str]) -> Iterator[tuple[_About, M
 
 
 def _with_threads(cells: Mapping[str, StepView], threads: int | None) -> dict[str, StepView]:
-    return {cell: view for cell, view in cells.items() if view.threads == threads}
+    return {cell: view for cell, view in valid_views(cells).items() if view.threads == threads}
 
 
 def _costs(cells: Mapping[str, StepView]) -> dict[str, tuple[float, str, int]]:

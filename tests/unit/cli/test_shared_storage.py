@@ -1,0 +1,67 @@
+"""`plan` and `run` on two directories of one disk: what is said, and what is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from volbench.cli import run as run_command
+from volbench.cli.plan import Planned, make_plan, show_plan, storage_caveats, volumes_share_storage
+
+QUICK = Path(__file__).parents[3] / "suites" / "quick.yaml"
+
+
+def planned(a: Path, b: Path) -> Planned:
+    return make_plan(QUICK, [f"a=path:{a}", f"b=path:{b}"], target="local", settings=[])
+
+
+@pytest.fixture
+def forgotten(tmp_path: Path) -> Planned:
+    """Two directories into which nothing was mounted."""
+    for name in ("gp3", "io2"):
+        (tmp_path / name).mkdir()
+    return planned(tmp_path / "gp3", tmp_path / "io2")
+
+
+def test_a_plan_says_that_volumes_share_storage(
+    forgotten: Planned, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shared, *unmounted = storage_caveats(forgotten.run)
+    assert shared.startswith("Volumes a and b lie on the same file system (")
+    assert [text.split(";")[0] for text in unmounted] == [
+        f"Volume a: {tmp_path}/gp3 is not a mount point",
+        f"Volume b: {tmp_path}/io2 is not a mount point",
+    ]
+    show_plan(forgotten)
+    assert "caveat: Volumes a and b lie on the same" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("same", "default"), [(False, False), (True, True)])
+def test_run_asks_and_enter_means_no(
+    forgotten: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool, default: bool
+) -> None:
+    """A directory named twice is a comparison with itself on purpose: that is said and not asked."""
+    asked: list[dict[str, Any]] = []
+
+    def answer(text: str, **options: Any) -> bool:
+        asked.append({"text": text, **options})
+        return False
+
+    monkeypatch.setattr(typer, "confirm", answer)
+    monkeypatch.setattr(run_command.console, "interactive", lambda: True)
+    volumes = [f"a=path:{tmp_path}/gp3", f"b=path:{tmp_path}/{'gp3' if same else 'io2'}"]
+    with pytest.raises(typer.Exit) as ended:
+        run_command.run(QUICK, volumes, target="local", out=tmp_path / "results")
+    assert ended.value.exit_code == 1
+    assert [one["default"] for one in asked] == [default]
+    assert not (tmp_path / "results").exists()
+
+
+def test_volumes_of_other_file_systems_share_nothing(tmp_path: Path) -> None:
+    """/dev/shm is a file system of its own, wherever temporary files are."""
+    if Path("/dev/shm").stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("temporary files are in /dev/shm")
+    assert not volumes_share_storage(planned(tmp_path, Path("/dev/shm")).run)
