@@ -13,9 +13,12 @@ from volbench.store.series import Series, SeriesKey
 DAY_S = 86_400.0
 _CLOCK = re.compile(
     r"^(?:(?P<before>AM|PM|午前|午後|上午|下午)\s*)?"
-    r"(?P<h>\d{1,2})\D{1,3}?(?P<m>\d{2})\D{1,3}?(?P<s>\d{2})\D{0,3}?(?:\s+(?P<after>AM|PM))?\s",
+    r"(?P<h>\d{1,2})\D{1,3}?(?P<m>\d{2})\D{1,3}?(?P<s>\d{2})\D{0,3}?"
+    r"(?:\s+(?P<after>AM|PM|am|pm|πμ|μμ|π\.μ\.|μ\.μ\.|ص|م))?\s",
 )
-_AFTERNOON = ("PM", "午後", "下午")
+_AFTERNOON = ("PM", "pm", "午後", "下午", "μμ", "μ.μ.", "م")
+_PER_KIB = {"B": 1 / 1024, "k": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
+"""sysstat's units with --human, of bytes: cprintf_unit of common.c."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,18 @@ def number(text: str) -> float | None:
         return float(text.replace(",", "."))
     except ValueError:
         return None
+
+
+def scaled(text: str, scale: float) -> float | None:
+    """A cell times a factor; None where it is no number.
+
+    A percent sign is dropped. A unit of bytes (--human: 5.0M) says itself what the number is, in MiB.
+    """
+    value = number(text.removesuffix("%"))
+    if value is not None:
+        return value * scale
+    with_unit = number(text[:-1]) if text[-1:] in _PER_KIB else None
+    return None if with_unit is None else with_unit * _PER_KIB[text[-1]] / 1024
 
 
 def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:

@@ -1,73 +1,226 @@
-"""sar's text of devices (-d) and of all I/O (-b), of any locale and of old and new versions.
+"""sar's text: devices (-d), all I/O (-b), CPUs (-u, -u ALL) and pressure (-q), of any locale, alone or in sar -A.
 
 sysstat writes times in the locale's form and headings in English. Old versions count sectors of 512 bytes
 (rd_sec/s, avgrq-sz, avgqu-sz), new ones KiB (rkB/s, areq-sz, aqu-sz). A time stands at the end of its interval.
-Source: sar(1) of sysstat 10 and 12.
+A table begins with a heading, a timed line without any number, and ends with the next heading. A blank line ends
+it, too, but for devices that it had before: a person may have cut hours out.
+`sar -A -f` prints the whole file once for each table, so each table has a clock of its own.
+Source: activity.c and pr_stats.c of sysstat 10.0 to 12.7; every heading of these is in tests/fixtures/sar.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import date
 
-from volbench.analysis.recorded.parsed import DayClock, Recorded, Table, number, time_of_day
+import numpy as np
+
+from volbench.analysis.recorded.parsed import DAY_S, DayClock, Recorded, Table, number, scaled, time_of_day
 from volbench.store.series import Series, SeriesKey
 
 _SECTORS_PER_MIB, _KIB_PER_MIB = 2048.0, 1024.0
 _OPERATIONS = "operations_per_s"
-_DEVICE = {
-    "tps": (_OPERATIONS, 1.0),
-    "rd_sec/s": ("read_mib_per_s", 1 / _SECTORS_PER_MIB),
-    "wr_sec/s": ("write_mib_per_s", 1 / _SECTORS_PER_MIB),
-    "rkB/s": ("read_mib_per_s", 1 / _KIB_PER_MIB),
-    "wkB/s": ("write_mib_per_s", 1 / _KIB_PER_MIB),
-    "avgqu-sz": ("aqu_sz", 1.0),
-    "aqu-sz": ("aqu_sz", 1.0),
-    "await": ("await_ms", 1.0),
-    "%util": ("util_ratio", 0.01),
-}
-"""svctm is left out: sysstat itself warns that it means nothing."""
-_ALL = {
-    "tps": (_OPERATIONS, 1.0),
-    "rtps": ("reads_per_s", 1.0),
-    "wtps": ("writes_per_s", 1.0),
-    "bread/s": ("read_mib_per_s", 1 / _SECTORS_PER_MIB),
-    "bwrtn/s": ("write_mib_per_s", 1 / _SECTORS_PER_MIB),
-}
-_CPU = {
-    "%user": ("user_ratio", 0.01),
-    "%nice": ("nice_ratio", 0.01),
-    "%system": ("system_ratio", 0.01),
-    "%iowait": ("iowait_ratio", 0.01),
-    "%steal": ("steal_ratio", 0.01),
-    "%idle": ("idle_ratio", 0.01),
-}
 ALL_DEVICES = "all devices"
+LINES_LOOKED_AT = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """A table that is read: a heading with all of `needed` and nothing beside `columns` and `ignored` is one.
+
+    `columns` maps a heading's column to a metric and the factor that makes it the metric's unit; columns of one
+    metric are summed.
+    """
+
+    name: str
+    source: str
+    needed: frozenset[str]
+    columns: Mapping[str, tuple[str, float]]
+    ignored: frozenset[str] = frozenset()
+
+    def matches(self, words: list[str]) -> bool:
+        """Whether a heading is one of this table."""
+        return self.needed <= set(words) <= self.columns.keys() | self.ignored
+
+
+_KINDS = (
+    _Kind(
+        name="device",
+        source="diskstats",
+        needed=frozenset({"DEV", "tps"}),
+        columns={
+            "tps": (_OPERATIONS, 1.0),
+            "rd_sec/s": ("read_mib_per_s", 1 / _SECTORS_PER_MIB),
+            "wr_sec/s": ("write_mib_per_s", 1 / _SECTORS_PER_MIB),
+            "rkB/s": ("read_mib_per_s", 1 / _KIB_PER_MIB),
+            "wkB/s": ("write_mib_per_s", 1 / _KIB_PER_MIB),
+            "avgqu-sz": ("aqu_sz", 1.0),
+            "aqu-sz": ("aqu_sz", 1.0),
+            "await": ("await_ms", 1.0),
+            "%util": ("util_ratio", 0.01),
+        },
+        # sysstat itself warns that svctm means nothing
+        ignored=frozenset({"DEV", "dkB/s", "avgrq-sz", "areq-sz", "svctm"}),
+    ),
+    _Kind(
+        name="all",
+        source="diskstats",
+        needed=frozenset({"tps", "rtps", "wtps"}),
+        columns={
+            "tps": (_OPERATIONS, 1.0),
+            "rtps": ("reads_per_s", 1.0),
+            "wtps": ("writes_per_s", 1.0),
+            "dtps": ("discards_per_s", 1.0),
+            "bread/s": ("read_mib_per_s", 1 / _SECTORS_PER_MIB),
+            "bwrtn/s": ("write_mib_per_s", 1 / _SECTORS_PER_MIB),
+        },
+        ignored=frozenset({"bdscd/s"}),
+    ),
+    _Kind(
+        name="cpu",
+        source="cpu",
+        needed=frozenset({"CPU", "%iowait", "%idle"}),
+        columns={
+            "%user": ("user_ratio", 0.01),
+            "%usr": ("user_ratio", 0.01),
+            "%guest": ("user_ratio", 0.01),
+            "%nice": ("nice_ratio", 0.01),
+            "%gnice": ("nice_ratio", 0.01),
+            "%system": ("system_ratio", 0.01),
+            "%sys": ("system_ratio", 0.01),
+            "%irq": ("system_ratio", 0.01),
+            "%soft": ("system_ratio", 0.01),
+            "%iowait": ("iowait_ratio", 0.01),
+            "%steal": ("steal_ratio", 0.01),
+            "%idle": ("idle_ratio", 0.01),
+        },
+        ignored=frozenset({"CPU"}),
+    ),
+    _Kind(
+        name="pressure",
+        source="psi",
+        needed=frozenset({"%scpu"}),
+        columns={"%scpu": ("cpu_some_ratio", 0.01)},
+        ignored=frozenset({"%scpu-10", "%scpu-60", "%scpu-300"}),
+    ),
+    _Kind(
+        name="pressure",
+        source="psi",
+        needed=frozenset({"%sio", "%fio"}),
+        columns={"%sio": ("io_some_ratio", 0.01), "%fio": ("io_full_ratio", 0.01)},
+        ignored=frozenset({f"%{kind}io-{span}" for kind in "sf" for span in (10, 60, 300)}),
+    ),
+)
+_BANNER = re.compile(r"^\S+ \S+ \([^)]*\)\s+(?P<date>\S.*?)\s+_\S+_\s+\(\d+ CPU\)")
+"""Linux 6.1.0 (host)  11/21/26  _x86_64_  (2 CPU): the first line of each file."""
+_NOT_A_CLOCK = 3
+"""Words after a time that may be the locale's of a 12-hour clock, or a time zone's."""
 
 
 def looks_like_sar(text: str) -> bool:
-    """Whether a file has a heading of sar -d, -b or -u after a time."""
-    return any(_kind(rest.split()) for _, rest in _timed(text.splitlines()[:400]))
+    """Whether a file has a heading, after a time, of a table that is read."""
+    return any(_kind_after_clock(rest.split()) is not None for _, rest in _timed(text, LINES_LOOKED_AT))
 
 
 def parse_sar(text: str) -> Recorded:
-    """Series of a sar text; lines that are no samples (averages, restarts) are passed over."""
-    table, clock = Table(), DayClock()
-    columns: list[str] = []
-    for of_day_s, rest in _timed(text.splitlines()):
+    """Series of a sar text; tables that are not read, averages and restarts are passed over.
+
+    Raises ValueError for a 12-hour clock in a language whose words for its halves are not known.
+    """
+    reader = _Reader()
+    for line in text.splitlines():
+        reader.read(line)
+    return Recorded(series=reader.table.series(), clocked=True, notes=tuple(reader.notes()))
+
+
+class _Reader:
+    """Goes through the lines: which table they are in, and the day that each table has come to."""
+
+    def __init__(self) -> None:
+        self.table = Table()
+        self._kind: _Kind | None = None
+        self._columns: tuple[str, ...] = ()
+        self._clocks: dict[tuple[str, ...], DayClock] = {}
+        self._first_date = ""
+        self._day = 0
+        self._discards = False
+        self._after_blank = False
+        self._rows_of: set[str] = set()
+
+    def read(self, line: str) -> None:
+        """One line of the text."""
+        if not line.strip():
+            self._after_blank = bool(self._rows_of)
+            return
+        banner = _BANNER.match(line)
+        if banner is not None:
+            self._begin_file(banner["date"])
+            return
+        timed = time_of_day(line)
+        if timed is None:
+            return
+        of_day_s, rest = timed
         words = rest.split()
-        if _kind(words):
-            columns = words
-        elif columns and len(words) == len(columns):
-            _sample(table, clock.at(of_day_s), _kind(columns), dict(zip(columns, words, strict=True)))
-    return Recorded(series=table.series(), clocked=True)
+        if words[:1] == ["COM"]:  # a comment (-C) ends no table
+            return
+        if words and all(number(word.removesuffix("%")) is None for word in words):
+            self._begin_table(words)
+        if self._columns:
+            t_s = self._day * DAY_S + self._clocks[self._columns].at(of_day_s)
+            if len(words) == len(self._columns) and tuple(words) != self._columns:
+                self._row(t_s, dict(zip(self._columns, words, strict=True)))
+
+    def notes(self) -> Iterator[str]:
+        """What a reader of the series must know."""
+        if self._discards:
+            yield "sar counts discards (TRIM) among a device's operations: they are in its operations a second"
+
+    def _begin_file(self, dated: str) -> None:
+        """Another file in the same text: another day, or the same one again."""
+        self._first_date = self._first_date or dated
+        self._day = _days_between(self._first_date, dated)
+        self._clocks, self._columns = {}, ()
+
+    def _begin_table(self, words: list[str]) -> None:
+        self._kind, self._columns = _kind(words), ()
+        if self._kind is None and (known := _kind_after_clock(words)) is not None:
+            raise ValueError(
+                f"its times have a word that is not known, {words[0]!r} before the columns of the {known.name}"
+                " table: print it again with LC_ALL=C"
+            )
+        if self._kind is not None:
+            self._columns, self._rows_of, self._after_blank = tuple(words), set(), False
+            self._clocks.setdefault(self._columns, DayClock())
+
+    def _row(self, t_s: float, cells: Mapping[str, str]) -> None:
+        kind = self._kind
+        if kind is None or (kind.name == "cpu" and cells["CPU"] != "all"):
+            return
+        entity = {"device": cells.get("DEV", ""), "all": ALL_DEVICES}.get(kind.name, "")
+        if self._after_blank and entity not in self._rows_of:
+            self._columns = ()
+            return
+        self._rows_of.add(entity)
+        sums: dict[str, float | None] = {}
+        for name, (metric, scale) in kind.columns.items():
+            value = scaled(cells[name], scale) if name in cells else None
+            if value is not None:
+                sums[metric] = (sums.get(metric) or 0.0) + value
+        for metric, total in sums.items():
+            self.table.add(t_s, kind.source, metric, entity, total)
+        discarded = scaled(cells.get("dkB/s", "0"), 1.0)
+        self._discards = self._discards or (kind.name == "device" and bool(discarded))
 
 
 def with_one_device(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
     """What -b says of all devices given to the device that does all I/O; dropped when no device does.
 
     It is that device when its operations are those of all devices whenever both are known. Without -d, -b stays.
+    -b tells discards apart: operations are then its reads and writes alone.
     """
+    without = _without_discards(series)
     total = series.get(SeriesKey(source="diskstats", metric=_OPERATIONS, entity=ALL_DEVICES))
     devices = {
         key.entity: one
@@ -75,12 +228,28 @@ def with_one_device(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Serie
         if key.source == "diskstats" and key.metric == _OPERATIONS and key.entity != ALL_DEVICES
     }
     if total is None or not devices:
-        return dict(series)
+        return without
     alone = next((name for name, one in devices.items() if _same(total, one)), None)
     kept = {key: one for key, one in series.items() if key.entity != ALL_DEVICES}
-    for key, one in series.items():
+    for key, one in without.items():
         if alone is not None and key.entity == ALL_DEVICES:
-            kept.setdefault(replace(key, entity=alone), one)
+            own = replace(key, entity=alone)
+            kept[own] = one if key.metric == _OPERATIONS else kept.get(own, one)
+    return kept
+
+
+def _without_discards(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
+    """The operations of all devices less their discards, at the times at which -b told those."""
+    operations, discards = (
+        SeriesKey(source="diskstats", metric=metric, entity=ALL_DEVICES)
+        for metric in (_OPERATIONS, "discards_per_s")
+    )
+    kept = {key: one for key, one in series.items() if key != discards}
+    if discards in series and operations in series:
+        one, taken = series[operations], series[discards]
+        known = dict(zip(taken.t_s.tolist(), taken.value.tolist(), strict=True))
+        less = np.array([known.get(t_s, 0.0) for t_s in one.t_s.tolist()])
+        kept[operations] = Series(t_s=one.t_s, value=np.maximum(0.0, one.value - less))
     return kept
 
 
@@ -90,41 +259,50 @@ def _same(total: Series, device: Series) -> bool:
     return len(pairs) >= 3 and all(abs(a - b) <= 0.02 + 0.01 * b for a, b in pairs)
 
 
-def _sample(table: Table, t_s: float, kind: str, cells: Mapping[str, str]) -> None:
-    if kind == "device":
-        _add(table, t_s, "diskstats", cells["DEV"], cells, _DEVICE)
-    elif kind == "all":
-        _add(table, t_s, "diskstats", ALL_DEVICES, cells, _ALL)
-    elif cells["CPU"] == "all":
-        _add(table, t_s, "cpu", "", cells, _CPU)
-
-
-def _timed(lines: list[str]) -> Iterator[tuple[float, str]]:
-    for line in lines:
+def _timed(text: str, lines_max: int) -> Iterator[tuple[float, str]]:
+    for line in text.splitlines()[:lines_max]:
         found = time_of_day(line)
         if found is not None:
             yield found
 
 
-def _kind(words: list[str]) -> str:
-    """What a heading is of; empty for a line that is none."""
-    if "DEV" in words and "tps" in words:
-        return "device"
-    if "rtps" in words and "wtps" in words:
-        return "all"
-    if "CPU" in words and "%idle" in words:
-        return "cpu"
-    return ""
+def _kind(words: list[str]) -> _Kind | None:
+    """The table that a heading is of; None for every table that is not read, and for a line that is no heading."""
+    return next((kind for kind in _KINDS if kind.matches(words)), None)
 
 
-def _add(
-    table: Table,
-    t_s: float,
-    source: str,
-    entity: str,
-    cells: Mapping[str, str],
-    wanted: Mapping[str, tuple[str, float]],
-) -> None:
-    for name, (metric, scale) in wanted.items():
-        value = number(cells[name]) if name in cells else None
-        table.add(t_s, source, metric, entity, None if value is None else value * scale)
+def _kind_after_clock(words: list[str]) -> _Kind | None:
+    """The same, where words that belong to an unknown clock may stand before the columns."""
+    return next((kind for skip in range(_NOT_A_CLOCK) if (kind := _kind(words[skip:])) is not None), None)
+
+
+def _days_between(first: str, second: str) -> int:
+    """Days from one banner's date to another's, the fewest where the order of day and month is open.
+
+    0 for dates that cannot be read.
+    """
+    spans = [
+        (b - a).days
+        for a, b in zip(_dates(first), _dates(second), strict=True)
+        if a is not None and b is not None and b >= a
+    ]
+    return min(spans, default=0)
+
+
+def _dates(text: str) -> tuple[date | None, date | None]:
+    """A banner's date with the month first and with the day first; the same twice where the year comes first."""
+    parts = [int(part) for part in re.findall(r"\d+", text)[:3]]
+    if len(parts) < 3:
+        return None, None
+    if parts[0] > 31:
+        return (_date(*parts),) * 2
+    first, second, year = parts
+    year += 2000 if year < 100 else 0
+    return _date(year, first, second), _date(year, second, first)
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None

@@ -112,3 +112,126 @@ def test_other_text_is_no_sar() -> None:
     assert looks_like_sar(read("sar-b-japanese.txt"))
     assert not looks_like_sar("10:00:00 hello tps\n")
     assert parse_sar("nothing\n").series == {}
+
+
+RECORDED = Path(__file__).parents[3] / "fixtures" / "sysstat-12.6.1"
+"""What sysstat 12.6.1 printed, its clock set so that each file begins before midnight: record.sh there."""
+READ_BY_HEADING = (("DEV", "tps"), ("tps", "rtps"), ("CPU", "%us"), ("%scpu-10",), ("%sio-10",))
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / name).read_text()
+
+
+def headings() -> list[list[str]]:
+    lines = (FIXTURES / "headings.txt").read_text().splitlines()
+    return [line.split()[2:] for line in lines if not line.startswith("#")]
+
+
+def rows_by_hand(text: str, heading: str, width: int) -> list[list[str]]:
+    """The rows below a heading, up to the blank line: another way to read a table than the parser's."""
+    table = next(part for part in text.split("\n\n") if f" {heading} " in part.splitlines()[0] + " ")
+    rows = [line.split() for line in table.splitlines()[1:] if not line.startswith(("Average", "Summary"))]
+    return [row for row in rows if len(row) == width]
+
+
+def is_read(heading: list[str]) -> bool:
+    return any(all(a.startswith(b) for a, b in zip(heading, begin, strict=False)) for begin in READ_BY_HEADING)
+
+
+@pytest.mark.parametrize("heading", headings(), ids=" ".join)
+def test_every_heading_of_sysstat_is_read_or_passed_over(heading: list[str]) -> None:
+    """Rows of as many words as a device's row follow a table of devices without a blank line between them."""
+    columns = ["CPU0" if one == "CPU*" else one for one in heading]
+    devices = "10:00:00 DEV tps rkB/s wkB/s dkB/s areq-sz aqu-sz await %util\n10:00:01 sda 1 2 3 4 5 6 7 8\n"
+    row = ["all", *("1.00" for _ in columns[1:])] if len(columns) > 1 else ["1.00"]
+    rows = (f"10:00:01 {' '.join(one)}\n" for one in (row, ["x", *"12345678"]))
+    text = f"{devices}10:00:00 {' '.join(columns)}\n{''.join(rows)}"
+    found = parse_sar(text).series
+    if columns[0] != "DEV":
+        assert {one.entity for one in found if one.source == "diskstats"} <= {"sda", ALL_DEVICES}
+    extra = {one for one in found if one.entity != "sda"}
+    assert bool(extra) == is_read(columns)
+
+
+def test_sar_a_gives_the_values_of_its_tables_and_no_other() -> None:
+    text = recorded("sar-all-midnight.txt")
+    found = parse_sar(text).series
+    devices = rows_by_hand(text, "DEV", 10)
+    for row in devices:
+        assert float(row[2]) in found[key("operations_per_s", row[1])].value
+    names = {row[1] for row in devices}
+    assert {one.entity for one in found if one.source == "diskstats"} == {*names, ALL_DEVICES}
+    cpu = [row for row in rows_by_hand(text, "%usr", 12) if row[1] == "all"]
+    iowait = found[key("iowait_ratio", "", "cpu")]
+    assert (100 * iowait.value).tolist() == pytest.approx([float(row[5]) for row in cpu])
+    system = found[key("system_ratio", "", "cpu")]
+    assert (100 * system.value).tolist() == pytest.approx([sum(map(float, (r[4], r[7], r[8]))) for r in cpu])
+
+
+def test_all_tables_of_sar_a_are_on_one_clock_over_midnight() -> None:
+    found = parse_sar(recorded("sar-all-midnight.txt")).series
+    clocks = {tuple(one.t_s.tolist()) for one in found.values()}
+    assert clocks == {tuple(86_397.0 + 2 * i for i in range(6))}
+
+
+@pytest.mark.parametrize("locale", ["de_DE", "ja_JP", "fr_FR", "en_US", "ko_KR", "el_GR"])
+def test_every_locale_gives_the_same_series(locale: str) -> None:
+    expected = parse_sar(recorded("sar-all-midnight.txt")).series
+    found = parse_sar(recorded(f"sar-{locale}.txt")).series
+    shared = {one: series for one, series in expected.items() if one.source != "psi"}
+    assert found.keys() == shared.keys()
+    for one, series in shared.items():
+        assert found[one].t_s.tolist() == series.t_s.tolist()
+        assert found[one].value.tolist() == series.value.tolist()
+
+
+@pytest.mark.parametrize("name", ["sar-iso.txt", "sar-d-p.txt", "sar-d-h.txt"])
+def test_options_give_the_same_devices(name: str) -> None:
+    expected = parse_sar(recorded("sar-all-midnight.txt")).series
+    found = parse_sar(recorded(name)).series
+    for one in expected:
+        if one.source == "diskstats":
+            assert found[one].value.tolist() == pytest.approx(expected[one].value.tolist(), rel=0.06, abs=0.06)
+
+
+def test_sizes_with_units() -> None:
+    text = recorded("sar-all-human.txt")
+    row = next(row for row in rows_by_hand(text, "DEV", 10) if row[4].endswith("M"))
+    written = parse_sar(text).series[key("write_mib_per_s", row[1])]
+    assert written.value[0] == float(row[4].removesuffix("M"))
+
+
+def test_a_live_sar_a() -> None:
+    found = parse_sar(recorded("sar-all-live.txt")).series
+    assert {tuple(one.t_s.tolist()) for one in found.values()} == {(43_199.0, 43_201.0, 43_203.0)}
+
+
+def test_a_clock_of_an_unknown_language_is_refused() -> None:
+    text = recorded("sar-el_GR.txt").replace("πμ", "πριν").replace("μμ", "μετά")
+    assert looks_like_sar(text)
+    with pytest.raises(ValueError, match=r"'μετά' before the columns .* LC_ALL=C"):
+        parse_sar(text)
+
+
+def test_two_days_in_one_text_are_two_days() -> None:
+    first = recorded("sar-d-p.txt")
+    text = first + first.replace("11/21/26", "11/23/26")
+    found = parse_sar(text).series[key("iowait_ratio", "", "cpu")]
+    assert len(found.t_s) == 12
+    assert found.t_s[6] - found.t_s[0] == 2 * 86_400
+
+
+def test_discards_are_no_operations_where_they_are_told_apart() -> None:
+    text = recorded("sar-d-p.txt")
+    row = rows_by_hand(text, "rtps", 8)[0]
+    found = with_one_device(parse_sar("\n\n".join(text.split("\n\n")[:3])).series)
+    operations = found[key("operations_per_s", ALL_DEVICES)].value[0]
+    assert operations == pytest.approx(float(row[2]) + float(row[3]), abs=0.02)
+
+
+def test_a_blank_line_ends_a_table_for_devices_that_it_did_not_have() -> None:
+    head = "10:00:00 DEV tps rkB/s wkB/s dkB/s areq-sz aqu-sz await %util\n10:00:01 sda 1 2 3 4 5 6 7 8\n"
+    found = parse_sar(f"{head}\n10:00:02 sda 1 2 3 4 5 6 7 8\n10:00:02 eth0 1 2 3 4 5 6 7 8\n").series
+    assert {one.entity for one in found} == {"sda"}
+    assert found[key("await_ms", "sda")].value.tolist() == [7.0, 7.0]
