@@ -10,6 +10,8 @@ CAUSES: tuple[str, ...] = (
     "storage.stall",
     "storage.degraded",
     "instance.storage_limit",
+    "host.io_limit",
+    "host.io_wait",
     "memory.buffer_pool_small",
     "cpu.server_saturated",
     "cpu.client_saturated",
@@ -17,5 +19,6 @@ CAUSES: tuple[str, ...] = (
     "lock.row_contention",
     "redo.checkpoint_stall",
     "interference.backup",
+    "interference.io",
     "none",
 )

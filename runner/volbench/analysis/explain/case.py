@@ -12,8 +12,15 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Grid, Mask, mean, median
 from volbench.analysis.explain.budget import Budget, budget_of, statement_cpu
 from volbench.analysis.explain.burst import Burst, credits_spent, fit_burst
-from volbench.analysis.explain.device import Device, device_of
-from volbench.analysis.explain.limits import Exceeded, Plateau, base_await_ms, limits_of, plateaus
+from volbench.analysis.explain.device import Device, data_file_reads, device_of
+from volbench.analysis.explain.limits import (
+    Exceeded,
+    Plateau,
+    base_await_ms,
+    limits_of,
+    one_way_limits,
+    plateaus,
+)
 from volbench.analysis.explain.stalls import Stall, client_stalls, storage_stalls
 
 WITHOUT_STATEMENTS = ("small_files", "fio", "sequential")
@@ -98,8 +105,53 @@ class Case:
 
     @cached_property
     def limits(self) -> tuple[Plateau, ...]:
-        """Those that are limits."""
-        return limits_of(self.plateaus, self.device.size_kib if self.device is not None else None)
+        """Those that are limits, of reads and writes together or of one direction."""
+        if self.moving is None:
+            return ()
+        together = limits_of(self.plateaus, self.moving.size_kib)
+        one_way = one_way_limits(
+            self.grid.t_s,
+            self.moving,
+            device_of(self.whole, self.disk),
+            together=together,
+            cpu_bound=self.cpu_bound,
+        )
+        return (*one_way, *(one for one in together if not any(_at_once(one, other) for other in one_way)))
+
+    @cached_property
+    def host_limits(self) -> tuple[Plateau, ...]:
+        """Limits of the server's own reads that the device does not see: its queue is above the device.
+
+        A control group's limit (Docker, systemd, Kubernetes), a full queue or a filesystem holds an operation back
+        before the block device counts it: the server's reads queue, the same reads at the device do not.
+        """
+        files, device = data_file_reads(self.grid), self.device
+        reads = None if device is None else device.only("read")
+        if files is None or reads is None or not self.waits_above_device:
+            return ()
+        # What passes the limit is counted exactly at the device; who waits for it is counted by the server.
+        passed = replace(reads, in_flight=files.in_flight, await_ms=files.await_ms)
+        levels = plateaus(self.grid.t_s, passed, base_await_ms=median(reads.await_ms), cpu_bound=self.cpu_bound)
+        return tuple(replace(one, direction="read") for one in limits_of(levels, files.size_kib))
+
+    @cached_property
+    def waits_above_device(self) -> float | None:
+        """Milliseconds that a read of a data file waits above the device, median; None where that is not known.
+
+        Known where the device's reads are the server's: within a quarter of their number. At least twice what the
+        read takes at the device, and as long as a slow read: less is scheduling.
+        """
+        files, device = data_file_reads(self.grid), self.device
+        reads = None if device is None else device.only("read")
+        if files is None or reads is None:
+            return None
+        sent, arrived = mean(files.iops), mean(reads.iops)
+        above, below = median(files.await_ms), median(reads.await_ms)
+        if not sent or not arrived or above is None or below is None:
+            return None
+        if abs(arrived / sent - 1) > limit.SAME_OPERATIONS or above - below < max(limit.READ_SLOW_MS, 2 * below):
+            return None
+        return above - below
 
     @cached_property
     def burst(self) -> Burst | None:
@@ -277,3 +329,8 @@ class Case:
             if known:
                 return np.asarray(np.max(known, axis=0))
         return None
+
+
+def _at_once(one: Plateau, other: Plateau) -> bool:
+    """Whether two plateaus share a bucket."""
+    return min(one.last, other.last) > max(one.first, other.first)

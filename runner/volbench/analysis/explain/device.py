@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,10 @@ LITTLE_TOLERANCE = 0.25
 Resource = Literal["iops", "throughput"]
 """What a volume limits: operations, or bytes."""
 RESOURCES: tuple[Resource, ...] = ("iops", "throughput")
+Direction = Literal["read", "write"]
+DIRECTIONS: tuple[Direction, ...] = ("read", "write")
+FILE_LAYER = "performance_schema"
+"""The server's own file I/O: what lies above a device, a control group's limit included."""
 _OWN_COUNTERS = ("ebs_nvme", "ebs_csi", "emulator")
 """What the volume itself counts, not the kernel."""
 _EMPTY_OF_FLUSHES = 0.5
@@ -56,6 +60,28 @@ class Device:
         """What counts for a limit of this kind, a second: operations with data, or MiB; None where not known."""
         return self.served if resource == "iops" else self.mib_per_s
 
+    def only(self, direction: Direction) -> Device | None:
+        """The operations of one direction by themselves; None where the source does not tell them apart.
+
+        Their number in flight is their rate times their time (Little's law).
+        """
+        rate, await_ms = (self.reads, self.r_await_ms) if direction == "read" else (self.writes, self.w_await_ms)
+        if rate is None or await_ms is None:
+            return None
+        mib_per_s = self.read_mib_per_s if direction == "read" else self.write_mib_per_s
+        return replace(
+            self,
+            iops=rate,
+            mib_per_s=mib_per_s,
+            await_ms=await_ms,
+            in_flight=rate * np.nan_to_num(await_ms) / 1000,
+            reads=None,
+            writes=None,
+            read_mib_per_s=None,
+            write_mib_per_s=None,
+            empty_writes=self.empty_writes if direction == "write" else None,
+        )
+
     @property
     def size_kib(self) -> float | None:
         """Mean size of an operation over all of the time."""
@@ -84,6 +110,26 @@ def device_of(grid: Grid, disk: str | None = None) -> Device | None:
         found = [_device(grid, source, entity) for entity in sorted(entities)]
         return max(found, key=lambda one: float(np.nansum(one.iops)))
     return None
+
+
+def data_file_reads(grid: Grid) -> Device | None:
+    """Reads of data files as the server sees them: operations, bytes and time by performance_schema.
+
+    None where the server does not count them. `in_flight` is their time a second, so it needs no assumption.
+    """
+    rate, seconds = (grid.column(FILE_LAYER, name, "data") for name in ("file_reads_per_s", "file_read_s_per_s"))
+    if rate is None or seconds is None:
+        return None
+    await_ms: Floats = np.full(len(rate), np.nan)
+    np.divide(1000 * seconds, rate, out=await_ms, where=rate > 0)
+    return Device(
+        source=FILE_LAYER,
+        entity="data",
+        iops=rate,
+        mib_per_s=grid.column(FILE_LAYER, "file_read_mib_per_s", "data"),
+        await_ms=await_ms,
+        in_flight=seconds,
+    )
 
 
 def little_ratio(device: Device) -> float | None:

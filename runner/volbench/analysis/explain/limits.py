@@ -8,7 +8,7 @@ than any waiting could make them (regularity). One check that fails refutes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Mask, median, quantile
 from volbench.analysis.explain.cliffs import change_points
-from volbench.analysis.explain.device import RESOURCES, Device, Resource
+from volbench.analysis.explain.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
 
 SMALL_KIB, LARGE_KIB = 32.0, 128.0
 """Up to 32 KiB an operation, the limit of operations is met first on every known type, from 128 KiB the other."""
@@ -39,7 +39,10 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Plateau:
-    """A constant level with a queue. `level` is in operations/s or MiB/s; `checks` say whether it is a limit."""
+    """A constant level with a queue. `level` is in operations/s or MiB/s; `checks` say whether it is a limit.
+
+    `direction` names the operations that it is about; None: reads and writes together.
+    """
 
     resource: Resource
     level: float
@@ -50,6 +53,7 @@ class Plateau:
     await_ms: float | None
     base_await_ms: float | None
     checks: tuple[Check, ...]
+    direction: Direction | None = None
 
     @property
     def unit(self) -> str:
@@ -58,10 +62,20 @@ class Plateau:
 
     @property
     def is_limit(self) -> bool:
-        """A counter that says so, a meter's regularity, or two checks; and nothing against it."""
+        """A counter that says so, a meter's regularity, or two checks; and nothing against it.
+
+        With a long queue an even rate is enough to name a limit, but as one of two: see `may_be_slow`.
+        """
         held = {check.name for check in self.checks if check.holds}
         refuted = any(check.holds is False for check in self.checks)
-        return not refuted and (bool(held & {"exceeded", "regularity"}) or len(held) >= 2)
+        enough = bool(held & {"exceeded", "regularity"}) or len(held) >= 2
+        return not refuted and (enough or self.may_be_slow)
+
+    @property
+    def may_be_slow(self) -> bool:
+        """Whether only a long queue's even rate speaks for a limit: the volume may take this long by itself."""
+        held = {check.name for check in self.checks if check.holds}
+        return held == {"evenness"} and self.in_flight >= limit.LONG_QUEUE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +132,38 @@ def limits_of(found: tuple[Plateau, ...], size_kib: float | None) -> tuple[Plate
     """
     named = [one for one in found if one.is_limit]
     return tuple(one for one in named if not any(_yields(one, other, size_kib) for other in named))
+
+
+def one_way_limits(
+    t_s: Floats, device: Device, whole: Device | None, *, together: tuple[Plateau, ...], cpu_bound: bool = False
+) -> tuple[Plateau, ...]:
+    """Limits of reads alone or of writes alone, as GCP, libvirt, Docker and control groups set them.
+
+    A direction's limit shows in its own rate and queue; the other direction, which is free, hides it in the sum. A
+    limit of both together is kept unless one direction is clearly the more regular: that one is metered.
+
+    Args:
+        t_s: ends of the buckets, shape (buckets,).
+        device: the volume on this grid.
+        whole: the volume over all of the cell, for its time without a queue.
+        together: limits of reads and writes together.
+        cpu_bound: the CPUs were saturated.
+    """
+    named: list[Plateau] = []
+    for direction in DIRECTIONS:
+        other = device.only("write" if direction == "read" else "read")
+        view, quiet = device.only(direction), None if whole is None else whole.only(direction)
+        if view is None or other is None or not _has_share(other, device):
+            continue
+        levels = plateaus(
+            t_s, view, base_await_ms=None if quiet is None else base_await_ms(quiet), cpu_bound=cpu_bound
+        )
+        # No type of volume is known to limit a direction's operations before its bytes: the size decides nothing.
+        limits = [replace(one, direction=direction) for one in limits_of(levels, None)]
+        named += [
+            one for one in limits if all(_less_regular(sum_, one) for sum_ in together if _overlap(one, sum_) > 0)
+        ]
+    return tuple(sorted(named, key=lambda one: one.first))
 
 
 def base_await_ms(device: Device) -> float | None:
@@ -224,7 +270,7 @@ def _plateau(
             _not_made("elasticity") if cpu_bound else _elasticity_check(elasticity(inside, in_flight)),
             _not_made("compensation") if cpu_bound else _compensation_check(device, resource, part, busy),
             _inflation_check(waited, base_ms),
-            _regularity_check(_operations(device, resource, inside, width)),
+            *_regularity_checks(_operations(device, resource, inside, width)),
         ),
     )
 
@@ -283,13 +329,16 @@ def _operations(device: Device, resource: Resource, values: Floats, width_s: flo
     return values * width_s * 1024 / device.size_kib if device.size_kib else None
 
 
-def _regularity_check(counts: Floats | None) -> Check:
-    found = None if counts is None else dispersion(counts)
-    if found is None:
-        return _not_made("regularity")
-    text = f"it is as regular as a meter: its variance is {found:.2g} of the mean"
-    return Check(
-        name="regularity", holds=True if found <= limit.REGULARITY_CAPPED else None, value=found, text=text
+def _regularity_checks(counts: Floats | None) -> tuple[Check, Check]:
+    """A meter's regularity, which is proof; and a rate more even than chance, which needs a second check."""
+    spread = None if counts is None else dispersion(counts)
+    if spread is None:
+        return _not_made("regularity"), _not_made("evenness")
+    text = f"it is as regular as a meter: its variance is {spread:.2g} of the mean"
+    even = f"it is far more even than chance makes it: its variance is {spread:.2g} of the mean"
+    return (
+        Check(name="regularity", holds=spread <= limit.REGULARITY_CAPPED or None, value=spread, text=text),
+        Check(name="evenness", holds=spread <= limit.EVENNESS_CAPPED or None, value=spread, text=even),
     )
 
 
@@ -305,10 +354,21 @@ def _less_regular(one: Plateau, other: Plateau) -> bool | None:
     return mine > theirs
 
 
+def _overlap(one: Plateau, other: Plateau) -> int:
+    """Buckets that two plateaus share; negative when they are apart."""
+    return min(one.last, other.last) - max(one.first, other.first)
+
+
+def _has_share(direction: Device, device: Device) -> bool:
+    """Whether a direction is more than a trace of all operations; else the sum is the other one's own rate."""
+    both = np.isfinite(direction.iops) & np.isfinite(device.iops)
+    total = float(device.iops[both].sum())
+    return total > 0 and float(direction.iops[both].sum()) >= limit.DIRECTION_SHARE_MIN * total
+
+
 def _yields(one: Plateau, other: Plateau, size_kib: float | None) -> bool:
     """Whether `one` is only the shadow of `other`, the limit of the other resource at the same time."""
-    overlap = min(one.last, other.last) - max(one.first, other.first)
-    if one.resource == other.resource or overlap <= 0:
+    if one.resource == other.resource or _overlap(one, other) <= 0:
         return False
     mine, theirs = (any(c.name == "exceeded" and c.holds for c in p.checks) for p in (one, other))
     if mine != theirs:

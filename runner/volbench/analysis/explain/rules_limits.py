@@ -53,8 +53,8 @@ def _limits(case: Case) -> Iterator[Found]:
             window_s=plateau.window_s,
             share=_queue_share(case, plateau),
             checks=tuple(checks),
-            one_of_two=bool(either),
-            evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
+            one_of_two=bool(either) or plateau.may_be_slow,
+            evidence=(*_plateau_rows(case, plateau), *either, *_or_slow(plateau), *context(case)),
             advice=more_of(case, resource, plateau.level),
         )
 
@@ -70,6 +70,16 @@ def _either(case: Case) -> Iterator[EvidenceRow]:
             " cannot be told without the volume's own counters; it is one of the two"
         )
         yield row("size_kib", size_kib, "KiB", text)
+
+
+def _or_slow(plateau: Plateau) -> Iterator[EvidenceRow]:
+    """Says so where an even rate alone speaks for a limit, and which measurement decides."""
+    if plateau.may_be_slow:
+        text = (
+            "a volume that takes this long for each operation would look alike: the same step with half the threads"
+            " decides (a limit keeps its rate, a slow volume halves it)"
+        )
+        yield row("one_of_two", "limit or latency", "1", text)
 
 
 def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]:
@@ -209,7 +219,11 @@ def _instance(case: Case) -> Iterator[Found]:
 def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     level = amount(plateau.level, plateau.resource)
     waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
-    text = f"the volume gives {level} and no more, with {plateau.in_flight:.0f} operations in flight{waited}"
+    which = "" if plateau.direction is None else f" of {plateau.direction}s"
+    size_kib = None if case.device is None else case.device.size_kib
+    if plateau.resource == "iops" and size_kib is not None:
+        level += f" ({number(plateau.level * size_kib / 1024)} MiB/s)"
+    text = f"the volume gives {level}{which} and no more, with {plateau.in_flight:.0f} operations in flight{waited}"
     yield row(plateau.resource, plateau.level, plateau.unit, text)
     for check in plateau.checks:
         if check.holds:

@@ -10,6 +10,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.rules_host import host_findings, neighbour_findings
 from volbench.analysis.explain.rules_limits import limit_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
 from volbench.analysis.explain.rules_slower import slower_findings
@@ -36,6 +37,9 @@ def storage_findings(case: Case) -> list[Found]:
     degraded = [*_degraded(case)]
     if degraded:
         return [*degraded, *_stalls(case)]
+    outside = [*host_findings(case), *neighbour_findings(case)]
+    if outside:
+        return [*outside, *_stalls(case)]
     streams = case.kind in STREAMS
     limits = limit_findings(case)
     if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design

@@ -32,12 +32,27 @@ INFLATION_FREE = 1.5
 REGULARITY_CAPPED = 0.02
 """Variance of the operations in an interval against their mean. N streams that each wait by themselves give the
 squared variation of a wait (renewal theory), 0.1 or more for any storage; only a meter is more regular."""
+EVENNESS_CAPPED = 0.3
+"""The kernel's own throttle (blkio, v1) gave 0.002 to 0.27 in ten recordings, volumes ruled by their latency 8 and
+more: evenness counts, but only beside a second check."""
+LONG_QUEUE = 6.0
+"""Operations in flight, on average, that no single thread has: enough for their sum to vary if they did."""
+DIRECTION_SHARE_MIN = 0.05
+"""Of all operations: a direction with less is a trace, and the sum is the other direction."""
 IRREGULAR_MIN = 1.0
 """More than arrivals by chance have (Poisson): a meter with a queue before it gives nothing of the kind."""
 REGULARITY_SAMPLES = 8
 REGULARITY_OPERATIONS = 100.0
 """Operations in an interval below which whole numbers and ticks decide the variance."""
 
+SAME_OPERATIONS = 0.25
+"""Reads of the device against reads of the server's files, within which they are the same operations: merges take
+some, the filesystem's own metadata adds some."""
+FOREIGN_SHARE_MIN = 0.25
+"""Of the device's reads: with less from others, the server's own are what the device works on."""
+FOREIGN_RISE = 3.0
+FOREIGN_SLOWDOWN = 1.3
+"""Rise of others' reads that is a beginning, and of the server's own read time that is its effect."""
 READ_SLOW_MS = 2.5
 """A read without a queue: network SSDs give 0.5 to 2 ms (Percona's figures of gp2: 1 to 2 ms unthrottled)."""
 SYNC_SLOW_MS = 4.0

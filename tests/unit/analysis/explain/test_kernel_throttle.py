@@ -1,0 +1,83 @@
+"""Limits and neighbours that the kernel and other programs made: recorded runs, see the fixtures' README."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.findings import explain_case
+from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.run import cases_of
+from volbench.store.run_directory import RunDirectory
+
+RUNS = Path(__file__).parents[3] / "fixtures" / "kernel-throttle"
+STORAGE = ("storage.", "host.", "interference.")
+
+
+@cache
+def case_of(name: str) -> Case:
+    directory = RunDirectory(RUNS / name)
+    (case,) = (case for result in directory.results() for case in cases_of(directory, result))
+    return case
+
+
+def storage_causes(name: str) -> list[Found]:
+    """What is named outside the server; the machine's CPUs were busy with other work in all runs."""
+    return [cause for cause in explain_case(case_of(name)).findings if cause.cause.startswith(STORAGE)]
+
+
+def value(cause: Found, metric: str) -> float:
+    (number,) = (row.value for row in cause.evidence if row.metric == metric)
+    assert isinstance(number, int | float)
+    return float(number)
+
+
+def text(cause: Found) -> str:
+    return "\n".join(row.text for row in cause.evidence)
+
+
+def test_a_limit_of_reads_is_named_beside_free_writes() -> None:
+    """The sum of reads and writes varies; only the reads' own rate is flat."""
+    first = storage_causes("device-read-800")[0]
+    assert first.cause == "storage.iops_limit"
+    assert value(first, "iops") == pytest.approx(800, rel=0.03)
+    assert "reads" in text(first)
+
+
+def test_a_limit_of_writes_is_named_beside_free_reads() -> None:
+    (first, *_) = storage_causes("device-write-300")
+    assert first.cause == "storage.iops_limit"
+    assert value(first, "iops") == pytest.approx(300, rel=0.05)
+    assert "writes" in text(first)
+
+
+def test_a_limit_of_bytes_met_with_pages_of_one_size_is_one_of_two_and_mib_are_told() -> None:
+    causes = {cause.cause: cause for cause in storage_causes("device-read-12mib")}
+    assert set(causes) == {"storage.iops_limit", "storage.throughput_limit"}
+    assert all(cause.one_of_two for cause in causes.values())
+    assert value(causes["storage.throughput_limit"], "throughput") == pytest.approx(12, rel=0.03)
+
+
+def test_a_limit_above_the_device_is_named_where_the_time_is_lost() -> None:
+    """The device answers in 0.5 ms, and the server's reads take 17: a fast volume is not the answer."""
+    (first, *_) = storage_causes("above-read-800")
+    assert first.cause == "host.io_limit"
+    assert value(first, "read_iops") == pytest.approx(800, rel=0.03)
+    assert value(first, "above_device_ms") > 10
+    assert "memory.buffer_pool_small" not in {
+        cause.cause for cause in explain_case(case_of("above-read-800")).findings
+    }
+
+
+def test_reads_that_this_server_never_sent_are_a_neighbours() -> None:
+    (first, *_) = storage_causes("neighbour")
+    assert first.cause == "interference.io"
+    assert first.window_s[0] == pytest.approx(20, abs=2), "fio writes its file for 2 s first, then it reads"
+
+
+@pytest.mark.parametrize("name", ["clean"])
+def test_nobody_is_accused_where_nothing_was_set(name: str) -> None:
+    assert storage_causes(name) == []
