@@ -19,6 +19,7 @@ from volbench.analysis.explain.limits import (
     base_await_ms,
     limits_of,
     one_way_limits,
+    one_way_plateaus,
     plateaus,
 )
 from volbench.analysis.explain.stalls import Stall, client_stalls, storage_stalls
@@ -117,6 +118,16 @@ class Case:
             cpu_bound=self.cpu_bound,
         )
         return (*one_way, *(one for one in together if not any(_at_once(one, other) for other in one_way)))
+
+    @cached_property
+    def likely_limits(self) -> tuple[Plateau, ...]:
+        """Levels that are a limit or a slow volume, and nothing decides; of one direction where both are there."""
+        if self.moving is None or self.limits:
+            return ()
+        whole = device_of(self.whole, self.disk)
+        one_way = one_way_plateaus(self.grid.t_s, self.moving, whole, cpu_bound=self.cpu_bound)
+        levels = [one for one in one_way if one.may_be_limit]
+        return tuple(levels or [one for one in self.plateaus if one.may_be_limit])
 
     @cached_property
     def host_limits(self) -> tuple[Plateau, ...]:

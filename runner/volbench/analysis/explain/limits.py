@@ -62,20 +62,17 @@ class Plateau:
 
     @property
     def is_limit(self) -> bool:
-        """A counter that says so, a meter's regularity, or two checks; and nothing against it.
-
-        With a long queue an even rate is enough to name a limit, but as one of two: see `may_be_slow`.
-        """
+        """A counter that says so, a meter's regularity, or two checks; and nothing against it."""
         held = {check.name for check in self.checks if check.holds}
         refuted = any(check.holds is False for check in self.checks)
-        enough = bool(held & {"exceeded", "regularity"}) or len(held) >= 2
-        return not refuted and (enough or self.may_be_slow)
+        return not refuted and (bool(held & {"exceeded", "regularity"}) or len(held) >= 2)
 
     @property
-    def may_be_slow(self) -> bool:
+    def may_be_limit(self) -> bool:
         """Whether only a long queue's even rate speaks for a limit: the volume may take this long by itself."""
         held = {check.name for check in self.checks if check.holds}
-        return held == {"evenness"} and self.in_flight >= limit.LONG_QUEUE
+        refuted = any(check.holds is False for check in self.checks)
+        return not refuted and held == {"evenness"} and self.in_flight >= limit.LONG_QUEUE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,21 +146,27 @@ def one_way_limits(
         together: limits of reads and writes together.
         cpu_bound: the CPUs were saturated.
     """
-    named: list[Plateau] = []
+    # No type of volume is known to limit a direction's operations before its bytes: the size decides nothing.
+    limits = limits_of(one_way_plateaus(t_s, device, whole, cpu_bound=cpu_bound), None)
+    return tuple(
+        one for one in limits if all(_less_regular(sum_, one) for sum_ in together if _overlap(one, sum_) > 0)
+    )
+
+
+def one_way_plateaus(
+    t_s: Floats, device: Device, whole: Device | None, *, cpu_bound: bool = False
+) -> tuple[Plateau, ...]:
+    """Plateaus of reads alone and of writes alone, where both are more than a trace; see `one_way_limits`."""
+    levels: list[Plateau] = []
     for direction in DIRECTIONS:
         other = device.only("write" if direction == "read" else "read")
         view, quiet = device.only(direction), None if whole is None else whole.only(direction)
         if view is None or other is None or not _has_share(other, device):
             continue
-        levels = plateaus(
-            t_s, view, base_await_ms=None if quiet is None else base_await_ms(quiet), cpu_bound=cpu_bound
-        )
-        # No type of volume is known to limit a direction's operations before its bytes: the size decides nothing.
-        limits = [replace(one, direction=direction) for one in limits_of(levels, None)]
-        named += [
-            one for one in limits if all(_less_regular(sum_, one) for sum_ in together if _overlap(one, sum_) > 0)
-        ]
-    return tuple(sorted(named, key=lambda one: one.first))
+        quiet_ms = None if quiet is None else base_await_ms(quiet)
+        seen = plateaus(t_s, view, base_await_ms=quiet_ms, cpu_bound=cpu_bound)
+        levels += [replace(one, direction=direction) for one in seen]
+    return tuple(sorted(levels, key=lambda one: one.first))
 
 
 def base_await_ms(device: Device) -> float | None:

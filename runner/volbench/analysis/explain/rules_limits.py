@@ -53,8 +53,8 @@ def _limits(case: Case) -> Iterator[Found]:
             window_s=plateau.window_s,
             share=_queue_share(case, plateau),
             checks=tuple(checks),
-            one_of_two=bool(either) or plateau.may_be_slow,
-            evidence=(*_plateau_rows(case, plateau), *either, *_or_slow(plateau), *context(case)),
+            one_of_two=bool(either),
+            evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
             advice=more_of(case, resource, plateau.level),
         )
 
@@ -72,14 +72,30 @@ def _either(case: Case) -> Iterator[EvidenceRow]:
         yield row("size_kib", size_kib, "KiB", text)
 
 
-def _or_slow(plateau: Plateau) -> Iterator[EvidenceRow]:
-    """Says so where an even rate alone speaks for a limit, and which measurement decides."""
-    if plateau.may_be_slow:
-        text = (
-            "a volume that takes this long for each operation would look alike: the same step with half the threads"
-            " decides (a limit keeps its rate, a slow volume halves it)"
+def likely_limit_findings(case: Case) -> Iterator[Found]:
+    """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure."""
+    text = (
+        "a volume that takes this long for each operation would look alike: the same step with half the threads"
+        " decides (a limit keeps its rate, a slow volume halves it)"
+    )
+    for resource, cause in _LIMIT_CAUSE.items():
+        named = [one for one in case.likely_limits if one.resource == resource]
+        if not named or hardly_waited_for(case):
+            continue
+        plateau = max(named, key=lambda one: one.last - one.first)
+        yield Found(
+            cause=cause,
+            window_s=plateau.window_s,
+            share=_queue_share(case, plateau),
+            checks=(queue_holds(case), *(check.holds for check in plateau.checks)),
+            one_of_two=True,
+            evidence=(
+                *_plateau_rows(case, plateau),
+                row("one_of_two", "limit or latency", "1", text),
+                *context(case),
+            ),
+            advice=more_of(case, resource, plateau.level),
         )
-        yield row("one_of_two", "limit or latency", "1", text)
 
 
 def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]:
@@ -220,7 +236,10 @@ def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     level = amount(plateau.level, plateau.resource)
     waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
     which = "" if plateau.direction is None else f" of {plateau.direction}s"
-    size_kib = None if case.device is None else case.device.size_kib
+    device = case.device
+    if device is not None and plateau.direction is not None:
+        device = device.only(plateau.direction)
+    size_kib = None if device is None else device.size_kib
     if plateau.resource == "iops" and size_kib is not None:
         level += f" ({number(plateau.level * size_kib / 1024)} MiB/s)"
     text = f"the volume gives {level}{which} and no more, with {plateau.in_flight:.0f} operations in flight{waited}"

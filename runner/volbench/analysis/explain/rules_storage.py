@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.rules_host import host_findings, neighbour_findings
-from volbench.analysis.explain.rules_limits import limit_findings
+from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
 from volbench.analysis.explain.rules_slower import slower_findings
 from volbench.analysis.explain.rules_streams import STREAMS, waiting_streams
@@ -28,6 +29,7 @@ from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
 STALLS_SHOWN = 5
+_LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 
 
 def storage_findings(case: Case) -> list[Found]:
@@ -45,6 +47,8 @@ def storage_findings(case: Case) -> list[Found]:
     if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design
         limits = [*slower_findings(case)]
     slow = [] if limits else [*waiting_streams(case)] if streams else [*_slow_files(case)]
+    if case.likely_limits and any(one.cause in _LATENCIES for one in slow):
+        slow = [*likely_limit_findings(case), *(replace(one, one_of_two=True) for one in slow)]
     return [*limits, *_stalls(case), *metadata_findings(case), *slow]
 
 
