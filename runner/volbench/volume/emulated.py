@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from volbench.base import programs
 from volbench.errors import Refused, StepFailed
 from volbench.volume.emulated_control import ANSWER_S_MAX, ask, phase
 from volbench.volume.emulated_mount import FORMATTED, log_tail, mount_block, run_or_fail
@@ -169,7 +170,7 @@ class EmulatedVolume:
         with (self.directory / "daemon.log").open("ab") as log, (self.directory / LOCK).open("ab") as lock:
             if not take_lock(lock):
                 raise Refused("the emulated volume is being started by somebody else", where=str(self.directory))
-            self._process = process = subprocess.Popen(
+            self._process = process = programs.Popen(
                 [daemon, "run", self.directory / "config.json"],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
