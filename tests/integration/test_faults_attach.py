@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -48,8 +49,12 @@ def schemas(server: ScratchServer) -> set[str]:
     return {str(row[0]) for row in rows} - {"mysql", "information_schema", "performance_schema", "sys"}
 
 
-def test_a_run_on_a_server_that_runs_already(attached: Bench, server: ScratchServer) -> None:
+def test_a_run_on_a_server_that_runs_already(
+    attached: Bench, server: ScratchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It measures, finds the storage behind the data, removes its tables, and shows the password nowhere."""
+    log = attached.root / "volbench.log"
+    monkeypatch.setenv("VOLBENCH_LOG", str(log))
     process = start(attached, server, "bench_new", server.option_file)
     shown: list[str] = []
 
@@ -67,6 +72,10 @@ def test_a_run_on_a_server_that_runs_already(attached: Bench, server: ScratchSer
     assert cell.volume_facts.mount_point is not None
     assert cell.steps[0].metrics["tps"].value > 0
     assert any("sysbench" in line for line in shown)
+    logged = log.read_text()
+    for text in (f"connect to {server.socket} as bench", "sysbench --", "cell_finished"):
+        assert text in logged
+    assert re.search(r"step \S+ is (valid|invalid: )", logged)
     files = [path.read_bytes() for path in attached.root.rglob("*") if path.is_file()]
     assert not [text for text in (*shown, ended.output) if PASSWORD in text]
     assert not [text for text in files if PASSWORD.encode() in text]

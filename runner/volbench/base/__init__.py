@@ -1,1 +1,1 @@
-"""What every layer may use: no knowledge of suites, servers or volumes."""
+"""What every layer may use: safe files, and programs started and logged in one place with secrets left out."""

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from volbench.cli import console
+from volbench.cli import console, logs
 from volbench.errors import EXIT_INTERRUPTED
 from volbench.execute.agent import run_cell
 from volbench.execute.node_helper import LOOK_EVERY_S, Node, node_helper
@@ -26,7 +26,8 @@ Out = Annotated[Path, typer.Option("--out", help="The cell's directory.")]
 
 @app.command("run")
 def run(cell: CellFile, out: Out) -> None:
-    """Run one cell and write its result to --out."""
+    """Run one cell and write its result to --out; its log is in raw/volbench.log there."""
+    logs.add_agent_log(out / "raw/volbench.log")
     _stop_on_sigterm()
     _end(run_cell(read_record(cell, CellSpec, schema=CELL_SCHEMA), out))
 

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from volbench import __version__
-from volbench.cli import console
+from volbench.cli import console, logs
 from volbench.errors import EXIT_INTERRUPTED, VolbenchError
 
 if TYPE_CHECKING:
@@ -91,12 +91,18 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Log what is run, asked and decided; VOLBENCH_LOG=FILE keeps it.")
+    ] = False,
 ) -> None:
     """Tells a DBA what a storage volume does to MySQL, and why."""
+    del version
+    logs.set_up(verbose=verbose)
 
 
 def main() -> NoReturn:
     """Run a command; every expected failure becomes one message and its exit code."""
+    sys.argv[1:] = logs.verbose_first(sys.argv[1:])
     try:
         app(standalone_mode=True)
     except VolbenchError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
 from volbench.records.cell import ServerSpec
@@ -15,6 +17,7 @@ from volbench.target.workspace import Workspace, default_cache
 from volbench.volume.factory import make_volume
 from volbench.volume.interface import Volume
 
+_log = logging.getLogger(__name__)
 NAMES: tuple[TargetName, ...] = ("local", "docker", "kubernetes", "attach")
 
 
@@ -45,7 +48,9 @@ def with_flavor(server: ServerSpec, target: TargetName) -> ServerSpec:
         return server
     there = means.database_server() if target == "local" and not server.version else None
     mariadb = there is not None and there.present and "mariadb" in there.evidence.lower()
-    return server.model_copy(update={"flavor": "mariadb" if mariadb else "mysql"})
+    flavor = "mariadb" if mariadb else "mysql"
+    _log.info("engine any: %s on target %s (%s)", flavor, target, there.evidence if there else "not looked for")
+    return server.model_copy(update={"flavor": flavor})
 
 
 def make_target(run: RunRecord) -> tuple[Target, dict[str, Volume]]:

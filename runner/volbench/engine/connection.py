@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,11 @@ from typing import Any
 import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
+from volbench.base.redact import without_literals
 from volbench.errors import EnvironmentLacks, UsageError
 
+_log = logging.getLogger(__name__)
+_STATEMENT_CHARACTERS = 500
 CONNECT_TIMEOUT_S = 10
 STATEMENT_TIMEOUT_S = 24 * 3600
 """No statement of a cell may take longer than the cell; a dead server closes the socket long before."""
@@ -90,6 +94,7 @@ def connection(
         if account.socket
         else {"host": account.host or "127.0.0.1", "port": account.port or 3306}
     )
+    _log.debug("connect to %s as %s, schema %s", ":".join(map(str, place.values())), account.user, database)
     opened = mysql.connector.connect(
         user=account.user,
         password=account.password,
@@ -113,5 +118,6 @@ def connection(
 def rows(account: Account, sql: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) -> list[tuple[Any, ...]]:
     """All rows of one statement on a connection of its own. Raises mysql.connector.Error."""
     with connection(account, timeout_s=timeout_s) as opened, opened.cursor() as cursor:
+        _log.debug("ask the server: %s", without_literals(sql)[:_STATEMENT_CHARACTERS])
         cursor.execute(sql)
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []

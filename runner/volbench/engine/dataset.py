@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from volbench.base import programs
 from volbench.engine.connection import Account, write_private
 from volbench.engine.server import AttachedServer, Server
 from volbench.errors import EnvironmentLacks, StepFailed
@@ -50,9 +51,7 @@ def sysbench_program() -> str:
 
 def sysbench_version() -> str:
     """What `sysbench --version` prints, e.g. `sysbench 1.0.20`. Raises EnvironmentLacks."""
-    done = subprocess.run(
-        [sysbench_program(), "--version"], capture_output=True, text=True, timeout=30, check=False
-    )
+    done = programs.run([sysbench_program(), "--version"], capture_output=True, text=True, timeout=30, check=False)
     return done.stdout.strip()
 
 
@@ -141,7 +140,7 @@ def _run_sysbench(
         "prepare",
     ]
     progress("making tables", 0.0)
-    process = subprocess.Popen(
+    process = programs.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
     output = b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -43,6 +44,7 @@ from volbench.volume.host import host_facts
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.registry import workload_for
 
+_log = logging.getLogger(__name__)
 CREDITS = "credits"
 """The parameter of profiles with burst credits, and the daemon's word for setting them."""
 QUIET_S = 1.0
@@ -243,6 +245,7 @@ def _judge(cell: CellSpec, out: Path, diary: Diary) -> None:
             cpus=os.cpu_count(),
         )
         reasons = (*step.invalid_reasons, *invalid_reasons(observation, cell.limits))
+        _log.info("step %s is %s", step.step, f"invalid: {'; '.join(map(str, reasons))}" if reasons else "valid")
         diary.steps[number] = step.model_copy(
             update={
                 "metrics": {**storage_metrics(series, step.window_s, step.spans_s), **step.metrics},

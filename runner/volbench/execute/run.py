@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from volbench.volume.interface import OpenVolume, Volume
 __all__ = ["CellState", "Orchestrator", "Outcome", "is_finished", "watch_nothing"]
 
 Item = TypeVar("Item")
+_log = logging.getLogger(__name__)
 TRIES = 2
 """How often a cell is tried in one invocation; every attempt is kept apart."""
 FAILED_CELLS_MAX = 2
@@ -256,6 +258,7 @@ class Orchestrator:
             failure = self._attempt(planned, volume, template_key)
             if failure is None or not _chance(failure):
                 break
+            _log.info("cell %s failed by chance, tried at most %d times: %s", planned.cell_id, TRIES, failure.what)
         return failure
 
     def _attempt(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:

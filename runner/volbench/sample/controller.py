@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from volbench.base import programs
 from volbench.errors import StepFailed
 from volbench.records.cell import SourceQuality
 from volbench.sample.config import SamplingConfig
@@ -50,7 +51,7 @@ class SamplingProcess:
         self.raw_file.parent.mkdir(parents=True, exist_ok=True)
         self._config_file.write_text(replace(self.config, parent_pid=os.getpid()).to_json())
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = programs.Popen(
                 [sys.executable, "-m", "volbench.sample.process", str(self._config_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

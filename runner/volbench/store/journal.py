@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from pydantic import ValidationError
 
 from volbench.errors import RunUnreadable
 from volbench.records.run import JournalEvent
+
+_log = logging.getLogger(__name__)
 
 
 def utc_now() -> str:
@@ -36,6 +39,7 @@ class Journal:
             {"at": utc_now(), "event": event, "cell_id": cell_id, "attempt": attempt, "details": details}
         )
         line = record.model_dump_json(exclude_defaults=True) + "\n"
+        _log.info("journal: %s", line.rstrip())
         with self._alone:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:

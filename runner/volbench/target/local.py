@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.base import programs
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
 from volbench.records.cell import CellPlaces
 from volbench.target.interface import Job, Placement
@@ -188,7 +189,7 @@ def start_agent(job: Job, variables: Mapping[str, str]) -> subprocess.Popen[byte
     cell_file = str(job.out / "cell.json")
     command = [sys.executable, "-m", "volbench", "cell", job.kind, cell_file, "--out", str(job.out)]
     with (job.out / AGENT_LOG).open("ab") as log:
-        process = subprocess.Popen(
+        process = programs.Popen(
             ["sh", "-c", _GATE, "sh", *command],
             stdin=subprocess.PIPE,
             stdout=log,

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.base import programs
+
 ASK_TIMEOUT_S = 15.0
 SEARCH_PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -44,7 +46,7 @@ class Answer:
 def ask(argv: Sequence[str], *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
     """Run a question to this machine; `output` holds stdout and, on failure, stderr after it."""
     try:
-        done = subprocess.run(
+        done = programs.run(
             argv,
             capture_output=True,
             text=True,

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from volbench.base import programs
+
 BOUND_S = 60
 CHARACTERS_MAX = 20_000
 
@@ -34,7 +36,7 @@ def _said(name: str, arguments: list[str]) -> str | None:
     if found is None:
         return None
     try:
-        done = subprocess.run(
+        done = programs.run(
             [found, "--no-version-check", *arguments], capture_output=True, text=True, timeout=BOUND_S, check=False,
             stdin=subprocess.DEVNULL, errors="replace",
         )  # fmt: skip

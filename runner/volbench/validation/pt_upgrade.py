@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from volbench.base import programs
 from volbench.engine.connection import Account
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow
@@ -229,7 +230,7 @@ def _run(tool: str, texts: Sequence[str], *, seconds: float) -> subprocess.Compl
             "--upgrade-table", _READ, "--set-vars", ",".join(_SESSION), "--run-time", f"{seconds:.0f}s",
             f"F={ours},A=utf8", f"F={theirs},A=utf8", log,
         ]  # fmt: skip
-        return subprocess.run(
+        return programs.run(
             argv, capture_output=True, text=True, errors="replace", timeout=seconds + GRACE_S, check=False,
             stdin=subprocess.DEVNULL, pass_fds=files, env={**without, "LC_ALL": "C"},
         )  # fmt: skip
@@ -255,7 +256,7 @@ def _options(account: Account, *, encrypted: bool) -> str:
 
 def _version(tool: str) -> str:
     try:
-        said = subprocess.run(
+        said = programs.run(
             [tool, "--version"], capture_output=True, text=True, timeout=GRACE_S, check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired):

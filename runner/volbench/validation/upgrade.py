@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from volbench.base import programs
 from volbench.engine.connection import Account
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, ServerSide
@@ -32,7 +33,7 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
         return _undecided("mysqlsh is not installed here, so its upgrade checker was not asked")
     with tempfile.TemporaryDirectory(prefix="volbench-mysqlsh-") as home:
         try:
-            done = subprocess.run(
+            done = programs.run(
                 _argv(tool, account, candidate.version), input=f"{account.password}\n", capture_output=True,
                 text=True, errors="replace", timeout=BOUND_S, check=False,
                 env={**os.environ, "MYSQLSH_USER_CONFIG_HOME": home},

@@ -6,6 +6,7 @@ Objects go in and come out as plain dictionaries, as manifests and `kubectl -o j
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from websocket import WebSocketException
 
 from volbench.errors import EnvironmentLacks, StepFailed
 
+_log = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 30
 AWAY_S_MAX = 180.0
 """How long an API server may be away before a run is ended, to be resumed; agents go on without it."""
@@ -109,6 +111,7 @@ class Cluster:
             except EnvironmentLacks as error:
                 if error.cause != "api_server_away":
                     raise
+                _log.info("%s: the API server is away, asked again: %s", doing, error.evidence)
                 if time.monotonic() > until_s:
                     self._lost = error
             time.sleep(_AWAY_POLL_S)

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from volbench.base import safe_files
+from volbench.base import programs, safe_files
 from volbench.errors import Refused, StepFailed
 from volbench.volume import ownership
 from volbench.volume.emulated_control import ANSWER_S_MAX, ask, phase
@@ -180,7 +180,7 @@ class EmulatedVolume:
         with _appended(self.directory, "daemon.log") as log, _appended(self.directory, LOCK) as lock:
             if not take_lock(lock):
                 raise Refused("the emulated volume is being started by somebody else", where=str(self.directory))
-            self._process = process = subprocess.Popen(
+            self._process = process = programs.Popen(
                 [daemon, "run", self.directory / "config.json"],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from volbench.base import programs
 from volbench.errors import EnvironmentLacks
 from volbench.records.run import VolumeSpec
 from volbench.volume import ownership
@@ -75,7 +76,7 @@ def require_nfs_client(spec: VolumeSpec, *, filesystems: Path = FILESYSTEMS) -> 
     if _has_nfs(filesystems):
         return
     with suppress(OSError, subprocess.TimeoutExpired):  # without modprobe (container) nothing can be loaded
-        subprocess.run(["modprobe", "nfs"], capture_output=True, check=False, timeout=MOUNT_TIMEOUT_S)
+        programs.run(["modprobe", "nfs"], capture_output=True, check=False, timeout=MOUNT_TIMEOUT_S)
     if not _has_nfs(filesystems):
         raise EnvironmentLacks(
             "this kernel has no NFS client",
@@ -134,7 +135,7 @@ def _has_nfs(filesystems: Path) -> bool:
 
 def _run(argv: list[str], *, what: str, where: str) -> None:
     try:
-        done = subprocess.run(
+        done = programs.run(
             argv, capture_output=True, check=False, text=True, errors="replace", timeout=MOUNT_TIMEOUT_S
         )
     except FileNotFoundError as error:

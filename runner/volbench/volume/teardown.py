@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from volbench.base import programs
 from volbench.errors import StepFailed
 from volbench.volume.mountinfo import Mount, read_mounts
 
@@ -69,7 +70,7 @@ def run(argv: Sequence[str], *, timeout_s: float = STEP_S_MAX) -> Done:
     A command that hangs in the kernel cannot be killed, so it is left behind, not waited for.
     """
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        process = programs.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         try:
             code: int | None = process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.base import programs
 from volbench.errors import EnvironmentLacks
 from volbench.records.cell import DatasetSpec
 from volbench.records.facts import ServerFacts
@@ -104,7 +105,7 @@ def myloader_argv(
 
 def _help_of(tool: InstalledTool) -> str:
     try:
-        done = subprocess.run([tool.path, "--help"], capture_output=True, text=True, timeout=20, check=False)
+        done = programs.run([tool.path, "--help"], capture_output=True, text=True, timeout=20, check=False)
     except subprocess.TimeoutExpired as error:
         raise EnvironmentLacks(f"{tool.path} --help gave no answer in 20 s") from error
     return done.stdout + done.stderr

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from typing import Any
 
+from volbench.base import programs
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import FILES_COPIED
 from volbench.records.steps import BesideStep, OltpStep
@@ -284,7 +284,7 @@ def _spans(clock: Clock, chosen: Sequence[Interval]) -> tuple[tuple[float, float
 
 def _rand_types() -> frozenset[str]:
     """The distributions that this sysbench offers: 1.0 has no zipfian."""
-    shown = subprocess.run(
+    shown = programs.run(
         [require_tool("sysbench"), "--help"], capture_output=True, text=True, timeout=20, check=False
     ).stdout
     line = next((line for line in shown.splitlines() if "--rand-type" in line), "")

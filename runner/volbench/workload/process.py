@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from volbench.base import programs
 from volbench.errors import EnvironmentLacks, StepFailed
 
 TERMINATE_BOUND_S = 10.0
@@ -158,7 +159,7 @@ def started(
     command = [guard, "--pdeathsig", "TERM", "--", *argv] if guard else list(argv)
     require_tool(argv[0])
     with tempfile.TemporaryFile() as stderr:
-        process = subprocess.Popen(
+        process = programs.Popen(
             command,
             stdin=stdin if stdin is not None else subprocess.DEVNULL,
             stdout=stdout,
@@ -206,7 +207,7 @@ def tool_version(name: str) -> str:
     """The first line that `NAME --version` prints. Raises EnvironmentLacks."""
     path = require_tool(name)
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, timeout=20, check=False, text=True)
+        done = programs.run([path, "--version"], capture_output=True, timeout=20, check=False, text=True)
     except subprocess.TimeoutExpired as error:
         raise EnvironmentLacks(f"{name} --version gave no answer in 20 s") from error
     return (done.stdout or done.stderr).strip().partition("\n")[0]

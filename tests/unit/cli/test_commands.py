@@ -411,3 +411,58 @@ def test_suite_check_tells_of_wrong_specs(tmp_path: Path) -> None:
     fault = message_of(volbench("suite", "check", str(suite)), 2)
     assert "s.yaml:5" in fault
     assert "perhaps you meant ebs-gp2" in fault
+
+
+def test_the_log_says_what_was_run_and_decided_and_its_order_does_not_matter(tmp_path: Path) -> None:
+    log = tmp_path / "v.log"
+    specs = ("--volume", f"a=path:{tmp_path}", "--volume", "b=path:/tmp")
+    for arguments in (("--verbose", "plan", QUICK, *specs), ("plan", QUICK, *specs, "--verbose")):
+        ended = volbench(*arguments, environment={"VOLBENCH_LOG": "v.log"}, cwd=tmp_path)
+        assert ended.returncode == 0, ended.stderr
+        for text in (ended.stderr, log.read_text()):
+            assert "command: volbench --verbose plan" in text
+            assert re.search(r"volbench\.cli\.console: target (docker|local): ", text)
+        log.unlink()
+        json.loads(volbench(*arguments, "--json", environment={"VOLBENCH_LOG": "v.log"}, cwd=tmp_path).stdout)
+    quiet = volbench("plan", QUICK, "--target", "local", *specs, cwd=tmp_path)
+    assert "volbench." not in quiet.stderr
+
+
+def test_a_failure_is_in_the_log_with_its_traceback_and_printed_once(tmp_path: Path) -> None:
+    log = tmp_path / "v.log"
+    message_of(volbench("plan", "nowhere.yaml", environment={"VOLBENCH_LOG": str(log)}), 2)
+    assert "failed with exit code 2" in log.read_text()
+    assert "Traceback" in log.read_text()
+    fault = message_of(volbench("plan", QUICK, environment={"VOLBENCH_LOG": str(tmp_path / "no/v.log")}), 2)
+    assert "VOLBENCH_LOG" in fault
+
+
+def test_no_password_is_in_the_log(tmp_path: Path) -> None:
+    """Neither of a DSN that is refused, nor of the environment, nor of an option file."""
+    log = tmp_path / "v.log"
+    options = tmp_path / "client.cnf"
+    options.write_text(f"[client]\npassword={SECRET}\nhost=127.0.0.1\n")
+    options.chmod(0o600)
+    environment = {"VOLBENCH_LOG": str(log), "VOLBENCH_MYSQL_PASSWORD": SECRET}
+    refused = volbench(
+        "run",
+        QUICK,
+        "--target",
+        "attach",
+        "--server",
+        f"mysql://root:{SECRET}@127.0.0.1:1/x",
+        environment=environment,
+    )
+    assert refused.returncode == 2
+    tried = volbench(
+        "run", QUICK, "--yes", "--verbose", "--target", "attach", "--server", "mysql://root@127.0.0.1:1/x",
+        "--option-file", str(options), "--out", str(tmp_path), environment=environment,
+    )  # fmt: skip
+    assert tried.returncode == 3, tried.stderr
+    text = log.read_text()
+    assert "connect to 127.0.0.1:1 as root" in text
+    assert SECRET not in text + refused.stderr + tried.stderr + tried.stdout
+
+
+def test_the_version_is_shown() -> None:
+    assert re.fullmatch(r"volbench \d+\.\d+\.\d+\n", volbench("--version").stdout)

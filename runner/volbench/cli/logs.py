@@ -1,0 +1,82 @@
+"""The log of `--verbose` and VOLBENCH_LOG: what volbench ran, asked and decided. The only place that sets it up."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from volbench import __version__
+from volbench.base.redact import redact
+from volbench.errors import UsageError
+
+VARIABLE = "VOLBENCH_LOG"
+LOGGERS = ("volbench", "urllib3.connectionpool")
+"""Ours, and the requests to engine, cluster and bucket: method, address and status, without headers and bodies."""
+_FORMAT = "%(asctime)s.%(msecs)03dZ %(process)d %(levelname)s %(name)s: %(message)s"
+_log = logging.getLogger(__name__)
+
+
+class Redacted(logging.Formatter):
+    """One record as text, in UTC; secrets that a message or a traceback brought along are masked."""
+
+    converter = staticmethod(time.gmtime)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's lines."""
+        return redact(super().format(record))
+
+
+def set_up(*, verbose: bool) -> None:
+    """Log to stderr if `verbose`, and to the file that VOLBENCH_LOG names; neither: log nothing.
+
+    Processes that this one starts write to the same file. Raises UsageError when the file cannot be written.
+    """
+    name = os.environ.get(VARIABLE, "")
+    if verbose:
+        _add(logging.StreamHandler())
+    if name:
+        path = Path(name).absolute()
+        os.environ[VARIABLE] = str(path)
+        _add_file(path)
+    if verbose or name:
+        system = f"{platform.system()} {platform.release()} {platform.machine()}"
+        _log.info("volbench %s, Python %s, %s, in %s", __version__, platform.python_version(), system, Path.cwd())
+        _log.info("command: %s", shlex.join(["volbench", *sys.argv[1:]]))
+
+
+def add_agent_log(path: Path) -> None:
+    """Log to a file of the cell's directory, too. Raises UsageError when it cannot be written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _add_file(path)
+
+
+def verbose_first(arguments: list[str]) -> list[str]:
+    """The command line with `--verbose` before the command, wherever it stood before a `--`."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    own = [word for word in arguments[:end] if word != "--verbose"]
+    return [*(["--verbose"] if len(own) < end else []), *own, *arguments[end:]]
+
+
+def _add_file(path: Path) -> None:
+    try:
+        handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(
+            "the log cannot be written", where=f"{VARIABLE}={path}", evidence=f"{type(error).__name__}: {error}",
+            next_step="name a file in a directory that is there and can be written",
+        ) from error  # fmt: skip
+    _add(handler)
+
+
+def _add(handler: logging.Handler) -> None:
+    handler.setFormatter(Redacted(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S"))
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+        logger.addHandler(handler)
