@@ -69,7 +69,8 @@ def cgroup_cpu_values() -> Values:
 def ebs_values() -> Values:
     """An emulated volume keeps the same counters; the log page adds bins of latency."""
     emulated = parse_counters(text("emulator-counters.json").encode())
-    volume = {name for name, entity in emulated if not entity} - {"uptime_s", "waited_us", "judged", "late", "lateness_us"}
+    own = {"uptime_s", "waited_us", "judged", "late", "lateness_us"}
+    volume = {name for name, entity in emulated if not entity} - own
     values: Values = {(name, "nvme1n1"): 7 for name in volume}
     return values | {(f"{way}_bin {lower} {lower * 2}", "nvme1n1"): 3 for way in "rw" for lower in (1, 2, 4)}
 

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from busy_loops import busy_loops
 
 from volbench.sample.interface import Unavailable
 from volbench.sample.tasks import Tasks
 from volbench.volume.task_account import CpuWatch, TaskAccount, keep_task_file, machine_times, socket_peer, tree
 
 LIFETIME_S = 30
-LOOP = f"import time\nend = time.monotonic() + {LIFETIME_S}\nwhile time.monotonic() < end: pass"
 CPUS = os.cpu_count() or 1
-
-
-@contextmanager
-def busy_loops(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes that do nothing but compute; ended by their ids, and by themselves after LIFETIME_S."""
-    loops = [subprocess.Popen([sys.executable, "-c", LOOP]) for _ in range(count)]
-    try:
-        yield loops
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
 
 
 def test_a_busy_loop_s_cpu_time_is_its_own() -> None:
