@@ -25,7 +25,7 @@ dataset: {tables: 1, rows: 1000}
 steps:
   - {kind: oltp, name: reads, test: oltp_point_select, threads: 8, warmup: 0s, duration: 2s}
 sampling: {interval: 500ms}
-limits: {foreign_iops: 100000000, device_against_client: 100000000, missed_samples: 90%}
+limits: {foreign_iops: 100000000, device_against_client: 100000000, missed_samples: 90%, foreign_cpu: 100%}
 """
 
 

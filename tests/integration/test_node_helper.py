@@ -60,7 +60,15 @@ def cold_parts(cluster: ClusterBench, name: str) -> list[dict[str, Any]]:
     """What a run of one cell says of its cold file read and of its cold scan."""
     server = pick_server_image(local_images(), "mysql")
     image = [f"engine.image={server.name}"] if server is not None else []
-    settings = ["dataset.tables=1", "dataset.rows=2000", "repeats=1", "limits.foreign_iops=1000000", *image]
+    settings = [
+        "dataset.tables=1",
+        "dataset.rows=2000",
+        "repeats=1",
+        "limits.foreign_iops=1000000",
+        "limits.foreign_cpu=100%",
+        "replacements=0",
+        *image,
+    ]
     out = cluster.root / name
     ended = cluster.end(cluster.volbench(
         "run", str(ROOT / "suites" / "cold-read.yaml"), "--target", "kubernetes", "--yes", "--out", str(out),

@@ -26,7 +26,7 @@ from volbench.target.processes import LABEL_VARIABLE
 SUITE = Path(__file__).parents[2] / "suites" / "quick.yaml"
 SMALL = (
     "dataset.tables=1", "dataset.rows=2000", "steps.0.threads=2", "steps.0.warmup=1s", "steps.0.duration=2s",
-    "repeats=1", "limits.foreign_iops=1000000",
+    "repeats=1", "limits.foreign_iops=1000000", "limits.foreign_cpu=100%", "replacements=0",
 )  # fmt: skip
 BOUND_S = 240.0
 _POLL_S = 0.05

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeVar
 
+from volbench.analysis.disturbance import held_share
 from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import remove_attached_dataset
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError
@@ -131,7 +132,20 @@ class Orchestrator:
                 if not again_cells:
                     break
                 failures = self._run_cells(opened, again_cells)
+                for cell_id in again_cells:
+                    self._keep_less_disturbed(cell_id)
             return failures
+
+    def _keep_less_disturbed(self, cell_id: str) -> None:
+        """Of a cell that was run anew and is invalid again, keep the attempt that was held back less.
+
+        Which one is decided by how much it was disturbed alone, and never by its figures.
+        """
+        now, before = self._directory.result(cell_id), self._directory.last_attempt(cell_id)
+        if now is None or before is None or before.status != "done":
+            return
+        if now.status == "done" and _held_share(before) < _held_share(now):
+            self._directory.put_back(cell_id)
 
     def _replaced(self) -> set[str]:
         """Cells to run anew, as many as the run's budget leaves; the journal counts them, also over a resume."""
@@ -284,6 +298,17 @@ def is_finished(directory: RunDirectory) -> bool:
     events = directory.events()
     ended = bool(events) and events[-1].event == "run_finished"
     return ended and all(_is_done(directory, cell) for cell in directory.run.cells)
+
+
+def _held_share(result: CellResult) -> float:
+    """At most this share of a step's time was held back, the worst of all steps; more where a step has no bound."""
+    shares = [0.0]
+    for step in result.steps:
+        bounded = {one.text for one in step.disturbances if one.beyond}
+        if not step.valid:
+            known = bounded.issuperset(step.invalid_reasons)
+            shares.append(held_share(step.disturbances, ceiling=step.delayable_share) if known else 2.0)
+    return max(shares)
 
 
 def _is_done(directory: RunDirectory, planned: PlannedCell) -> bool:

@@ -110,6 +110,20 @@ class RunDirectory:
         directory.rename(place)
         return place
 
+    def put_back(self, cell_id: str) -> None:
+        """Exchange the cell's attempt for the one that was set apart last; interrupted, the cell is undone."""
+        directory, place = self.cell_dir(cell_id), self._kept_attempts(cell_id)[-1]
+        beside = place.with_name(f"{place.name}.new")
+        directory.rename(beside)
+        place.rename(directory)
+        beside.rename(place)
+
+    def last_attempt(self, cell_id: str) -> CellResult | None:
+        """The result of the attempt that was set apart last, if it left one."""
+        places = self._kept_attempts(cell_id)
+        path = places[-1] / RESULT_FILE if places else None
+        return read_record(path, CellResult, schema=RESULT_SCHEMA) if path is not None and path.exists() else None
+
     def failed_attempts(self) -> list[tuple[Path, CellResult]]:
         """Earlier attempts that left a result, in order of their names."""
         found = []
@@ -142,7 +156,8 @@ class RunDirectory:
             os.close(descriptor)
 
     def _kept_attempts(self, cell_id: str) -> list[Path]:
-        return sorted((self.path / "cells").glob(f"{cell_id}.attempt-*"))
+        places = (self.path / "cells").glob(f"{cell_id}.attempt-*")
+        return sorted(places, key=lambda place: (len(place.name), place.name))
 
 
 def find_runs(results: Path) -> list[RunDirectory]:

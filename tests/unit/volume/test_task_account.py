@@ -1,0 +1,89 @@
+"""What the kernel says of tasks, beside real busy loops: who used the CPUs, and who waited for one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from busy_loops import busy_loops
+
+from volbench.sample.interface import Unavailable
+from volbench.sample.tasks import Tasks
+from volbench.volume.task_account import CpuWatch, TaskAccount, keep_task_file, machine_times, socket_peer, tree
+
+LIFETIME_S = 30
+CPUS = os.cpu_count() or 1
+
+
+def test_a_busy_loop_s_cpu_time_is_its_own() -> None:
+    """What the account says of a process is what the kernel says of it when it is waited for."""
+    with busy_loops(1) as (loop,):
+        account = TaskAccount([loop.pid])
+        account.read()
+        before = os.times()
+        time.sleep(1.0)
+        times = account.read()
+        loop.kill()
+        loop.wait()
+    used_s = os.times().children_user - before.children_user
+    assert 0 < times.cpu_s <= used_s + 0.1
+
+
+def test_foreign_work_is_what_the_machine_did_beside_us() -> None:
+    """Twice as many loops as CPUs: to one of them the machine is full; all of them wait for each other."""
+    with busy_loops(2 * CPUS) as loops:
+        as_others, as_ours = CpuWatch([loops[0].pid]), CpuWatch([loop.pid for loop in loops])
+        with as_others.watching(), as_ours.watching():
+            time.sleep(1.5)
+    others, ours = as_others.share, as_ours.share
+    assert others is not None
+    assert ours is not None
+    assert others.foreign_cpus > 0.3 * CPUS
+    assert ours.own.delay_s > 0.5 * CPUS, "half of them wait at any moment"
+    assert ours.own.cpu_s > 3 * others.own.cpu_s / 2
+    assert ours.foreign_cpus < others.foreign_cpus
+
+
+def test_a_process_tree_holds_children_and_not_those_set_apart() -> None:
+    with busy_loops(2) as loops:
+        found = tree([os.getpid()], apart=[loops[1].pid])
+    assert {os.getpid(), loops[0].pid} <= set(found)
+    assert loops[1].pid not in found
+
+
+def test_what_is_gone_or_of_another_form_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text("intr 1 2 3\n")
+    assert machine_times(tmp_path / "stat") is None
+    assert machine_times(tmp_path / "absent") is None
+    assert TaskAccount([2**22 + 1]).read().cpu_s == 0
+    assert socket_peer(tmp_path / "absent.sock") is None
+
+
+def test_the_listener_of_a_socket_is_known(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        assert socket_peer(tmp_path / "s") == os.getpid()
+
+
+def test_a_file_tells_a_sampler_of_processes_that_it_cannot_see(tmp_path: Path) -> None:
+    """As in a container: what is told is a source while it is fresh, and none when who tells is gone."""
+    file, stop = tmp_path / "tasks.json", threading.Event()
+    with busy_loops(1) as (loop,):
+        thread = threading.Thread(target=keep_task_file, args=(file, {"cell": [loop.pid]}, stop))
+        thread.start()
+        sampler = Tasks((), file, None)
+        bound_s = time.monotonic() + LIFETIME_S
+        while not (file.exists() and sampler.read()["cpu_s", "cell"] > 0) and time.monotonic() < bound_s:
+            time.sleep(0.05)
+        assert sampler.read()["cpu_s", "cell"] > 0
+    stop.set()
+    thread.join()
+    stale = file.read_text().replace('"at_s": ', '"at_s": -')
+    file.write_text(stale)
+    with pytest.raises(Unavailable, match="s old"):
+        sampler.read()
