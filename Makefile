@@ -9,8 +9,9 @@ DEMO_DISK ?= $(HOME)/.cache/volbench/demo
 DEMO_CLASS ?= local-path
 BENCHMARKS ?= sampling sampling_effect template_copy small_files long_run verdict_rates credits compare_time
 PYTEST ?=
-# Tests mostly wait for servers; files of tests are shared out, so that what a file sets up is set up once.
-JOBS ?= 2
+# Tests wait for servers about half their time: two CPUs have work for three. Files of tests are shared out, so that
+# what a file sets up is set up once.
+JOBS ?= 3
 BARE ?= bookworm
 SPLIT ?= test
 # What `make check` runs: nothing that needs an engine, a server, a browser or a device.
@@ -23,7 +24,7 @@ CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine images local bench bench-emulator bench-kubernetes lab clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine images local bench bench-emulator bench-kubernetes lab clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -126,6 +127,14 @@ lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED
 	@$(BIN)/python tests/benchmarks/what_if.py --out $(WHAT_IF_OUT) --json results/examples/what-if/pairs.json || [ $$? -eq 1 ]
 	@$(LAB) score
 	@$(LAB) calibrate
+
+test-slow: posix-suites ## the tests that are slow by nature, which `make test` leaves out; an hour and more
+	@$(BOOTSTRAP) test
+	@$(BIN)/python -m pytest -m "slow and not kubernetes" $(PYTEST)
+
+test-servers: ## attaches over TCP to each server image that a registry gives, else to those built here; writes docs/servers.md
+	@$(BOOTSTRAP) test
+	@VOLBENCH_SERVERS_PAGE=docs/servers.md $(BIN)/python -m pytest -m servers $(PYTEST)
 
 clean: ## caches and the Python environment; results and images stay
 	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist

@@ -36,10 +36,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that take minutes run when they are asked for: `-m slow`, or any other `-m`."""
+    """Tests that take minutes, or images from a registry, run when they are asked for: by any `-m`."""
     if config.getoption("markexpr"):
         return
-    slow = [item for item in items if item.get_closest_marker("slow")]
+    slow = [item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("servers")]
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]

@@ -31,7 +31,7 @@ from volbench.volume.interface import OpenVolume
 from volbench.volume.ownership import MARKER
 from volbench.volume.spec import parse_volume
 
-BOUND_S = 60.0
+BOUND_S = 180.0
 RUN_ID = "20260101T000000Z-contract-{:06x}"
 
 

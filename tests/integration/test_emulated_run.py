@@ -27,6 +27,7 @@ SPEC = "emulated:ebs-gp2?size=50GiB&credits=0.0833&time_scale=20"
 LOAD = (
     "dataset.tables=2", "dataset.rows=100000", "engine.config.innodb_buffer_pool_size=8M",
     "steps.0.test=select_random_points", "steps.0.threads=32", "steps.0.warmup=1s", "steps.0.duration=25s",
+    "sampling.interval=1s",
 )  # fmt: skip
 
 

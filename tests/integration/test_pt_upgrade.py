@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.skipif(shutil.which("pt-upgrade") is None, reason="pt-upgrade is not installed"),
 ]
-BOUND_S = 30.0
+BOUND_S = 180.0
 QUERIES = (
     "SELECT COUNT(*) FROM orders WHERE state = 'paid'",
     "SELECT id, email, name, born, score, seen, initial FROM customers ORDER BY id",

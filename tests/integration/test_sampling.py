@@ -19,7 +19,7 @@ from volbench.sample.rows import series_rows, server_histogram_rows
 pytestmark = pytest.mark.mysqld
 
 INTERVAL_S = 0.1
-WAIT_S = 30.0
+WAIT_S = 180.0
 SERVER_SOURCES = {"innodb", "performance_schema"}
 
 

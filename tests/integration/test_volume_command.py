@@ -89,10 +89,10 @@ def test_faults_are_injected_and_taken_back(disk: Path) -> None:
     volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(disk), "--name", "ill")
     data = disk / "ill" / "data"
     write_durably(data / "file", b"x" * 4096)
-    volbench("volume", "fault", "ill", "stall", "--for", "4s")
     before = time.monotonic()
+    volbench("volume", "fault", "ill", "stall", "--for", "4s")
     write_durably(data / "slow", b"x")
-    assert time.monotonic() - before > 0.3, "the end of the command takes some of the 4 s"
+    assert time.monotonic() - before >= 4, "it began after the command did"
     volbench("volume", "fault", "ill", "detach")
     with pytest.raises(OSError, match="Input/output error"):
         (data / "other").write_bytes(b"y")
@@ -115,7 +115,7 @@ def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(disk: Path) 
     write_durably(disk / "dies" / "data" / "file", b"kept")
     (daemon,) = attachments(disk / "dies").daemons
     os.kill(daemon, signal.SIGKILL)
-    assert wait_until(lambda: not attachments(disk / "dies").daemons, timeout_s=10)
+    assert wait_until(lambda: not attachments(disk / "dies").daemons, timeout_s=COMMAND_S_MAX)
     assert attachments(disk / "dies").mounts
     cleared = volbench("volume", "list", "--dir", str(disk))
     assert not attachments(disk / "dies")

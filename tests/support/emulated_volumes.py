@@ -34,6 +34,14 @@ def write_durably(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def assert_held_to(took: list[float], iops: float, *, seconds: float) -> None:
+    """So many reads came through in these seconds as a limit lets: never more, fewer on a machine that is busy.
+
+    Raises AssertionError.
+    """
+    assert 0.5 * iops < len(took) / seconds <= 1.1 * iops, f"{len(took)} reads in {seconds:g} s"
+
+
 def read_at_random(path: Path, *, seconds: float, size: int = 4096, extent: int = 64 << 20) -> list[float]:
     """Seconds that each direct random read of a file took."""
     buffer, source = mmap.mmap(-1, size), random.Random(1)  # noqa: S311 - the same each time

@@ -26,7 +26,7 @@ from volbench.workload.registry import workload_for
 
 DATASET = DatasetSpec(tables=2, rows=20_000)
 PASSWORD = "se cret,#1"  # noqa: S105 - of a throw-away server; spaces and commas must survive
-START_BOUND_S = 60.0
+START_BOUND_S = 180.0
 MARIADBD = "mariadbd"
 EXTRA = [] if shutil.which(MARIADBD) else ["--mysqlx=OFF"]
 

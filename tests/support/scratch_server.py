@@ -14,7 +14,7 @@ import mysql.connector
 
 from volbench.engine.connection import Account, rows
 
-START_BOUND_S = 60.0
+START_BOUND_S = 180.0
 PASSWORD = "open, sesame#1"  # noqa: S105 - of a throw-away server
 
 

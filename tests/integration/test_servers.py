@@ -1,0 +1,138 @@
+"""`volbench run --target attach` over TCP against each server image that can be had: `make test-servers`."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import live_run
+import pytest
+from live_run import SUITE, Bench
+from server_matrix import (
+    OFFICIAL,
+    OURS,
+    PASSWORD,
+    Availability,
+    availability,
+    flavor_of,
+    registry_gives_one,
+    server_over_tcp,
+)
+
+from volbench.engine.connection import Account, rows
+
+pytestmark = [pytest.mark.docker, pytest.mark.servers, pytest.mark.timeout(1800)]
+PAGE_VARIABLE = "VOLBENCH_SERVERS_PAGE"
+CELL = (
+    "dataset.tables=2", "dataset.rows=10000", "steps.0.threads=4", "steps.0.warmup=2s", "steps.0.duration=10s",
+    "repeats=1", "limits.foreign_iops=1000000",
+)  # fmt: skip
+RESOLVER = re.compile(r" on [\d.]+:53\b")
+"""This machine's, in an engine's message."""
+OF_A_SERVER = {"mysql", "information_schema", "performance_schema", "sys", "test"}
+HEAD = "| image | server | result | transactions/s | is the cell valid | findings |"
+TEXT = """# Servers that volbench was attached to
+
+`make test-servers` wrote this page. It starts a server of each image in a container, runs one short cell on it
+with `volbench run --target attach` over TCP (`oltp_read_write`, 4 threads, 2 tables of 10,000 rows, 2 s to warm up,
+10 s measured), and asks whether the cell is done, whether flavor and version are the image's, whether volbench's
+schema is gone afterwards, and whether the password is in any file or line that volbench wrote. Images of a registry
+come first; where it gives none, images built here of Debian's packages stand in for them. The rates are of servers
+with their own default settings, on a machine that may have had other work: they compare nothing.
+"""
+
+
+@dataclass(kw_only=True)
+class Page:
+    """What is known of each image."""
+
+    ran: dict[str, list[str]] = field(default_factory=dict)
+    lacking: dict[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        now, load = datetime.datetime.now(datetime.UTC), os.getloadavg()[0]
+        lines = [
+            TEXT,
+            f"Run on {now:%Y-%m-%d %H:%M} UTC, {os.cpu_count()} CPUs, load average {load:.0f} at its end.\n",
+        ]
+        lines += ["## Run\n", HEAD, "|---|---|---|---|---|---|"]
+        lines += [f"| {' | '.join([f'`{image}`', *cells])} |" for image, cells in self.ran.items()]
+        if self.lacking:
+            lines += ["\n## Not run\n", "| image | why |", "|---|---|"]
+            lines += [f"| `{image}` | {why.replace('|', '/')} |" for image, why in self.lacking.items()]
+        built = [f"- `{image}`: {what}" for image, what in OURS.items() if image in self.ran]
+        if built:
+            lines += ["\n## Built here\n", *built]
+        return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """Written at the end into the file that VOLBENCH_SERVERS_PAGE names."""
+    collected = Page()
+    yield collected
+    if place := os.environ.get(PAGE_VARIABLE):
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        Path(place).write_text(collected.text())
+
+
+@pytest.fixture
+def attached(tmp_path: Path, run_cache: Path) -> Iterator[Bench]:
+    """A place for runs on an attached server: no volumes."""
+    with live_run.bench("attach", tmp_path, run_cache, {}) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("image", [*OFFICIAL, *OURS])
+def test_an_attached_server_is_measured_over_tcp_and_left_as_it_was(
+    image: str, attached: Bench, page: Page
+) -> None:
+    if image in OURS and registry_gives_one():
+        found = Availability(present=False, reason="a registry gives official images")
+    else:
+        found = availability(image)
+    if not found.present:
+        page.lacking[image] = RESOLVER.sub("", found.reason)
+        pytest.skip(found.reason)
+    with server_over_tcp(image) as account:
+        ((version,),) = rows(account, "SELECT VERSION()")
+        page.ran[image] = [str(version), "**failed**", "", "", ""]
+        page.ran[image] = measured(attached, account, image, str(version))
+
+
+def measured(bench: Bench, account: Account, image: str, server: str) -> list[str]:
+    """A run of one cell and what is asserted of it; its row in the page."""
+    option_file = bench.root / "client.cnf"
+    option_file.touch(mode=0o600)
+    option_file.write_text(f'[client]\npassword="{PASSWORD}"\n')
+    dsn = f"mysql://{account.user}@{account.host}:{account.port}/bench"
+    chosen = [word for one in CELL for word in ("--set", one)]
+    ended = bench.end(
+        bench.volbench(
+            "run", str(SUITE), "--target", "attach", "--server", dsn, "--option-file", str(option_file), *chosen,
+            "--out", str(bench.results), "--yes",
+        ),
+        bound_s=900,
+    )  # fmt: skip
+    assert ended.code == 0, ended.output
+    bench.assert_all_done_once()
+    (result,) = bench.directory.results()
+    assert result.server is not None
+    assert result.server.flavor == flavor_of(image)
+    series = image.rpartition(":")[2]
+    assert f"{result.server.version}.".startswith(f"{series}."), result.server.version
+    tps = result.steps[0].metrics["tps"].value
+    assert tps > 0
+    schemas = {str(name).lower() for (name,) in rows(account, "SHOW DATABASES")}
+    assert schemas <= OF_A_SERVER
+    written = [path.read_bytes() for path in bench.root.rglob("*") if path.is_file() and path != option_file]
+    assert not [text for text in (*written, ended.output.encode()) if PASSWORD.encode() in text]
+    report = bench.report()
+    (cell,), findings = report["cells"], report["findings"]  # type: ignore[misc]
+    valid = "yes" if cell["valid"] else "; ".join(cell["invalid_reasons"])
+    causes = "; ".join(f"{one['cause']} ({one['confidence']:.2f})" for one in findings)  # type: ignore[attr-defined]
+    return [server, "ok", f"{tps:.0f}", valid, causes or "none"]
