@@ -50,13 +50,13 @@ def on_loop(local: Bench) -> Iterator[Bench]:
 
 @pytest.mark.mysqld
 def test_a_volume_that_fills_up(small: Bench) -> None:
-    """Filled by somebody else in mid-step: the cause is told, the run stops with exit code 5, and resumes."""
+    """Filled by somebody else in mid-step: the cause is told, the run stops with exit code 3, and resumes."""
     volume = small.volumes["a"]
     process = small.start(*LONG, "steps.0.test=oltp_insert")
     small.until(small.in_step, process)
     fill(volume / "other")
     ended = small.end(process)
-    assert ended.code == 5, ended.output
+    assert ended.code == 3, ended.output
     assert list(small.failed_causes().values()) == ["volume_full"]
     assert "the volume is full" in ended.output
     assert small.leftovers() == []
@@ -71,7 +71,7 @@ def test_a_volume_that_becomes_read_only(on_loop: Bench) -> None:
     on_loop.until(on_loop.in_step, process)
     subprocess.run(["mount", "-o", "remount,abort", str(volume)], check=True)  # as after an error of the disk
     ended = on_loop.end(process)
-    assert ended.code == 5, ended.output
+    assert ended.code == 3, ended.output
     assert list(on_loop.failed_causes().values()) == ["volume_read_only"]
     assert "read-only" in ended.output
     assert on_loop.processes() == {}

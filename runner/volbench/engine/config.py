@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from volbench.engine.allowed_options import ALLOWED_OPTIONS, SLASH_ALLOWED
 from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.errors import UsageError
 from volbench.records.base import Scalar, parse_size_bytes
@@ -130,17 +132,38 @@ def checked_options(options: Mapping[str, Scalar]) -> dict[str, Scalar]:
         _refuse_harness_option(name, given)
         if isinstance(value, str) and any(ord(character) < 32 or ord(character) == 127 for character in value):
             raise UsageError(f"the value of {given} holds a control character", where="engine.config")
-        if name == "log_bin" and isinstance(value, str) and "/" in value:
-            raise UsageError("log_bin must stay in the data directory", where="engine.config", evidence=value)
+        _refuse_unknown_option(name, given)
+        if isinstance(value, str) and "/" in value and _bare(name) not in SLASH_ALLOWED:
+            raise UsageError(
+                f"{given} must name nothing outside the data directory", where="engine.config", evidence=value
+            )
         if checked.setdefault(name, value) != value:
             raise UsageError(f"{name} is given twice, with different values", where="engine.config")
     return checked
 
 
-def _refuse_harness_option(name: str, given: str) -> None:
+def _bare(name: str) -> str:
+    """Return an option's name without the prefixes that a server takes off it."""
     bare = name
     while (prefix := next((p for p in _PREFIXES if bare.startswith(p)), None)) is not None:
         bare = bare.removeprefix(prefix)
+    return bare
+
+
+def _refuse_unknown_option(name: str, given: str) -> None:
+    if name in ALLOWED_OPTIONS or _bare(name) in ALLOWED_OPTIONS:
+        return
+    near = difflib.get_close_matches(_bare(name), ALLOWED_OPTIONS, n=1)
+    raise UsageError(
+        f"{given} is not a server option that a suite may set",
+        where="engine.config",
+        evidence=f"perhaps you meant {near[0]}" if near else "",
+        next_step="use one that tunes the server; options that place files, load plugins or open it are left out",
+    )
+
+
+def _refuse_harness_option(name: str, given: str) -> None:
+    bare = _bare(name)
     hit = next((ours for ours in sorted(_HARNESS) if bare and _means(bare, ours)), None)
     if hit is not None:
         raise UsageError(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +17,10 @@ from volbench.errors import (
     VolbenchError,
 )
 from volbench.records.cell import Failure
+from volbench.volume import trouble
+from volbench.volume.trouble import VolumeTrouble
 
 _LOG_LINES = 12
-_FULL_BELOW_BYTES = 1 << 20
 _SIGKILL_EXIT = 137
 _CRASH_LINE = re.compile(r"(mysqld|mariadbd) got (signal|exception)|assertion failure", re.IGNORECASE)
 _CRASH_EXITS = frozenset({132, 133, 134, 135, 136, 139})  # ILL TRAP ABRT BUS FPE SEGV
@@ -44,26 +43,10 @@ def _sign(cause: str, pattern: str, what: str, next_step: str = "", exit_code: i
     )
 
 
-_VOLUME_SIGNS = (
-    _sign(
-        "volume_full",
-        r"no space left on device|errno:? 28\b|error number 28\b|disk is full|disk full|out of disk space",
-        "the volume is full",
-        "give the volume more space, or the suite a smaller dataset; `volbench plan` shows what is needed",
-    ),
-    _sign(
-        "volume_read_only",
-        r"read-only file system|errno:? 30\b|error number 30\b",
-        "the volume is read-only",
-        "look at the kernel's log for why it was remounted, mount it writable, then `volbench resume`",
-    ),
-    _sign(
-        "volume_gone",
-        r"input/output error|errno:? 5\b|error number 5\b|stale (nfs )?file handle|errno:? 116\b"
-        r"|transport endpoint is not connected|errno:? 107\b|no such device|errno:? 19\b",
-        "the volume does not answer reads and writes any more",
-        "look at the kernel's log and the volume's own state, then `volbench resume`",
-    ),
+_VOLUME_SIGNS = tuple(
+    _Sign(cause=kind.cause, pattern=kind.log, what=kind.what, next_step=kind.next_step, exit_code=kind.exit_code)
+    for kind in trouble.KINDS
+    if kind.log is not None
 )
 _SERVER_SIGNS = (
     _sign(
@@ -104,21 +87,13 @@ _SERVER_SIGNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class VolumeTrouble:
-    """A cause, and what was seen of it."""
-
-    cause: str
-    evidence: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Circumstances:
     """What was seen when the server went down.
 
     Args:
         exit_code: of its process, 128 + N after signal N; None when it runs, or never did.
         log: what it logged since its start.
-        volume: what is wrong with the volume, from `volume_trouble`; None when it looks well.
+        volume: what is wrong with the volume, from `look_at_volume`; None when it looks well.
         oom_kills: processes the kernel killed for want of memory since the server's start; None: not known.
         by_us: the kill was asked for by the agent.
     """
@@ -187,21 +162,6 @@ def _log_evidence(log: str) -> str:
     shown = lines[-_LOG_LINES:]
     first = [line for line in telling[:3] if line not in shown]
     return "; last log lines:\n" + "\n".join([*first, *shown]) if lines else "; nothing in its log"
-
-
-def volume_trouble(data_dir: Path) -> VolumeTrouble | None:
-    """What is wrong with the volume below a directory, None when it looks well."""
-    try:
-        found = os.statvfs(data_dir)
-    except OSError as error:
-        cause = "volume_gone" if error.errno != errno.EACCES else "permission_denied"
-        return VolumeTrouble(cause=cause, evidence=f"{data_dir}: {os.strerror(error.errno or 0)}")
-    free = found.f_bavail * found.f_frsize
-    if found.f_flag & os.ST_RDONLY:
-        return VolumeTrouble(cause="volume_read_only", evidence=f"{data_dir} is on a read-only mount")
-    if found.f_blocks and free < _FULL_BELOW_BYTES:
-        return VolumeTrouble(cause="volume_full", evidence=f"{free} bytes are free at {data_dir}")
-    return None
 
 
 def oom_kills() -> int | None:

@@ -29,6 +29,7 @@ from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.records.base import Scalar
 from volbench.records.cell import CellPlaces, Failure, ServerSpec
 from volbench.records.facts import ServerFacts
+from volbench.volume.trouble import exit_code_of, look_at_volume
 
 __all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
 
@@ -199,7 +200,7 @@ class Server:
             state = self.supervisor.state()
         except StepFailed as gone:
             return Failure(cause=gone.cause, what=gone.what, where=where, evidence=gone.evidence)
-        if state.running and not failures.volume_trouble(self.data_dir):
+        if state.running and not look_at_volume(self.data_dir):
             return None
         if not state.running and state.exit_code is None:
             return Failure(cause="server_not_started", what="the server was not started", where=where)
@@ -309,18 +310,20 @@ class Server:
             time.sleep(_READY_POLL_S)
 
     def _give_up(self, last: str) -> None:
-        trouble = failures.volume_trouble(self.data_dir)
+        trouble = look_at_volume(self.data_dir)
         seen = [str(self.supervisor.state()), f"last answer: {last or 'none'}"]
         seen += [] if trouble is None else [trouble.evidence]
         log = self.supervisor.log_tail(15)
         self.kill()
-        raise StepFailed(
+        failure = StepFailed(
             f"the server answered no query within {self.spec.start_timeout_s:g} s of its start; it was killed",
             where="server start",
             evidence=f"{'; '.join(seen)}; last log lines:\n{log}",
             next_step="raise engine.start_timeout, when its log shows that it is still at work",
             cause="start_timeout" if trouble is None else trouble.cause,
         )
+        failure.exit_code = exit_code_of(failure.cause)
+        raise failure
 
     def _diagnose(self, exit_code: int | None, where: str) -> Failure:
         before, now = self._oom_kills_before, failures.oom_kills()
@@ -328,7 +331,7 @@ class Server:
             failures.Circumstances(
                 exit_code=exit_code,
                 log=self.supervisor.log_since(self._log_mark),
-                volume=failures.volume_trouble(self.data_dir),
+                volume=look_at_volume(self.data_dir),
                 oom_kills=None if before is None or now is None else now - before,
                 by_us=self._killed_by_us,
             ),

@@ -30,7 +30,7 @@ from volbench.execute.diary import Diary
 from volbench.execute.progress import ProgressFile
 from volbench.execute.recorder import CellRecorder, recording
 from volbench.execute.sampling import sampling
-from volbench.execute.volume_watch import CAUSES, VolumeWatch, cancelling, trouble_error
+from volbench.execute.volume_watch import VolumeWatch, cancelling
 from volbench.records.cell import CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.records.facts import VolumeFacts
 from volbench.records.steps import Step, parameters_of
@@ -41,6 +41,7 @@ from volbench.volume.blockstats import device_read_bytes
 from volbench.volume.emulated_control import ask_socket
 from volbench.volume.facts import discover, with_host_facts
 from volbench.volume.host import host_facts
+from volbench.volume.trouble import CAUSES, trouble_error
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.registry import workload_for
 

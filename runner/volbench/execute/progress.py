@@ -7,7 +7,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.store.files import read_file
+
 PROGRESS_FILE = "progress.json"
+PROGRESS_BYTES_MAX = 1 << 20
 _MIN_INTERVAL_S = 0.2
 
 
@@ -43,7 +46,7 @@ class ProgressFile:
 def read_progress(directory: Path) -> Progress | None:
     """What the agent said last; None when it has said nothing yet."""
     try:
-        raw = json.loads((directory / PROGRESS_FILE).read_bytes())
+        raw = json.loads(read_file(directory / PROGRESS_FILE, bytes_max=PROGRESS_BYTES_MAX))
         return Progress(text=str(raw["text"]), fraction=raw.get("fraction"))
     except (OSError, ValueError, KeyError, TypeError):
         return None

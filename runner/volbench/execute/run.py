@@ -17,7 +17,7 @@ from volbench.execute.closing import at_end
 from volbench.execute.interruptions import Interruptions
 from volbench.execute.lanes import by_lane, run_lanes
 from volbench.execute.templates import TemplateCell, shape_of, template_cells
-from volbench.execute.volume_watch import CAUSES, VolumeWatch, kernel_refused
+from volbench.execute.volume_watch import VolumeWatch, kernel_refused
 from volbench.plan.cost import replacements_max
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
@@ -25,6 +25,7 @@ from volbench.store.files import read_record
 from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
 from volbench.target.interface import Target
 from volbench.volume.interface import OpenVolume, Volume
+from volbench.volume.trouble import CAUSES
 
 __all__ = ["CellState", "Orchestrator", "Outcome", "is_finished", "watch_nothing"]
 
@@ -169,10 +170,24 @@ class Orchestrator:
         volume = self._volumes[name]
         opened = volume.__enter__()
         self._at_end(stack, lambda: volume.__exit__(None, None, None))
-        self._at_end(stack, lambda: self._target.close_volume(opened))
         if opened.host_path is not None:
             self._watches[name] = VolumeWatch(opened.host_path)
+        self._at_end(stack, lambda: self._close(name, opened))
         return opened
+
+    def _close(self, name: str, opened: OpenVolume) -> None:
+        """Remove what is ours from a volume. Raises StepFailed when it is not there any more: then that stays."""
+        watch = self._watches.get(name)
+        trouble = watch.trouble() if watch is not None and opened.spec.kind == "path" else None
+        self._target.close_volume(opened)
+        if trouble is not None and trouble.cause == "volume_gone":
+            raise StepFailed(
+                "the volume was unmounted during the run, and the run's directory is still on it",
+                where=f"volume {opened.spec.text}",
+                evidence=trouble.evidence,
+                next_step="mount it again, then remove volbench-* on it with `volbench cell erase DIR`",
+                cause="volume_gone",
+            )
 
     def _attached(self, stack: ExitStack, attach: AttachSpec) -> None:
         """See that the server lets us in, before anything is begun; at the end nothing of ours is left on it."""
@@ -282,7 +297,9 @@ class Orchestrator:
             if watch is not None:
                 watch.check(where=f"volume {planned.volume}")
             result = self._attempts.new(planned, volume, "run", template_key=template_key)
-        except StepFailed as error:
+        except (EnvironmentLacks, StepFailed) as error:
+            if isinstance(error, EnvironmentLacks) and error.cause not in CAUSES:
+                raise
             return error
         except OSError as error:
             return kernel_refused(error)

@@ -9,32 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from volbench.engine.failure import VolumeTrouble, volume_trouble
-from volbench.errors import StepFailed
+from volbench.base import safe_files
+from volbench.errors import StepFailed, VolbenchError
+from volbench.volume.trouble import VolumeTrouble, cause_of, look_at_volume, trouble_error
 
-_SAID = {
-    "volume_full": ("the volume is full", "give it more space, or the suite a smaller dataset"),
-    "volume_read_only": ("the volume is read-only", "see the kernel's log for why, and mount it writable"),
-    "volume_gone": ("the volume is gone", "mount it again"),
-}
-CAUSES = frozenset(_SAID)
-_ERRNO_CAUSES = {
-    errno.ENOSPC: "volume_full",
-    errno.EDQUOT: "volume_full",
-    errno.EROFS: "volume_read_only",
-    errno.EIO: "volume_gone",
-    errno.ENODEV: "volume_gone",
-    errno.ESTALE: "volume_gone",
-    errno.ENOTCONN: "volume_gone",
-}
 _PROBE = ".volbench-probe"
 _LOOK_EVERY_S = 1.0
 _LOOKS = 3
-
-
-def cause_of(error: OSError) -> str:
-    """The cause that an error number tells of; empty for others."""
-    return _ERRNO_CAUSES.get(error.errno or 0, "")
 
 
 class VolumeWatch:
@@ -78,21 +59,22 @@ class VolumeWatch:
                 evidence=f"another filesystem is at {self._directory} now: device {_shown(device)}, "
                 f"it was {_shown(self._device)}",
             )
-        return volume_trouble(self._directory) or (self._written() if self._ours else None)
+        return look_at_volume(self._directory) or (self._written() if self._ours else None)
 
     def _written(self) -> VolumeTrouble | None:
         """A filesystem that gave up after an error may still call itself writable: try."""
         probe = self._directory / _PROBE
         try:
-            probe.write_bytes(b"x")
-            probe.unlink()
+            with safe_files.held_directory(self._directory) as held:
+                safe_files.write_new(held, _PROBE, b"x", sync=False)
+                os.unlink(_PROBE, dir_fd=held)
         except OSError as error:
             cause = cause_of(error)
             return VolumeTrouble(cause=cause, evidence=f"{probe}: {error.strerror}") if cause else None
         return None
 
     def check(self, *, where: str) -> None:
-        """Raise StepFailed, with the cause, when something is wrong."""
+        """Raise EnvironmentLacks or StepFailed, with the cause, when something is wrong."""
         trouble = self.trouble()
         if trouble is not None:
             raise trouble_error(trouble, where=where)
@@ -118,29 +100,14 @@ def cancelling(watch: VolumeWatch, cancelled: threading.Event) -> Iterator[None]
         over.set()
 
 
-def trouble_error(trouble: VolumeTrouble, *, where: str, also: str = "") -> StepFailed:
-    """The trouble as a failure; `also` is what was seen of it first."""
-    what, next_step = _SAID.get(trouble.cause, ("the volume cannot be used", "see the evidence"))
-    return StepFailed(
-        what,
-        where=where,
-        evidence="; ".join(part for part in (also, trouble.evidence) if part),
-        next_step=f"{next_step}, then `volbench resume`",
-        cause=trouble.cause,
-    )
-
-
-def kernel_refused(error: OSError) -> StepFailed:
-    """An error of the operating system as a failure, with the cause that its number tells of."""
+def kernel_refused(error: OSError) -> VolbenchError:
+    """An error of the operating system as a failure: a volume's trouble when its number tells of one."""
+    where = str(error.filename or "the cell")
+    evidence = f"{errno.errorcode.get(error.errno or 0, type(error).__name__)}: {error}"
     cause = cause_of(error)
-    what, next_step = _SAID.get(cause, ("the operating system refused", ""))
-    return StepFailed(
-        what,
-        where=str(error.filename or "the cell"),
-        evidence=f"{errno.errorcode.get(error.errno or 0, type(error).__name__)}: {error}",
-        next_step=f"{next_step}, then `volbench resume`" if next_step else "",
-        cause=cause,
-    )
+    if cause:
+        return trouble_error(VolumeTrouble(cause=cause, evidence=evidence), where=where)
+    return StepFailed("the operating system refused", where=where, evidence=evidence)
 
 
 def _shown(device: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, WithJsonSchema
 
 _DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_UNITS_BYTES = {
@@ -70,4 +70,6 @@ Bytes = Annotated[
     int, BeforeValidator(parse_size_bytes), _schema_of(r"^\s*\d+(\.\d+)?\s*([KMGT]i?B?|kB|B)?\s*$", "64MiB")
 ]
 Fraction = Annotated[float, BeforeValidator(parse_fraction), _schema_of(r"^\s*\d+(\.\d+)?\s*%?\s*$", "5%")]
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$")]
+"""A name in a record that becomes a file or directory: one component, never `..`."""
 Scalar = bool | int | float | str

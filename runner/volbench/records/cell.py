@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from volbench.records.base import Fraction, Record, Scalar, Seconds
+from volbench.records.base import FileName, Fraction, Record, Scalar, Seconds
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
 from volbench.records.steps import Step
@@ -118,8 +118,8 @@ class CellSpec(Record):
     """cell.json: one cell, complete; the agent needs nothing else."""
 
     schema_: int = Field(default=CELL_SCHEMA, alias="schema")
-    run_id: str
-    cell_id: str
+    run_id: FileName
+    cell_id: FileName
     attempt: int = Field(default=1, ge=1)
     suite: str
     volume: str
@@ -132,7 +132,9 @@ class CellSpec(Record):
     steps: tuple[Step, ...]
     sampling: SamplingSpec = SamplingSpec()
     limits: ValidityLimits = ValidityLimits()
-    template_key: str = Field(default="", description="Name of the dataset's template below places.template_dir.")
+    template_key: FileName | Literal[""] = Field(
+        default="", description="Name of the dataset's template below places.template_dir."
+    )
     places: CellPlaces | None = None
     attach: AttachSpec | None = None
     emulated: EmulatedSpec | None = None
@@ -235,7 +237,7 @@ class CellResult(Record):
     """result.json. Times are seconds since `zero_monotonic_ns`, at `zero_utc` on the wall clock."""
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
-    cell_id: str
+    cell_id: FileName
     attempt: int
     status: Literal["done", "failed", "interrupted"]
     failure: Failure | None = None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from volbench.records.base import Fraction, Record, Scalar
+from volbench.records.base import FileName, Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.facts import HostFacts
 from volbench.records.forecast import ForecastSpec
@@ -63,7 +63,7 @@ class ResolvedSuite(Record):
 class PlannedCell(Record):
     """One cell in its place in the order."""
 
-    cell_id: str
+    cell_id: FileName
     volume: str
     block: int
     repeat: int
@@ -75,7 +75,7 @@ class RunRecord(Record):
     """run.json, written before the first cell."""
 
     schema_: int = Field(default=RUN_SCHEMA, alias="schema")
-    run_id: str
+    run_id: FileName
     started_at: str
     volbench_version: str
     command: tuple[str, ...] = Field(description="The command line; holds no password by construction.")
@@ -96,6 +96,6 @@ class JournalEvent(Record):
         "run_started", "template_ready", "cell_started", "cell_finished", "cell_failed", "cell_abandoned",
         "run_interrupted", "run_resumed", "run_finished", "cell_replaced",
     ]  # fmt: skip
-    cell_id: str = ""
+    cell_id: FileName | Literal[""] = ""
     attempt: int = 0
     details: dict[str, Any] = Field(default_factory=dict)

@@ -5,10 +5,13 @@ What was measured is never changed; what is added can be added again, or removed
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from volbench.records.series import SeriesRow
+from volbench.store.files import held_parent
 from volbench.store.run_directory import SERIES_FILE
 from volbench.store.series import Series, SeriesKey, read_series, write_series
 
@@ -17,7 +20,8 @@ ADDED = "added"
 
 def write_added(cell_dir: Path, name: str, series: Mapping[SeriesKey, Series]) -> int:
     """Keep series, in seconds since the cell's zero, replacing those of the same name; returns the samples."""
-    (cell_dir / ADDED).mkdir(exist_ok=True)
+    with held_parent(cell_dir / ADDED) as held, suppress(FileExistsError):
+        os.mkdir(ADDED, dir_fd=held)
     rows = (
         SeriesRow(t_s=t_s, source=key.source, metric=key.metric, entity=key.entity, value=value)
         for key, one in sorted(series.items())

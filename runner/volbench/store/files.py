@@ -4,31 +4,66 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from volbench.base import safe_files
 from volbench.errors import RunUnreadable
 
 Model = TypeVar("Model", bound=BaseModel)
+CELLS = "cells"
+"""The directory of a run below which its cells are; everything from there on is opened without following links."""
 
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
-    """Write, fsync and rename into place; the directory entry is synced too. `mode` is before the umask."""
+    """Write, fsync and rename into place; the directory entry is synced too. `mode` is before the umask.
+
+    Below a run's directory no symbolic link is followed. Raises OSError.
+    """
     data = content.encode() if isinstance(content, str) else content
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    with held_parent(path) as parent:
+        safe_files.write_new(parent, path.name, data, mode=mode & ~_umask())
+
+
+@contextmanager
+def held_parent(path: Path) -> Iterator[int]:
+    """Hold the directory of a file of a run, reached without symbolic links below the run's own directory.
+
+    A run may come from somebody else: `cells` or a cell's directory could be a link to anywhere. Raises OSError.
+    """
+    parts = path.parts
+    depth = next((number for number in range(len(parts) - 2, 0, -1) if parts[number] == CELLS), len(parts) - 1)
+    root = os.open(Path(*parts[:depth]), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(directory)
+        inside = "/".join(parts[depth:-1]) or "."
+        parent = safe_files.open_beneath(root, inside, os.O_RDONLY | os.O_DIRECTORY)
     finally:
-        os.close(directory)
+        os.close(root)
+    try:
+        yield parent
+    finally:
+        os.close(parent)
+
+
+def open_file(path: Path, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
+    """Return the descriptor of a file of a run: a regular file, not reached through a link. Raises OSError."""
+    with held_parent(path) as parent:
+        return safe_files.open_regular(parent, path.name, flags, mode)
+
+
+def read_file(path: Path, *, bytes_max: int = safe_files.DOCUMENT_BYTES_MAX) -> bytes:
+    """Return the bytes of a file of a run, see `open_file`. Raises OSError, EFBIG for a file that is too large."""
+    with held_parent(path) as parent:
+        return safe_files.read_regular(parent, path.name, bytes_max=bytes_max)
+
+
+def _umask() -> int:
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    return next((int(line.split()[1], 8) for line in status.splitlines() if line.startswith("Umask:")), 0o022)
 
 
 def write_record(path: Path, record: BaseModel) -> None:
@@ -42,10 +77,17 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
     Raises RunUnreadable naming the file and what is wrong: absent, truncated, foreign, or of a newer schema.
     """
     try:
-        raw: Any = json.loads(path.read_bytes())
+        raw: Any = json.loads(read_file(path))
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
-    except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
+    except OSError as error:
+        raise RunUnreadable(
+            "the file cannot be read as a file of a run",
+            where=str(path),
+            evidence=f"{error.strerror or error}",
+            next_step="see what it is with `ls -la`: a run holds regular files and no links",
+        ) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RunUnreadable(
             "the file is truncated or is not JSON",
             where=str(path),

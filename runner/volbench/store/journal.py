@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from volbench.errors import RunUnreadable
 from volbench.records.run import JournalEvent
+from volbench.store.files import open_file, read_file
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class Journal:
         line = record.model_dump_json(exclude_defaults=True) + "\n"
         _log.info("journal: %s", line.rstrip())
         with self._alone:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            descriptor = open_file(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             try:
                 self._end_torn_line(descriptor)
                 os.write(descriptor, line.encode())
@@ -58,7 +59,12 @@ class Journal:
         if not self._path.exists():
             return []
         events = []
-        lines = self._path.read_bytes().split(b"\n")
+        try:
+            lines = read_file(self._path).split(b"\n")
+        except OSError as error:
+            raise RunUnreadable(
+                "the journal cannot be read", where=str(self._path), evidence=f"{error.strerror or error}"
+            ) from error
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -78,10 +84,8 @@ class Journal:
         size = os.fstat(descriptor).st_size
         if size == 0:
             return
-        with self._path.open("rb") as file:
-            file.seek(size - 1)
-            if file.read(1) != b"\n":
-                os.write(descriptor, b"\n")
+        if os.pread(descriptor, 1, size - 1) != b"\n":
+            os.write(descriptor, b"\n")
 
 
 def _is_torn(line: bytes) -> bool:

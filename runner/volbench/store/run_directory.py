@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -10,11 +11,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from volbench.base import safe_files
 from volbench.errors import Refused, RunUnreadable, UsageError
 from volbench.records.cell import CELL_SCHEMA, RESULT_SCHEMA, CellResult, CellSpec
 from volbench.records.run import RUN_SCHEMA, JournalEvent, RunRecord
-from volbench.store.files import read_record, write_record
+from volbench.store.files import CELLS, open_file, read_record, write_record
 from volbench.store.journal import Journal
+from volbench.volume import ownership
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
@@ -46,7 +49,7 @@ class RunDirectory:
             path.mkdir(parents=True, exist_ok=False)
         except FileExistsError as error:
             raise Refused("the run's directory is there already", where=str(path)) from error
-        (path / "cells").mkdir()
+        (path / CELLS).mkdir()
         directory = cls(path)
         write_record(path / RUN_FILE, run)
         return directory
@@ -73,12 +76,13 @@ class RunDirectory:
 
     def cell_dir(self, cell_id: str) -> Path:
         """Where the cell's files are."""
-        return self.path / "cells" / cell_id
+        return self.path / CELLS / cell_id
 
     def write_cell(self, cell: CellSpec) -> Path:
         """Write cell.json into a new directory for the cell; returns the directory."""
         directory = self.cell_dir(cell.cell_id)
-        directory.mkdir(parents=True, exist_ok=True)
+        for place in (directory.parent, directory):
+            place.mkdir(exist_ok=True)
         write_record(directory / CELL_FILE, cell)
         return directory
 
@@ -136,8 +140,22 @@ class RunDirectory:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Only one orchestrator at a time works on a run. Raises Refused naming the one that does."""
-        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        """Only one orchestrator at a time works on a run.
+
+        Raises Refused naming the one that does, and for a run that another user could change meanwhile.
+        """
+        self._refuse_foreign()
+        try:
+            descriptor = open_file(self.path / ".lock", os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EINVAL, errno.EMLINK, errno.ENXIO):
+                raise
+            raise Refused(
+                "the run's lock file is not one that volbench made",
+                where=str(self.path / ".lock"),
+                evidence=f"{error.strerror or error}",
+                next_step="look what it is with `ls -la`, and remove it if no volbench works on this run",
+            ) from error
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -154,6 +172,17 @@ class RunDirectory:
             yield
         finally:
             os.close(descriptor)
+
+    def _refuse_foreign(self) -> None:
+        with safe_files.held_directory(self.path) as descriptor:
+            fault = ownership.owner_fault(descriptor, self.path)
+        if fault is not None:
+            raise Refused(
+                "the run's directory is another user's",
+                where=str(self.path),
+                evidence=fault,
+                next_step="work on it as that user, or on a copy of your own (cp -r)",
+            )
 
     def _kept_attempts(self, cell_id: str) -> list[Path]:
         places = (self.path / "cells").glob(f"{cell_id}.attempt-*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from volbench.errors import RunUnreadable
 from volbench.records.series import SeriesRow
+from volbench.store.files import open_file
 from volbench.store.tables import Columns, TableWriter, open_table
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -190,9 +192,12 @@ def _where(
 def _fetch(path: Path, sql: str, parameters: dict[str, object] | None = None) -> dict[str, NDArray[Any]]:
     """The answer's columns. Memory is bounded however long the cell was."""
     open_table(path, SERIES_COLUMNS).close()
-    with closing(duckdb.connect(config={"memory_limit": _MEMORY_LIMIT})) as connection:
+    with (
+        os.fdopen(open_file(path), "rb") as file,
+        closing(duckdb.connect(config={"memory_limit": _MEMORY_LIMIT})) as connection,
+    ):
         try:
-            connection.read_parquet(str(path)).create_view("series")
+            connection.read_parquet(f"/proc/self/fd/{file.fileno()}").create_view("series")
             found = connection.execute(sql, parameters or {}).fetchnumpy()
         except duckdb.Error as error:
             raise RunUnreadable(

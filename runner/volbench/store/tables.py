@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, BinaryIO, Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from volbench.errors import RunUnreadable
+from volbench.store.files import open_file
 
 Row = TypeVar("Row")
 Columns = dict[str, list[Any]]
@@ -32,6 +34,7 @@ class TableWriter(Generic[Row]):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._partial = path.with_name(f".{path.name}.partial")
+        self._file: BinaryIO | None = None
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[Row] = []
         self.rows_written = 0
@@ -49,7 +52,9 @@ class TableWriter(Generic[Row]):
 
     def __enter__(self) -> Self:
         schema = self.arrow_schema.with_metadata({SCHEMA_KEY: str(TABLE_SCHEMA).encode()})
-        self._writer = pq.ParquetWriter(self._partial, schema, compression="zstd")
+        self._partial.unlink(missing_ok=True)
+        self._file = os.fdopen(open_file(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
+        self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
         return self
 
     def __exit__(
@@ -58,14 +63,23 @@ class TableWriter(Generic[Row]):
         try:
             if kind is None:
                 self._flush()
-            if self._writer is not None:
-                self._writer.close()
-            if kind is None:
-                _sync(self._partial)
+            self._close_writer()
+            if kind is None and self._file is not None:
+                self._file.flush()
+                os.fsync(self._file.fileno())
                 self._partial.replace(self._path)
                 _sync(self._path.parent)
         finally:
+            with suppress(pa.ArrowException, OSError):  # why the table was not finished is told already
+                self._close_writer()
+            if self._file is not None:
+                self._file.close()
             self._partial.unlink(missing_ok=True)
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
     def _flush(self) -> None:
         if not self._pending:
@@ -80,7 +94,13 @@ class TableWriter(Generic[Row]):
 def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     """The table, with its columns checked. Raises RunUnreadable: absent, truncated, foreign, newer schema."""
     try:
-        file = pq.ParquetFile(path)
+        descriptor = open_file(path)
+        try:
+            file = pq.ParquetFile(
+                f"/proc/self/fd/{descriptor}"
+            )  # opened again by the library, which then closes it
+        finally:
+            os.close(descriptor)
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
     except (pa.ArrowException, OSError) as error:

@@ -14,8 +14,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.base import safe_files
+
 LABEL_VARIABLE = "VOLBENCH_PLACED"
 """In the environment of an agent and of all that it starts: `RUN_ID/CELL_ID`."""
+_PID_FILE_BYTES_MAX = 4096
 _KILL_ROUNDS = 100
 _KILL_POLL_S = 0.05
 
@@ -37,16 +40,17 @@ class KnownProcess:
     def from_file(cls, path: Path) -> KnownProcess | None:
         """The process that a pid file names; None when there is no such file or it is torn."""
         try:
-            raw = json.loads(path.read_bytes())
+            with safe_files.held_directory(path.parent) as held:
+                raw = json.loads(safe_files.read_regular(held, path.name, bytes_max=_PID_FILE_BYTES_MAX))
             return cls(pid=int(raw["pid"]), start_ticks=int(raw["start_ticks"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def write(self, path: Path) -> None:
         """Write the pid file."""
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_text(json.dumps({"pid": self.pid, "start_ticks": self.start_ticks}))
-        partial.replace(path)
+        content = json.dumps({"pid": self.pid, "start_ticks": self.start_ticks})
+        with safe_files.held_directory(path.parent) as held:
+            safe_files.write_new(held, path.name, content.encode(), sync=False)
 
     def running(self) -> bool:
         """Whether this very process still runs (a zombie does not)."""

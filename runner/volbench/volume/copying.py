@@ -21,7 +21,8 @@ from typing import Literal
 from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.volume import ownership
 from volbench.volume.mountinfo import mount_of_open_path, read_mounts
-from volbench.volume.space import require_space, volume_failure
+from volbench.volume.space import require_space
+from volbench.volume.trouble import volume_failure
 
 CopyMethod = Literal["reflink", "copy_file_range", "sendfile"]
 Progress = Callable[[int, int], None]

@@ -316,15 +316,27 @@ def _fault_of(descriptor: int, directory: Path, owners: frozenset[int]) -> str |
     return _owner_fault(descriptor, directory, status, owners, noun=f"its {MARKER}")
 
 
+def owner_fault(descriptor: int, directory: Path) -> str | None:
+    """Return why an open directory is another user's; None when it is this user's or root's."""
+    status = os.fstat(descriptor)
+    return _owner_fault(descriptor, directory, status, _NOBODY, noun="it", trust_parent=False)
+
+
 def _fault_of_directory(descriptor: int, directory: Path, owners: frozenset[int]) -> str | None:
     return _owner_fault(descriptor, directory, os.fstat(descriptor), owners, noun="it")
 
 
 def _owner_fault(
-    descriptor: int, directory: Path, status: os.stat_result, owners: frozenset[int], *, noun: str
+    descriptor: int,
+    directory: Path,
+    status: os.stat_result,
+    owners: frozenset[int],
+    *,
+    noun: str,
+    trust_parent: bool = True,
 ) -> str | None:
     trusted = {0, os.geteuid(), *owners}
-    if status.st_uid in trusted or _parent_is_private(directory):
+    if status.st_uid in trusted or (trust_parent and _parent_is_private(directory)):
         return None
     if _filesystem(descriptor) in _REMOTE and status.st_uid == _owner_of_new_file(descriptor):
         return None

@@ -23,8 +23,9 @@ from volbench.volume.path import check_directory
 from volbench.volume.probe_figures import LARGE_BYTES, PAGE_BYTES, RANDOM_DEPTH, SMALL_BYTES, STREAM_DEPTH
 from volbench.volume.probe_files import measure_files
 from volbench.volume.probe_fio import Job, JobResult, Pattern, run_job
-from volbench.volume.space import free_bytes, volume_failure
+from volbench.volume.space import free_bytes
 from volbench.volume.task_account import CpuShare, CpuWatch, socket_peer
+from volbench.volume.trouble import volume_failure
 
 DIRECTORY = "volbench-probe"
 SECONDS_MIN = 5.0

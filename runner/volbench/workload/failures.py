@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import time
 
-from volbench.engine.failure import as_error, volume_trouble
+from volbench.engine.failure import as_error
 from volbench.errors import StepFailed, VolbenchError
-from volbench.records.cell import Failure
+from volbench.volume.trouble import look_at_volume, trouble_error
 from volbench.workload.interface import StepContext
 from volbench.workload.process import Tool
 
@@ -40,11 +40,10 @@ def server_or(failure: StepFailed, ctx: StepContext) -> VolbenchError:
 
 
 def _with_volume_trouble(failure: StepFailed, ctx: StepContext) -> VolbenchError:
-    trouble = volume_trouble(ctx.volume_dir) or volume_trouble(ctx.scratch_dir)
+    trouble = look_at_volume(ctx.volume_dir) or look_at_volume(ctx.scratch_dir)
     if trouble is None:
         return failure
-    seen = Failure(cause=trouble.cause, what=failure.what, where=failure.where, evidence=trouble.evidence)
-    return _with_evidence(as_error(seen), failure)
+    return _with_evidence(trouble_error(trouble, where=failure.where), failure)
 
 
 def _with_evidence(error: VolbenchError, failure: StepFailed) -> VolbenchError:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from volbench.engine.allowed_options import ALLOWED_OPTIONS
 from volbench.engine.config import PINNED, ServerPaths, checked_options, durability, render_config
-from volbench.engine.differences import ServerIdentity
+from volbench.engine.differences import OPTIONS, ServerIdentity
 from volbench.errors import UsageError
 from volbench.records.base import Scalar
 from volbench.records.facts import ServerFacts
@@ -89,7 +90,7 @@ def test_options_of_the_harness_are_refused_in_every_spelling(name: str) -> None
         checked_options({name: "x"})
 
 
-@pytest.mark.parametrize("name", [*PINNED, "general_log", "slow_query_log", "skip_log_bin", "version_comment"])
+@pytest.mark.parametrize("name", [*PINNED, "general_log", "slow_query_log", "skip_log_bin"])
 def test_options_whose_names_merely_begin_like_those_are_not(name: str) -> None:
     assert checked_options({name: 1})
 
@@ -107,7 +108,7 @@ def test_values_cannot_begin_a_new_line(value: str) -> None:
 
 
 def test_other_odd_values_are_quoted() -> None:
-    assert r'init_connectx = "a # \"b\" \\n ; c"' in lines({"init_connectx": 'a # "b" \\n ; c'})
+    assert r'sql_mode = "a # \"b\" \\n ; c"' in lines({"sql_mode": 'a # "b" \\n ; c'})
 
 
 def test_a_binary_log_outside_the_data_directory_is_refused() -> None:
@@ -136,3 +137,42 @@ def test_cpu_times_of_statements_are_kept_unless_the_suite_says_otherwise() -> N
     assert not any(option in line for line in lines(identity=MARIADB))
     chosen = [line for line in lines({option: False}) if option in line]
     assert chosen == [f"{option} = OFF"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("plugin_load_add", "evil=evil.so"), ("plugin_load", "x.so"), ("early-plugin-load", "x"),
+        ("wsrep_provider", "x"), ("loose_wsrep_notify_cmd", "x"), ("innodb_temp_data_file_path", "x:12M"),
+        ("log_tc", "x"), ("ssl_key", "x"), ("innodb_redo_log_archive_dirs", "x"), ("local_infile", 1),
+        ("keyring_file_data", "x"), ("symbolic_links", 1), ("innodb_buffer_pool_filename", "x"),
+        ("master_info_file", "x"), ("report_host", "x"), ("ft_stopword_file", "x"),
+        ("validate_password.policy", 0), ("innodb_sys", 1),
+    ],
+)  # fmt: skip
+def test_options_that_reach_beyond_the_data_directory_are_refused(name: str, value: Scalar) -> None:
+    """Files elsewhere, code that is loaded, clusters that are joined: only what is on the list may be set."""
+    with pytest.raises(UsageError, match="is not a server option that a suite may set"):
+        checked_options({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("innodb_data_file_path", "../../x:12M"), ("sql_mode", "/etc/passwd"), ("log_bin", "a/b")]
+)
+def test_values_name_nothing_outside_the_data_directory(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match="outside the data directory"):
+        checked_options({name: value})
+
+
+def test_a_time_zone_and_an_instrument_hold_a_slash() -> None:
+    options = {"default_time_zone": "Europe/Berlin", "performance_schema_instrument": "wait/io/file/%=ON"}
+    assert checked_options(options) == options
+
+
+def test_a_typing_error_is_told_with_the_nearest_option() -> None:
+    with pytest.raises(UsageError, match="perhaps you meant innodb_buffer_pool_size"):
+        checked_options({"innodb_bufer_pool_size": "1G"})
+
+
+def test_every_option_that_volbench_knows_of_may_be_set() -> None:
+    assert set(OPTIONS) | set(PINNED) - {"skip_name_resolve"} <= ALLOWED_OPTIONS

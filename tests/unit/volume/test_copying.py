@@ -15,7 +15,8 @@ from volbench.errors import EXIT_ENVIRONMENT, EXIT_STEP_FAILED, EnvironmentLacks
 from volbench.volume import copying, ownership
 from volbench.volume.coldness import evict, resident_pages
 from volbench.volume.copying import copy_tree
-from volbench.volume.space import require_space, volume_failure
+from volbench.volume.space import require_space
+from volbench.volume.trouble import volume_failure
 
 MIB = 1 << 20
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
