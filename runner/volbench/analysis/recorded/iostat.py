@@ -131,7 +131,7 @@ class _Reports:
         for name, (metric, scale) in _COLUMNS.items():
             value = scaled(cells[name], scale) if name in cells else None
             rate = _WAITS.get(name)
-            if rate in cells and not (scaled(cells[rate], 1.0) or 0) > 0:
+            if rate is not None and rate in cells and not (scaled(cells[rate], 1.0) or 0) > 0:
                 value = None
             self._table.add(t_s, "diskstats", metric, cells["Device"], value)
 

@@ -163,7 +163,7 @@ def test_json_that_is_cut_off_says_so() -> None:
 
 def test_a_clock_of_an_unknown_language_is_refused() -> None:
     text = (RECORDED / "iostat-x-tel_GR.txt").read_text()
-    with pytest.raises(ValueError, match="'πριν'.*LC_ALL=C"):
+    with pytest.raises(ValueError, match=r"'πριν'.*LC_ALL=C"):
         parse_iostat(text.replace("πμ", "πριν"))
 
 
