@@ -16,6 +16,7 @@ from volbench.analysis.credits.prices import load_prices
 from volbench.analysis.credits.sizing import size_parameter
 from volbench.analysis.credits.sources import read_history
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, Work, constant
+from volbench.analysis.recorded.window import DayWindow, parse_window
 from volbench.cli import console, options
 from volbench.cli.credits_data import as_data
 from volbench.cli.credits_plot import text_plot, write_html
@@ -53,7 +54,12 @@ def credits(  # noqa: A001 - it is the command's name
     streams: Annotated[
         int | None, typer.Option("--streams", min=1, help="Reads that the dump has in flight; as many as needed.")
     ] = None,
-    window: Annotated[str, typer.Option("--window", help="How long the dump may take, such as 4h.")] = "",
+    window: Annotated[
+        list[str],
+        typer.Option(
+            "--window", help="How long the dump may take (4h); the part of a history's day (14:35-15:10)."
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.html", help="Draw the balance.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -64,7 +70,10 @@ def credits(  # noqa: A001 - it is the command's name
     resolve(profile, chosen)  # so that a wrong volume is told of first
     io_bytes = _size("--io-size", io_size) if io_size else float(DEFAULT_IO_BYTES)
     assumed = Assumed(io_bytes=io_bytes, read_share=_share("--read-share", read_share))
-    found = None if history is None else read_history(history, assumed, device=device)
+    of_day, dump_window = _windows(window)
+    if of_day is not None and history is None:
+        raise UsageError("a window of the day is of a history", where="--window", next_step="give --from")
+    found = None if history is None else read_history(history, assumed, device=device, window=of_day)
     if found is not None and (iops is not None or throughput):
         raise UsageError("a load is either a history or a number", where="--from", next_step="leave --iops out")
     if found is not None and found.observed_bytes:
@@ -80,7 +89,7 @@ def credits(  # noqa: A001 - it is the command's name
         work=work.as_sequential() if work is not None and sequential else work,
         start_share=_start(start_credits, found),
         dump=_dump(dump, io_bytes, sequential, streams, profile, chosen) if dump else None,
-        window_s=_duration("--window", window) if window else None,
+        window_s=_duration("--window", dump_window) if dump_window else None,
     )
     if question.window_s is not None and question.dump is None:
         raise UsageError("a window is for a dump", where="--window", next_step="give --dump too")
@@ -100,6 +109,15 @@ def _show(question: Question, found: Answer, history: History | None, *, json: b
     drawn = text_plot(found, width=min(console.out.width, 100))
     if drawn:
         console.out.print("\n" + drawn, markup=False)
+
+
+def _windows(given: list[str]) -> tuple[DayWindow | None, str]:
+    """The window of a history's day, and the one for the dump; a time of day has a colon."""
+    of_day = [one for one in given if ":" in one]
+    durations = [one for one in given if ":" not in one]
+    if len(of_day) > 1 or len(durations) > 1:
+        raise UsageError("one window of a kind", where=f"--window {', '.join(given)}")
+    return parse_window(of_day[0]) if of_day else None, durations[0] if durations else ""
 
 
 def _options(profile: str, size: str, instance: str, settings: list[str]) -> dict[str, str]:

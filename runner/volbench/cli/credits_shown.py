@@ -190,7 +190,7 @@ def _alternatives(answer: Answer) -> list[str]:
         told.append(f"This volume costs {_price(now, prices)}." if now else "")
     elif same is not None:
         told.append(
-            f"The smallest {same.profile} that would never be held back is {_named(same)}: "
+            f"The smallest {same.profile} {_never(answer)} is {_named(same)}: "
             f"{_price(same.cost, prices)} (now {_price(now, prices)})."
         )
     else:
@@ -204,6 +204,13 @@ def _alternatives(answer: Answer) -> list[str]:
         told.append(f"Instances whose own limits would serve it: {listed}.")
     told.append(f"Prices are list prices of {prices.region}, {prices.dated}; ~ marks those not read at the vendor.")
     return [sentence for sentence in told if sentence]
+
+
+def _never(answer: Answer) -> str:
+    """What a larger volume would do: the instance holds the load back whatever the volume, where it does."""
+    if answer.instance_endures is False:
+        return f"that would not hold it back by itself (the limits of {answer.instance} do, on any volume)"
+    return "that would never be held back"
 
 
 def _named(one: Alternative) -> str:

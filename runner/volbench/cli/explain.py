@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from volbench.analysis.explain.tables import association_rows, query_rows, trans
 from volbench.analysis.explain.what_if import other_volume
 from volbench.analysis.explain.wording import number, percent
 from volbench.analysis.recorded.directory import explain_recorded
+from volbench.analysis.recorded.window import clock_text, parse_window
 from volbench.cli import console, options
 from volbench.errors import UsageError
 from volbench.records.report import AssociationRow, FindingRow, QueryRow, TransactionRow, WhatIfRow
@@ -33,6 +35,12 @@ def explain(
         ),
     ] = None,
     what_if: options.WhatIf = [],  # noqa: B006 - typer copies it
+    window: Annotated[
+        str, typer.Option("--window", help="With --from: the part of the day to explain, such as 14:35-15:10.")
+    ] = "",
+    device: Annotated[
+        str, typer.Option("--device", help="With --from: the volume's device; else the one with most operations.")
+    ] = "",
     json: options.Json = False,
 ) -> None:
     """Name the causes of what a run saw, with evidence; or of what other tools recorded."""
@@ -43,7 +51,11 @@ def explain(
     if recorded is not None:
         if what_if:
             raise UsageError("what others recorded has no transactions to predict from", where="--what-if")
-        _explain_recorded(recorded, json=json)
+        _explain_recorded(recorded, window, device, json=json)
+    elif window or device:
+        raise UsageError(
+            "a window or a device is of recordings", where="--window, --device", next_step="give --from"
+        )
     elif path is not None:
         _explain_run(path, what_if, json=json)
 
@@ -116,25 +128,54 @@ def _against(ratio: float | None) -> str:
     return "" if ratio is None or ratio == 1 else f" (x{ratio:.2f})"
 
 
-def _explain_recorded(place: Path, *, json: bool) -> None:
-    found = explain_recorded(place)
+def _explain_recorded(place: Path, window: str, device: str, *, json: bool) -> None:
+    found = explain_recorded(place, device=device, window=parse_window(window) if window else None)
     if json:
-        rows = [row.model_dump(mode="json") for row in found.findings]
-        console.show_json({"findings": rows, "files": found.files, "notes": list(found.notes)})
+        rows = [
+            {**row.model_dump(mode="json"), "clock": _clock(row.window_s) if found.clocked else None}
+            for row in found.findings
+        ]
+        levels = [dataclasses.asdict(one) for one in found.levels]
+        compared = {"window_s": found.window_s, "clock": _clock(found.window_s) if found.clocked else None}
+        p_value = None if found.episode is None else found.episode.p_value
+        console.show_json(
+            {
+                "findings": rows,
+                "files": found.files,
+                "notes": list(found.notes),
+                "compared": {**compared, "p_value": p_value, "levels": levels},
+            }
+        )
         return
     for name, kind in found.files.items():
         console.say(f"read: {name} ({kind})")
     volume = found.findings[0].volume if found.findings else place.name
-    _print_step(volume, list(found.findings), found.notes)
+    _print_step(volume, list(found.findings), found.notes, clocked=found.clocked)
+    if found.levels:
+        console.out.print(f"  before against {_span_text(found.window_s, clocked=found.clocked)}:", markup=False)
+    for level in found.levels:
+        console.out.print(f"  - {level.text}", markup=False)
 
 
-def _print_step(title: str, rows: Sequence[FindingRow], notes: tuple[str, ...]) -> None:
+def _clock(window_s: tuple[float, float] | None) -> tuple[str, str] | None:
+    return None if window_s is None else (clock_text(window_s[0]), clock_text(window_s[1]))
+
+
+def _span_text(window_s: tuple[float, float] | None, *, clocked: bool) -> str:
+    if window_s is None:
+        return ""
+    return " to ".join(_clock(window_s) or ()) if clocked else f"{window_s[0]:g} s to {window_s[1]:g} s"
+
+
+def _print_step(title: str, rows: Sequence[FindingRow], notes: tuple[str, ...], *, clocked: bool = False) -> None:
     console.out.print(title, markup=False)
     if not rows:
         console.out.print("  no cause can be named from this evidence", markup=False)
     for row in rows:
         for line in finding_lines(row):
             console.out.print(f"  {line}", markup=False)
+        if clocked and row.window_s is not None:
+            console.out.print(f"  when: {_span_text(row.window_s, clocked=True)}", markup=False)
     for note in notes:
         console.out.print(f"  note: {note}", markup=False)
 

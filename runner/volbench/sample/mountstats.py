@@ -93,22 +93,37 @@ def _rates_of(change: Change) -> Iterator[tuple[str, float | None]]:
     yield "commits_per_s", change.per_s("operations", "COMMIT")
     yield "read_mib_per_s", change.per_s("server_read", unit=MIB)
     yield "write_mib_per_s", change.per_s("server_write", unit=MIB)
-    every = change.entities("operations")
+    every = [entity for counter, entity in change.after.values if counter == "operations"]
     metadata = [operation for operation in every if operation not in _DATA]
     operations = _sum(change, "operations", metadata)
     yield "metadata_ops_per_s", ratio(operations, change.dt_s)
     yield "metadata_await_ms", ratio(_sum(change, "execute_ms", metadata), operations)
-    sent, done = _sum(change, "transmissions", every), _sum(change, "operations", every)
-    retransmitted = max(0.0, sent - done) if sent is not None and done is not None else None
-    yield "retransmissions_per_s", ratio(retransmitted, change.dt_s)
+    yield "retransmissions_per_s", ratio(_retransmitted(change, every), change.dt_s)
     yield "errors_per_s", ratio(_sum(change, "errors", change.entities("errors")), change.dt_s)
     sends = change.grown("sends")
     yield "transport_in_flight", ratio(change.grown("in_flight_sum"), sends)
     yield "transport_backlog", ratio(change.grown("backlog_sum"), sends)
 
 
+def _retransmitted(change: Change, operations: list[str]) -> float | None:
+    """Transmissions beyond one for each operation, kind by kind: one kind's never make up for another's."""
+    total, known = 0.0, False
+    for name in operations:
+        sent, done = _grown(change, "transmissions", name), _grown(change, "operations", name)
+        if sent is not None and done is not None:
+            total, known = total + max(0.0, sent - done), True
+    return total if known else None
+
+
+def _grown(change: Change, counter: str, operation: str) -> float | None:
+    """By how much a counter grew. An operation that had never been made has no counters before: it began at 0."""
+    if (counter, operation) not in change.before.values and ("operations", "READ") in change.before.values:
+        return change.after.values.get((counter, operation))
+    return change.grown(counter, operation)
+
+
 def _sum(change: Change, counter: str, operations: list[str]) -> float | None:
     """The growth over several operations; None when there is none of them."""
-    grown = [change.grown(counter, operation) for operation in operations]
+    grown = [_grown(change, counter, operation) for operation in operations]
     known = [value for value in grown if value is not None]
     return sum(known) if known and len(known) == len(grown) else None

@@ -219,3 +219,21 @@ def test_a_profile_of_one_s_own_is_named_by_its_path(tmp_path: Path) -> None:
     assert "mine of 1,000 GiB: no price known" in credits_of(
         "--profile", str(path), "--size", "50GiB", "--iops", "3000"
     )
+
+
+def test_a_window_of_the_day_takes_a_part_of_the_history() -> None:
+    sar = Path(__file__).parents[2] / "fixtures" / "sar"
+    whole = data_of(*GP2, "--from", str(sar))
+    part = data_of(*GP2, "--from", str(sar), "--window", "15:00-16:00")
+    assert "19 points" in json.dumps(whole)
+    assert "6 points" in json.dumps(part)
+    with pytest.raises(UsageError, match="nothing of this window"):
+        data_of(*GP2, "--from", str(sar), "--window", "01:00-02:00")
+
+
+def test_a_larger_volume_does_not_help_where_the_instance_holds_the_load_back() -> None:
+    """m5.large keeps 3,600 operations a second: no volume makes 5,000 of them last."""
+    shown = credits_of(*GP2, "--instance", "m5.large", "--iops", "5000")
+    assert "would never be held back" not in shown
+    assert "the limits of m5.large do, on any volume" in " ".join(shown.split())
+    assert "that would never be held back" in " ".join(credits_of(*GP2, "--iops", "5000").split())

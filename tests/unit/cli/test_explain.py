@@ -48,8 +48,34 @@ def test_what_others_recorded() -> None:
     text = invoke("--from", str(SAR))
     assert "storage.degraded" in text
     assert "1 could not be made" in text  # how long queries waited for it
-    assert "in volbench's lab" in text
+    assert "in recordings of sar and iostat" in text
+    assert "when: 14:40:01 to" in text
     assert json.loads(invoke("--from", str(SAR), "--json"))["findings"][0]["cause"] == "storage.degraded"
+
+
+def test_a_window_is_compared_with_the_time_before_it() -> None:
+    text = invoke("--from", str(SAR), "--window", "14:45-16:30", "--device", "dev202-0")
+    assert "before against 14:45:00 to 16:30:00:" in text
+    assert "- waiting time " in text
+    found = json.loads(invoke("--from", str(SAR), "--window", "14:45-16:30", "--json"))
+    assert found["compared"]["clock"] == ["14:45:00", "16:30:00"]
+    assert found["findings"][0]["clock"][0] >= "14:40:00"
+    waiting = found["compared"]["levels"][0]
+    assert waiting["during"] > 100 * waiting["before"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--from", str(SAR), "--window", "02:00-03:00"], "nothing of this window"),
+        (["--from", str(SAR), "--window", "soon"], "no window of the day"),
+        (["--from", str(SAR), "--device", "sdz"], "no device 'sdz'"),
+        (["results/x", "--window", "14:00-15:00"], "of recordings"),
+    ],
+)
+def test_windows_and_devices_that_are_not_there(words: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        CliRunner().invoke(app, ["explain", *words], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("words", [[], ["results/x", "--from", "y"]])

@@ -221,6 +221,24 @@ def test_nfs_rates(nfs: tuple[Values, Values]) -> None:
     assert ("metadata_await_ms", "") not in found
 
 
+def test_the_first_interval_of_an_operation_counts_from_zero(nfs: tuple[Values, Values]) -> None:
+    """An operation that was never made is not listed before: its first interval is no gap for all of metadata."""
+    before, after = nfs
+    later = {**after, ("operations", "RENAME"): 40, ("transmissions", "RENAME"): 40, ("execute_ms", "RENAME"): 200}
+    assert not any(entity == "RENAME" for _, entity in before)
+    found = rates(MountStats, before, later)
+    assert found["metadata_ops_per_s", ""] == 40
+    assert found["metadata_await_ms", ""] == 5
+
+
+def test_retransmissions_of_one_operation_are_not_made_up_for_by_another(nfs: tuple[Values, Values]) -> None:
+    """Five of READ were sent again; eight of GETATTR are not sent yet."""
+    before, after = nfs
+    later = dict(after)
+    later["operations", "GETATTR"] = before["operations", "GETATTR"] + 8
+    assert rates(MountStats, before, later)["retransmissions_per_s", ""] == 5
+
+
 def test_a_mount_that_was_made_anew_has_no_rate(nfs: tuple[Values, Values]) -> None:
     before, after = nfs
     assert rates(MountStats, after, before) == {}

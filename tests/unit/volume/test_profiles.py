@@ -92,7 +92,8 @@ def test_an_instance_stands_in_series_with_its_burst() -> None:
     bucket = limit("ebs-gp3", options, "instance.iops_credits")
     assert bucket["scope"] == "instance"
     assert (bucket["rate_per_s"], bucket["burst"]) == (3600, (18_750 - 3600) * 1800)
-    assert limit("ebs-gp3", options, "instance.throughput")["rate_per_s"] == 594e6
+    assert limit("ebs-gp3", options, "instance.throughput")["rate_per_s"] == 593.75e6
+    assert limit("ebs-gp3", options, "instance.throughput_credits")["rate_per_s"] == 81.25e6
     assert "instance.iops_credits" not in limit_names("ebs-gp3", {"instance": "m5.4xlarge"})
 
 
@@ -228,3 +229,8 @@ def test_a_text_is_no_number_and_an_unknown_name_gets_a_hint() -> None:
         evaluate("sizes", {"size": 1.0})
     with pytest.raises(ValueError, match="division"):
         evaluate("1 / zero", {"zero": 0.0})
+
+
+@pytest.mark.parametrize(("stored", "bucket_tib"), [("100GiB", 2.1), ("1TiB", 2.1), ("4TiB", 8.4)])
+def test_the_bucket_of_efs_grows_above_a_tebibyte(stored: str, bucket_tib: float) -> None:
+    assert limit("efs-bursting", {"stored": stored}, "volume.credits")["burst"] == pytest.approx(bucket_tib * 2**40)

@@ -56,6 +56,8 @@ class Answer:
         dump: started when the history ends (its balance, its mean load), or at once beside a constant load.
         cost: of the volume as it is, a month.
         alternatives: volumes that would endure the load, cheapest first.
+        instance: the one that the volume is on, empty for none; `instance_endures`: whether its own limits serve
+            the whole load for ever, None without one.
         instances: instances that would, where the volume's is among what holds the load back.
     """
 
@@ -70,6 +72,8 @@ class Answer:
     cost: Cost | None
     alternatives: tuple[Alternative, ...]
     instances: tuple[InstanceAlternative, ...]
+    instance: str = ""
+    instance_endures: bool | None = None
 
     @property
     def endangered(self) -> bool:
@@ -88,7 +92,9 @@ def answer(question: Question, prices: Prices) -> Answer:
     found = forecast(limits, work) if work is not None else None
     idle = forecast(limits, work, gaps="idle") if work is not None and work.gap_s > 0 else None
     others = alternatives(question.profile, question.options, work, prices) if work is not None else []
-    has_instance = str(question.options.get(INSTANCE, "none")) != "none"
+    instance = str(question.options.get(INSTANCE, "none"))
+    has_instance = instance != "none"
+    enduring = instances(work, prices) if work is not None and has_instance else []
     return Answer(
         volume=volume,
         limits=limits,
@@ -100,7 +106,11 @@ def answer(question: Question, prices: Prices) -> Answer:
         prices=prices,
         cost=cost_of(volume, work, prices),
         alternatives=tuple(others),
-        instances=tuple(instances(work, prices)) if work is not None and has_instance else (),
+        instances=tuple(enduring),
+        instance=instance if has_instance else "",
+        instance_endures=any(one.instance == instance for one in enduring)
+        if work is not None and has_instance
+        else None,
     )
 
 

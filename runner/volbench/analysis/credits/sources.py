@@ -18,6 +18,7 @@ from volbench.analysis.recorded.cloudwatch_live import SCHEME, fetch
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.analysis.recorded.parsed import Recorded, merged
 from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
+from volbench.analysis.recorded.window import DayWindow
 from volbench.errors import UsageError
 from volbench.store.run_directory import RUN_FILE, SERIES_FILE
 from volbench.store.series import Series, SeriesKey, read_series
@@ -43,26 +44,29 @@ _CLOCK_SLACK_S = 1e-3
 Found = Mapping[SeriesKey, Series]
 
 
-def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
+def read_history(path: Path, assumed: Assumed, *, device: str = "", window: DayWindow | None = None) -> History:
     """The load that a file or a directory tells of.
 
     Args:
         path: a file; a directory of files that other tools recorded; the directory of a run or of one of its cells.
         assumed: what is taken for what it does not tell.
         device: which device of several; empty: the only one.
+        window: the part of the day that counts, of a recording with times of day; None: all of it.
 
     Raises UsageError for what is no history, saying what is wrong with it.
     """
     if str(path).startswith(SCHEME):
         read = [("CloudWatch", parse_cloudwatch(json.dumps(fetch(str(path)))))]
-        return _of_recorded(read, assumed, device, where=path)
+        return _of_recorded(read, assumed, device, where=path, window=window)
     if not path.exists():
         raise UsageError("there is no such file or directory", where=f"--from {path}")
     if path.is_dir() and ((path / SERIES_FILE).exists() or (path / RUN_FILE).exists()):
+        _refuse_window(window)
         cell = _cell(path)
         return _history(read_series(cell / SERIES_FILE), assumed, device, where=cell, kind="sampled", clock="none")
     files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
     if not path.is_dir() and path.suffix in {".csv", ".json"} and not looks_like_cloudwatch(_text(path)):
+        _refuse_window(window)
         return read_plain_series(path, assumed)
     read = [found for one in files[:FILES_MAX] for found in [_recorded(one)] if found is not None]
     if not read:
@@ -71,15 +75,25 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "") -> History:
             where=str(path),
             next_step="give text of sar -d, sar -b, iostat -x, JSON of CloudWatch, a CSV with t,iops, a run's cell",
         )
-    return _of_recorded(read, assumed, device, where=path)
+    return _of_recorded(read, assumed, device, where=path, window=window)
 
 
-def _of_recorded(read: list[tuple[str, Recorded]], assumed: Assumed, device: str, *, where: Path) -> History:
+def _refuse_window(window: DayWindow | None) -> None:
+    if window is not None:
+        raise UsageError("a window of the day needs a recording with times of day", where=f"--window {window.text}")
+
+
+def _of_recorded(
+    read: list[tuple[str, Recorded]], assumed: Assumed, device: str, *, where: Path, window: DayWindow | None
+) -> History:
     clocked = any(one.clocked for _, one in read)
     used = [(kind, one) for kind, one in read if one.clocked == clocked]
     notes = tuple(dict.fromkeys(note for _, one in used for note in one.notes))
+    series = with_one_device(used[0][1].series if len(used) == 1 else merged(one for _, one in used))
+    if not clocked:
+        _refuse_window(window)
     found = _history(
-        with_one_device(used[0][1].series if len(used) == 1 else merged(one for _, one in used)),
+        series if window is None else _within(series, window),
         assumed,
         device,
         where=where,
@@ -87,6 +101,18 @@ def _of_recorded(read: list[tuple[str, Recorded]], assumed: Assumed, device: str
         clock="day" if clocked else "none",
     )
     return replace(found, warnings=(*notes, *found.warnings))
+
+
+def _within(series: Found, window: DayWindow) -> dict[SeriesKey, Series]:
+    """The samples that end in the window."""
+    times = [one.t_s for one in series.values() if len(one.t_s)]
+    span = window.within(min(float(t_s[0]) for t_s in times), max(float(t_s[-1]) for t_s in times))
+    cut = {}
+    for key, one in series.items():
+        inside = (one.t_s > span[0]) & (one.t_s <= span[1])
+        if inside.any():
+            cut[key] = Series(t_s=one.t_s[inside], value=one.value[inside])
+    return cut
 
 
 def _recorded(path: Path) -> tuple[str, Recorded] | None:

@@ -22,6 +22,8 @@ FALL_MAX = 0.67
 """After / before of a fall that ends a burst; less is a wobble."""
 AWAIT_RISE_MIN = 1.5
 BALANCE_EMPTY_PERCENT = 0.5
+COME_BACK_SAMPLES = 3
+"""Intervals after a plateau that show whether the volume came back to what it gave before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,22 @@ def _empty(index: int, balance_percent: Floats | None) -> bool | None:
     return None if after is None else after <= BALANCE_EMPTY_PERCENT
 
 
+def _came_back(values: Floats, plateau: Plateau, index: int) -> bool:
+    """Whether the volume gave as much again after the plateau: a bucket that is empty gives no more under load."""
+    before, later = median(values[:index]), values[plateau.last :]
+    later = later[np.isfinite(later)]
+    return before is not None and len(later) >= COME_BACK_SAMPLES and bool(np.median(later) >= FALL_MAX * before)
+
+
+def _other_load(device: Device, plateau: Plateau, index: int) -> bool:
+    """Whether bytes rose while operations fell, or the other way round: another load, such as a backup's reads."""
+    other = device.carried("throughput" if plateau.resource == "iops" else "iops")
+    if other is None:
+        return False
+    before, during = median(other[:index]), median(other[index : plateau.last])
+    return before is not None and during is not None and during > before
+
+
 def _burst(
     t_s: Floats,
     device: Device,
@@ -133,7 +151,7 @@ def _burst(
         return None
     width = float(t_s[1] - t_s[0])
     high = values[before][values[before] > plateau.level]
-    if not len(high):
+    if not len(high) or _came_back(values, plateau, index) or _other_load(device, plateau, index):
         return None
     served = replace(device, iops=device.served[before], empty_writes=None, mib_per_s=None)
     if plateau.resource == "throughput":

@@ -14,6 +14,8 @@ from volbench.records.base import Record
 
 Kind = Literal["all held", "some not made", "some failed", "one of two"]
 FILE = "calibration.json"
+RECORDINGS_FILE = "calibration_recordings.json"
+"""The same of recordings: tests/fixtures/recordings, counted by `tests/lab/recordings/score.py --calibrate`."""
 
 
 class Counted(Record):
@@ -39,6 +41,7 @@ class Calibration(Record):
     derived: Counts
     checked: Counts | None = None
     agrees: bool | None = None
+    place: str = "volbench's lab"
 
     def confidence(self, kind: Kind) -> float:
         """(true + 1/2) / (findings + 1): the mean of Jeffreys's posterior; 1/2 of a kind that was never seen."""
@@ -49,17 +52,18 @@ class Calibration(Record):
         """What was counted, for the evidence of a finding of this kind."""
         counted = self.derived.kinds.get(kind, Counted(true=0, findings=0))
         seen = None if self.checked is None else self.checked.kinds.get(kind)
-        text = f"{counted.true} of {counted.findings} such findings were true in volbench's lab"
+        text = f"{counted.true} of {counted.findings} such findings were true in {self.place}"
         if self.agrees and seen is not None:
             text += f", {seen.true} of {seen.findings} in runs of it that no rule was mended on"
         unchecked = {None: ", not checked on new runs yet", False: ", and new runs of it did not agree"}
         return f"{text} (other faults, machines and loads may differ{unchecked.get(self.agrees, '')})"
 
 
-def read_calibration() -> Calibration:
-    """The file that lies beside this module."""
-    text = resources.files("volbench.analysis.explain").joinpath(FILE).read_text(encoding="utf-8")
+def read_calibration(name: str = FILE) -> Calibration:
+    """A file that lies beside this module."""
+    text = resources.files("volbench.analysis.explain").joinpath(name).read_text(encoding="utf-8")
     return Calibration.model_validate_json(text)
 
 
 CALIBRATION = read_calibration()
+RECORDINGS = read_calibration(RECORDINGS_FILE)

@@ -42,6 +42,7 @@ class Case:
 
     `grid` is the measured window, `whole` all of the cell on the same grid. `clock_zero_s` is the time of day at
     t_s 0 where evidence shall show times of day. `client_cpus` is how many CPUs the client used on average.
+    `recorded`: other tools wrote it, so that confidences are those of recordings.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Case:
     client_cpus: float | None = None
     beside: tuple[Beside, ...] = ()
     clock_zero_s: float = 0.0
+    recorded: bool = False
 
     @cached_property
     def device(self) -> Device | None:

@@ -161,7 +161,7 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         source=source,
         entity=entity,
         iops=iops if iops is not None else np.full(len(grid), np.nan),
-        mib_per_s=_sum(read_mib, write_mib),
+        mib_per_s=column("mib_per_s") if read_mib is None and write_mib is None else _sum(read_mib, write_mib),
         read_mib_per_s=read_mib,
         write_mib_per_s=write_mib,
         await_ms=waited,

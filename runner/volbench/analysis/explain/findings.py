@@ -54,6 +54,7 @@ def explain_case(case: Case) -> Explanation:
         found = [innocent] if innocent is not None else []
         notes = notes if found else (*notes, _unexplained(case))
     found, taken = [_weighed(one) for one in _attributed(found)], _loss(found)
+    found = [replace(one, recorded=case.recorded) for one in found]
     ranked = sorted(found, key=lambda one: _weight(one, taken), reverse=True)
     said = (replace(one, evidence=(*one.evidence, confidence_row(one))) for one in ranked)
     return Explanation(findings=tuple(said), notes=notes)
@@ -162,6 +163,8 @@ def _innocent(case: Case) -> Found | None:
     share, unseen = case.storage_share, case.unseen_share
     if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
         return None
+    if case.budget is None and case.waiting_share is None:  # a short wait of the volume may be all that clients do
+        return None
     if share is not None:
         small = share < limit.STORAGE_SHARE_MIN
         text = f"{percent(share)} of foreground statement time is file I/O"
@@ -208,6 +211,16 @@ def _short_rows(case: Case) -> list[EvidenceRow]:
     return [row("sync_ms", max(synced), "ms", text)] if synced else []
 
 
+def _as_it_was(case: Case) -> str:
+    """How the volume looked, in words; empty without waiting times."""
+    waited, queue = (None, None) if case.device is None else (case.device.await_ms, case.device.in_flight)
+    waited_ms, in_flight = median(waited), median(queue)
+    if waited_ms is None:
+        return ""
+    queued = "" if in_flight is None else f" with {number(in_flight)} in flight"
+    return f"; an operation took {number(waited_ms)} ms{queued}"
+
+
 def _missing(case: Case) -> list[str]:
     """What would have told more."""
     notes = [] if case.budget is None else list(case.budget.notes)
@@ -228,4 +241,9 @@ def _unexplained(case: Case) -> str:
         return f"{percent(unseen)} of statement time is no wait that is seen and more than all CPU time"
     if share is not None and share >= limit.STORAGE_SHARE_MIN:
         return f"{percent(share)} of statement time is file I/O, and no rule names a cause for it"
+    if case.budget is None and case.waiting_share is None and case.device is not None:
+        return (
+            "not enough to acquit the volume: no statement times of the server say who waited for it"
+            f"{_as_it_was(case)}"
+        )
     return "no rule names a cause, and the evidence does not clear the volume"

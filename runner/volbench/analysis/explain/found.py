@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volbench.analysis.explain.calibration import CALIBRATION, Kind
+from volbench.analysis.explain.calibration import CALIBRATION, RECORDINGS, Calibration, Kind
 from volbench.records.report import EvidenceRow
 
 
@@ -13,7 +13,7 @@ class Found:
     """One cause. `share` is the part of the latency that it explains, None where that cannot be said.
 
     A check of `checks` that could not be made is None. `one_of_two`: the evidence does not tell it from
-    another cause.
+    another cause. `recorded`: it is from what other tools wrote.
     """
 
     cause: str
@@ -23,6 +23,7 @@ class Found:
     evidence: tuple[EvidenceRow, ...]
     advice: str
     one_of_two: bool = False
+    recorded: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -36,7 +37,12 @@ class Found:
     @property
     def confidence(self) -> float:
         """How often findings of this kind were true of causes that were made on purpose."""
-        return CALIBRATION.confidence(self.kind)
+        return self.calibration.confidence(self.kind)
+
+    @property
+    def calibration(self) -> Calibration:
+        """What its confidence is counted on: runs of the lab, or recordings of sar and iostat."""
+        return RECORDINGS if self.recorded else CALIBRATION
 
 
 def confidence_row(found: Found) -> EvidenceRow:
@@ -44,4 +50,4 @@ def confidence_row(found: Found) -> EvidenceRow:
     held, unmade = sum(check is True for check in found.checks), sum(check is None for check in found.checks)
     text = f"{held} of {len(found.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
     text += ", and it is one of two causes that cannot be told apart" if found.one_of_two else ""
-    return EvidenceRow(metric="checks", value=found.kind, text=f"{text}; {CALIBRATION.said(found.kind)}")
+    return EvidenceRow(metric="checks", value=found.kind, text=f"{text}; {found.calibration.said(found.kind)}")

@@ -35,7 +35,8 @@ def slower_findings(case: Case) -> Iterator[Found]:
         rates, queues = (before_and_after(one, cliff.index) for one in (device.iops, device.in_flight))
         slope = elasticity(device.iops[after], device.in_flight[after])
         silent = _silent(case, cliff.index)
-        spread = dispersion(device.iops[after] * case.grid.width_s)
+        # A sum of metered reads and free writes is irregular, too: it tells nothing where it is all that is known.
+        spread = None if device.reads is None else dispersion(device.iops[after] * case.grid.width_s)
         unmetered = None if spread is None else spread >= limit.IRREGULAR_MIN or None
         free = _free(slope)
         if free is False and (silent or unmetered):
@@ -44,12 +45,20 @@ def slower_findings(case: Case) -> Iterator[Found]:
             continue
         if not (free or silent or unmetered) or free is False or silent is False:
             continue
+        if any(_metered(one, after, case.grid.width_s) for one in (device.reads, device.writes)):
+            continue
         if queues[1] > QUEUE_RISE_MAX * queues[0] or rates[1] >= rates[0]:
             continue
         alike = _both_rose(device.r_await_ms, device.w_await_ms, cliff.index)
         share = _share_after(case, cliff)
         if alike is not False and (share is None or share >= limit.SHARE_MIN):
             yield _found(case, cliff, share, rates, queues, [True, free, silent, unmetered, alike])
+
+
+def _metered(rates: Floats | None, after: slice, width_s: float) -> bool:
+    """Whether reads alone, or writes, come as regularly as only a meter lets them: a control group limits each."""
+    spread = None if rates is None else dispersion(rates[after] * width_s)
+    return spread is not None and spread <= limit.REGULARITY_CAPPED
 
 
 def _share_after(case: Case, cliff: Cliff) -> float | None:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volbench.analysis.explain.align import align, interval_s
+from volbench.analysis.explain.align import Floats, align, interval_s
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import device_of
-from volbench.analysis.explain.findings import explain_case, finding_rows
+from volbench.analysis.explain.findings import SAMPLES_MIN, Explanation, explain_case, finding_rows
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
+from volbench.analysis.recorded.episodes import Episode, Level, find_episode, levels
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.analysis.recorded.parsed import Recorded, merged
 from volbench.analysis.recorded.pt_diskstats import looks_like_pt_diskstats, parse_pt_diskstats
 from volbench.analysis.recorded.pt_stalk import READ, Collection, kind_of, parse_collection
 from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
 from volbench.analysis.recorded.sysbench import looks_like_sysbench, parse_sysbench
+from volbench.analysis.recorded.window import DayWindow, clock_text
 from volbench.errors import UsageError
 from volbench.records.report import FindingRow
 
 FILES_MAX = 200
 FILE_BYTES_MAX = 64 << 20
 STEP = "recorded"
+STALL = "storage.stall"
+"""Named for some seconds; what the volume did in the rest of an episode says more."""
 _KINDS: dict[str, tuple[Callable[[str], bool], Callable[[str], Recorded]]] = {
     "pt-diskstats": (looks_like_pt_diskstats, parse_pt_diskstats),
     "cloudwatch": (looks_like_cloudwatch, parse_cloudwatch),
@@ -34,22 +38,44 @@ _KINDS: dict[str, tuple[Callable[[str], bool], Callable[[str], Recorded]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedExplanation:
-    """Findings of a directory; `files` says as what each was read, `notes` what is missing or to be known."""
+    """Findings of a directory; `files` says as what each was read, `notes` what is missing or to be known.
+
+    `clocked`: times are seconds since midnight of the first day, else since the first sample. `window_s` is what
+    was compared with the time before it, the window that was asked for or an episode that stands out (`episode`);
+    `levels` are the figures of both.
+    """
 
     findings: tuple[FindingRow, ...]
     files: dict[str, str]
     notes: tuple[str, ...]
+    clocked: bool = False
+    window_s: tuple[float, float] | None = None
+    episode: Episode | None = None
+    levels: tuple[Level, ...] = ()
 
 
-def explain_recorded(place: Path) -> RecordedExplanation:
-    """Findings from a directory of recordings, or from one file.
+def explain_recorded(
+    place: Path | Sequence[Path], *, device: str = "", window: DayWindow | None = None
+) -> RecordedExplanation:
+    """Findings from a directory of recordings, or from one file or several.
 
     Files with a time of day share a clock; one without (a sysbench log) is used only when no other has one.
-    Raises UsageError when nothing in it is known.
+
+    Args:
+        place: a directory, a file, or several files.
+        device: kernel name of the volume's device; empty: the one with the most operations.
+        window: the part of the day to explain; None: all of it, or where nothing can be named in that, the episode
+            in which the volume was worse than before.
+
+    Raises UsageError when nothing in it is known, or nothing of the device or the window.
     """
+    places = [place] if isinstance(place, Path) else list(place)
+    place = places[0]
     collections = list(_collections(place))
     collected = {f"{prefix}-{kind}" for prefix, one in collections for kind in one.used}
-    read = {name: one for name, one in _read(place) if name not in collected and not _needless(name)}
+    read = {
+        name: one for each in places for name, one in _read(each) if name not in collected and not _needless(name)
+    }
     read |= {prefix: ("pt-stalk", one.recorded) for prefix, one in collections}
     found = {name: one for name, (_, one) in read.items() if one.series}
     if not found:
@@ -64,14 +90,75 @@ def explain_recorded(place: Path) -> RecordedExplanation:
     notes = [note for one in used.values() for note in one.notes]
     notes += [f"{name} is left out: it has no time of day, other files have" for name in found.keys() - used.keys()]
     case = _case(list(used.values()), clocked=clocked, collection=collections[0][1] if collections else None)
-    explained = explain_case(case)
-    device = device_of(case.grid, case.disk)
-    volume = device.entity if device is not None and device.entity else place.name
+    case = _of_device(case, device)
+    if window is not None and not clocked:
+        raise UsageError("a window of the day needs recordings with times of day", where=f"--window {window.text}")
+    span = None if window is None else window.within(*case.window_s)
+    part, explained, episode = _explained(case, span)
+    if episode is not None and span is None:
+        span = (episode.t0_s, episode.t1_s)
+        shown = (clock_text(one) if clocked else f"{one:g} s" for one in span)
+        notes.append(f"the volume was slower from {' to '.join(shown)} than in the rest (p {episode.p_value:.3g})")
+    volume = part.device.entity if part.device is not None and part.device.entity else place.name
     return RecordedExplanation(
         findings=finding_rows(volume, STEP, {place.name: explained}),
         files={**{name: kind for name, (kind, _) in read.items()}, **dict.fromkeys(sorted(collected), "pt-stalk")},
-        notes=tuple(dict.fromkeys([*notes, *explained.notes, *_not_recorded(case)])),
+        notes=tuple(dict.fromkeys([*notes, *explained.notes, *_not_recorded(part)])),
+        clocked=clocked,
+        window_s=span,
+        episode=episode,
+        levels=() if span is None else tuple(_levels(case, span)),
     )
+
+
+def _of_device(case: Case, device: str) -> Case:
+    if not device:
+        return case
+    known = {key.entity for key in case.grid.columns if key.metric in ("reads_per_s", "operations_per_s")}
+    if device not in known:
+        raise UsageError(
+            f"the recording has no device {device!r}", evidence=f"devices: {', '.join(sorted(known - {''}))}"
+        )
+    return replace(case, disk=device)
+
+
+def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Explanation, Episode | None]:
+    """The case as it was explained: its window, else all of it, else the episode where all of it names nothing."""
+    if span is not None:
+        part = replace(case, grid=case.whole.within(*span))
+        return part, explain_case(part), None
+    explained = explain_case(case)
+    latency = next(
+        (one for name in ("p95", "p99", "p50") if (one := case.at(f"latency_ms_{name}")) is not None), None
+    )
+    waits = None if case.device is None else case.device.await_ms
+    episode = find_episode(case.grid, waits if latency is None else latency)
+    if episode is None or any(one.cause != STALL for one in explained.findings):
+        return case, explained, episode
+    part = replace(case, grid=case.whole.within(episode.t0_s, episode.t1_s))
+    if len(part.grid) < SAMPLES_MIN:
+        return case, explained, episode
+    of_episode = explain_case(part)
+    return (part, of_episode, episode) if of_episode.findings else (case, explained, episode)
+
+
+def _levels(case: Case, span: tuple[float, float]) -> Iterator[Level]:
+    middle = case.whole.t_s - case.whole.width_s / 2
+    during = (middle > span[0]) & (middle <= span[1])
+    if not during.any():
+        return
+    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    others = {
+        "transactions": (case.at("tps"), "1/s"),
+        "p95": (case.at("latency_ms_p95"), "ms"),
+        "CPUs busy": (None if user is None or system is None else 100 * (user + system), "%"),
+        "waiting for I/O": (_percent(case.at("iowait_ratio", "cpu")), "%"),
+    }
+    yield from levels(case.whole, device_of(case.whole, case.disk), during, others)
+
+
+def _percent(values: Floats | None) -> Floats | None:
+    return None if values is None else 100 * values
 
 
 def _not_recorded(case: Case) -> Iterator[str]:
@@ -101,6 +188,7 @@ def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None)
         variables={} if collection is None else collection.variables,
         threads=None if threads is None else int(threads[0]),
         clock_zero_s=zero_s,
+        recorded=True,
     )
 
 

@@ -1,23 +1,30 @@
-"""iostat -x: extended statistics of devices, with or without time stamps, old and new columns.
+"""iostat -x: extended statistics of devices, with or without time stamps, old and new columns, text or JSON.
 
+A report is one table, or with --pretty one for reads, for writes and so on; with -s only totals are known.
 The first report is about the time since the machine booted, and is left out.
-Source: iostat(1) of sysstat 10 and 12.
+Source: iostat(1) and iostat.c of sysstat 10 and 12.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
-from volbench.analysis.recorded.parsed import DayClock, Recorded, Table, number, time_of_day
+from volbench.analysis.recorded.parsed import DayClock, Recorded, Table, scaled, time_of_day
 
 _COLUMNS = {
     "r/s": ("reads_per_s", 1.0),
     "w/s": ("writes_per_s", 1.0),
+    "tps": ("operations_per_s", 1.0),
     "rkB/s": ("read_mib_per_s", 1 / 1024),
     "wkB/s": ("write_mib_per_s", 1 / 1024),
+    "kB/s": ("mib_per_s", 1 / 1024),
     "rMB/s": ("read_mib_per_s", 1.0),
     "wMB/s": ("write_mib_per_s", 1.0),
+    "MB/s": ("mib_per_s", 1.0),
     "rsec/s": ("read_mib_per_s", 1 / 2048),
     "wsec/s": ("write_mib_per_s", 1 / 2048),
     "r_await": ("r_await_ms", 1.0),
@@ -29,77 +36,179 @@ _COLUMNS = {
     "aqu-sz": ("aqu_sz", 1.0),
     "%util": ("util_ratio", 0.01),
 }
-_WAITS = {"r_await": "r/s", "w_await": "w/s", "f_await": "f/s"}
+_WAITS = {"r_await": "r/s", "w_await": "w/s", "f_await": "f/s", "await": "tps"}
+_EXTENDED = (
+    {"r/s", "w/s"},
+    {"r/s", "r_await"},
+    {"w/s", "w_await"},
+    {"d/s", "d_await"},
+    {"aqu-sz", "%util"},
+    {"tps", "await"},
+)
+"""Columns that only a table of -x has; each of its forms has all of one of these."""
 _CPU = ("user_ratio", "nice_ratio", "system_ratio", "iowait_ratio", "steal_ratio", "idle_ratio")
-_DATE = re.compile(r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}[ T]\s*(?P<time>.*)$")
-_PSEUDO = re.compile(r"^(loop|ram|sr|fd)\d+$")
+_DATE = re.compile(r"^\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}日?[ T]\s*(?P<time>.*)$")
+_PSEUDO = re.compile(r"^(loop|ram|zram|sr|fd)\d+$")
 _CPU_HEADING = "avg-cpu:"
+_JSON = re.compile(r'^\s*\{\s*"sysstat"\s*:')
 
 
 def looks_like_iostat(text: str) -> bool:
-    """Whether a file has a heading of iostat -x."""
+    """Whether a file has a heading of iostat -x, or is its JSON."""
+    if _JSON.match(text):
+        return '"disk_device"' in text[:20_000]
     return any(_is_heading(line.split()) for line in text.splitlines()[:400])
 
 
 def parse_iostat(text: str, *, interval_s: float = 1.0) -> Recorded:
-    """Series of an iostat -x text.
+    """Series of what iostat -x printed.
 
     Args:
         text: what iostat printed.
         interval_s: of its reports; used when they have no time stamps.
+
+    Raises ValueError for JSON that is cut off, and for a clock that cannot be read.
     """
-    table, clock = Table(), DayClock()
+    reports = _Reports(interval_s)
+    if _JSON.match(text):
+        _read_json(text, reports)
+    else:
+        _read_text(text, reports)
+    return reports.recorded()
+
+
+class _Reports:
+    """Collects values report by report; the first report is left out."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._table, self._clock = Table(), DayClock()
+        self._interval_s = interval_s
+        self._stamp_s: float | None = None
+        self._number = -1
+        self._pseudo: list[tuple[float, Mapping[str, str]]] = []
+        self._has_disks = False
+
+    def begin(self) -> None:
+        """The next report begins."""
+        self._number += 1
+
+    def stamp(self, of_day_s: float) -> None:
+        """The time of day of the report."""
+        self._stamp_s = self._clock.at(of_day_s)
+
+    def cpu(self, values: Mapping[str, float | None]) -> None:
+        """The processors of the report, by metric."""
+        if self._number >= 1:
+            for metric, value in values.items():
+                self._table.add(self._t_s, "cpu", metric, "", value)
+
+    def device(self, cells: Mapping[str, str]) -> None:
+        """One row of a device, by heading."""
+        if self._number < 1:
+            return
+        if _PSEUDO.match(cells["Device"]):
+            self._pseudo.append((self._t_s, cells))
+        else:
+            self._has_disks = True
+            self._add(self._t_s, cells)
+
+    def recorded(self) -> Recorded:
+        """All of it. Loop devices and the like count where there is no other device: they lie on one."""
+        for t_s, cells in () if self._has_disks else self._pseudo:
+            self._add(t_s, cells)
+        clocked = self._stamp_s is not None
+        notes = (
+            () if clocked else (f"iostat has no time stamps: reports are taken as {self._interval_s:g} s apart",)
+        )
+        return Recorded(series=self._table.series(), clocked=clocked, notes=notes)
+
+    @property
+    def _t_s(self) -> float:
+        return self._stamp_s if self._stamp_s is not None else self._number * self._interval_s
+
+    def _add(self, t_s: float, cells: Mapping[str, str]) -> None:
+        """A waiting time without an operation is printed as 0 and not known."""
+        for name, (metric, scale) in _COLUMNS.items():
+            value = scaled(cells[name], scale) if name in cells else None
+            rate = _WAITS.get(name)
+            if rate is not None and rate in cells and not (scaled(cells[rate], 1.0) or 0) > 0:
+                value = None
+            self._table.add(t_s, "diskstats", metric, cells["Device"], value)
+
+
+def _read_text(text: str, reports: _Reports) -> None:
+    """A report begins with its time, else with the processors, else with a heading that it has already."""
     columns: list[str] = []
-    stamp: float | None = None
-    report, reports_seen, cpu_next = -1, 0, False
+    headings: set[tuple[str, ...]] = set()
+    begun = cpu_next = False
     for line in text.splitlines():
         words = line.split()
-        found = _stamp(line)
-        if found is not None:
-            stamp = clock.at(found)
-        elif _is_heading(words):
-            columns, report = [word.rstrip(":") for word in words], report + 1
-            reports_seen = max(reports_seen, report)
+        of_day_s = _stamp(line)
+        is_heading = _is_heading(words)
+        if of_day_s is not None or (line.startswith(_CPU_HEADING) and (headings or not begun)):
+            reports.begin()
+            headings, columns, begun = set(), [], True
+        if of_day_s is not None:
+            reports.stamp(of_day_s)
         elif line.startswith(_CPU_HEADING):
             cpu_next = True
         elif cpu_next:
             cpu_next = False
-            if report + 1 >= 1:  # the processors come before the devices of their report
-                t_s = stamp if stamp is not None else (report + 1) * interval_s
-                for metric, word in zip(_CPU, words, strict=False):
-                    value = number(word)
-                    table.add(t_s, "cpu", metric, "", None if value is None else value / 100)
-        elif columns and len(words) == len(columns) and report >= 1 and not _PSEUDO.match(words[0]):
-            _device(
-                table, stamp if stamp is not None else report * interval_s, dict(zip(columns, words, strict=True))
-            )
-    notes = (
-        () if stamp is not None else (f"iostat has no time stamps: reports are taken as {interval_s:g} s apart",)
-    )
-    return Recorded(series=table.series(), clocked=stamp is not None, notes=notes)
+            reports.cpu(dict(zip(_CPU, (scaled(word, 0.01) for word in words), strict=False)))
+        elif is_heading:
+            columns = [word.rstrip(":") for word in words]
+            if not begun or tuple(columns) in headings:
+                reports.begin()
+                headings, begun = set(), True
+            headings.add(tuple(columns))
+        elif not words or words[0].rstrip(":") == "Device" or words[-1] == "Device":
+            columns = []
+        elif columns and len(words) == len(columns):
+            reports.device(dict(zip(columns, words, strict=True)))
 
 
-def _device(table: Table, t_s: float, cells: dict[str, str]) -> None:
-    """A waiting time without an operation is printed as 0 and not known."""
-    for name, (metric, scale) in _COLUMNS.items():
-        value = number(cells[name]) if name in cells else None
-        rate = _WAITS.get(name)
-        if rate is not None and not (number(cells.get(rate, "")) or 0) > 0:
-            value = None
-        table.add(t_s, "diskstats", metric, cells["Device"], None if value is None else value * scale)
+def _read_json(text: str, reports: _Reports) -> None:
+    try:
+        told: Any = json.loads(text)
+        statistics = [one for host in told["sysstat"]["hosts"] for one in host["statistics"]]
+        for one in statistics:
+            reports.begin()
+            if "timestamp" in one:
+                of_day_s = _stamp(str(one["timestamp"]))
+                if of_day_s is None:
+                    raise ValueError(f"the time {one['timestamp']!r} cannot be read")
+                reports.stamp(of_day_s)
+            cpu = one.get("avg-cpu", {})
+            reports.cpu({f"{name}_ratio": scaled(str(value), 0.01) for name, value in cpu.items()})
+            for disk in one.get("disk", ()):
+                cells = {name: str(value) for name, value in disk.items()}
+                reports.device({**cells, "Device": cells["disk_device"], "%util": cells.get("util", "")})
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"its JSON is cut off or not iostat's ({error}): iostat closes it when it ends by itself or by Ctrl-C"
+        ) from error
 
 
 def _is_heading(words: list[str]) -> bool:
-    return bool(words) and words[0].rstrip(":") == "Device" and "%util" in words and "r/s" in words
+    """Whether a line is a heading of -x, one of several with --pretty."""
+    names = {word.rstrip(":") for word in words}
+    return "Device" in names and any(some <= names for some in _EXTENDED)
 
 
 def _stamp(line: str) -> float | None:
-    """The time of day of a line that is a time stamp and nothing else."""
+    """The time of day of a line that is a time stamp and nothing else.
+
+    Raises ValueError for a date and a time with words that are not known.
+    """
     text = line.strip()
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         dated = _DATE.match(text)
         found = time_of_day(dated["time"]) if dated else None
+        if found is not None and found[1] and len(found[1].split()) == 1:
+            raise ValueError(
+                f"its times have a word that is not known, {found[1]!r}: print it again with LC_ALL=C"
+            ) from None
         return found[0] if found is not None and not found[1] else None
     return moment.hour * 3600.0 + moment.minute * 60 + moment.second

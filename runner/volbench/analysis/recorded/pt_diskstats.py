@@ -1,4 +1,8 @@
-"""pt-diskstats' text, with or without time stamps. Source: pt-diskstats(1) of Percona Toolkit 3."""
+"""pt-diskstats' text, with or without time stamps. Source: pt-diskstats(1) of Percona Toolkit 3.
+
+Its rd_rt and wr_rt are a request's time, counted before requests are merged: the time of all operations over
+operations and merges. iostat's r_await is over operations. rd_mrg tells the one from the other.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,9 @@ _COLUMNS = {
     "busy": ("util_ratio", 0.01),
 }
 _RATE_OF = {"rd_rt": "rd_s", "wr_rt": "wr_s"}
+_MERGED = {"rd_rt": "rd_mrg", "wr_rt": "wr_mrg"}
+"""Percent of requests that were merged into another's operation."""
+_MERGED_MAX = 0.99
 
 
 def looks_like_pt_diskstats(text: str) -> bool:
@@ -37,7 +44,9 @@ def parse_pt_diskstats(text: str) -> Recorded:
             clocked = clocked or is_clock
             if t_s is not None:
                 _sample(table, t_s, cells)
-    notes = () if clocked else ("pt-diskstats counts from its first sample: it has no time of day",)
+    per_request = "pt-diskstats' times are of requests before merging: taken as of operations by its rd_mrg, wr_mrg"
+    no_clock = "pt-diskstats counts from its first sample: it has no time of day"
+    notes = (per_request,) if clocked else (per_request, no_clock)
     return Recorded(series=table.series(), clocked=clocked, notes=notes)
 
 
@@ -63,4 +72,14 @@ def _sample(table: Table, t_s: float, cells: dict[str, str]) -> None:
         rate = _RATE_OF.get(name)
         if rate is not None and not (number(cells.get(rate, "")) or 0) > 0:
             value = None
+        if name in _MERGED and value is not None:
+            value = _of_an_operation(value, cells.get(_MERGED[name], ""))
         table.add(t_s, "diskstats", metric, cells["device"], None if value is None else value * scale)
+
+
+def _of_an_operation(request_ms: float, merged: str) -> float | None:
+    """A request's time as that of an operation; None where nearly all were merged, or it is not told how many."""
+    percent = number(merged.rstrip("%"))
+    if percent is None or percent / 100 > _MERGED_MAX:
+        return None
+    return request_ms / (1 - percent / 100)

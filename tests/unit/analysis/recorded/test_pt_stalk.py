@@ -98,3 +98,16 @@ def test_a_response_time_without_an_operation_is_not_known() -> None:
     series = parse_pt_diskstats((DISKSTATS / "pt-diskstats.txt").read_text()).series
     assert of("reads_per_s", entity="loop0") in series
     assert of("r_await_ms", entity="loop0") not in series
+
+
+def test_a_time_of_requests_is_made_one_of_operations() -> None:
+    """Half of the requests were merged: 10 ms each of two requests are 20 ms of one operation."""
+    text = (DISKSTATS / "pt-diskstats.txt").read_text()
+    row = next(line for line in text.splitlines() if " loop3 " in line)
+    words = row.split()
+    place = text.splitlines()[1].split().index("wr_mrg")
+    merged = " ".join([*words[:place], "50%", *words[place + 1 :]])
+    whole, half = (parse_pt_diskstats(text.replace(row, one)) for one in (row, merged))
+    times = [one.series[of("w_await_ms")].value[0] for one in (whole, half)]
+    assert times[1] == pytest.approx(2 * times[0])
+    assert any("of requests before merging" in note for note in whole.notes)

@@ -1,0 +1,159 @@
+"""Score what `explain --from` says of recordings whose truth is known.
+
+A finding is true when it is among the causes that the condition makes. An acquittal (`none`) is false when the
+condition makes the volume the cause. `python tests/lab/recordings/score.py DIRECTORY` prints one line for each
+recording and the sums; `--calibrate` writes the counts that confidences of recordings come from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from volbench.analysis.explain import calibration as calibrated
+from volbench.analysis.explain.calibration import Calibration, Counted, Counts
+from volbench.analysis.explain.thresholds import STALL_COMPLETIONS_MAX
+from volbench.analysis.recorded.directory import explain_recorded
+
+TOOLS = (("sar.txt",), ("iostat.txt",), ("sar.txt", "iostat.txt"))
+"""What a DBA may have: one of the texts, or both."""
+NONE = "none"
+MENDED_ON, CHECKED_ON = (1, 2, 3), (4,)
+"""Seeds of recordings that were looked at while rules were mended, and of those that were not."""
+BEFORE_S = 7
+"""Seconds of the client's log before the recording."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What was said of one recording from some of its files. `kinds` are what each finding's checks came to."""
+
+    recording: str
+    tools: tuple[str, ...]
+    volume_is_cause: bool
+    truth: tuple[str, ...]
+    causes: tuple[str, ...]
+    kinds: tuple[str, ...]
+    confidences: tuple[float, ...]
+
+    @property
+    def true(self) -> tuple[bool, ...]:
+        """Of each finding: whether it is so."""
+        return tuple(not self.volume_is_cause if cause == NONE else cause in self.truth for cause in self.causes)
+
+    @property
+    def falsely_acquitted(self) -> bool:
+        """Whether the volume was cleared although it is the cause."""
+        return self.volume_is_cause and NONE in self.causes
+
+
+def outcomes(directory: Path, seeds: Sequence[int] | None = None) -> Iterator[Outcome]:
+    """Read each recording from each choice of its files."""
+    for place in sorted(one.parent for one in directory.glob("*/truth.json")):
+        truth = json.loads((place / "truth.json").read_text())
+        if seeds is not None and truth["seed"] not in seeds:
+            continue
+        for tools in TOOLS:
+            found = explain_recorded([place / one for one in tools], device=truth["device"])
+            yield Outcome(
+                recording=place.name,
+                tools=tools,
+                volume_is_cause=truth["volume_is_cause"],
+                truth=(*truth["truth"], *(["storage.stall"] if _stood_still(truth["tps"]) else [])),
+                causes=tuple(one.cause for one in found.findings),
+                kinds=tuple(
+                    next(str(row.value) for row in one.evidence if row.metric == "checks") for one in found.findings
+                ),
+                confidences=tuple(one.confidence or 0.0 for one in found.findings),
+            )
+
+
+def _stood_still(tps: Sequence[float]) -> bool:
+    """Whether the client nearly stood still for a second: the kernel freezes I/O when a limit is cut."""
+    during = tps[BEFORE_S : BEFORE_S + 30]
+    return any(one <= STALL_COMPLETIONS_MAX * sorted(during)[len(during) // 2] for one in during)
+
+
+def interval(true: int, findings: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson)."""
+    z2 = 1.96**2
+    share, scale = true / findings, 1 + z2 / findings
+    middle = (share + z2 / (2 * findings)) / scale
+    half = 1.96 * math.sqrt(share * (1 - share) / findings + z2 / (4 * findings**2)) / scale
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def counts_of(found: Sequence[Outcome], seeds: Sequence[int]) -> Counts:
+    """Findings and how many were true; a cause that several files of one recording show counts once."""
+    once = {
+        (one.recording, cause, kind): true
+        for one in found
+        for cause, kind, true in zip(one.causes, one.kinds, one.true, strict=True)
+    }
+
+    def counted(place: int) -> dict[str, Counted]:
+        names = sorted({key[place] for key in once})
+        pairs = {name: [true for key, true in once.items() if key[place] == name] for name in names}
+        return {name: Counted(true=sum(one), findings=len(one)) for name, one in pairs.items()}
+
+    return Counts.model_validate(
+        {
+            "runs": len({one.recording for one in found}),
+            "seeds": tuple(seeds),
+            "kinds": counted(2),
+            "causes": counted(1),
+        }
+    )
+
+
+def calibration_of(directory: Path) -> Calibration:
+    """Confidences from the recordings that rules were mended on, checked on the others."""
+    derived = counts_of([*outcomes(directory, MENDED_ON)], MENDED_ON)
+    checked = counts_of([*outcomes(directory, CHECKED_ON)], CHECKED_ON)
+    made = Calibration(
+        source="tests/fixtures/recordings", place="recordings of sar and iostat beside MariaDB", derived=derived
+    )
+    inside = [
+        low <= made.confidence(kind) <= high
+        for kind, one in checked.kinds.items()
+        for low, high in [interval(one.true, one.findings)]
+    ]
+    return made.model_copy(update={"checked": checked, "agrees": all(inside)})
+
+
+def main() -> None:
+    """Print the scores, or write the calibration."""
+    place = Path(sys.argv[1])
+    if "--calibrate" in sys.argv:
+        file = Path(calibrated.__file__).with_name(calibrated.RECORDINGS_FILE)
+        file.write_text(calibration_of(place).model_dump_json(indent=1) + "\n", encoding="utf-8")
+        return
+    for name, seeds in (("mended on", MENDED_ON), ("unseen", CHECKED_ON)):
+        _print(name, [*outcomes(place, seeds)])
+
+
+def _print(name: str, found: Sequence[Outcome]) -> None:
+    for one in found:
+        said = ", ".join(
+            f"{cause} {confidence:.2f} ({kind}) {'true' if true else 'FALSE'}"
+            for cause, kind, confidence, true in zip(one.causes, one.kinds, one.confidences, one.true, strict=True)
+        )
+        print(f"{one.recording:20s} {'+'.join(tool[:-4] for tool in one.tools):11s} {said or 'nothing named'}")
+    guilty = [one for one in found if one.volume_is_cause]
+    false = sum(one.falsely_acquitted for one in guilty)
+    named = sum(bool(one.causes) for one in guilty)
+    print(f"{name}: {false} false acquittals in {len(guilty)} readings of recordings whose volume is the cause;")
+    print(f"  a cause is named in {named} of them")
+    for kind, one in counts_of(found, ()).kinds.items():
+        low, high = interval(one.true, one.findings)
+        stated = calibrated.RECORDINGS.confidence(kind)
+        came = f"{one.true} of {one.findings} ({one.true / one.findings:.2f}, 95 % {low:.2f} to {high:.2f})"
+        print(f"  {kind}: {came}, stated {stated:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""What `explain --from` says of sar and iostat texts that were recorded beside a real server.
+
+The false alarms of episodes are counted on the recordings in which nothing changed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recordings.score import Outcome, calibration_of, outcomes
+from volbench.analysis.explain.calibration import RECORDINGS
+from volbench.analysis.recorded.directory import explain_recorded
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "recordings"
+STEADY = ("clean", "clean-reads", "iops-cap", "bytes-cap", "latency-always", "cpu-bound", "row-lock")
+FALSE_ALARMS_MAX = 0.1
+
+
+@pytest.fixture(scope="module")
+def scored() -> list[Outcome]:
+    return [*outcomes(FIXTURES)]
+
+
+def test_no_volume_that_is_the_cause_is_acquitted(scored: list[Outcome]) -> None:
+    guilty = [one for one in scored if one.volume_is_cause]
+    assert len(guilty) >= 60
+    assert sum(one.falsely_acquitted for one in guilty) <= 0.02 * len(guilty)
+
+
+def test_no_storage_cause_is_named_where_the_volume_is_none_but_for_one(scored: list[Outcome]) -> None:
+    """One reading names a stall beside row locks: some of its checks failed, and its confidence says so."""
+    innocent = [one for one in scored if not one.volume_is_cause]
+    accused = [one.recording for one in innocent for cause in one.causes if cause.startswith("storage.")]
+    assert len(innocent) >= 50
+    assert len(accused) <= 1
+
+
+def test_confidences_are_what_was_counted() -> None:
+    assert calibration_of(FIXTURES) == RECORDINGS
+
+
+@pytest.mark.parametrize(("name", "at_s"), [("cap-begins-1", 15), ("cap-begins-2", 15), ("latency-doubles-1", 17)])
+def test_a_change_in_the_middle_is_found_to_the_second(name: str, at_s: int) -> None:
+    truth = json.loads((FIXTURES / name / "truth.json").read_text())
+    hours, minutes, seconds = map(int, truth["started_utc"][11:19].split(":"))
+    found = explain_recorded([FIXTURES / name / "iostat.txt"], device=truth["device"])
+    assert found.episode is not None
+    assert found.episode.t0_s == pytest.approx(hours * 3600 + minutes * 60 + seconds + at_s, abs=2)
+
+
+def test_where_nothing_changes_an_episode_is_seldom_seen() -> None:
+    places = [one for one in sorted(FIXTURES.iterdir()) if one.name.rpartition("-")[0] in STEADY]
+    seen = [one.name for one in places if explain_recorded([one / "iostat.txt"]).episode is not None]
+    assert len(places) >= 25
+    assert len(seen) <= FALSE_ALARMS_MAX * len(places)
