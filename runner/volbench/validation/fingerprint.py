@@ -28,6 +28,8 @@ def fingerprint(sql: str) -> str:
     shape = TOKEN.sub(_shown, sql)
     shape = _VALUES.sub(r"\1", _LIST.sub("(?+)", shape))
     shape = _SPACE.sub(" ", shape).strip().removesuffix(";").strip()
+    if not shape.isascii():  # an identifier in another character set; a name for a reader is UTF-8
+        shape = shape.encode("utf-8", "replace").decode()
     return "".join(part if part.startswith("`") else part.lower() for part in re.split(r"(`[^`]*`)", shape))
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from volbench.analysis.statistics import Shift, holm, judge, shift_of
 from volbench.errors import Refused, StepFailed
 from volbench.validation.fingerprint import fingerprint
-from volbench.validation.slowlog import LoggedStatement
+from volbench.validation.slowlog import LoggedStatement, outside
 from volbench.validation.source import Reads, Rows, refuse_writes
 
 ROUNDS_MIN = 5
@@ -64,19 +65,38 @@ class QueryComparison:
         return self.plans is not None and self.plans[0] != self.plans[1]
 
 
-def query_classes(statements: Iterable[LoggedStatement], *, samples_each: int = SAMPLES_EACH) -> list[QueryClass]:
-    """Classes of the reading queries of a log, those that took most time in all first; others are left out."""
+def query_classes(
+    statements: Iterable[LoggedStatement],
+    schemas: Collection[str],
+    *,
+    left_out: Counter[str] | None = None,
+    samples_each: int = SAMPLES_EACH,
+) -> list[QueryClass]:
+    """Classes of the reading queries of a log, those that took most time in all first.
+
+    Args:
+        schemas: statements of others are left out.
+        left_out: counts what is left out, by reason.
+    """
+    left_out = Counter() if left_out is None else left_out
     found: dict[tuple[str, str], QueryClass] = {}
     for one in statements:
-        if not only_reads(one.sql):
+        if reason := _why_left_out(one, schemas):
+            left_out[reason] += 1
             continue
-        key = (one.schema, fingerprint(one.sql))
-        known = found.get(key) or QueryClass(
-            fingerprint=key[1], schema=one.schema, samples=(), count=0, total_s=0.0
-        )
+        key = (one.schema or "", fingerprint(one.sql))
+        known = found.get(key) or QueryClass(fingerprint=key[1], schema=key[0], samples=(), count=0, total_s=0.0)
         samples = known.samples if one.sql in known.samples else (*known.samples, one.sql)[:samples_each]
         found[key] = replace(known, samples=samples, count=known.count + 1, total_s=known.total_s + one.query_s)
     return sorted(found.values(), key=lambda query: -query.total_s)
+
+
+def _why_left_out(one: LoggedStatement, schemas: Collection[str]) -> str:
+    if reason := outside(one, schemas):
+        return reason
+    if not only_reads(one.sql):
+        return "that do more than read"
+    return "" if one.is_text else "that are no UTF-8"
 
 
 def compare_queries(
