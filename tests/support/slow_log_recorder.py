@@ -17,7 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -25,6 +26,8 @@ from typing import Any
 
 import mysql.connector
 from mysql.connector.connection import MySQLConnection
+
+from volbench.validation.slowlog import LoggedStatement
 
 SCHEMAS = ("shop", "crm", "stock-2024", "back office")
 """Names with a hyphen and with a space: servers write them into the log without quotes."""
@@ -76,6 +79,20 @@ class Truth:
     version: str
     slow_queries: int
     sent: list[Sent] = field(default_factory=list)
+
+
+def paired(truth: Truth, read: Iterable[LoggedStatement]) -> list[tuple[Sent, LoggedStatement]]:
+    """What was sent beside what was read, by their order: each connection sends one after the other.
+
+    Raises ValueError, or fails, where their numbers differ.
+    """
+    sent_by, read_by = defaultdict(list), defaultdict(list)
+    for one in truth.sent:
+        sent_by[one.connection].append(one)
+    for statement in read:
+        read_by[statement.connection].append(statement)
+    assert sent_by.keys() == read_by.keys()
+    return [pair for key in sent_by for pair in zip(sent_by[key], read_by[key], strict=True)]
 
 
 def record(connect: Callable[..., Any], log: Path, *, name: str, rounds: int, seed: int = 1) -> Truth:
@@ -369,14 +386,17 @@ def recorded_server(name: str, directory: Path) -> Iterator[tuple[Callable[..., 
 
 @contextmanager
 def _local(directory: Path, options: Sequence[str]) -> Iterator[None]:
-    data = directory / "data"
-    subprocess.run(
-        ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db",
-         f"--datadir={data}", "--user=root"], check=True, capture_output=True, timeout=START_BOUND_S,
+    data, mariadbd = directory / "data", shutil.which("mariadbd")
+    create = (
+        ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
+        if mariadbd else ["mysqld", "--no-defaults", "--initialize-insecure"]
     )  # fmt: skip
+    subprocess.run(
+        [*create, f"--datadir={data}", "--user=root"], check=True, capture_output=True, timeout=START_BOUND_S
+    )
     server = subprocess.Popen(
-        ["mariadbd", *options, "--user=root", f"--datadir={data}", f"--socket={directory / 's'}",
-         f"--slow-query-log-file={directory / 'slow.log'}"],
+        [mariadbd or "mysqld", *options, "--user=root", f"--datadir={data}", f"--socket={directory / 's'}",
+         f"--slow-query-log-file={directory / 'slow.log'}", *([] if mariadbd else ["--mysqlx=OFF"])],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

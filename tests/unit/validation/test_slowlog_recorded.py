@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from slow_log_recorder import SCHEMAS, Sent, Truth, read_truth
+from slow_log_recorder import SCHEMAS, Truth, paired, read_truth
 
 from volbench.validation.arrivals import schedule
 from volbench.validation.fingerprint import fingerprint
@@ -27,21 +27,10 @@ def both(name: str) -> tuple[Truth, SlowLog, list[LoggedStatement]]:
         return truth, log, list(log)
 
 
-def pairs(truth: Truth, read: list[LoggedStatement]) -> list[tuple[Sent, LoggedStatement]]:
-    """Each connection sends in turn, so its entries are in the order in which it sent."""
-    sent_by, read_by = defaultdict(list), defaultdict(list)
-    for one in truth.sent:
-        sent_by[one.connection].append(one)
-    for statement in read:
-        read_by[statement.connection].append(statement)
-    assert sent_by.keys() == read_by.keys()
-    return [pair for key in sent_by for pair in zip(sent_by[key], read_by[key], strict=True)]
-
-
 @pytest.mark.parametrize("name", SERVERS)
 def test_every_statement_is_read_as_it_was_sent(name: str) -> None:
     truth, log, read = both(name)
-    for sent, statement in pairs(truth, read):
+    for sent, statement in paired(truth, read):
         if sent.sql:
             assert statement.sql_bytes == sent.sql.encode("latin-1"), sent
         assert bool(statement.routine) == (sent.kind == "routine")
@@ -53,7 +42,7 @@ def test_every_statement_is_read_as_it_was_sent(name: str) -> None:
 def test_every_statement_has_its_schema(name: str) -> None:
     """MySQL writes nothing of an entry without a schema, so such a one seems to be of the log's last `use`."""
     truth, _, read = both(name)
-    told = [one for one in pairs(truth, read) if one[0].schema or name != "mysql-9.7"]
+    told = [one for one in paired(truth, read) if one[0].schema or name != "mysql-9.7"]
     assert len(told) > 0.8 * len(read)
     assert [one.schema for _, one in told] == [one.schema for one, _ in told]
     assert {one.schema for _, one in told} >= set(SCHEMAS)
@@ -72,7 +61,7 @@ def test_statements_of_one_kind_are_one_class_and_others_are_not(name: str) -> N
     truth, _, read = both(name)
     of = defaultdict(set)
     qualified = {f"`{schema}`." for schema in SCHEMAS}
-    for sent, statement in pairs(truth, read):
+    for sent, statement in paired(truth, read):
         if sent.sql and sent.kind not in {"other", "use", "call", "prepare", "several"} and sent.schema:
             shape = fingerprint(statement.sql)
             assert not any(one in shape for one in qualified)
@@ -86,7 +75,7 @@ def test_statements_of_one_kind_are_one_class_and_others_are_not(name: str) -> N
 def test_starts_are_when_the_clients_sent(name: str) -> None:
     truth, _, read = both(name)
     allowed_s = 0.5 if name == "mysql-9.7" else 1.0
-    slept = [(sent, one) for sent, one in pairs(truth, read) if sent.kind == "sleep"]
+    slept = [(sent, one) for sent, one in paired(truth, read) if sent.kind == "sleep"]
     assert len(slept) == 2
     for sent, one in slept:
         assert one.query_s == pytest.approx(1.3, abs=0.01)
@@ -100,7 +89,7 @@ def test_a_replay_and_the_query_classes_have_them_all(name: str) -> None:
     found = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections=64)
     assert found.statements + sum(found.left_out.values()) + sum(log.left_out.values()) == log.entries
     sent_on = {(due.connection, due.sql): due.schema for lane in found.lanes for due in lane}
-    for sent, one in pairs(truth, read):
+    for sent, one in paired(truth, read):
         if sent.schema and sent.kind in {"select", "several", "insert", "binary data", "after use", "forged"}:
             assert sent_on[one.connection, one.sql] == sent.schema
     classes = {(one.schema, one.fingerprint): one.count for one in query_classes(read, SCHEMAS)}
