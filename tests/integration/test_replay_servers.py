@@ -138,7 +138,8 @@ def test_data_and_binary_logs_grow_by_what_the_log_inserts(tmp_path: Path, pair:
         log.writelines(head("mysql"))
         for number in range(seconds * per_s):
             began = BEGAN_S + number / per_s
-            log.writelines(entry("mysql", number % 20, began, 0.05, inserted, schema=SCHEMA))
+            last_use = SCHEMA if number else ""
+            log.writelines(entry("mysql", number % 20, began, 0.05, inserted, schema=SCHEMA, last_use=last_use))
     volume = "growth: {volume: 'ebs-gp3?size=50GiB', lasts: 30d}\n"
     found = validated(pair, tmp_path, tmp_path / "writes.log", volume, disposable=True)
     grown, three_a_page = found["growth"], 16_384 / 3

@@ -1,4 +1,8 @@
-"""Writes slow query logs of any length as MySQL and MariaDB do: a shop, with bursts and connections that end."""
+"""Writes slow query logs of any length as MySQL and MariaDB do: a shop, with bursts and connections that end.
+
+For how many statements come when, not for what a log may look like: that is in logs of real servers
+(slow_log_recorder). `use` is written as servers do it, when the schema is another than that of the last entry.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 Flavor = Literal["mysql", "mariadb"]
+SCHEMA = "shop"
 BEGAN_S = 1_795_263_000.0
 _READS = (
     (60, "SELECT name, email FROM customers WHERE id = {customer}"),
@@ -45,6 +50,7 @@ def slow_log(shop: Shop) -> Iterator[str]:
     kinds = (*_READS, *(_WRITES if shop.writes else ()))
     weights = [weight for weight, _ in kinds]
     yield from head(shop.flavor)
+    last_use = ""
     now, free, ids = BEGAN_S, [0.0] * shop.connections, list(range(10, 10 + shop.connections))
     second = ""
     for _ in range(shop.statements):
@@ -60,7 +66,9 @@ def slow_log(shop: Shop) -> Iterator[str]:
         query_s = median_s * draw.lognormvariate(0, 0.2)
         began = max(now, free[lane])
         free[lane] = began + query_s
-        for line in entry(shop.flavor, ids[lane], began, query_s, sql):
+        lines = entry(shop.flavor, ids[lane], began, query_s, sql, last_use=last_use)
+        last_use = SCHEMA
+        for line in lines:
             if line.startswith("# Time:") and shop.flavor == "mariadb":
                 if line == second:
                     continue
@@ -84,20 +92,21 @@ def head(flavor: Flavor) -> Iterator[str]:
 
 
 def entry(
-    flavor: Flavor, connection: int, began: float, query_s: float, sql: str, *, schema: str = "shop"
+    flavor: Flavor, connection: int, began: float, query_s: float, sql: str, *, schema: str = SCHEMA, last_use: str
 ) -> Iterator[str]:
-    """The lines of one statement."""
+    """The lines of one statement; `last_use` is the schema of the last entry before it, on any connection."""
     ended = datetime.fromtimestamp(began + query_s, UTC)
     if flavor == "mysql":
         yield f"# Time: {ended.isoformat(timespec='microseconds').replace('+00:00', 'Z')}\n"
         yield f"# User@Host: app[app] @ localhost []  Id: {connection:5d}\n"
         yield f"# Query_time: {query_s:.6f}  Lock_time: 0.000002 Rows_sent: 1  Rows_examined: 1\n"
-        yield f"use {schema};\n"
     else:
         yield f"# Time: {ended:%y%m%d %H:%M:%S}\n"
         yield "# User@Host: app[app] @ localhost []\n"
         yield f"# Thread_id: {connection}  Schema: {schema}  QC_hit: No\n"
         yield f"# Query_time: {query_s:.6f}  Lock_time: 0.000002  Rows_sent: 1  Rows_examined: 1\n"
         yield "# Rows_affected: 0  Bytes_sent: 60\n"
+    if schema != last_use:
+        yield f"use {schema};\n"
     yield f"SET timestamp={int(began)};\n"
     yield f"{sql};\n"

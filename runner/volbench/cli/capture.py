@@ -55,9 +55,10 @@ def capture(
             raise UsageError(
                 "a slow log is used as it is; only --mask and --as-suite make another of it", where="--from"
             )
-        with slow_log(log) as statements:
-            text = "".join(masked(statements))
+        with slow_log(log) as logged:
+            text = "".join(masked(logged)).encode("utf-8", "replace").decode()
             write_private(out, sealed(text, key).decode() if key else text)
+        console.say(f"masked: {out}; {log}: {logged.account()}")
         return
     text = _live(server, option_file, seconds, mask=mask)
     write_private(out, sealed(text, key).decode() if key else text)
@@ -69,12 +70,14 @@ def _suite(origin: Path | None) -> str:
         raise UsageError("--as-suite makes a suite of a capture or a slow log", where="--from")
     with origin.open("rb") if origin.is_file() else nullcontext() as file:
         head = file.read(64) if file else b""
+    notes: tuple[str, ...] = ()
     if head.lstrip().startswith(b"{") or is_sealed(head):
         shape = shape_of_capture(read_capture(origin))
     else:
-        with slow_log(origin) as statements:
-            shape = shape_of_log(statements)
-    text = suite_text(shape, mix_of(shape), origin=origin.name)
+        with slow_log(origin) as logged:
+            shape = shape_of_log(logged)
+        notes = (f"The log: {logged.account()}.",)
+    text = suite_text(shape, mix_of(shape), origin=origin.name, notes=notes)
     check_suite(text, name=origin.name)
     return text
 

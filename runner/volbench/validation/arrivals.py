@@ -10,16 +10,18 @@ from dataclasses import dataclass, replace
 
 from volbench.errors import Refused, UsageError
 from volbench.validation.fingerprint import fingerprint
-from volbench.validation.slowlog import LoggedStatement
+from volbench.validation.slowlog import LoggedStatement, outside
 from volbench.validation.source import refuse_writes
 
 STATEMENTS_MAX = 5_000_000
 """Kept in memory: about a kilobyte each."""
+AFTER_SECONDS = "after replay.seconds"
 _CONTROL = re.compile(
     r"(begin|start transaction|commit|rollback|savepoint|release savepoint"
     r"|set (session |local )?(@\w|names\b|transaction\b|autocommit\b|sql_mode\b|time_zone\b))"
 )
 _WRITES = re.compile(r"(insert|update|delete|replace|call|do|select|with|(create|drop) temporary table)\b")
+_CALL = re.compile(r"call\b")
 _HARM = re.compile(
     r"\binto\s+(outfile|dumpfile)\b|\bload_file\s*\(|;|@@(global|persist)|\bset\b.*,\s*(global|persist)\b"
 )
@@ -80,7 +82,7 @@ def schedule(
     """What a replay sends.
 
     Args:
-        logged: in the log's order.
+        logged: in the log's order, which is by their ends.
         schemas: statements of others are left out.
         writes: whether statements that write are sent too.
         speed: 2 is twice as fast; seconds: of the log's time; connections: at most, at one time.
@@ -89,8 +91,13 @@ def schedule(
     """
     left_out: Counter[str] = Counter()
     kept = []
+    earliest_s = float("inf")
     for one in logged:
         reason = _why_left_out(one, schemas, writes=writes)
+        if not reason:
+            earliest_s = min(earliest_s, one.at_s)
+            if one.at_s - earliest_s >= seconds + 1:  # a whole second may be spread
+                reason = AFTER_SECONDS
         if reason:
             left_out[reason] += 1
         else:
@@ -102,15 +109,16 @@ def schedule(
         told = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
         raise UsageError("the log has no statement to replay", where="replay.slow_log",
                          evidence=f"left out: {told or 'nothing, it is empty'}")  # fmt: skip
+    kept = _without_routines(kept, left_out)
     whole = all(one.at_s.is_integer() for one in kept)
     timed = sorted(_spread(kept) if whole else kept, key=lambda one: one.at_s)
     first = timed[0].at_s
     within = [one for one in timed if one.at_s - first < seconds]
-    left_out["after replay.seconds"] += len(timed) - len(within)
+    left_out[AFTER_SECONDS] += len(timed) - len(within)
     shapes: dict[str, int] = {}
     due = [
         Due(
-            at_s=(one.at_s - first) / speed, connection=one.connection, schema=one.schema, sql=one.sql,
+            at_s=(one.at_s - first) / speed, connection=one.connection, schema=one.schema or "", sql=one.sql,
             shape=shapes.setdefault(fingerprint(one.sql), len(shapes)), logged_s=one.query_s,
         )
         for one in within
@@ -123,14 +131,24 @@ def schedule(
 
 
 def _why_left_out(one: LoggedStatement, schemas: Collection[str], *, writes: bool) -> str:
-    if one.schema not in schemas:
-        return "of other schemas, or of none"
+    if reason := outside(one, schemas):
+        return reason
     bare = fingerprint(one.sql)
     if bare.startswith(("select", "with", "(")) and _only_reads(one.sql):
         return ""
     if not (_CONTROL.match(bare) or _WRITES.match(bare)) or _HARM.search(bare):
         return "of a kind that is never replayed"
     return "" if writes else "that do more than read"
+
+
+def _without_routines(statements: Sequence[LoggedStatement], left_out: Counter[str]) -> list[LoggedStatement]:
+    """Without what a CALL that is sent itself does again."""
+    if not any(one.routine for one in statements):
+        return list(statements)
+    calling = {one.connection for one in statements if not one.routine and _CALL.match(fingerprint(one.sql))}
+    found = [one for one in statements if not one.routine or one.connection not in calling]
+    left_out["of stored routines, whose CALL is sent"] += len(statements) - len(found)
+    return found
 
 
 def _only_reads(sql: str) -> bool:

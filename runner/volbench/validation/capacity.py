@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.analysis.capacity import capacities
@@ -11,7 +12,7 @@ from volbench.analysis.gate.decide import Scope, worst
 from volbench.records.capacity import CapacityPlan, CapacityRow
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, ValidationPlan
-from volbench.validation.slowlog import slow_log
+from volbench.validation.slowlog import outside, slow_log
 
 
 def candidate_capacities(scopes: Sequence[Scope], plan: CapacityPlan) -> tuple[CapacityRow, ...]:
@@ -20,27 +21,42 @@ def candidate_capacities(scopes: Sequence[Scope], plan: CapacityPlan) -> tuple[C
     return tuple(row for row in capacities([scope.report for scope in scopes], plan) if row.volume in wanted)
 
 
-def peak_per_s(plan: ValidationPlan, schemas: Collection[str]) -> int | None:
-    """Most statements of these schemas that began in one second of the log; None without a log.
+@dataclass(frozen=True, kw_only=True)
+class BusiestSecond:
+    """Most statements that began in one second of a log, None without any; `notes` say what is not counted."""
 
-    Raises UsageError for a log that cannot be read.
-    """
+    statements: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def busiest_second(plan: ValidationPlan, schemas: Collection[str]) -> BusiestSecond:
+    """That of the plan's log, of these schemas. Raises UsageError for a log that cannot be read."""
     named = [one.slow_log for one in (plan.capacity, plan.replay, plan.queries) if one and one.slow_log]
     if not named:
-        return None
-    with slow_log(Path(named[0])) as logged:
-        seconds = Counter(int(one.at_s) for one in logged if one.schema in schemas)
-    return max(seconds.values(), default=None)
+        return BusiestSecond()
+    seconds, left_out = Counter[int](), Counter[str]()
+    with slow_log(Path(named[0])) as log:
+        for one in log:
+            reason = outside(one, schemas)
+            if reason:
+                left_out[reason] += 1
+            else:
+                seconds[int(one.at_s)] += 1
+    notes = (
+        f"the log: {named[0]}, {log.account()}",
+        *(f"{count} statements {reason} are not counted" for reason, count in left_out.most_common()),
+    )
+    return BusiestSecond(statements=max(seconds.values(), default=None), notes=notes)
 
 
 def capacity_check(
-    rows: Sequence[CapacityRow], plan: CapacityPlan, peak: int | None, *, confidence: float
+    rows: Sequence[CapacityRow], plan: CapacityPlan, busiest: BusiestSecond, *, confidence: float
 ) -> CheckRow:
     """go when even the low end of each load's interval holds the peak with its headroom."""
     if not rows:
         text = "no run of the candidate's volume has oltp steps at a rate: see `volbench capacity`"
         return CheckRow(check="capacity", decision="undecided", text=text)
-    needed = None if peak is None else peak * plan.headroom
+    needed = None if busiest.statements is None else busiest.statements * plan.headroom
     decision = worst(_decision(row, needed, confidence) for row in rows)
     against = "no log says what is needed" if needed is None else f"needed: {needed:g} queries/s"
     if needed is not None and plan.headroom > 1:
@@ -48,6 +64,7 @@ def capacity_check(
     details = [text for row in rows for text in _details(row, needed)]
     if needed is not None:
         details.append("queries are counted alike, whatever they do: `replay` with `speed` asks the log's own")
+    details += busiest.notes
     return CheckRow(check="capacity", decision=decision, text=f"{plan.text}; {against}", details=tuple(details))
 
 

@@ -65,18 +65,21 @@ def checksums_check(
     return row
 
 
-def query_checks(compared: Sequence[QueryComparison], *, values: bool = True) -> Iterator[CheckRow]:
+def query_checks(
+    compared: Sequence[QueryComparison], *, values: bool = True, notes: Sequence[str] = ()
+) -> Iterator[CheckRow]:
     """Rows, times and plans of queries; a plan that changed is told, and decides nothing by itself.
 
-    Without `values` no value of a row and no literal is in them.
+    `notes` say which queries were not compared. Without `values` no value of a row and no literal is in them.
     """
     wrong = [one for one in compared if one.result == "differs" or one.result.startswith("error on the")]
-    yield _row(
+    queries = _row(
         "queries",
         [_wrong_text(one, values=values) for one in wrong],
         f"{len(compared)} classes of queries",
         "differ",
     )
+    yield queries.model_copy(update={"details": (*queries.details, *notes)})
     slower = [_slower_text(one) for one in compared if one.slower]
     yield _row("times", slower, f"{sum(one.shift is not None for one in compared)} classes", "are slower")
     changed = [_plan_text(one) for one in compared if one.plan_changed]

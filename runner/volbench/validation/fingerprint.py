@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 TOKEN = re.compile(
     r"""(?P<comment>/\*(?!M?!).*?(?:\*/|\Z)|(?:--(?=\s|\Z)|\#)[^\n]*)"""
@@ -17,6 +18,10 @@ What is not closed goes to the end, so that a statement that was cut shows nothi
 """
 _LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*\)")
 _VALUES = re.compile(r"(\bvalues?\s*\([^()]*\))(?:\s*,\s*\([^()]*\))+", re.IGNORECASE)
+_NOT_SIMPLE = re.compile(r"[\"`\\#]|--|/\*|''|[xX]'")
+"""What makes a quote or a number part of something else: other quotes, escapes, comments."""
+_SIMPLE_STRING = re.compile(r"'[^']+'")
+_SIMPLE_NUMBER = re.compile(r"(?<![\w.'-])\d+(?![\w.])")
 _SPACE = re.compile(r"\s+")
 
 
@@ -25,10 +30,22 @@ def fingerprint(sql: str) -> str:
 
     Comments that a server executes (`/*!`, `/*M!`) stay.
     """
+    if _NOT_SIMPLE.search(sql) is None:
+        # Workloads repeat few shapes: with plain numbers and strings out, most statements were seen before.
+        return _fingerprint_once(_SIMPLE_STRING.sub("''", _SIMPLE_NUMBER.sub("0", sql)))
+    return _fingerprint(sql)
+
+
+def _fingerprint(sql: str) -> str:
     shape = TOKEN.sub(_shown, sql)
     shape = _VALUES.sub(r"\1", _LIST.sub("(?+)", shape))
     shape = _SPACE.sub(" ", shape).strip().removesuffix(";").strip()
+    if not shape.isascii():  # an identifier in another character set; a name for a reader is UTF-8
+        shape = shape.encode("utf-8", "replace").decode()
     return "".join(part if part.startswith("`") else part.lower() for part in re.split(r"(`[^`]*`)", shape))
+
+
+_fingerprint_once = lru_cache(maxsize=4096)(_fingerprint)
 
 
 def _shown(found: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from volbench.validation.slowlog import LoggedStatement
 
 
 def masked(statements: Iterable[LoggedStatement], *, key: bytes | None = None) -> Iterator[str]:
-    """The lines of a slow log in MySQL's form: times, connections and shapes as they were, users left out.
+    """The lines of a slow log in Percona Server's form: times, connections and shapes as they were, users left out.
 
     Args:
         key: of the pseudonyms; a random one that nobody keeps, if left out, so that they cannot be tried out.
@@ -22,12 +22,14 @@ def masked(statements: Iterable[LoggedStatement], *, key: bytes | None = None) -
     for one in statements:
         yield f"# Time: {_iso(one.at_s + one.query_s)}\n"
         yield f"# User@Host: app[app] @ masked []  Id: {one.connection}\n"
+        if one.schema is not None:  # as Percona Server does: `use` could not say that there is none
+            yield f"# Schema: {one.schema}  Last_errno: 0  Killed: 0\n"
         yield (
             f"# Query_time: {one.query_s:.6f}  Lock_time: {one.lock_s:.6f} Rows_sent: {one.rows_sent}  "
             f"Rows_examined: {one.rows_examined}\n"
         )
-        if one.schema:
-            yield f"use {one.schema};\n"
+        if one.routine:
+            yield f"# Stored_routine: {one.routine}\n"
         yield f"SET timestamp={one.at_s:.6f};\n"
         yield f"{masked_sql(one.sql, key)};\n"
 

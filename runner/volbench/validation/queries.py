@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from volbench.analysis.statistics import Shift, holm, judge, shift_of
 from volbench.errors import Refused, StepFailed
 from volbench.validation.fingerprint import fingerprint
-from volbench.validation.slowlog import LoggedStatement
+from volbench.validation.slowlog import LoggedStatement, outside
 from volbench.validation.source import Reads, Rows, refuse_writes
 
 ROUNDS_MIN = 5
@@ -64,19 +65,58 @@ class QueryComparison:
         return self.plans is not None and self.plans[0] != self.plans[1]
 
 
-def query_classes(statements: Iterable[LoggedStatement], *, samples_each: int = SAMPLES_EACH) -> list[QueryClass]:
-    """Classes of the reading queries of a log, those that took most time in all first; others are left out."""
-    found: dict[tuple[str, str], QueryClass] = {}
+def query_classes(
+    statements: Iterable[LoggedStatement],
+    schemas: Collection[str],
+    *,
+    left_out: Counter[str] | None = None,
+    samples_each: int = SAMPLES_EACH,
+) -> list[QueryClass]:
+    """Classes of the reading queries of a log, those that took most time in all first.
+
+    Args:
+        schemas: statements of others are left out.
+        left_out: counts what is left out, by reason.
+    """
+    left_out = Counter() if left_out is None else left_out
+    found: dict[tuple[str, str], _Tally] = {}
+    reads: dict[str, bool] = {}
     for one in statements:
-        if not only_reads(one.sql):
+        shape = fingerprint(one.sql)
+        if shape not in reads:
+            reads[shape] = only_reads(one.sql)  # which the shape alone decides
+        if reason := _why_left_out(one, schemas, reads=reads[shape]):
+            left_out[reason] += 1
             continue
-        key = (one.schema, fingerprint(one.sql))
-        known = found.get(key) or QueryClass(
-            fingerprint=key[1], schema=one.schema, samples=(), count=0, total_s=0.0
+        tally = found.setdefault((one.schema or "", shape), _Tally())
+        tally.count += 1
+        tally.total_s += one.query_s
+        if len(tally.samples) < samples_each and one.sql not in tally.samples:
+            tally.samples.append(one.sql)
+    classes = [
+        QueryClass(
+            fingerprint=shape, schema=schema, samples=tuple(tally.samples), count=tally.count, total_s=tally.total_s
         )
-        samples = known.samples if one.sql in known.samples else (*known.samples, one.sql)[:samples_each]
-        found[key] = replace(known, samples=samples, count=known.count + 1, total_s=known.total_s + one.query_s)
-    return sorted(found.values(), key=lambda query: -query.total_s)
+        for (schema, shape), tally in found.items()
+    ]
+    return sorted(classes, key=lambda query: -query.total_s)
+
+
+@dataclass
+class _Tally:
+    """What was counted of a class up to now."""
+
+    count: int = 0
+    total_s: float = 0.0
+    samples: list[str] = field(default_factory=list)
+
+
+def _why_left_out(one: LoggedStatement, schemas: Collection[str], *, reads: bool) -> str:
+    if reason := outside(one, schemas):
+        return reason
+    if not reads:
+        return "that do more than read"
+    return "" if one.is_text else "that are no UTF-8"
 
 
 def compare_queries(

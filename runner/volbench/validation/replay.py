@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
@@ -42,11 +42,12 @@ def replay(
     progress: Callable[[str, float], None],
 ) -> Replayed:
     """Replay the plan's log on a server. Raises UsageError for a log that cannot be read or has nothing to send."""
-    with slow_log(Path(plan.slow_log)) as logged:
+    with slow_log(Path(plan.slow_log)) as log:
         due = schedule(
-            logged, schemas=schemas, writes=writes, speed=plan.speed, seconds=plan.seconds,
+            log, schemas=schemas, writes=writes, speed=plan.speed, seconds=plan.seconds,
             connections=plan.connections,
         )  # fmt: skip
+        due = replace(due, left_out={**log.left_out, **due.left_out})
     shares, machine = send_watched(account, due, writes=writes, progress=progress)
     return replayed(due, shares, plan, writes=writes, machine=machine)
 

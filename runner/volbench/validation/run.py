@@ -31,7 +31,7 @@ from volbench.records.validation import (
 from volbench.suite.validation import LoadedPlan
 from volbench.validation.accounts import accounts_check, new_salt, take_logins
 from volbench.validation.advisors import advice
-from volbench.validation.capacity import candidate_capacities, capacity_check, peak_per_s
+from volbench.validation.capacity import busiest_second, candidate_capacities, capacity_check
 from volbench.validation.capture import captured_classes, read_capture
 from volbench.validation.checks import (
     Progress,
@@ -95,7 +95,9 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
     held: tuple[CapacityRow, ...] = ()
     if plan.capacity is not None:
         held = candidate_capacities(scopes, plan.capacity)
-        checks += (capacity_check(held, plan.capacity, peak_per_s(plan, read.schemas), confidence=plan.confidence),)
+        checks += (
+            capacity_check(held, plan.capacity, busiest_second(plan, read.schemas), confidence=plan.confidence),
+        )
     conditions, used = decide_policy(plan, loaded.origins, scopes, checks), runs_used(scopes)
     decision, reason = decide_all(checks, conditions, used, changed=read.changed)
     return Validation(
@@ -201,9 +203,9 @@ def _checks(
         replica = source if plan.replica.on == "source" else candidate
         yield replica_check(replica, plan.replica, schemas, ours["table"])
     if plan.queries is not None:
-        classes = _query_classes(plan.queries, schemas)
+        classes, notes = _query_classes(plan.queries, schemas)
         compared = compare_queries(source, candidate, classes[: plan.queries.classes], progress)
-        yield from query_checks(compared, values=values)
+        yield from query_checks(compared, values=values, notes=notes)
         if plan.queries.pt_upgrade:
             progress("pt-upgrade", 0.0)
             yield pt_upgrade_check(
@@ -211,12 +213,22 @@ def _checks(
             )
 
 
-def _query_classes(queries: QueriesPlan, schemas: list[str]) -> list[QueryClass]:
+def _query_classes(queries: QueriesPlan, schemas: list[str]) -> tuple[list[QueryClass], list[str]]:
+    """Classes to ask, and what a reader has to know of those that are not asked."""
+    notes: list[str] = []
     if queries.capture:
-        found = read_capture(Path(queries.capture))
-        return [one for one in captured_classes(found) if one.schema in schemas]
-    with slow_log(Path(queries.slow_log)) as logged:
-        return query_classes(one for one in logged if one.schema in schemas)
+        found = [one for one in captured_classes(read_capture(Path(queries.capture))) if one.schema in schemas]
+    else:
+        left_out = Counter[str]()
+        with slow_log(Path(queries.slow_log)) as log:
+            found = query_classes(log, schemas, left_out=left_out)
+        notes.append(f"the log: {queries.slow_log}, {log.account()}")
+        notes += [f"{count} statements {reason} were left out" for reason, count in left_out.most_common()]
+    if len(found) > queries.classes:
+        rest, whole = (sum(one.total_s for one in part) for part in (found[queries.classes :], found))
+        share = f", {rest / whole:.1%} of the time" if whole else ""
+        notes.append(f"{len(found) - queries.classes} of {len(found)} classes were not asked{share}")
+    return found, notes
 
 
 def _schemas(plan: ValidationPlan, source: Reads) -> list[str]:

@@ -268,7 +268,8 @@ class _Sender:
         """Send it, and read all that comes, as bytes."""
         assert self._opened is not None  # noqa: S101 - the callers connect
         with self._opened.cursor(raw=True) as cursor:
-            cursor.execute(sql)
+            # As the log has it, in any character set; the cursor takes bytes, which its annotations leave out.
+            cursor.execute(sql.encode("utf-8", "surrogateescape"))  # type: ignore[arg-type]
             while True:
                 if cursor.description:
                     cursor.fetchall()

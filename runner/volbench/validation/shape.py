@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,7 +76,7 @@ def shape_of_capture(found: Capture) -> Shape:
     rows = (
         (fingerprint(one.digest_text), one.statements, one.rows_sent, one.rows_examined) for one in found.classes
     )
-    return _shape(rows, seconds=found.seconds, threads=found.threads_running_max)
+    return _shape(rows, seconds=lambda: found.seconds, threads=found.threads_running_max)
 
 
 def shape_of_log(statements: Iterable[LoggedStatement]) -> Shape:
@@ -89,8 +89,7 @@ def shape_of_log(statements: Iterable[LoggedStatement]) -> Shape:
             begin, end = min(begin, one.at_s), max(end, one.at_s)
             yield fingerprint(one.sql), 1, one.rows_sent, one.rows_examined
 
-    counted = list(rows())
-    return _shape(counted, seconds=max(end - begin, 1.0), threads=None)
+    return _shape(rows(), seconds=lambda: max(end - begin, 1.0), threads=None)
 
 
 def mix_of(shape: Shape) -> Mix:
@@ -117,13 +116,13 @@ def mix_of(shape: Shape) -> Mix:
     return best
 
 
-def suite_text(shape: Shape, mix: Mix, *, origin: str) -> str:
-    """The suite, with what it does not keep as comments."""
+def suite_text(shape: Shape, mix: Mix, *, origin: str, notes: Iterable[str] = ()) -> str:
+    """The suite, with what it does not keep as comments; `notes` are more of them."""
     options = "\n".join(f"      {name}: {value}" for name, value in mix.options.items())
     threads = max(16, 4 * (shape.threads or 16))
     return (
         f"# The shape of {origin}, without its statements and its data.\n"
-        + "".join(f"# {line}\n" for line in not_kept(shape, mix))
+        + "".join(f"# {line}\n" for line in (*not_kept(shape, mix), *notes))
         + "schema: 1\nname: shape\n"
         f"description: A sysbench mix with the shares and the rate of {origin}\n"
         "dataset:\n  tables: 8\n  rows: 1000000  # set it to what the server really has\n"
@@ -165,7 +164,9 @@ def _options(shape: Shape, counts: Mapping[Kind, int]) -> dict[str, int | str]:
     return found
 
 
-def _shape(rows: Iterable[tuple[str, int, int, int]], *, seconds: float, threads: int | None) -> Shape:
+def _shape(
+    rows: Iterable[tuple[str, int, int, int]], *, seconds: Callable[[], float], threads: int | None
+) -> Shape:
     counts, other = Counter[Kind](), Counter[str]()
     inserts = deletes = transactions = ranges = ranged = 0
     for bare, count, sent, examined in rows:
@@ -186,7 +187,7 @@ def _shape(rows: Iterable[tuple[str, int, int, int]], *, seconds: float, threads
         raise UsageError("nothing in it that a mix could have", where="--as-suite", evidence=f"{dict(other)}")
     return Shape(
         statements=counts, other=other, inserts=inserts, deletes=deletes, transactions=transactions,
-        seconds=seconds, range_rows=ranged / ranges if ranges else 100.0, threads=threads,
+        seconds=seconds(), range_rows=ranged / ranges if ranges else 100.0, threads=threads,
     )  # fmt: skip
 
 

@@ -1,168 +1,437 @@
-"""Reads slow query logs of MySQL and MariaDB: each statement, when, on which connection, for how long."""
+"""Reads slow query logs of MySQL, Percona Server and MariaDB: each statement, when, in which schema, for how long.
+
+What the servers write, by their sources (`sql/log.cc`; MySQL 5.7 to 9: `File_query_log::open` and `write_slow`,
+Percona Server 8.0: the same functions, MariaDB 10.6 to 11: `MYSQL_QUERY_LOG::write`), and what of it was seen
+in logs that were recorded (tests/fixtures/slowlog):
+
+- *Head.* `# Time:`, `# User@Host:`, then MariaDB's `# Thread_id: .. Schema: ..` or Percona's `# Schema: ..`,
+  then `# Query_time:`, then any number of comment lines (a bare `#` too). MariaDB, and MySQL before 5.7, leave
+  `# Time:` out while the second is the same. `--log-short-format` leaves out `# Time:` and `# User@Host:`.
+- *Schema.* `use NAME;` is written when the entry's schema is not that of the log's last `use`, whatever the
+  connection (`if (thd->db().str && strcmp(thd->db().str, db))`, where `db` belongs to the log). So it holds for
+  all entries after it, until the next `use` or until the log is opened again: then the banner is written and
+  `db` is empty. An entry without a schema writes nothing: in MySQL's log it cannot be told from one of the last
+  `use`, and gets that schema. MariaDB and Percona Server name the schema in each head, and that counts. `NAME`
+  is bare, or in backquotes in newer MariaDB. Before the first `use` of a log that begins without a banner the
+  schema is not known.
+- *SET.* Next comes `SET [last_insert_id=N,][insert_id=N,]timestamp=N;` (MySQL 5.0 writes each part only if
+  needed), and all that follows, up to `;` and the line's end, is the statement, or `# administrator command:
+  NAME`.
+- *Time.* MySQL from 5.7 on writes the end in microseconds. MariaDB's `# Time:` (local time) and `timestamp` are the
+  start in what was recorded (10.11.19, 11.8.9), but the end in older sources (`LOGGER::slow_log_print`), which
+  nothing in a log tells. Before 5.7 both are the end in MySQL.
+- *Not written.* Statements of a routine (MariaDB and Percona Server write them when asked to, with `#
+  Stored_routine:`); statements with errors of syntax (MariaDB does write those).
+
+Servers escape nothing, so a literal or a comment may hold lines that look like an entry. A head within a
+literal or a comment that is still open is text of the statement; `_with_text_inside` tells it from one that follows
+a literal that never ends.
+"""
 
 from __future__ import annotations
 
+import codecs
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from volbench.errors import UsageError
 
-STATEMENT_BYTES_MAX = 16 << 20
-_TIME = re.compile(r"# Time: (?P<iso>\d{4}-\d\d-\d\dT\S+)|# Time: \d{6}\s+\d{1,2}:\d\d:\d\d")
-_USER = re.compile(r"# User@Host: (?P<user>[^\[]*)\[[^\]]*\].*?(Id:\s*(?P<id>\d+))?\s*$")
-_THREAD = re.compile(r"# Thread_id:\s*(?P<id>\d+)(\s+Schema: (?P<schema>\S*) )?")
-_NUMBERS = re.compile(r"(?P<name>Query_time|Lock_time|Rows_sent|Rows_examined):\s*(?P<value>[\d.]+)")
-_STAMP = re.compile(r"SET timestamp=(?P<at>\d+(\.\d+)?);\s*$", re.IGNORECASE)
-_USE = re.compile(r"use `?(?P<schema>[^`;]+)`?;\s*$", re.IGNORECASE)
-_HEADERS = (
-    re.compile(r".*, Version: .* started with:"),
-    re.compile(r"T(cp|CP) [Pp]ort: "),
-    re.compile(r"Time\s+Id\s+Command"),
+STATEMENT_CHARACTERS_MAX = 128 << 20
+"""A longer statement is counted, not kept; servers allow a GiB, and have 16 or 64 MiB by default."""
+ADMINISTRATOR = "that are administrator commands"
+CUT = "that were cut off"
+TOO_LONG = f"of more than {STATEMENT_CHARACTERS_MAX >> 20} MiB"
+WITHOUT_TIME = "without a readable time"
+_CHUNK_BYTES = 1 << 20
+_HEAD_CHARACTERS_MAX = 8192
+_LOOKAHEAD_SEGMENTS = 1024
+_EPOCH_END_S = 253_402_300_799
+_CLOCK_SLACK_S = 2.0
+_BLANK = " \t\r\n\x00"
+"""A crash may leave zeros after the last entry."""
+
+_HEAD = re.compile(
+    r"# (?:(?:Time: (?P<time>[^\n]*)\n# )?User@Host: (?P<user>[^\n]*)\n# )?"
+    r"(?:(?P<named>(?:Thread_id|Schema): [^\n]*)\n# )?"
+    r"Query_time: (?P<query>\d{1,9}(?:\.\d{1,9})?)  ?Lock_time: (?P<lock>\d{1,9}(?:\.\d{1,9})?)  ?"
+    r"Rows_sent: (?P<sent>\d{1,20})  ?Rows_examined: (?P<examined>\d{1,20})(?P<more>[^\n]*)\n"
 )
-_ADMINISTRATOR = re.compile(r"# administrator command: ")
+_BANNER = re.compile(
+    r"[^\n]*, Version: [^\n]* started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n"
+)
+_BANNER_MARK = "started with:"
+_PREAMBLE = re.compile(
+    r"(?P<comments>(?:#(?! administrator command: )[^\n]*\n)*)"
+    r"(?:use (?P<use>[^\n]*);\r?\n)?"
+    r"(?:SET (?=[lit])(?:last_insert_id=-?\d+,?)?(?:insert_id=-?\d+,?)?"
+    r"(?:timestamp=(?P<stamp>\d{1,12}(?:\.\d{1,6})?))?;\r?\n)?"
+)
+_ADMINISTRATOR = re.compile(r"# administrator command: [\w ]+")
+_USE = re.compile(r"use\s+(`(?:[^`]|``)+`|[^\s`]+)", re.IGNORECASE)
+_CONNECTION = re.compile(r"\bId: *(\d{1,20})\s*\Z")
+_THREAD = re.compile(r"\bThread_id: (\d{1,20})\b")
+_SCHEMA = re.compile(r"\bSchema: (.*?)(?:  QC_hit: |  Last_errno: | Rows_affected: )")
+_ROUTINE = re.compile(r"^# Stored_routine: (.*?)\r?$", re.MULTILINE)
+_LOCAL_TIME = re.compile(r"\d{6} +\d{1,2}:\d\d:\d\d\s*\Z")
+_MAY_HIDE = re.compile(r"['\"`#]|/\*|--")
+_OUTSIDE = r"[^'\"`#/\-]++|/(?!\*)|-(?!-(?:[\s\x00]|\Z))|`[^`]*+`|/\*.*?\*/|(?:\#|--)[^\n]*+"
+_CLOSED = re.compile(rf"(?>{_OUTSIDE}|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")*+\Z", re.DOTALL)
+_CLOSED_WITHOUT_ESCAPES = re.compile(rf"(?>{_OUTSIDE}|'[^']*+'|\"[^\"]*+\")*+\Z", re.DOTALL)
+"""Text without an open literal or comment, with backslash escapes, and with NO_BACKSLASH_ESCAPES."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedStatement:
     """One statement. `at_s` is its start, seconds since 1970.
 
-    MySQL logs the end to the microsecond, so the start is known. MariaDB, and MySQL before 5.7, log whole seconds
-    of local time; then it is the second of `SET timestamp`, and statements within it keep their order only.
+    MySQL logs the end to the microsecond, so the start is known. MariaDB, and MySQL before 5.7, log whole seconds;
+    then `at_s` is the second of the start, and statements within it keep their order only. Logs without
+    `SET timestamp` have local time only, which is taken as UTC.
     """
 
     at_s: float
     connection: int
     user: str
-    schema: str
+    schema: str | None
+    """Empty where there is none, None where the log does not tell."""
     query_s: float
     lock_s: float
     rows_sent: int
     rows_examined: int
     sql: str
+    """Bytes that are no UTF-8 are lone surrogates in it, as errors="surrogateescape" makes them."""
+    routine: str = ""
+    """The stored routine that ran it; its CALL may be in the log as well."""
+
+    @property
+    def sql_bytes(self) -> bytes:
+        """The statement as it was logged, whatever its character set."""
+        return self.sql.encode("utf-8", "surrogateescape")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the whole statement is UTF-8."""
+        return self.sql.isascii() or not any("\ud800" <= one <= "\udfff" for one in self.sql)
 
 
-@dataclass
-class _Entry:
-    """What was read of an entry so far; `end_s` is when it was written."""
+class SlowLog:
+    """The statements of a log, in its order, to be iterated over once; what was left out is counted meanwhile.
 
-    user: str = ""
-    connection: int = 0
-    numbers: dict[str, float] = field(default_factory=dict)
-    stamp_s: float | None = None
-    lines: list[str] = field(default_factory=list)
-
-
-def read_slow_log(lines: Iterable[str], *, name: str) -> Iterator[LoggedStatement]:
-    """The statements of a log, in its order; connects and other administrator commands are left out.
-
-    Raises UsageError naming the line when the text is no slow log.
+    `entries` is `used` and all of `left_out` together.
     """
-    reader = _Reader(name)
-    for number, line in enumerate(lines, 1):
-        yield from reader.line(line.rstrip("\r\n"), number)
-    yield from reader.end()
+
+    def __init__(self, text: Iterable[str], *, name: str) -> None:
+        self._text, self._name = text, name
+        self.used = 0
+        self.left_out: Counter[str] = Counter()
+
+    @property
+    def entries(self) -> int:
+        """All that was found up to now."""
+        return self.used + self.left_out.total()
+
+    def account(self) -> str:
+        """One sentence for a reader: how many entries there are, and what became of them."""
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.most_common())
+        return f"{self.entries} entries, {self.used} of them statements" + (
+            f"; left out: {reasons}" if reasons else ""
+        )
+
+    def __iter__(self) -> Iterator[LoggedStatement]:
+        """Raises UsageError naming the file when the text is no slow log."""
+        state, recognised, unknown = _State(), False, ""
+        for part in _entries(_segments(self._text)):
+            if isinstance(part, _Banner):
+                state, recognised = _State(schema=""), True
+                continue
+            recognised |= part.head is not None
+            unknown = unknown or part.body
+            found = _statement(part, state)
+            if isinstance(found, str):
+                self.left_out[found] += 1
+            else:
+                self.used += 1
+                yield found
+        if unknown and not recognised:
+            raise UsageError(
+                "this is not a line of a slow query log", where=f"{self._name}:1",
+                evidence=unknown.lstrip().split("\n", 1)[0][:120].encode("utf-8", "replace").decode(),
+                next_step="give a file written with slow_query_log=ON and log_output=FILE",
+            )  # fmt: skip
+
+
+def read_slow_log(lines: Iterable[str], *, name: str) -> SlowLog:
+    """The log of some lines, with or without their line feeds."""
+    return SlowLog((line if line.endswith("\n") else f"{line}\n" for line in lines), name=name)
+
+
+def outside(statement: LoggedStatement, schemas: Collection[str]) -> str:
+    """Why a statement is of none of these schemas; empty where it is of one."""
+    if statement.schema in schemas:
+        return ""
+    if statement.schema is None:
+        return "whose schema the log does not tell"
+    return "of other schemas" if statement.schema else "without a schema"
 
 
 @contextmanager
-def slow_log(path: Path) -> Iterator[Iterator[LoggedStatement]]:
+def slow_log(path: Path) -> Iterator[SlowLog]:
     """The statements of a file. Raises UsageError when it cannot be read, then or later."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            yield read_slow_log(lines, name=str(path))
+        with path.open("rb") as file:
+            yield SlowLog(_decoded(file), name=str(path))
     except OSError as error:
         raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
 
 
-class _Reader:
-    """Goes through a log line by line; comments begin an entry, other lines are its statement."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._time_s: float | None = None
-        self._schema: dict[int, str] = {}
-        self._entry: _Entry | None = None
-        self._bytes = 0
-
-    def line(self, text: str, number: int) -> Iterator[LoggedStatement]:
-        """What is complete now that this line is read."""
-        if text.startswith("# ") and self._comment(text):
-            return
-        if any(pattern.match(text) for pattern in _HEADERS):
-            yield from self.end()
-        elif found := _TIME.match(text):
-            yield from self.end()
-            self._time_s = _seconds(found["iso"]) if found["iso"] else None
-        elif found := _USER.match(text):
-            yield from self.end()
-            self._entry = _Entry(user=found["user"].strip(), connection=int(found["id"] or 0))
-        elif self._entry is not None:
-            self._statement(text, number)
-        elif text.strip():
-            raise UsageError(
-                "this is not a line of a slow query log", where=f"{self._name}:{number}", evidence=text[:120],
-                next_step="give a file written with slow_query_log=ON and log_output=FILE",
-            )  # fmt: skip
-
-    def end(self) -> Iterator[LoggedStatement]:
-        """The entry that was being read, when it has a statement and a time."""
-        entry, self._entry, self._bytes = self._entry, None, 0
-        sql = "\n".join(entry.lines).strip().removesuffix(";") if entry else ""
-        if entry is None or not sql or "query_time" not in entry.numbers:
-            return
-        if self._time_s is not None:
-            at_s = self._time_s - entry.numbers["query_time"]
-        elif entry.stamp_s is not None:
-            at_s = entry.stamp_s
-        else:
-            return
-        yield LoggedStatement(
-            at_s=round(at_s, 6),  # as exact as the log; else a second that is whole would not look so
-            connection=entry.connection,
-            user=entry.user,
-            schema=self._schema.get(entry.connection, ""),
-            query_s=entry.numbers["query_time"],
-            lock_s=entry.numbers.get("lock_time", 0.0),
-            rows_sent=int(entry.numbers.get("rows_sent", 0)),
-            rows_examined=int(entry.numbers.get("rows_examined", 0)),
-            sql=sql,
-        )
-
-    def _comment(self, text: str) -> bool:
-        """Whether the line says something about the entry that has begun."""
-        if self._entry is None or self._entry.lines:
-            return False
-        if found := _THREAD.match(text):
-            self._entry.connection = int(found["id"])
-            if found["schema"]:
-                self._schema[self._entry.connection] = found["schema"]
-            return True
-        numbers = {found["name"].lower(): float(found["value"]) for found in _NUMBERS.finditer(text)}
-        self._entry.numbers |= numbers
-        if _ADMINISTRATOR.match(text):
-            self._entry = _Entry()
-            return True
-        return not text.startswith(("# Time:", "# User@Host:"))
-
-    def _statement(self, text: str, number: int) -> None:
-        entry = self._entry
-        assert entry is not None  # noqa: S101 - the caller asked
-        if not entry.lines and (found := _USE.fullmatch(text.strip())):
-            self._schema[entry.connection] = found["schema"]
-        elif not entry.lines and (found := _STAMP.fullmatch(text.strip())):
-            entry.stamp_s = float(found["at"])
-        else:
-            self._bytes += len(text)
-            if self._bytes > STATEMENT_BYTES_MAX:
-                raise UsageError(
-                    f"a statement of more than {STATEMENT_BYTES_MAX >> 20} MiB", where=f"{self._name}:{number}"
-                )
-            entry.lines.append(text)
+def _decoded(file: BinaryIO) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    while chunk := file.read(_CHUNK_BYTES):
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)
 
 
-def _seconds(iso: str) -> float:
-    moment = datetime.fromisoformat(iso)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+@dataclass(kw_only=True)
+class _State:
+    """What earlier entries tell of the next: the last `use`, None before the first, and the last local time."""
+
+    schema: str | None = None
+    local_end_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Segment:
+    """A head, None for text that has none before it, and the text up to the next head or banner.
+
+    `is_partial` tells that the text was far too long, and that not all of it was kept; `is_cut` that the log ends
+    within it.
+    """
+
+    head: re.Match[str] | None
+    body: str
+    is_partial: bool = False
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class _Banner:
+    """Here the server opened the log."""
+
+
+def _segments(text: Iterable[str]) -> Iterator[_Segment | _Banner]:
+    """The log, divided at all that looks like a head or a banner."""
+    head: re.Match[str] | None = None
+    buffer, searched, is_partial = "", 0, False
+    for chunk in text:
+        buffer += chunk
+        start = 0
+        for found in _HEAD.finditer(buffer, searched):
+            if found["user"] is None and found.start() and buffer[found.start() - 1] != "\n":
+                continue
+            yield from _divided(head, buffer[start : found.start()], is_partial=is_partial)
+            head, start, is_partial = found, found.end(), False
+        buffer = buffer[start:]
+        searched = max(0, len(buffer) - _HEAD_CHARACTERS_MAX)
+        if searched > STATEMENT_CHARACTERS_MAX:
+            buffer, searched, is_partial = buffer[searched:], 0, True
+    yield from _divided(head, buffer, is_partial=is_partial)
+
+
+def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[_Segment | _Banner]:
+    """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
+    start = 0
+    if _BANNER_MARK in body:
+        for found in _BANNER.finditer(body):
+            if head is not None or body[start : found.start()].strip(_BLANK):
+                yield _Segment(head=head, body=body[start : found.start()], is_partial=is_partial)
+            yield _Banner()
+            head, start, is_partial = None, found.end(), False
+    if head is not None or body[start:].strip(_BLANK):
+        yield _Segment(head=head, body=body[start:], is_partial=is_partial)
+
+
+def _entries(segments: Iterator[_Segment | _Banner]) -> Iterator[_Segment | _Banner]:
+    """Each segment, joined with those after it whose heads are text of its statement."""
+    waiting: deque[_Segment | _Banner] = deque()
+
+    def ahead(number: int) -> _Segment | _Banner | None:
+        while len(waiting) <= number:
+            following = next(segments, None)
+            if following is None:
+                return None
+            waiting.append(following)
+        return waiting[number]
+
+    while (part := ahead(0)) is not None:
+        waiting.popleft()
+        if isinstance(part, _Segment) and _is_open(part):
+            part, count = _with_text_inside(part, ahead)
+            for _ in range(count):
+                waiting.popleft()
+        yield part
+
+
+def _with_text_inside(part: _Segment, ahead: Callable[[int], _Segment | _Banner | None]) -> tuple[_Segment, int]:
+    """The segment with those after it that are text of its open literal or comment, and how many they are.
+
+    A literal is open because its end comes later, or because it never ends: the entry was cut off, has an error of
+    syntax (which MySQL never writes), or is of a session with NO_BACKSLASH_ESCAPES. A later statement's quotes then
+    seem to end it. So where that may be, a head that was written when the next one should be is real.
+    """
+    body, first = part.body, ahead(0)
+    is_closed = _CLOSED_WITHOUT_ESCAPES.match(body) is not None
+    may_be_whole = is_closed or not _is_complete(body) or _iso_time(part) is None
+    if may_be_whole and (is_closed if first is None else isinstance(first, _Segment) and _is_next(part, first)):
+        return part, 0
+    for number in range(_LOOKAHEAD_SEGMENTS):
+        following = ahead(number)
+        if following is None:
+            return replace(part, body=body, is_cut=True), number
+        if isinstance(following, _Banner):
+            break
+        body += (following.head[0] if following.head else "") + following.body
+        if _is_complete(body) and _is_closed(body):
+            return replace(part, body=body), number + 1
+    return part, 0
+
+
+def _is_next(part: _Segment, following: _Segment) -> bool:
+    """Whether the times of two segments let them be entries one after the other."""
+    written_s, next_s = _written_s(part), _written_s(following)
+    return written_s is None or (next_s is not None and next_s > written_s - _CLOCK_SLACK_S)
+
+
+def _written_s(part: _Segment) -> float | None:
+    """When the entry was written, about, in one clock for all entries of a log."""
+    if (iso_s := _iso_time(part)) is not None:
+        return iso_s
+    preamble = _PREAMBLE.match(part.body)
+    if part.head is None or preamble is None or preamble["stamp"] is None:
+        return None
+    return float(preamble["stamp"]) + float(part.head["query"])
+
+
+def _iso_time(part: _Segment) -> float | None:
+    """The time of a head as MySQL from 5.7 on writes it, None where it is no such time."""
+    text = part.head["time"] if part.head is not None else None
+    if text is None or "T" not in text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _is_closed(text: str) -> bool:
+    """Whether no literal and no comment is open at the end of the text."""
+    return _MAY_HIDE.search(text) is None or _CLOSED.match(text) is not None
+
+
+def _is_open(part: _Segment) -> bool:
+    """Whether the statement's text may go on after the next head; of one that is far too long nobody knows."""
+    return part.head is not None and not part.is_partial and not _is_closed(part.body)
+
+
+def _is_complete(body: str) -> bool:
+    """Whether the text ends as a statement does, with a line feed after its semicolon."""
+    text = body.rstrip(_BLANK)
+    return text.endswith(";") and "\n" in body[len(text) :]
+
+
+def _statement(part: _Segment, state: _State) -> LoggedStatement | str:
+    """The statement of an entry, or why there is none; `state` is brought up to date."""
+    head, preamble = part.head, _PREAMBLE.match(part.body)
+    if head is None or preamble is None:
+        return CUT
+    if preamble["use"] is not None:
+        state.schema = _unquoted(preamble["use"])
+    start_s = _start_s(part, head, preamble["stamp"], state)
+    sql = _sql(head, part.body[preamble.end() :])
+    if not sql and preamble["use"] is not None and preamble["stamp"] is None and _has_no_timestamp(part):
+        sql = f"use {preamble['use']}"
+    if part.is_partial:
+        return TOO_LONG
+    if not sql or part.is_cut:
+        return CUT
+    if state.schema is None and (used := _USE.fullmatch(sql)):  # it would be in a `use` line otherwise
+        state.schema = _unquoted(used[1])
+    if _ADMINISTRATOR.fullmatch(sql):
+        return ADMINISTRATOR
+    if start_s is None:
+        return WITHOUT_TIME
+    more = f"{head['named'] or ''} {head['more']}"
+    named = _SCHEMA.search(more)
+    connection = _CONNECTION.search(head["user"] or "") or _THREAD.search(more)
+    routine = _ROUTINE.search(preamble["comments"]) if preamble["comments"] else None
+    return LoggedStatement(
+        at_s=start_s,
+        connection=int(connection[1]) if connection else 0,
+        user=(head["user"] or "").partition("[")[0].strip(),
+        schema=named[1] if named else state.schema,
+        query_s=float(head["query"]),
+        lock_s=float(head["lock"]),
+        rows_sent=int(head["sent"]),
+        rows_examined=int(head["examined"]),
+        sql=sql,
+        routine=routine[1] if routine else "",
+    )
+
+
+def _has_no_timestamp(part: _Segment) -> bool:
+    """Whether the head may be one of MySQL 5.0, which writes a timestamp only where the statement asked for one."""
+    return part.head is not None and part.head["named"] is None and _iso_time(part) is None
+
+
+def _sql(head: re.Match[str], text: str) -> str:
+    """The statement without its end; empty where the end is missing."""
+    if not _is_complete(text):
+        return ""
+    text = text.rstrip(_BLANK)[:-1]
+    return text.replace("\r\n", "\n") if head[0].endswith("\r\n") else text
+
+
+def _unquoted(name: str) -> str:
+    if len(name) > 1 and name[0] == name[-1] == "`":
+        return name[1:-1].replace("``", "`")
+    return name
+
+
+def _start_s(part: _Segment, head: re.Match[str], stamp: str | None, state: _State) -> float | None:
+    """When the statement began, as exact as the log tells; None where it does not."""
+    query_s = float(head["query"])
+    if (iso_s := _iso_time(part)) is not None:
+        return round(iso_s - query_s, 6)  # else a second that is whole would not look so
+    if head["time"] is not None:
+        state.local_end_s = _local_time_s(head["time"])
+    local_s = state.local_end_s
+    if stamp is None:
+        return None if local_s is None else _start_second(local_s, query_s)
+    stamp_s = float(stamp)
+    if stamp_s > _EPOCH_END_S:
+        return None
+    is_start = head["user"] is None or "QC_hit: " in (head["named"] or "")  # the short format, or MariaDB
+    return stamp_s if is_start else _start_second(stamp_s, query_s)
+
+
+def _start_second(end_s: float, query_s: float) -> float:
+    """The likeliest second of the start of what ended within `end_s`."""
+    return float(math.floor(end_s + 0.5 - query_s))
+
+
+def _local_time_s(text: str) -> float | None:
+    found = _LOCAL_TIME.match(text)
+    if found is None:
+        return None
+    try:
+        moment = datetime.strptime(" ".join(found[0].split()), "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
+        return moment.timestamp()
+    except ValueError:
+        return None

@@ -10,7 +10,7 @@ from slow_log_writer import Shop, slow_log
 from volbench.records.capacity import CapacityPlan, CapacityRow
 from volbench.records.gate import Decision
 from volbench.suite.validation import check_validation_plan
-from volbench.validation.capacity import capacity_check, peak_per_s
+from volbench.validation.capacity import BusiestSecond, busiest_second, capacity_check
 
 PLAN = CapacityPlan.model_validate({"limit": "20ms", "headroom": 1.5})
 
@@ -37,18 +37,21 @@ def row(low: float = 100, high: float | None = 200, cells: int = 6, each: float 
 def test_the_peak_with_its_headroom_is_decided_by_the_ends(
     peak: int | None, given: CapacityRow, decision: Decision
 ) -> None:
-    assert capacity_check([given], PLAN, peak, confidence=0.95).decision == decision
+    assert capacity_check([given], PLAN, BusiestSecond(statements=peak), confidence=0.95).decision == decision
 
 
 def test_headroom_and_what_limits_it_are_told() -> None:
-    told = capacity_check([row()], PLAN, 1000, confidence=0.95).details
+    told = capacity_check([row()], PLAN, BusiestSecond(statements=1000), confidence=0.95).details
     assert "gp3: at least 1.3 times what is needed" in told
     assert "gp3: limited by storage.iops_limit, confidence 90%" in told
 
 
 def test_the_worst_load_decides_and_none_is_undecided() -> None:
-    assert capacity_check([row(), row(low=1, high=2)], PLAN, 1000, confidence=0.95).decision == "no-go"
-    assert capacity_check([], PLAN, 1000, confidence=0.95).decision == "undecided"
+    assert (
+        capacity_check([row(), row(low=1, high=2)], PLAN, BusiestSecond(statements=1000), confidence=0.95).decision
+        == "no-go"
+    )
+    assert capacity_check([], PLAN, BusiestSecond(statements=1000), confidence=0.95).decision == "undecided"
 
 
 def test_the_peak_is_the_busiest_second_of_the_schemas(tmp_path: Path) -> None:
@@ -57,5 +60,13 @@ def test_the_peak_is_the_busiest_second_of_the_schemas(tmp_path: Path) -> None:
     plan = check_validation_plan(
         f"schema: 1\nsource: {{host: a}}\ncandidate: {{host: b}}\nqueries: {{slow_log: {log}}}\n", name="p"
     ).plan
-    assert 200 <= (peak_per_s(plan, ["shop"]) or 0) <= 320  # every tenth second has three times the others' 83
-    assert peak_per_s(plan, ["other"]) is None
+    found = busiest_second(plan, ["shop"])
+    assert 200 <= (found.statements or 0) <= 320  # every tenth second has three times the others' 83
+    assert found.notes == (f"the log: {log}, 2000 entries, 2000 of them statements",)
+    none = busiest_second(plan, ["other"])
+    assert none.statements is None
+    assert "2000 statements of other schemas are not counted" in none.notes
+    assert (
+        "2000 statements of other schemas are not counted"
+        in capacity_check([row()], PLAN, none, confidence=0.95).details
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -46,7 +48,7 @@ def logged(sql: str, query_s: float = 0.01) -> LoggedStatement:
 
 def compare(sql: str, source: Answer | None, candidate: Answer | None) -> QueryComparison:
     ours, theirs = (FakeServer({sql: answer} if answer else {}) for answer in (source, candidate))
-    classes = query_classes([logged(sql)])
+    classes = query_classes([logged(sql)], [logged(sql).schema or ""])
     [one] = compare_queries(ours, theirs, classes, lambda *_: None, clock=Clock(), pause=lambda _: None)
     return one
 
@@ -121,8 +123,13 @@ def test_rounds_grow_with_the_classes_so_that_one_slow_query_can_be_shown() -> N
 
 
 def test_classes_are_of_one_shape_and_only_of_reading_queries() -> None:
+    left_out = Counter[str]()
     classes = query_classes(
         [
+            replace(logged("SELECT 'of another'"), schema="other"),
+            replace(logged("SELECT 'of none'"), schema=""),
+            replace(logged("SELECT 'who knows'"), schema=None),
+            logged("SELECT '\udcff'"),
             logged("SELECT * FROM t WHERE id = 1", 1.0),
             logged("select *  from t where id = 22 -- why", 1.0),
             logged("SELECT * FROM t WHERE id IN (1,2,3)", 5.0),
@@ -130,8 +137,14 @@ def test_classes_are_of_one_shape_and_only_of_reading_queries() -> None:
             logged("UPDATE t SET a = 1"),
             logged("SELECT * FROM t FOR UPDATE"),
             logged("SELECT 1 INTO OUTFILE '/tmp/x'"),
-        ]
+        ],
+        [logged("").schema or ""],
+        left_out=left_out,
     )
+    assert left_out == {
+        "that do more than read": 3, "of other schemas": 1, "without a schema": 1,
+        "whose schema the log does not tell": 1, "that are no UTF-8": 1,
+    }  # fmt: skip
     assert [(one.fingerprint, one.count) for one in classes] == [
         ("select * from t where id in (?+)", 2),
         ("select * from t where id = ?", 2),

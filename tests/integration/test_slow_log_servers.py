@@ -1,0 +1,83 @@
+"""Slow logs of real servers, written now for 16 clients at once, and one replayed: each statement on its schema."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import mysql.connector
+import pytest
+from slow_log_recorder import IMAGES, LOCAL, SCHEMAS, paired, record, recorded_server
+
+from volbench.engine.connection import Account
+from volbench.records.validation import ReplayPlan
+from volbench.target import means
+from volbench.validation.arrivals import schedule
+from volbench.validation.replay import replay, replay_check
+from volbench.validation.slowlog import ADMINISTRATOR, LoggedStatement, slow_log
+
+SERVERS = [pytest.param(LOCAL, marks=pytest.mark.mysqld), *IMAGES]
+MOST = 17 << 20
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory whose name is short enough for a socket."""
+    with TemporaryDirectory(prefix="sl") as directory:
+        yield Path(directory)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(name: str, place: Path) -> None:
+    if name in IMAGES and not means.docker_image(IMAGES[name]).present:  # of docker, no more than this is needed
+        pytest.skip(f"needs the image {IMAGES[name]} (mend: make images)")
+    with recorded_server(name, place) as (connect, log):
+        truth = record(connect, log, name=name, rounds=40, seed=7)
+        before = place / "before.log"
+        shutil.move(log, before)
+        with slow_log(before) as found:
+            read = list(found)
+        _compare(truth.version, paired(truth, read))
+        assert found.left_out.keys() <= {ADMINISTRATOR}
+        with connect() as root, root.cursor() as cursor:
+            cursor.execute("SET GLOBAL slow_query_log = ON")
+        plan = ReplayPlan.model_validate({"slow_log": str(before), "late_max": "99%", "errors_max": "99%"})
+        account = Account(user="root", socket=str(place / "s"))
+        replayed = replay(plan, account, schemas=SCHEMAS, writes=True, progress=lambda *_: None)
+        _send_much(connect)
+        with connect() as root, root.cursor() as cursor:
+            cursor.execute("SET GLOBAL slow_query_log = OFF")
+        with slow_log(log) as found_again:
+            again = list(found_again)
+    assert replayed.statements + sum(replayed.left_out.values()) == found.entries
+    told = " ".join(replay_check(replayed, plan).details)
+    assert all(f"{count} statements {reason} were left out" in told for reason, count in replayed.left_out.items())
+    due = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections=128)
+    expected = Counter(
+        (one.schema, one.sql) for lane in due.lanes for one in lane if _is_logged(truth.version, one.sql)
+    )
+    assert not expected - Counter((one.schema, one.sql) for one in again)
+    assert max(len(one.sql) for one in again) > MOST
+
+
+def _compare(version: str, pairs: Iterable[tuple[object, LoggedStatement]]) -> None:
+    for sent, one in pairs:
+        expected = sent.schema
+        assert one.schema == expected or (not expected and "MariaDB" not in version), sent
+        assert one.sql_bytes == (sent.sql.encode("latin-1") or one.sql_bytes), sent
+
+
+def _is_logged(version: str, sql: str) -> bool:
+    """MySQL writes no statement with an error of syntax, and another text of what prepares one."""
+    return "MariaDB" in version or "once" not in sql
+
+
+def _send_much(connect: object) -> None:
+    with connect(database=SCHEMAS[0]) as opened, opened.cursor() as cursor:  # type: ignore[operator]
+        with suppress(mysql.connector.Error):
+            cursor.execute(f"SELECT LENGTH('{'x' * MOST}')")
+        cursor.fetchall()
