@@ -15,13 +15,13 @@ in logs that were recorded (tests/fixtures/slowlog):
   is bare, or in backquotes in newer MariaDB. Before the first `use` of a log that begins without a banner the
   schema is not known.
 - *SET.* Next comes `SET [last_insert_id=N,][insert_id=N,]timestamp=N;` (MySQL 5.0 writes each part only if
-  needed), and all that follows, up to `;` and the line's end, is the statement, or `# administrator command:
-  NAME`.
+  needed), and all that follows, up to `;` and the line's end, is the statement, or
+  `# administrator command: NAME`.
 - *Time.* MySQL from 5.7 on writes the end in microseconds. MariaDB's `# Time:` (local time) and `timestamp` are the
   start in what was recorded (10.11.19, 11.8.9), but the end in older sources (`LOGGER::slow_log_print`), which
   nothing in a log tells. Before 5.7 both are the end in MySQL.
-- *Not written.* Statements of a routine (MariaDB and Percona Server write them when asked to, with `#
-  Stored_routine:`); statements with errors of syntax (MariaDB does write those).
+- *Not written.* Statements of a routine (MariaDB and Percona Server write them when asked to, with
+  `# Stored_routine:`); statements with errors of syntax (MariaDB does write those).
 
 Servers escape nothing, so a literal or a comment may hold lines that look like an entry. A head within a
 literal or a comment that is still open is text of the statement; `_with_text_inside` tells it from one that follows
