@@ -15,8 +15,6 @@ from playwright.sync_api import Browser, Page
 pytestmark = pytest.mark.browser
 
 READY = "html[data-charts=ready]"
-READY_MS = 120_000
-"""Generous: a page of 1.6 MB on a machine that does other things too."""
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 PANELS = ("latency", "throughput", "iops", "throughput_mib", "await", "queue", "util", "cpu", "pressure")
@@ -27,18 +25,17 @@ def opened(browser: Browser, file: Path, **options: Any) -> Iterator[tuple[Page,
     """The page with its charts drawn, what its console complained of, and what it asked the network for."""
     with browser.new_context(**{"viewport": DESKTOP, **options}) as context:
         page = context.new_page()
-        page.set_default_timeout(READY_MS)
         complaints: list[str] = []
         requests: list[str] = []
         page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(file.as_uri())
-        page.wait_for_selector(READY, state="attached", timeout=READY_MS)
+        page.wait_for_selector(READY, state="attached", timeout=30_000)
         yield page, complaints, requests
 
 
-def until(page: Page, condition: str, *, timeout_s: float = 60.0) -> None:
+def until(page: Page, condition: str, *, timeout_s: float = 10.0) -> None:
     """Ask until it is true. The page's own policy forbids what Playwright's wait_for_function does."""
     deadline = time.monotonic() + timeout_s
     while not page.evaluate(condition):

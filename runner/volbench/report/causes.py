@@ -24,6 +24,9 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "cpu.server_saturated": ("The server has no CPU left", ("cpu", "pressure")),
     "cpu.steal": ("The hypervisor took CPU time away", ("cpu",)),
     "interference.backup": ("A backup beside the load slows it down", ("throughput", "throughput_mib")),
+    "interference.io": ("Something else reads or writes on the same disk", ("iops", "throughput_mib")),
+    "host.io_limit": ("A limit above the volume holds its operations back", ("iops", "await")),
+    "host.io_wait": ("Operations wait above the volume, on the host", ("await", "queue")),
     "none": ("The volume is not the problem", ("await", "cpu")),
 }
 """Cause -> its heading, and the panels that show it, the best first. A cause that is not here goes by its name."""
