@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -128,7 +129,9 @@ def test_zoom_is_linked_and_undone(browser: Browser, page_file: Path) -> None:
     with opened(browser, page_file) as (page, _, _):
         whole = time_range(page)
         point_at(page, "iops", 0.4)
+        until(page, "document.getElementById('cursor-time').textContent.startsWith('at ')")  # it listens by now
         page.mouse.down()
+        point_at(page, "iops", 0.5)
         point_at(page, "iops", 0.6)
         page.mouse.up()
         until(page, f"Bokeh.documents[0].get_model_by_name('time').end < {whole[1]} - 1")
@@ -198,6 +201,123 @@ def test_paper_has_everything_but_the_controls(browser: Browser, page_file: Path
         assert page.locator("#comparisons table").first.is_visible()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert len(page.pdf()) > 20_000
+
+
+A4_WITHIN_MARGINS = {"width": 703, "height": 1030}
+"""210 mm less twice 12 mm, at 96 dots an inch."""
+
+
+@pytest.mark.parametrize("file", ["page_file", "hostile_file"])
+def test_nothing_is_cut_on_a4(browser: Browser, file: str, request: pytest.FixtureRequest) -> None:
+    """No chart and no table is wider than the paper, and none hides a part of itself."""
+    with opened(browser, request.getfixturevalue(file), viewport=A4_WITHIN_MARGINS) as (page, _, _):
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        wide = page.evaluate(
+            "[...document.querySelectorAll('table, svg, figure, .scroll')].filter(e =>"
+            " e.getBoundingClientRect().right > innerWidth + 1 ||"
+            " (getComputedStyle(e).overflowX !== 'visible' && e.scrollWidth > e.clientWidth + 1))"
+            ".map(e => `${e.tagName} ${e.className.baseVal ?? e.className} ${e.getBoundingClientRect().right}`)"
+        )
+        assert wide == []
+        assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate("document.querySelectorAll('details[open]').length") == 0
+
+
+def test_timelines_on_paper_reach_their_last_second(browser: Browser, page_file: Path) -> None:
+    """Each chart is a still picture whose line ends where the cell's step does, and the choice is named."""
+    with opened(browser, page_file, viewport=A4_WITHIN_MARGINS) as (page, _, _):
+        page.select_option("#pick-repeat", "3")
+        page.emulate_media(media="print")
+        assert not page.locator(".panel .live").first.is_visible()
+        for panel in PANELS:
+            assert page.locator(f"#paper-{panel} svg").is_visible()
+            drawn = page.evaluate(
+                f"[...document.querySelectorAll('#paper-{panel} polyline')]"
+                ".map(e => e.getBoundingClientRect().right)"
+            )
+            inside = page.evaluate(f"document.querySelector('#paper-{panel} svg').getBoundingClientRect().right")
+            assert drawn
+            assert inside - 30 < max(drawn) <= inside
+        chosen = page.locator("#printed-choice")
+        assert chosen.is_visible()
+        assert re.search(
+            r"Step read-write, repeat 3 \(a: cell \S+-a-r3; b: cell \S+-b-r3\)", chosen.text_content() or ""
+        )
+
+
+def test_a_page_printed_before_its_charts_are_ready_has_them(browser: Browser, page_file: Path) -> None:
+    """What is printed does not wait for the drawing library, and nothing is shown that was not measured."""
+    without_library = re.sub(
+        r"<script>(?!\s*\"use strict\").*?</script>", "", page_file.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+    early = page_file.with_name("early.html")
+    early.write_text(without_library, encoding="utf-8")
+    with browser.new_context(viewport=A4_WITHIN_MARGINS) as context:
+        page = context.new_page()
+        page.goto(early.as_uri())
+        page.emulate_media(media="print")
+        assert page.evaluate("typeof Bokeh") == "undefined"
+        assert page.locator("#paper-latency polyline").count() > 0
+        assert page.locator("#printed-choice").is_visible()
+
+
+def test_charts_invent_nothing_while_they_wait(browser: Browser, page_file: Path) -> None:
+    """The sources of all lines are without a value in the file itself."""
+    text = page_file.read_text(encoding="utf-8")
+    assert '"line:latency.p95.0"' in text
+    assert not re.search(r'"y",\[1,2\]', text)
+    with opened(browser, page_file) as (_, complaints, _):
+        assert complaints == []
+
+
+def test_log_axes_have_ticks_where_the_data_are(browser: Browser, page_file: Path) -> None:
+    with opened(browser, page_file) as (page, _, _):
+        ticks = page.evaluate("[...Bokeh.documents[0].get_model_by_name('latency').left[0].ticker.ticks]")
+        values = page.evaluate(
+            "['p50', 'p95', 'p99'].flatMap(l => [0, 1].flatMap(v => "
+            "[...Bokeh.documents[0].get_model_by_name(`line:latency.${l}.${v}`).data.y]))"
+            ".filter(v => !Number.isNaN(v))"
+        )
+        assert len(ticks) >= 2
+        assert min(values) / 1.2 <= min(ticks)
+        assert max(ticks) <= max(values) * 1.2
+
+
+def test_a_finding_leads_to_its_chart(browser: Browser, page_file: Path) -> None:
+    """The link chooses the step and the cell that the finding is about."""
+    with opened(browser, page_file) as (page, _, _):
+        page.select_option("#pick-step", "")
+        link = page.locator("#findings a.to-chart").first
+        step, cell = link.get_attribute("data-step"), link.get_attribute("data-cell")
+        assert cell is not None
+        link.click()
+        assert page.input_value("#pick-step") == step
+        assert page.input_value("#pick-repeat") == cell.rpartition("-r")[2]
+        target = (link.get_attribute("href") or "").removeprefix("#")
+        until(page, f"Math.abs(document.getElementById('{target}').getBoundingClientRect().top) < innerHeight")
+
+
+@pytest.mark.parametrize("section", ["findings", "costs"])
+def test_the_navigation_has_every_section(browser: Browser, page_file: Path, section: str) -> None:
+    with opened(browser, page_file) as (page, _, _):
+        assert page.locator(f"nav a[href='#{section}']").count() == page.locator(f"section#{section}").count() == 1
+
+
+def test_no_column_on_a_phone_is_one_letter_wide(browser: Browser, page_file: Path) -> None:
+    """Words of tables break between letters only where a name is longer than the screen."""
+    options = {"viewport": PHONE, "is_mobile": True, "has_touch": True}
+    with opened(browser, page_file, **options) as (page, _, _):
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        narrow = page.evaluate(
+            "[...document.querySelectorAll('td, th')].filter(e => {"
+            " const r = document.createRange(); r.selectNodeContents(e);"
+            " const words = Math.max(0, ...e.textContent.trim().split(/\\s+/).map(w => w.length));"
+            " const box = e.getBoundingClientRect();"
+            " return box.width > 0 && words > 3 && box.width < 30 && box.height > 60; }).map(e => e.textContent)"
+        )
+        assert narrow == []
 
 
 def test_names_are_inert(browser: Browser, hostile_file: Path) -> None:

@@ -45,6 +45,18 @@ def text_plot(answer: Answer, *, width: int) -> str:
     return "\n".join(lines)
 
 
+_DARK = """<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<style>
+@media screen and (prefers-color-scheme: dark) {
+  html, body { background: #14161a; color: #e6e8ec; }
+  .bk-Figure { filter: invert(.92) hue-rotate(180deg); }
+}
+</style>
+"""
+"""Bokeh's page is white: in the dark its ground is dark and the drawing is inverted, with the lines' hues kept."""
+
+
 def write_html(path: Path, answer: Answer, told: Sequence[str]) -> None:
     """One file that needs no network. Raises OSError when it cannot be written."""
     # Bokeh takes half a second to import, which a forecast without a chart shall not wait for.
@@ -71,7 +83,8 @@ def write_html(path: Path, answer: Answer, told: Sequence[str]) -> None:
             y = [100.0 * point.balance / (found.bucket.capacity or 1.0) for point in found.balance]
             chart.line(x, y, legend_label=name, line_dash=dash, line_width=2)
     texts = [Div(text=sentence, disable_math=True, render_as_text=True) for sentence in told]
-    path.write_text(file_html(column(chart, *texts, sizing_mode="stretch_width"), INLINE, title), encoding="utf-8")
+    page = file_html(column(chart, *texts, sizing_mode="stretch_width"), INLINE, title)
+    path.write_text(page.replace("</head>", f"{_DARK}</head>", 1), encoding="utf-8")
 
 
 def _shares(found: Forecast, at_s: Floats) -> Floats:

@@ -17,7 +17,7 @@ from bokeh.models import (
     ColumnDataSource,
     CrosshairTool,
     DataRange1d,
-    LogTicker,
+    FixedTicker,
     NumeralTickFormatter,
     Range1d,
     ResetTool,
@@ -59,9 +59,8 @@ def charts(panels: list[Panel], volumes: int) -> Charts:
 
 def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span) -> figure:
     zoom = BoxZoomTool(dimensions="width")
-    y_range = DataRange1d(range_padding=0.08, only_visible=True)
-    if not panel.log:
-        y_range.start = 0
+    # A log axis of no data warns; the page's script gives it the range of the data.
+    y_range = Range1d(start=1, end=10) if panel.log else DataRange1d(range_padding=0.08, only_visible=True, start=0)
     plot = figure(
         name=panel.key,
         height=panel.height_px,
@@ -88,8 +87,8 @@ def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span) -> figur
         output_backend="canvas",
     )
     plot.yaxis.axis_label = panel.unit
-    plot.yaxis.ticker = LogTicker(desired_num_ticks=4) if panel.log else BasicTicker(desired_num_ticks=4)
-    if panel.log:  # 100, not 10 to the power of 2
+    plot.yaxis.ticker = FixedTicker(ticks=[]) if panel.log else BasicTicker(desired_num_ticks=4)
+    if panel.log:  # the page's script puts the ticks where the data are; 100, not 10 to the power of 2
         plot.yaxis.formatter = NumeralTickFormatter(format="0.[0000]")
     plot.xaxis.axis_label = "seconds"
     plot.xaxis.visible = False  # the page's script shows it in the lowest chart
@@ -114,6 +113,7 @@ def _lines(plot: figure, panel: Panel, volume: int) -> None:
         plot.segment(
             x0="x", x1="x", y0="low", y1="high", source=bars, line_alpha=0.25, line_width=2, name=f"bars:{name}"
         )
-        # Values until the page's script puts in others: without any a log axis warns that it has no range.
-        source = ColumnDataSource(data={"x": [0, 1], "y": [1, 2]}, name=f"line:{name}")
+        # No value until the page's script puts in the measured ones: nothing may be drawn that was not measured.
+        nothing = [float("nan")] * 2
+        source = ColumnDataSource(data={"x": [0, 1], "y": nothing}, name=f"line:{name}")
         plot.line("x", "y", source=source, line_dash=line.dash, line_width=1.6, name=f"glyph:{name}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from volbench.records.cell import CellResult
 from volbench.records.facts import VolumeFacts
 
+_CONTAINER_ID = re.compile("[0-9a-f]{12}(?:[0-9a-f]{52})?")
 ABSENT = "\N{EN DASH}"
 _OF_THE_PLACE = {"path", "mount_point", "mount_source", "device_number", "free_bytes", "notes", "loop_backing_file"}
 """Facts that say where a volume is, which always differs and explains nothing."""
@@ -58,6 +60,8 @@ def _facts(result: CellResult) -> Iterator[tuple[str, str]]:
                 yield f"server.{name}", text
     for name in ("hostname", "kernel", "cpu_model", "cpus", "memory_bytes", "cloud_instance_type"):
         value = getattr(result.host, name)
+        if name == "hostname" and result.host.container and _CONTAINER_ID.fullmatch(value or ""):
+            continue  # it names the agent's container, a new one for each cell
         if value is not None:
             yield f"host.{name}", _text(value)
 

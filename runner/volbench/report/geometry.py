@@ -238,10 +238,14 @@ def _nines(level: float) -> float:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round values whose logarithms to base 10 lie within low .. high; of many, powers of ten alone."""
+    """Round values whose logarithms to base 10 lie within low .. high; of many, powers of ten alone.
+
+    Where less than two of 1, 2, 5 times a power of ten lie there, evenly spaced values do.
+    """
     decades = range(math.floor(low), math.ceil(high) + 1)
     ticks = [m * 10.0**d for d in decades for m in _DECADE_TICKS]
     inside = [t for t in ticks if low <= math.log10(t) <= high]
     if len(inside) > 7:
-        inside = [t for t in inside if math.isclose(math.log10(t), round(math.log10(t)))]
-    return inside
+        powers = [t for t in inside if math.isclose(math.log10(t), round(math.log10(t)))]
+        inside = powers if len(powers) > 1 else inside
+    return inside if len(inside) > 1 or low >= high else linear_ticks(10**low, 10**high)

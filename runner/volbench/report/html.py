@@ -14,6 +14,7 @@ from markupsafe import Markup
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
 from volbench.report.beside import beside_rows, beside_sentences, read_pairs, times_text
+from volbench.report.causes import shown_cause
 from volbench.report.curves import curve_plots, step_curves
 from volbench.report.distribution import distributions
 from volbench.report.effects_shown import effect_tables
@@ -74,6 +75,8 @@ def html(report: Report, directory: RunDirectory) -> str:
         effects=effect_tables(report.effects),
         speeds=list(dict.fromkeys((one.step, one.metric) for row in report.durability for one in row.speeds)),
         charts=charts(panels, len(volumes)),
+        causes=[shown_cause(finding, [panel.key for panel in panels]) for finding in report.findings],
+        panel_titles={panel.key: panel.title for panel in panels},
         timeline_json=_script_json(_timeline_data(drawn.cells, volumes, panels)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
         distributions=[chart for chart in curves if chart is not None],
@@ -151,7 +154,12 @@ def _timeline_data(
     drawn: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Panel]
 ) -> dict[str, Any]:
     shown = [
-        {"key": p.key, "height": p.height_px, "lines": [[line.key, line.label, line.dash] for line in p.lines]}
+        {
+            "key": p.key,
+            "height": p.height_px,
+            "log": p.log,
+            "lines": [[line.key, line.label, line.dash] for line in p.lines],
+        }
         for p in panels
     ]
     return {**as_json(drawn, volumes), "panels": shown}

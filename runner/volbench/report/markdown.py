@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from volbench.records.report import ComparisonRow, EffectRow, QueryRow, Report, TransactionRow
 from volbench.report.beside import markdown_lines
+from volbench.report.causes import cause_title, certainty
 from volbench.report.effects_shown import effect_tables
 from volbench.report.explained import query_tables, transaction_tables
 from volbench.report.forecast import forecast_text
@@ -52,7 +53,10 @@ def _head(report: Report) -> Iterator[str]:
     for finding in report.findings[:LISTED_MAX]:
         why = finding.evidence[0].text if finding.evidence else ""
         why += "" if finding.valid else " (no valid cell)"
-        yield f"- {_code(finding.cause)} on {_escaped(finding.volume)} ({_escaped(finding.step)}): {_escaped(why)}"
+        sure = f", {certainty(finding)}" if certainty(finding) else ""
+        where = f"{_escaped(finding.volume)} ({_escaped(finding.step)})"
+        title = f"**{_escaped(cause_title(finding.cause))}** on {where}"
+        yield f"- {title}: {_escaped(why)} ({_code(finding.cause)}{sure})"
     yield from _forecasts(report)
 
 

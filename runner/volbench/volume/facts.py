@@ -79,7 +79,9 @@ def with_host_facts(facts: VolumeFacts, of_host: VolumeFacts | None) -> VolumeFa
     """
     if of_host is None or facts.device_number is None or of_host.device_number != facts.device_number:
         return facts
-    names = ("mount_point", "mount_source", "memory_backed", "notes")
+    names = ["memory_backed", "notes"]
+    if facts.nfs_server is None:  # the counters of an NFS mount are found by the mount point beside the server
+        names += ["mount_point", "mount_source"]
     return facts.model_copy(update={name: getattr(of_host, name) for name in names})
 
 

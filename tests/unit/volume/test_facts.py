@@ -305,3 +305,11 @@ def test_facts_of_another_file_system_are_not_taken(sys: Sysfs) -> None:
     inside = facts_of("/volume", parse_mountinfo(IN_CONTAINER), sys=sys.root, contained=True)
     assert with_host_facts(inside, facts(ROOT, "/", sys)) == inside
     assert with_host_facts(inside, None) == inside
+
+
+def test_an_nfs_mount_keeps_the_mount_point_beside_the_server(sys: Sysfs) -> None:
+    """The sampler finds the mount's counters by it, in the container's own table."""
+    nfs = "50 20 0:60 / {} rw - nfs4 fs:/export rw,vers=4.1\n"
+    of_host = facts(ROOT + nfs.format("/mnt/efs"), "/mnt/efs", sys)
+    inside = facts(IN_CONTAINER.splitlines(keepends=True)[0] + nfs.format("/volume"), "/volume", sys)
+    assert with_host_facts(inside, of_host).mount_point == "/volume"

@@ -11,7 +11,7 @@ from volbench.analysis.explain.advice import more_of
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.device import LITTLE_TOLERANCE, Resource, little_ratio
+from volbench.analysis.explain.device import Resource
 from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import Plateau
 from volbench.analysis.explain.shared_evidence import (
@@ -54,7 +54,7 @@ def _limits(case: Case) -> Iterator[Found]:
             share=_queue_share(case, plateau),
             checks=tuple(checks),
             one_of_two=bool(either),
-            evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
+            evidence=(*_plateau_rows(plateau), *either, *context(case)),
             advice=more_of(case, resource, plateau.level),
         )
 
@@ -145,7 +145,7 @@ def _burst(case: Case) -> Iterator[Found]:
             checks=tuple(checks),
             evidence=(
                 row("balance_percent", balance, "%", text),
-                *_plateau_rows(case, plateau),
+                *_plateau_rows(plateau),
                 *context(case),
             ),
             advice=more_of(case, plateau.resource, plateau.level),
@@ -232,7 +232,7 @@ def _instance(case: Case) -> Iterator[Found]:
     )
 
 
-def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
+def _plateau_rows(plateau: Plateau) -> Iterator[EvidenceRow]:
     level = amount(plateau.level, plateau.resource)
     waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
     which = "" if plateau.direction is None else f" of {plateau.direction}s"
@@ -247,9 +247,6 @@ def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     for check in plateau.checks:
         if check.holds:
             yield row(check.name, check.value, "1", check.text)
-    ratio = little_ratio(case.device) if case.device is not None else None
-    if ratio is not None and abs(ratio - 1) <= LITTLE_TOLERANCE:
-        yield row("little_ratio", ratio, "1", "queue = operations a second x waiting time: Little's law holds")
 
 
 def _queue_share(case: Case, plateau: Plateau) -> float | None:

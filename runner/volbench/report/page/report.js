@@ -9,7 +9,7 @@
   const colour = (volume) => style(`--v${volume % 6}`);
   const shown = { step: WHOLE, repeat: 1, volumes: new Set(data.volumes.keys()) };
   let figures = null; // Bokeh's document
-  let curves = []; // what is drawn now: {panel, line, volume, x, y}
+  let curves = []; // what is drawn now: {panel, line, volume, x, y, bars}
 
   const element = (tag, properties, ...children) => {
     const made = Object.assign(document.createElement(tag), properties);
@@ -24,6 +24,26 @@
   const median = (values) => {
     const known = values.filter((v) => !Number.isNaN(v)).sort((a, b) => a - b);
     return known.length ? (known[(known.length - 1) >> 1] + known[known.length >> 1]) / 2 : NaN;
+  };
+
+  /** Round values from low to high, both included: where the data are, also when less than a decade is covered. */
+  const linearTicks = (low, high, wanted = 4) => {
+    const raw = (high - low) / wanted;
+    if (!(raw > 0)) return [low];
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw);
+    const ticks = [];
+    for (let i = Math.ceil(low / step); i <= high / step; i += 1) ticks.push(Number((i * step).toPrecision(12)));
+    return ticks;
+  };
+  const logTicks = (low, high) => {
+    const ticks = [];
+    for (let d = Math.floor(Math.log10(low)); d <= Math.ceil(Math.log10(high)); d += 1)
+      for (const m of [1, 2, 5]) ticks.push(Number((m * 10 ** d).toPrecision(12)));
+    const inside = ticks.filter((t) => t >= low && t <= high);
+    const decades = inside.filter((t) => Number.isInteger(Math.round(Math.log10(t) * 1e9) / 1e9));
+    if (inside.length > 6 && decades.length > 1) return decades;
+    return inside.length > 1 ? inside : linearTicks(low, high);
   };
 
   const model = (name) => figures.get_model_by_name(name);
@@ -71,6 +91,17 @@
     const filled = new Set(curves.filter((c) => c.y.some((v) => !Number.isNaN(v))).map((c) => c.panel));
     // A chart without data is not shown; it keeps its old lines, since an axis cannot be made of none.
     for (const panel of data.panels) byId(`panel-${panel.key}`).hidden = !filled.has(panel.key);
+    readout(null);
+    if (!figures) {
+      paper();
+      return;
+    }
+    for (const panel of data.panels)
+      if (panel.log && filled.has(panel.key)) {
+        const [low, high] = valueRange(panel);
+        model(panel.key).left[0].ticker.ticks = logTicks(low, high);
+        model(panel.key).y_range.setv({ start: low, end: high, reset_start: low, reset_end: high });
+      }
     eachLine((panel, line, volume, name) => {
       if (!filled.has(panel.key)) return;
       const made = curves.find((c) => c.name === name);
@@ -80,9 +111,99 @@
       model(`range:${name}`).data = made.bars;
     });
     timeAxis(data.panels.filter((panel) => filled.has(panel.key)));
+    const [start, end] = timeRange();
+    model("time").setv({ start, end, reset_start: start, reset_end: end });
     strips();
-    reach();
-    readout(null);
+    paper();
+  }
+
+  /** Lowest and highest value of a panel's lines, with some room. */
+  function valueRange(panel) {
+    const values = curves
+      .filter((c) => c.panel === panel.key)
+      .flatMap((c) => [...c.y, ...c.bars.low, ...c.bars.high])
+      .filter((v) => !Number.isNaN(v) && (!panel.log || v > 0));
+    let low = Infinity;
+    let high = -Infinity;
+    for (const v of values) {
+      if (v < low) low = v;
+      if (v > high) high = v;
+    }
+    if (!values.length) return panel.log ? [1, 10] : [0, 1];
+    if (panel.log) return [low / 1.1, high * 1.1];
+    return [Math.min(0, low), high > 0 ? high * 1.06 : 1];
+  }
+
+  /** The charts as still pictures, for paper: whole, in the page's own colours, without waiting for anything. */
+  function paper() {
+    const [from, to] = zoomed();
+    const WIDTH = 700;
+    const LEFT = 52;
+    const RIGHT = 10;
+    const BELOW = 18;
+    const across = (x) => LEFT + ((WIDTH - LEFT - RIGHT) * (x - from)) / (to - from || 1);
+    const svg = (tag, attributes, text = "") => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+      made.textContent = text;
+      return made;
+    };
+    const dashes = { solid: "", dashed: "6 4", dotted: "2 3", dotdash: "2 3 6 3" };
+    const { stalls, unmeasured } = stripes();
+    for (const panel of data.panels.filter((one) => !byId(`panel-${one.key}`).hidden)) {
+      const height = Math.round(panel.height * 0.8);
+      const bottom = height - BELOW;
+      const [low, high] = valueRange(panel);
+      const scale = panel.log ? Math.log10 : (v) => v;
+      const down = (v) => bottom - ((bottom - 4) * (scale(v) - scale(low))) / (scale(high) - scale(low) || 1);
+      const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": panel.key });
+      for (const [strip, look] of [[unmeasured, "unmeasured"], [stalls, "stalled"]])
+        strip.forEach(({ x0, x1, volume }) => {
+          const [a, b] = [Math.max(from, x0), Math.min(to, x1)];
+          if (b > a) picture.append(svg("rect", { class: `${look} f${volume % 6}`, x: across(a), y: 4, width: across(b) - across(a), height: bottom - 4 }));
+        });
+      for (const v of panel.log ? logTicks(low, high) : linearTicks(low, high)) {
+        picture.append(svg("line", { class: "gridline", x1: LEFT, x2: WIDTH - RIGHT, y1: down(v), y2: down(v) }));
+        picture.append(svg("text", { x: LEFT - 5, y: down(v) + 3, "text-anchor": "end" }, number(v)));
+      }
+      for (const t of linearTicks(from, to, 10)) {
+        picture.append(svg("line", { class: "gridline", y1: 4, y2: bottom, x1: across(t), x2: across(t) }));
+        picture.append(svg("text", { x: across(t), y: bottom + 12, "text-anchor": "middle" }, `${number(t)} s`));
+      }
+      for (const c of curves.filter((one) => one.panel === panel.key)) {
+        const dash = dashes[panel.lines.find(([line]) => line === c.line)[2]];
+        const usable = (v) => !Number.isNaN(v) && (!panel.log || v > 0);
+        c.bars.x.forEach((x, i) => {
+          if (x < from || x > to || !usable(c.bars.low[i])) return;
+          picture.append(svg("line", { class: `range s${c.volume % 6}`, x1: across(x), x2: across(x), y1: down(c.bars.low[i]), y2: down(c.bars.high[i]) }));
+        });
+        let piece = [];
+        const close = () => {
+          // A sample between two gaps is a line of one point: a dot, by its round ends.
+          if (piece.length === 1) piece.push(piece[0]);
+          if (piece.length) picture.append(svg("polyline", { class: `drawn s${c.volume % 6}`, "stroke-dasharray": dash, points: piece.join(" ") }));
+          piece = [];
+        };
+        c.x.forEach((x, i) => {
+          if (x < from || x > to || !usable(c.y[i])) close();
+          else piece.push(`${across(x).toFixed(1)},${down(c.y[i]).toFixed(1)}`);
+        });
+        close();
+      }
+      byId(`paper-${panel.key}`).replaceChildren(picture);
+    }
+    const cells = [...shown.volumes].map(cellOf).filter((cell) => extent(cell));
+    const named = cells.map((cell) => `${data.volumes[cell.volume]}: cell ${cell.id}${cell.valid ? "" : " (invalid)"}`);
+    byId("printed-choice").textContent =
+      `${shown.step === WHOLE ? "The whole cell" : `Step ${shown.step}`}, repeat ${shown.repeat} (${named.join("; ")}); ` +
+      `${number(from)} s to ${number(to)} s, 0 is the begin of ${shown.step === WHOLE ? "the cell" : "the measured time"}.`;
+  }
+
+  /** What is looked at: all, or what the reader has zoomed to. */
+  function zoomed() {
+    const [start, end] = timeRange();
+    const time = figures && model("time");
+    return time ? [Math.max(start, time.start), Math.min(end, time.end)] : [start, end];
   }
 
   /** Only the lowest chart has the time's labels: all share it. */
@@ -96,16 +217,24 @@
   }
 
   function strips() {
-    const stalls = { x0: [], x1: [], color: [] };
-    const unmeasured = { x0: [], x1: [], color: [] };
+    const columns = (rows, colourOf) => ({ x0: rows.map((r) => r.x0), x1: rows.map((r) => r.x1), color: rows.map(colourOf) });
+    const { stalls, unmeasured } = stripes();
+    for (const panel of data.panels) {
+      model(`stall:${panel.key}`).data = columns(stalls, (row) => colour(row.volume));
+      model(`unmeasured:${panel.key}`).data = columns(unmeasured, () => style("--dim"));
+    }
+  }
+
+  /** Stretches of the axis: where a volume stalled, and what was not measured. */
+  function stripes() {
+    const stalls = [];
+    const unmeasured = [];
     const visible = [...shown.volumes].map(cellOf).filter((cell) => extent(cell));
     for (const cell of visible) {
       const part = extent(cell);
       for (const [from, to] of cell.stalls) {
         if (to <= part.from || from >= part.to) continue;
-        stalls.x0.push(from - part.zero);
-        stalls.x1.push(to - part.zero);
-        stalls.color.push(colour(cell.volume));
+        stalls.push({ x0: from - part.zero, x1: to - part.zero, volume: cell.volume });
       }
     }
     if (visible.length) {
@@ -113,25 +242,19 @@
       let before = part.from;
       for (const [step, , t0, t1] of visible[0].windows) {
         if (shown.step !== WHOLE && step !== shown.step) continue;
-        if (t0 > before) {
-          unmeasured.x0.push(before - part.zero);
-          unmeasured.x1.push(t0 - part.zero);
-          unmeasured.color.push(style("--dim"));
-        }
+        if (t0 > before) unmeasured.push({ x0: before - part.zero, x1: t0 - part.zero, volume: 0 });
         before = t1;
       }
     }
-    for (const panel of data.panels) {
-      model(`stall:${panel.key}`).data = stalls;
-      model(`unmeasured:${panel.key}`).data = unmeasured;
-    }
+    return { stalls, unmeasured };
   }
 
-  function reach() {
+  /** From the first to the last second of what is chosen. */
+  function timeRange() {
     const parts = [...shown.volumes].map(cellOf).map(extent).filter(Boolean);
     const start = parts.length ? Math.min(...parts.map((p) => p.from - p.zero)) : 0;
     const end = parts.length ? Math.max(...parts.map((p) => p.to - p.zero)) : 1;
-    model("time").setv({ start, end, reset_start: start, reset_end: end });
+    return [start, end];
   }
 
   function nearest(xs, at) {
@@ -216,20 +339,52 @@
       const label = element("span", { className: `volume v${volume % 6}`, textContent: name });
       byId("pick-volumes").append(element("label", {}, box, " ", label));
     });
-    byId("zoom-out").onclick = reach;
+    byId("zoom-out").onclick = () => {
+      const [start, end] = timeRange();
+      if (figures) model("time").setv({ start, end });
+    };
+    for (const link of document.querySelectorAll("a.to-chart")) link.addEventListener("click", () => show(link.dataset));
     byId("controls").onsubmit = (event) => event.preventDefault();
+  }
+
+  /** The step and the cell that a finding is about. */
+  function show({ step, cell: id }) {
+    const cell = data.cells.find((one) => one.id === id);
+    if (!cell) return;
+    const known = cell.windows.map(([name]) => name);
+    shown.step = known.includes(step) ? step : known.find((name) => name.startsWith(`${step}/`)) ?? WHOLE;
+    shown.repeat = cell.repeat;
+    shown.volumes.add(cell.volume);
+    byId("pick-step").value = shown.step;
+    byId("pick-repeat").value = shown.repeat;
+    document.querySelector(`#pick-volumes input[value="${cell.volume}"]`).checked = true;
+    fill();
   }
 
   function start() {
     figures = Bokeh.documents[0];
-    controls();
     paint();
     fill();
     const cursor = model("cursor");
     cursor.properties.location.change.connect(() => readout(cursor.visible && typeof cursor.location === "number" ? cursor.location : null));
     for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", paint);
+    addEventListener("beforeprint", paper); // with the reader's zoom
     document.documentElement.dataset.charts = "ready";
   }
+
+  /** On paper every section is open; a page without charts has this by its style alone. */
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const one of opened) one.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const one of opened) one.open = false;
+    opened = [];
+  });
+
+  controls();
+  fill();
 
   /** Bokeh says nothing when its figures are there: ask each frame, for at most half a minute. */
   const until = performance.now() + 30_000;

@@ -1,0 +1,115 @@
+"""Causes in words: every cause that a rule may name has a heading and a chart; how sure it is comes in words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from synthetic_run import build_run, two_volumes
+
+from volbench.analysis import explain
+from volbench.analysis.explain.calibration import CALIBRATION
+from volbench.records.facts import HostFacts
+from volbench.records.report import EvidenceRow, FindingRow
+from volbench.records.steps import OltpStep
+from volbench.report.build import build_report
+from volbench.report.causes import cause_title, certainty, shown_cause
+from volbench.report.differences import differing_settings
+from volbench.report.geometry import log_ticks
+from volbench.report.html import html
+from volbench.report.markdown import markdown
+from volbench.report.panels import PANELS
+
+RULES = "".join(path.read_text() for path in Path(explain.__path__[0]).glob("*.py"))
+NAMED = set(re.findall(r'"((?:storage|instance|redo|cpu|lock|memory|interference)\.[a-z_]+)"', RULES))
+KEYS = [panel.key for panel in PANELS]
+
+
+def finding(cause: str = "storage.read_latency", **known: object) -> FindingRow:
+    return FindingRow.model_validate({"cause": cause, "volume": "a", "step": "load", "cell_ids": ("001",), **known})
+
+
+@pytest.mark.parametrize("cause", sorted(NAMED | set(CALIBRATION.derived.causes)))
+def test_every_cause_has_words_and_a_chart(cause: str) -> None:
+    assert " " in cause_title(cause)
+    assert shown_cause(finding(cause), KEYS).panel in KEYS
+
+
+def test_a_cause_without_words_goes_by_its_name_and_one_without_a_chart_has_no_link() -> None:
+    assert cause_title("network.unheard_of") == "network.unheard_of"
+    assert shown_cause(finding("network.unheard_of"), KEYS).panel == ""
+    assert shown_cause(finding(), ["latency"]).panel == ""
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        ({"confidence": 0.967, "share": 0.63}, "very likely (confidence 97 %); explains 63 % of the latency"),
+        ({"confidence": 0.75}, "likely (confidence 75 %)"),
+        ({"confidence": 0.5}, "possible (confidence 50 %)"),
+        ({"confidence": 0.2}, "a hint only (confidence 20 %)"),
+        ({"share": 0.5}, "explains 50 % of the latency"),
+        ({}, ""),
+    ],
+)
+def test_how_sure_it_is(known: dict[str, object], text: str) -> None:
+    assert certainty(finding(**known)) == text
+
+
+def test_what_a_confidence_rests_on_is_a_detail() -> None:
+    rows = (
+        EvidenceRow(metric="iops", value=1.0, text="fact"),
+        EvidenceRow(metric="checks", value=1, text="2 of 6"),
+    )
+    shown = shown_cause(finding(evidence=rows), KEYS)
+    assert [row.text for row in shown.facts] == ["fact"]
+    assert [row.text for row in shown.rests_on] == ["2 of 6"]
+
+
+def test_page_and_markdown_head_a_cause_in_words(tmp_path: Path) -> None:
+    load = OltpStep(name="load", warmup_s=10, duration_s=60)
+    directory = build_run(tmp_path, two_volumes(steps=(load,), repeats=1))
+    report = build_report(directory)
+    (stall,) = (row for row in report.findings if row.cause == "storage.stall")
+    page = html(report, directory)
+    assert "<h3>The volume stood still for a while <span" in page
+    assert f'data-step="load" data-cell="{stall.cell_ids[0]}"' in page
+    assert "**The volume stood still for a while** on a (load)" in markdown(report)
+    checks = page.index("checks hold")
+    assert page.rindex("<summary>What the confidence rests on</summary>", 0, checks) > page.rindex(
+        "<ul>", 0, checks
+    )
+
+
+def test_an_identity_is_no_evidence() -> None:
+    """queue = operations x waiting time is how the kernel's counters are made: it proves nothing."""
+    assert 'row("little_ratio"' not in RULES
+
+
+@pytest.mark.parametrize(("name", "is_told"), [("3f2a9c0b1d4e", False), ("db-2", True)])
+def test_a_container_id_is_no_difference(tmp_path: Path, name: str, is_told: bool) -> None:
+    """Each cell's agent runs in a container of its own; a host that has a name differs."""
+    directory = build_run(tmp_path, two_volumes(repeats=1))
+    first, second = directory.results()
+    renamed = [
+        result.model_copy(update={"host": HostFacts.model_validate({**result.host.model_dump(), "hostname": host,
+                                                                    "container": True})})
+        for result, host in ((first, "aaaaaaaaaaaa"), (second, name))
+    ]  # fmt: skip
+    volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
+    assert ("host.hostname" in differing_settings(renamed, volume_of)) == is_told
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.75, 0.86, [6.0, 7.0]),  # 5.6 to 7.2 ms: 1, 2 and 5 lie outside
+        (0.6, 1.5, [5.0, 10.0, 20.0]),
+        (-1.0, 5.0, [0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0]),
+    ],
+)
+def test_log_axes_have_ticks_where_the_data_are(low: float, high: float, ticks: list[float]) -> None:
+    found = log_ticks(low, high)
+    assert set(ticks) <= set(found)
+    assert all(10**low * 0.999 <= tick <= 10**high * 1.001 for tick in found)
