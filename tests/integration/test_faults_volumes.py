@@ -11,6 +11,12 @@ from pathlib import Path
 import pytest
 from live_run import Bench
 
+from volbench.errors import StepFailed
+from volbench.execute.run import close_volume
+from volbench.execute.volume_watch import VolumeWatch
+from volbench.records.run import VolumeSpec
+from volbench.volume.interface import OpenVolume
+
 LONG = ("steps.0.duration=60s", "engine.config.innodb_redo_log_capacity=16M")
 
 
@@ -100,6 +106,23 @@ def test_a_volume_that_disappears(small: Bench) -> None:
     assert again.code == 3, again.output
     assert "is not the one that the run began with" in again.output
     assert list(volume.iterdir()) == []
+
+
+def test_a_volume_unmounted_after_its_last_cell_is_told(local: Bench) -> None:
+    """The run's directory is still on it: that is no success, and what stays is named."""
+    with mounted(local.root / "last", "-t", "tmpfs", "none") as directory:
+        (directory / "volbench-1a2b3c").mkdir()
+        spec = VolumeSpec(name="a", kind="path", place=str(directory), text=f"path:{directory}")
+        opened = OpenVolume(name="a", spec=spec, host_path=directory)
+        watch = VolumeWatch(directory)
+        subprocess.run(["umount", "-l", str(directory)], check=True)
+        closed: list[OpenVolume] = []
+        with pytest.raises(StepFailed, match="unmounted during the run") as caught:
+            close_volume(opened, watch, closed.append)
+        assert caught.value.cause == "volume_gone"
+        assert "volbench cell erase" in caught.value.next_step
+        assert closed == [opened]  # what can be removed was
+        assert list(directory.iterdir()) == []
 
 
 def test_a_volume_that_is_missing(local: Bench) -> None:

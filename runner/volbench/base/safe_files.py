@@ -23,6 +23,7 @@ _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
 _RETRIES = 32
 _DEPTH_MAX = 64
 """Descriptors held while a tree is erased; what lies deeper is moved up first."""
+_ROUNDS_MAX = 1000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -140,7 +141,16 @@ def erase_below(directory: int, *, keep: frozenset[str] = frozenset(), last: str
 
     Raises OSError: EXDEV when something is mounted inside, also while this goes on.
     """
-    _erase(directory, directory, keep=keep, last=last, depth=0)
+    stay = keep | {last}
+    for _ in range(_ROUNDS_MAX):  # again for what was too deep and was moved up
+        if not set(os.listdir(directory)) - stay:
+            break
+        _erase(directory, directory, keep=stay, depth=0)
+    else:
+        raise OSError(errno.ENOTEMPTY, "somebody goes on putting files there")
+    if last and last not in keep:
+        with suppress(FileNotFoundError):
+            _erase_entry(directory, last, directory, depth=0)
 
 
 def mount_id(descriptor: int) -> int:
@@ -212,8 +222,8 @@ def _open_by_steps(directory: int, name: str, flags: int, mode: int, *, same_mou
     return descriptor
 
 
-def _erase(directory: int, top: int, *, keep: frozenset[str], last: str, depth: int) -> None:
-    for name in sorted(os.listdir(directory), key=lambda name: name == last):
+def _erase(directory: int, top: int, *, keep: frozenset[str], depth: int) -> None:
+    for name in os.listdir(directory):
         if name in keep:
             continue
         with suppress(FileNotFoundError):  # somebody else removes it too: what matters is that it is gone
@@ -229,16 +239,14 @@ def _erase_entry(directory: int, name: str, top: int, *, depth: int) -> None:
     try:
         if depth >= _DEPTH_MAX:
             _hoist(below, top)
-        _erase(below, top, keep=frozenset(), last="", depth=depth + 1)
+        _erase(below, top, keep=frozenset(), depth=depth + 1)
     finally:
         os.close(below)
     os.rmdir(name, dir_fd=directory)
 
 
 def _hoist(directory: int, top: int) -> None:
-    """Move the directories in a deep directory to the top and erase them from there."""
+    """Move the directories in a deep directory to the top, to be erased from there."""
     for name in os.listdir(directory):
         if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-            moved = f".erase-{os.urandom(8).hex()}"
-            os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=top)
-            _erase_entry(top, moved, top, depth=0)
+            os.rename(name, f".erase-{os.urandom(8).hex()}", src_dir_fd=directory, dst_dir_fd=top)

@@ -17,10 +17,10 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 from volbench.engine.connection import (
     STATEMENT_TIMEOUT_S,
     Account,
+    MemoryFile,
     connection,
     read_option_file,
     rows,
-    write_private,
 )
 from volbench.engine.facts import server_facts
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
@@ -44,11 +44,11 @@ class AttachedServer:
         self.account = account_of(attach, os.environ)
         self._place = self.account.socket or f"{self.account.host or '127.0.0.1'}:{self.account.port or 3306}"
         self._check()
-        self._private_dir = Path(tempfile.mkdtemp(prefix="volbench-attach-"))
-        self.option_file = self._private_dir / "client.cnf"
+        self.scratch_dir = Path(tempfile.mkdtemp(prefix="volbench-attach-"))
+        self._options = MemoryFile(self.account.option_file_text())
+        self.option_file = self._options.path
         self.socket = Path(self.account.socket) if self.account.socket else None
         self.notes: tuple[str, ...] = ()
-        write_private(self.option_file, self.account.option_file_text())
 
     def __enter__(self) -> Self:
         return self
@@ -57,8 +57,9 @@ class AttachedServer:
         self.close()
 
     def close(self) -> None:
-        """Remove the option file."""
-        shutil.rmtree(self._private_dir, ignore_errors=True)
+        """Remove the option file, which is in memory, and the directory for files without secrets."""
+        self._options.close()
+        shutil.rmtree(self.scratch_dir, ignore_errors=True)
 
     @property
     def data_dir(self) -> Path:

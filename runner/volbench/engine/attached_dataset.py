@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from volbench.engine.attached import AttachedServer
 from volbench.engine.dataset import Progress, fill
@@ -23,7 +22,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,120}")
 
 @contextmanager
 def attached_dataset(
-    server: AttachedServer, dataset: DatasetSpec, *, run_id: str, scratch_dir: Path, progress: Progress
+    server: AttachedServer, dataset: DatasetSpec, *, run_id: str, progress: Progress
 ) -> Iterator[None]:
     """Fresh tables during the block, in the dataset's schema; what an earlier attempt left is made anew.
 
@@ -36,7 +35,6 @@ def attached_dataset(
             fill(
                 server,
                 dataset,
-                scratch_dir=scratch_dir,
                 timeout_s=FILL_TIMEOUT_S,
                 cancelled=threading.Event(),
                 progress=progress,

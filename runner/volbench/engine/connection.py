@@ -57,6 +57,26 @@ def write_private(path: Path, text: str) -> None:
     partial.replace(path)
 
 
+class MemoryFile:
+    """A file with a password that lives in memory: it is gone with this process, also when that is killed.
+
+    Only this user reads it, by `path`, also from child processes.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._descriptor = os.memfd_create("volbench-options", os.MFD_CLOEXEC)
+        os.fchmod(self._descriptor, 0o600)  # client programs pass over options that all may write
+        with os.fdopen(os.dup(self._descriptor), "w") as file:
+            file.write(text)
+        self.path = Path(f"/proc/{os.getpid()}/fd/{self._descriptor}")
+
+    def close(self) -> None:
+        """Free the memory. Safe to call twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
 def read_option_file(path: Path) -> dict[str, str]:
     """The [client] section of an option file. Raises EnvironmentLacks when it cannot be read."""
     parser = configparser.ConfigParser(interpolation=None, allow_no_value=True, strict=False, delimiters=("=",))

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import Field
 
 from volbench.base import programs
-from volbench.engine.connection import Account, write_private
+from volbench.engine.connection import Account, MemoryFile
 from volbench.engine.server import AttachedServer, Server
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.base import Record
@@ -59,7 +59,6 @@ def fill(
     server: Server | AttachedServer,
     dataset: DatasetSpec,
     *,
-    scratch_dir: Path,
     timeout_s: float,
     cancelled: threading.Event,
     progress: Progress,
@@ -70,12 +69,11 @@ def fill(
     """
     schema = dataset.schema_name
     server.query(f"CREATE DATABASE IF NOT EXISTS `{schema}` DEFAULT CHARACTER SET utf8mb4")
-    config = scratch_dir / "sysbench-prepare.cnf"
-    write_private(config, sysbench_config(server.account, schema))
+    config = MemoryFile(sysbench_config(server.account, schema))
     try:
-        _run_sysbench(server, dataset, config, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+        _run_sysbench(server, dataset, config.path, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
     finally:
-        config.unlink(missing_ok=True)
+        config.close()
     progress("analyzing tables", None)
     names = [f"sbtest{number}" for number in range(1, dataset.tables + 1)]
     for name in names:

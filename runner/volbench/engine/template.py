@@ -237,7 +237,6 @@ def _make(
         tables = fill(
             server,
             dataset,
-            scratch_dir=server.control_dir,
             timeout_s=timeout_s,
             cancelled=cancelled,
             progress=progress,

@@ -129,7 +129,6 @@ def _attached_data(cell: CellSpec, server: CellServer, diary: Diary, progress: P
         server,
         _dataset(cell),
         run_id=cell.run_id,
-        scratch_dir=server.option_file.parent,
         progress=progress.report,
     ):
         diary.add_phase("seed", begun_s)
@@ -193,7 +192,7 @@ def _context(
         dataset=_dataset(cell),
         volume_facts=diary.volume_facts,
         volume_dir=Path(places.volume_dir) if places else out,
-        scratch_dir=Path(places.scratch_dir) if places else server.option_file.parent,  # no secrets in results
+        scratch_dir=server.scratch_dir if isinstance(server, AttachedServer) else _scratch_dir(places, out),
         seed=cell.seed,
         clock=diary.clock,
         record=record,
@@ -203,6 +202,10 @@ def _context(
         emulator_socket=Path(places.emulator_socket) if places and places.emulator_socket else None,
         outage=watch.outage if watch else nullcontext,
     )
+
+
+def _scratch_dir(places: CellPlaces | None, out: Path) -> Path:
+    return Path(places.scratch_dir) if places else out
 
 
 def _run_step(step: Step, context: StepContext, diary: Diary) -> str:

@@ -17,6 +17,7 @@ import os
 import re
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,7 +37,32 @@ _REQUEST_BYTES_MAX = 4096
 _REQUEST_S_MAX = 10.0
 EBS_MODEL = "Amazon Elastic Block Store"
 _DEVICE = re.compile(r"nvme\d{1,4}n\d{1,4}")
+DROP_EVERY_S = 1.0
+"""Caches of a node are not dropped more often: all its pods would read from their disks only."""
+REQUESTS_PER_S = 20.0
+REQUESTS_BURST = 40
+"""Of one pod. A cell asks for a log page at each tick, at most ten times a second, and drops before cold steps."""
 Operation = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+class RateLimit:
+    """A token bucket: so many requests at once, then so many a second."""
+
+    def __init__(self, per_s: float, burst: int, *, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._per_s, self._burst, self._now_s = per_s, burst, now_s
+        self._tokens, self._at_s = float(burst), now_s()
+        self._alone = threading.Lock()
+
+    def admit(self) -> bool:
+        """Whether another request is within the limit."""
+        with self._alone:
+            now_s = self._now_s()
+            self._tokens = min(self._burst, self._tokens + (now_s - self._at_s) * self._per_s)
+            self._at_s = now_s
+            if self._tokens < 1.0:
+                return False
+            self._tokens -= 1.0
+            return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +73,8 @@ class Node:
     blocks: Path = Path("/sys/block")
     drop_caches: Path = DROP_CACHES
     dropping: threading.Lock = field(default_factory=threading.Lock)
+    drop_every_s: float = DROP_EVERY_S
+    _resting: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, line: bytes) -> dict[str, Any]:
         """The answer to a request; one that is none, or fails, is refused with the reason."""
@@ -60,10 +88,11 @@ class Node:
             return {"ok": False, "error": str(error)}
 
     def _drop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
-        """Sync, then drop: what is dirty would stay."""
+        """Sync, then drop: what is dirty would stay. Who asks soon after another waits for a while."""
         with self.dropping:
             os.sync()
             self.drop_caches.write_text("3\n", encoding="ascii")
+            self._resting.wait(self.drop_every_s)
         return {}
 
     def _log_page(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,6 +126,7 @@ class _Listener(socketserver.ThreadingUnixStreamServer):
         """Raises OSError for a directory that has gone, or has something else by the name of the socket."""
         self.node = node
         self._callers = threading.BoundedSemaphore(CALLERS_MAX)
+        self._rate = RateLimit(REQUESTS_PER_S, REQUESTS_BURST)
         self._place = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._unlink()
@@ -107,8 +137,8 @@ class _Listener(socketserver.ThreadingUnixStreamServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Callers beyond the limit are turned away."""
-        if self._callers.acquire(blocking=False):
+        """Callers beyond the limits are turned away."""
+        if self._rate.admit() and self._callers.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)

@@ -172,22 +172,8 @@ class Orchestrator:
         self._at_end(stack, lambda: volume.__exit__(None, None, None))
         if opened.host_path is not None:
             self._watches[name] = VolumeWatch(opened.host_path)
-        self._at_end(stack, lambda: self._close(name, opened))
+        self._at_end(stack, lambda: close_volume(opened, self._watches.get(name), self._target.close_volume))
         return opened
-
-    def _close(self, name: str, opened: OpenVolume) -> None:
-        """Remove what is ours from a volume. Raises StepFailed when it is not there any more: then that stays."""
-        watch = self._watches.get(name)
-        trouble = watch.trouble() if watch is not None and opened.spec.kind == "path" else None
-        self._target.close_volume(opened)
-        if trouble is not None and trouble.cause == "volume_gone":
-            raise StepFailed(
-                "the volume was unmounted during the run, and the run's directory is still on it",
-                where=f"volume {opened.spec.text}",
-                evidence=trouble.evidence,
-                next_step="mount it again, then remove volbench-* on it with `volbench cell erase DIR`",
-                cause="volume_gone",
-            )
 
     def _attached(self, stack: ExitStack, attach: AttachSpec) -> None:
         """See that the server lets us in, before anything is begun; at the end nothing of ours is left on it."""
@@ -308,6 +294,25 @@ class Orchestrator:
     def _outcome(self, failures: list[VolbenchError]) -> Outcome:
         done = tuple(cell.cell_id for cell in self._run.cells if _is_done(self._directory, cell))
         return Outcome(done=done, failures=tuple(failures))
+
+
+def close_volume(opened: OpenVolume, watch: VolumeWatch | None, remove: Callable[[OpenVolume], object]) -> None:
+    """Remove what is ours from a volume. Raises StepFailed when it is not there any more: then that stays on it.
+
+    Args:
+        watch: knows which file system was there at the start; None: cannot be seen from here.
+        remove: removes the run's directory, as far as it is there.
+    """
+    trouble = watch.trouble() if watch is not None and opened.spec.kind == "path" else None
+    remove(opened)
+    if trouble is not None and trouble.cause == "volume_gone":
+        raise StepFailed(
+            "the volume was unmounted during the run, and the run's directory is still on it",
+            where=f"volume {opened.spec.text}",
+            evidence=trouble.evidence,
+            next_step="mount it again, then remove volbench-* on it with `volbench cell erase DIR`",
+            cause="volume_gone",
+        )
 
 
 def is_finished(directory: RunDirectory) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from volbench.base import programs
+from volbench.base import programs, safe_files
 from volbench.errors import StepFailed
 from volbench.volume.mountinfo import Mount, read_mounts
 
@@ -113,7 +113,8 @@ def remember_loop(directory: Path, device: Path) -> None:
     """Write down which attachment of a loop device is this volume's; kernels before 5.15 do not number them."""
     number = _disk_sequence(device.name)
     if number is not None:
-        (directory / LOOP).write_text(f"{device.name} {number}", encoding="ascii")
+        with safe_files.held_directory(directory) as held:
+            safe_files.write_new(held, LOOP, f"{device.name} {number}".encode())
 
 
 def is_locked(directory: Path) -> bool:

@@ -6,24 +6,24 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from volbench.engine.connection import read_option_file, write_private
+from volbench.engine.connection import MemoryFile, read_option_file
 from volbench.errors import EnvironmentLacks
 
 SYSBENCH_LINE_BYTES_MAX = 250  # sysbench 1.0 reads its configuration in pieces of 255 bytes
 
 
 @contextlib.contextmanager
-def sysbench_config_file(path: Path, option_file: Path, database: str) -> Iterator[Path]:
-    """A file for sysbench's --config-file, which only its owner can read, gone at the end of the block.
+def sysbench_config_file(option_file: Path, database: str) -> Iterator[Path]:
+    """A file for sysbench's --config-file in memory, which only its owner can read, gone at the end of the block.
 
     Raises EnvironmentLacks when the option file cannot be read or sysbench cannot hold what is in it.
     """
     text = sysbench_config(read_option_file(option_file), database)
+    file = MemoryFile(text)
     try:
-        write_private(path, text)
-        yield path
+        yield file.path
     finally:
-        path.unlink(missing_ok=True)
+        file.close()
 
 
 def sysbench_config(options: Mapping[str, str], database: str) -> str:

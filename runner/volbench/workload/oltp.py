@@ -84,9 +84,7 @@ class Oltp:
         run = _Run(step, ctx)
         with (
             beside(step.beside, self._beside_workload, ctx) as others,
-            sysbench_config_file(
-                ctx.scratch_dir / "sysbench.conf", ctx.server.option_file, ctx.dataset.schema_name
-            ) as config_file,
+            sysbench_config_file(ctx.server.option_file, ctx.dataset.schema_name) as config_file,
         ):
             argv = sysbench_argv(
                 step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=config_file, hooks=hooks_file()

@@ -7,13 +7,22 @@ import os
 import socket
 import stat
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from volbench.execute import node_helper as helping
-from volbench.execute.node_helper import CALLERS_MAX, EBS_MODEL, Node, NodeHelper, node_helper
+from volbench.execute.node_helper import (
+    CALLERS_MAX,
+    EBS_MODEL,
+    REQUESTS_BURST,
+    Node,
+    NodeHelper,
+    RateLimit,
+    node_helper,
+)
 from volbench.sample.ebs_nvme import EbsNvme
 from volbench.sample.parsers.ebs_nvme import LOG_PAGE_BYTES, MAGIC
 from volbench.volume import coldness
@@ -44,7 +53,9 @@ def node(tmp_path: Path) -> Node:
     for name, model in (("nvme1n1", EBS_MODEL), ("nvme2n1", "Amazon EC2 NVMe Instance Storage")):
         (tmp_path / "block" / name / "device").mkdir(parents=True)
         (tmp_path / "block" / name / "device" / "model").write_text(f"{model}   \n")
-    return Node(devices=tmp_path / "dev", blocks=tmp_path / "block", drop_caches=tmp_path / "drop_caches")
+    return Node(
+        devices=tmp_path / "dev", blocks=tmp_path / "block", drop_caches=tmp_path / "drop_caches", drop_every_s=0.0
+    )
 
 
 @pytest.fixture
@@ -161,3 +172,42 @@ def test_a_pod_that_calls_too_often_is_turned_away(tmp_path: Path, helper: NodeH
         assert json.loads(late.recv(1000))["ok"] is False
     for one in held:
         one.close()
+
+
+def test_a_pod_that_asks_without_end_is_turned_away(tmp_path: Path, helper: NodeHelper) -> None:
+    """After a burst, and no other pod is: each has a limit of its own."""
+    greedy, modest = pod_directory(tmp_path, "greedy"), pod_directory(tmp_path, "modest")
+    list(helper.look())
+
+    def ask(directory: Path) -> bytes:
+        with called(directory) as caller:
+            try:
+                caller.sendall(b'{"do": "nothing"}\n')
+                return caller.recv(4096)
+            except OSError:  # turned away before it could say anything
+                return b""
+
+    answers = [ask(greedy) for _ in range(4 * REQUESTS_BURST)]
+    assert answers.count(b"") > 0
+    assert b"known requests" in answers[0]
+    assert b"known requests" in ask(modest)
+
+
+def test_a_rate_limit_refills() -> None:
+    """So many at once, then so many a second, and never more at once."""
+    now_s = [0.0]
+    limit = RateLimit(10.0, 3, now_s=lambda: now_s[0])
+    assert [limit.admit() for _ in range(5)] == [True, True, True, False, False]
+    now_s[0] = 0.11
+    assert [limit.admit() for _ in range(2)] == [True, False]
+    now_s[0] = 100.0
+    assert [limit.admit() for _ in range(4)] == [True, True, True, False]
+
+
+def test_caches_are_not_dropped_one_time_after_the_other(tmp_path: Path) -> None:
+    """A second request waits until the time between two drops is over."""
+    node = Node(drop_caches=tmp_path / "drop_caches", drop_every_s=0.3)
+    begun_s = time.monotonic()
+    for _ in range(3):
+        assert node.answer(b'{"do": "drop_caches"}')["ok"]
+    assert time.monotonic() - begun_s >= 0.6

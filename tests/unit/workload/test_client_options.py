@@ -42,9 +42,9 @@ def test_the_file_is_private_and_goes_away(tmp_path: Path) -> None:
     """Also when the block fails."""
     option_file = tmp_path / "client.cnf"
     option_file.write_text('[client]\nuser=u\npassword="p w"\nsocket=/s\n')
-    path = tmp_path / "sysbench.conf"
-    with contextlib.suppress(ZeroDivisionError), sysbench_config_file(path, option_file, "d"):
+    with contextlib.suppress(ZeroDivisionError), sysbench_config_file(option_file, "d") as path:
         assert path.stat().st_mode & 0o777 == 0o600
         assert "mysql-password='p w'" in path.read_text()
         raise ZeroDivisionError
+    assert not path.exists()
     assert list(tmp_path.iterdir()) == [option_file]

@@ -54,7 +54,7 @@ def _limits(case: Case) -> Iterator[Found]:
             share=_queue_share(case, plateau),
             checks=tuple(checks),
             one_of_two=bool(either),
-            evidence=(*_plateau_rows(plateau), *either, *context(case)),
+            evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
             advice=more_of(case, resource, plateau.level),
         )
 
@@ -145,7 +145,7 @@ def _burst(case: Case) -> Iterator[Found]:
             checks=tuple(checks),
             evidence=(
                 row("balance_percent", balance, "%", text),
-                *_plateau_rows(plateau),
+                *_plateau_rows(case, plateau),
                 *context(case),
             ),
             advice=more_of(case, plateau.resource, plateau.level),
@@ -232,7 +232,7 @@ def _instance(case: Case) -> Iterator[Found]:
     )
 
 
-def _plateau_rows(plateau: Plateau) -> Iterator[EvidenceRow]:
+def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
     level = amount(plateau.level, plateau.resource)
     waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
     which = "" if plateau.direction is None else f" of {plateau.direction}s"
