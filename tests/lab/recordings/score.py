@@ -22,7 +22,7 @@ from volbench.analysis.recorded.directory import explain_recorded
 TOOLS = (("sar.txt",), ("iostat.txt",), ("sar.txt", "iostat.txt"))
 """What a DBA may have: one of the texts, or both."""
 NONE = "none"
-MENDED_ON, CHECKED_ON = (1, 2, 3), (4,)
+MENDED_ON, CHECKED_ON = (1, 2, 3), (4, 5, 6)
 """Seeds of recordings that were looked at while rules were mended, and of those that were not."""
 BEFORE_S = 7
 """Seconds of the client's log before the recording."""

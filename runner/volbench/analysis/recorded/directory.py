@@ -103,7 +103,7 @@ def explain_recorded(
     return RecordedExplanation(
         findings=finding_rows(volume, STEP, {place.name: explained}),
         files={**{name: kind for name, (kind, _) in read.items()}, **dict.fromkeys(sorted(collected), "pt-stalk")},
-        notes=tuple(dict.fromkeys([*notes, *explained.notes, *_not_recorded(part)])),
+        notes=tuple(dict.fromkeys([*notes, *_which_device(part), *explained.notes, *_not_recorded(part)])),
         clocked=clocked,
         window_s=span,
         episode=episode,
@@ -120,6 +120,23 @@ def _of_device(case: Case, device: str) -> Case:
             f"the recording has no device {device!r}", evidence=f"devices: {', '.join(sorted(known - {''}))}"
         )
     return replace(case, disk=device)
+
+
+def _which_device(case: Case) -> Iterator[str]:
+    """Says which of several devices was taken for the volume."""
+    device = case.device
+    if case.disk is not None or device is None:
+        return
+    known = {
+        entity
+        for metric in ("reads_per_s", "operations_per_s")
+        for entity in case.grid.entities(device.source, metric)
+    }
+    if len(known) > 1:
+        yield (
+            f"{device.entity} is taken for the volume, since it has the most operations of {len(known)} devices"
+            " (--device names another)"
+        )
 
 
 def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Explanation, Episode | None]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from synthetic_cell import Load, Storage, columns
@@ -76,3 +78,20 @@ def test_arithmetic_of_gp2(gib: int, baseline: float, burst_s: float, refill: fl
 def test_a_load_below_the_baseline_never_exhausts() -> None:
     assert exhaustion_s(GP2_BUCKET, 200, 300, 3000) is None
     assert exhaustion_s(GP2_BUCKET, 9000, 300, 3000) == pytest.approx(2000)
+
+
+def test_operations_that_come_back_are_no_exhausted_burst() -> None:
+    """A bucket that is empty gives no more as long as the load goes on."""
+    storage = Storage(iops=lambda t_s: np.where((t_s > 40) & (t_s <= 80), 300.0, 3000.0))
+    assert fitted(Load(seconds=120, queue=31, threads=31), storage) is None
+
+
+def test_a_backup_whose_bytes_rise_is_no_exhausted_burst() -> None:
+    """Its large reads take the place of small operations: fewer, and more bytes."""
+    grid = align(columns(Load(seconds=120, queue=31, threads=31), falling(60, 3000.0, 300.0)))
+    device = device_of(grid)
+    assert device is not None
+    found = limits_of(plateaus(grid.t_s, device), device.size_kib)
+    assert fit_burst(grid.t_s, device, found) is not None
+    bytes_ = np.where(grid.t_s <= 60, 45.0, 90.0)
+    assert fit_burst(grid.t_s, replace(device, mib_per_s=bytes_), found) is None

@@ -89,3 +89,12 @@ def test_nothing_known_is_an_error_that_says_what_would_do(tmp_path: Path) -> No
     (tmp_path / "cw.json").write_text('{"MetricDataResults": ')
     with pytest.raises(UsageError, match="looks like cloudwatch"):
         explain_recorded(tmp_path)
+
+
+def test_of_several_devices_the_one_that_was_taken_is_named() -> None:
+    text = FIXTURES.parent / "sysstat-12.6.1" / "sar-all-midnight.txt"
+    found = explain_recorded(text)
+    assert any("vda is taken for the volume" in note for note in found.notes)
+    assert not any("eth0" in row.text for finding in found.findings for row in finding.evidence)
+    other = explain_recorded(text, device="loop0")
+    assert not any("taken for the volume" in note for note in other.notes)
