@@ -72,7 +72,7 @@ def set_value(document: Document, assignment: str) -> Document:
     if not separator or not key.strip():
         raise UsageError("expected KEY=VALUE", where=option, next_step="for example --set repeats=3")
     node = _compose(text, option)
-    value = _Builder(option, lines=False).build(node, ()) if node is not None else None
+    value = _Builder(option).build(node, ()) if node is not None else None
     return assign(document, key.strip(), value, origin=option)
 
 
@@ -139,13 +139,11 @@ class _Builder:
 
     Args:
         name: the file, or the option that has the text.
-        lines: whether faults have a line.
     """
 
-    def __init__(self, name: str, *, lines: bool = True) -> None:
+    def __init__(self, name: str) -> None:
         self.origins: dict[Path, str] = {}
         self._name = name
-        self._lines = lines
         self._nodes = 0
         self._characters = 0
         # Only its methods for scalars are used, which need no tree.
@@ -184,6 +182,7 @@ class _Builder:
                 raise UsageError(
                     "merge keys (<<) are not supported", where=self._where(key_node), next_step="write the keys out"
                 )
+            self._count(key_node, path)
             key = str(self._scalar(key_node))
             if key in result:
                 raise UsageError(f"duplicate key {key!r}", where=self._where(key_node))
@@ -213,7 +212,7 @@ class _Builder:
         )  # fmt: skip
 
     def _where(self, node: Node) -> str:
-        return _at(self._name, node.start_mark) if self._lines else self._name
+        return _at(self._name, node.start_mark)
 
 
 def _tag(node: Node) -> str:
@@ -222,6 +221,7 @@ def _tag(node: Node) -> str:
 
 
 def _at(name: str, mark: Any) -> str:
+    """`file:line`; an option has no lines."""
     return f"{name}:{mark.line + 1}" if mark is not None and not name.startswith("--set") else name
 
 

@@ -23,6 +23,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{below}'] * 9)}]\n" for below, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 LONG_TEXT_BOMB = f"a: &a {'x' * 900_000}\nb: [{','.join(['*a'] * 9000)}]\n"
+LONG_KEY_BOMB = f"a: &a\n  ? {'k' * 900_000}\n  : 1\nb: [{','.join(['*a'] * 9000)}]\n"
 ALIAS_CHAIN = "a: &a0 [x]\n" + "".join(f"k{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 3000))
 
 UNBOUNDED = pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_a_document_nested_too_deep_is_refused(text: str) -> None:
     assert "nested" in fault_of(text)
 
 
-@pytest.mark.parametrize("text", [BOMB, LONG_TEXT_BOMB], ids=["nodes", "characters"])
+@pytest.mark.parametrize("text", [BOMB, LONG_TEXT_BOMB, LONG_KEY_BOMB], ids=["nodes", "characters", "keys"])
 def test_aliases_that_expand_to_too_much_are_refused_at_once(text: str) -> None:
     started = time.process_time()
     assert "alias" in fault_of(text)
