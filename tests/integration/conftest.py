@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -16,8 +17,11 @@ from volbench.volume.teardown import take_down
 
 @pytest.fixture(scope="session")
 def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """VOLBENCH_CACHE of all runs of the session."""
-    return tmp_path_factory.mktemp("cache")
+    """VOLBENCH_CACHE of all runs of the session, in whichever worker: a dataset is made once."""
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    cache.mkdir(exist_ok=True)
+    return cache
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from empty_data import copy_of_container, directory_in_memory
 from server_container import QueryWaitStrategy, local_server_image, throwaway_container
 
 from volbench.engine.connection import Account
 
-_DATA = "--no-defaults --user=root --datadir=/var/tmp/data"
-_SERVE = (
-    f"mysqld {_DATA} --initialize-insecure && "
-    f"exec mysqld {_DATA} --socket=/run/mysql/s --skip-networking --mysqlx=OFF"
-)
+_OPTIONS = [
+    "--no-defaults", "--user=root", "--datadir=/made/data", "--socket=/run/mysql/s", "--skip-networking",
+    "--mysqlx=OFF",
+]  # fmt: skip
 
 
 @contextmanager
 def mysql_container(directory: Path) -> Iterator[Account]:
     """Its root account, once it answers; the container is removed at the end of the block."""
     account = Account(user="root", socket=str(directory / "s"))
-    container = throwaway_container(local_server_image(), ["-c", _SERVE], entrypoint="sh", network="none")
-    container.with_volume_mapping(directory, "/run/mysql", "rw").waiting_for(QueryWaitStrategy(lambda _: account))
-    with container:
-        yield account
+    data_dir = directory_in_memory(directory)
+    copy_of_container(data_dir / "data")
+    container = throwaway_container(local_server_image(), _OPTIONS, entrypoint="mysqld", network="none")
+    container.with_volume_mapping(directory, "/run/mysql", "rw").with_volume_mapping(data_dir, "/made", "rw")
+    try:
+        with container.waiting_for(QueryWaitStrategy(lambda _: account)):
+            yield account
+    finally:
+        shutil.rmtree(data_dir, ignore_errors=True)

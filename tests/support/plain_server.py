@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mysql.connector
+from empty_data import copy_of_local
 
 from volbench.engine.connection import Account, connection, read_option_file
 from volbench.records.base import Scalar
@@ -43,12 +44,7 @@ class PlainServer:
 
     def create(self) -> None:
         """An empty server with one user, and the dataset in it."""
-        if shutil.which(MARIADBD):
-            create = ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal"]
-        else:
-            create = ["mysqld", "--no-defaults", "--initialize-insecure", "--user=root"]
-        create.append(f"--datadir={self.data_dir}")
-        subprocess.run(create, check=True, capture_output=True, timeout=120)
+        copy_of_local(self.data_dir)
         self._write_options("root", "")
         self.start()
         with self.connect() as opened:

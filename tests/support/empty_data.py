@@ -1,0 +1,68 @@
+"""The data directory of a new server, made once per test process and copied for each server that a test starts."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from server_container import local_server_image, throwaway_container
+
+MAKE_BOUND_S = 300.0
+ROOM_BYTES = 2 << 30
+
+
+def copy_of_local(data_dir: Path) -> None:
+    """What the local server's own program makes of an empty directory: mariadbd's, else mysqld's."""
+    _copy(_of_local(), data_dir)
+
+
+def copy_of_container(data_dir: Path) -> None:
+    """What the server of `local_server_image` makes."""
+    _copy(_of_container(), data_dir)
+
+
+def directory_in_memory(otherwise: Path) -> Path:
+    """A new directory where no statement waits for a disk that other tests use; below `otherwise` without room."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES
+    return Path(tempfile.mkdtemp(prefix="volbench-test-", dir=memory if roomy else otherwise))
+
+
+@cache
+def _of_local() -> Path:
+    data_dir = _place() / "data"
+    create = (
+        ["mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]
+        if shutil.which("mariadbd")
+        else ["mysqld", "--no-defaults", "--initialize-insecure"]
+    )
+    argv = [*create, f"--datadir={data_dir}", "--user=root"]
+    subprocess.run(argv, check=True, capture_output=True, timeout=MAKE_BOUND_S)
+    return data_dir
+
+
+@cache
+def _of_container() -> Path:
+    place = _place()
+    create = ["--no-defaults", "--user=root", "--datadir=/made/data", "--initialize-insecure"]
+    making = throwaway_container(local_server_image(), create, entrypoint="mysqld", network="none")
+    with making.with_volume_mapping(place, "/made", "rw") as container:
+        assert container.wait() == 0, container.get_logs()[1].decode()[-2000:]
+    return place / "data"
+
+
+def _place() -> Path:
+    """Removed when the process ends."""
+    place = Path(tempfile.mkdtemp(prefix="volbench-data-", dir="/var/tmp"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
+def _copy(made: Path, data_dir: Path) -> None:
+    """Zeros of a redo log become holes; a server makes an identity of its own at its first start."""
+    subprocess.run(["cp", "-a", "--sparse=always", str(made), str(data_dir)], check=True, timeout=MAKE_BOUND_S)
+    (data_dir / "auto.cnf").unlink(missing_ok=True)
