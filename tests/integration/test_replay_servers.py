@@ -24,8 +24,8 @@ from volbench.engine.connection import Account
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 SECONDS, PER_S = 12.0, 90.0
-ATTEMPTS = 5
-"""Other work on the machine that begins or ends between log and replay changes times: both are repeated then."""
+ATTEMPTS = 2
+"""A replay that other work on the machine left undecided is made once more, with a new log."""
 LOG = "slow.log"
 
 
@@ -89,7 +89,7 @@ def too_busy(found: Any) -> bool:
     check = check_of(found)
     if check["decision"] != "undecided":
         return False
-    assert "too busy to judge" in check["text"], check
+    assert any(why in check["text"] for why in ("too busy to judge", "by the client's own fault")), check
     assert found["replay"]["foreign_cpu_ratio"] > 0
     return True
 

@@ -35,6 +35,8 @@ STATEMENT_BOUND_S = 60.0
 """A statement that takes longer counts as an error of its connection, which is opened again."""
 DRAIN_BOUND_S = 120.0
 """So long after the last one was due, what is still waiting is given up as not sent."""
+START_S_MAX = 60.0
+"""So much longer at most do processes and connections take on a busy machine: a second for each task that waits."""
 FAILED_CONNECTS_MAX = 3
 LOOK_S = 0.5
 _SWITCH_S = 0.0005
@@ -102,7 +104,8 @@ def send(account: Account, plan: Schedule, *, writes: bool, progress: Callable[[
     count = min(PROCESSES_MAX, os.cpu_count() or 1, len(plan.lanes))
     shares = [plan.lanes[number::count] for number in range(count)]
     # One clock for all processes. The time before it is for starting them and for opening connections.
-    start = time.monotonic() + 3.0 + 0.02 * len(plan.lanes) + plan.statements / 100_000
+    busy_s = min(START_S_MAX, os.getloadavg()[0] / (os.cpu_count() or 1))
+    start = time.monotonic() + 3.0 + busy_s + 0.02 * len(plan.lanes) + plan.statements / 100_000
     until = start + plan.planned_s + DRAIN_BOUND_S
     context = get_context("spawn")
     stop = context.Event()
