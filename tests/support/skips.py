@@ -66,13 +66,13 @@ LACKS = (
     ),
     Lack(
         means="a disk below /var/tmp",
-        pattern=r"/var/tmp is not on a disk|no device counter for the temporary directory",
+        pattern=r"/var/tmp is not on a disk|temporary files are in /dev/shm|no device counter for the temporary",
         why="pages are evicted to a device",
         remedy="TMPDIR on a disk",
     ),
     Lack(
         means="the right to mount",
-        pattern=r"mount|needs root|root's rights",
+        pattern=r"mount|needs root|root's rights|root is attacked",
         why="tests mount file systems of their own",
         remedy="run as root",
     ),

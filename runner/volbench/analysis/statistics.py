@@ -46,6 +46,8 @@ _RANK_EFFICIENCY = 3 / math.pi  # of the rank-sum test against the t-test, for n
 
 _NO_END = 1 << 53
 """Log steps of an end of bounds that is no end, far beyond any float's, and exact in sums of two."""
+_LOG_MAX = 700 / _LOG_STEP
+"""Log steps of a ratio beyond which it is infinite or zero: exp(710) is no float any more."""
 
 _Ints = NDArray[np.int64]
 
@@ -285,13 +287,13 @@ def _log_ends(values: Sequence[float]) -> _Ints:
 
 
 def _ratio_of(log_steps: float) -> float:
-    if abs(log_steps) > _NO_END / 4:
+    if abs(log_steps) > _LOG_MAX:
         return math.inf if log_steps > 0 else 0.0
     return math.exp(log_steps * _LOG_STEP)
 
 
 def _end(log_steps: float) -> float | None:
-    return None if abs(log_steps) > _NO_END / 4 else math.exp(log_steps * _LOG_STEP)
+    return None if abs(log_steps) > _LOG_MAX else math.exp(log_steps * _LOG_STEP)
 
 
 def _log_steps(values: Sequence[float]) -> _Ints:

@@ -171,7 +171,7 @@ class Case:
         """A burst that ended in the window; what was spent is counted from the cell's start."""
         if self.moving is None:
             return None
-        found = (*self.limits, *self.plateaus)
+        found = (*(one for one in self.limits if one.direction is None), *self.plateaus)
         fitted = fit_burst(self.grid.t_s, self.moving, found, balance_percent=self.balance_percent)
         before = device_of(self.whole.within(float("-inf"), fitted.exhausted_at_s), self.disk) if fitted else None
         if fitted is None or before is None:
