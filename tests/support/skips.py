@@ -90,7 +90,7 @@ LACKS = (
     ),
     Lack(
         means="a Docker engine with the images",
-        pattern=r"needs docker:",
+        pattern=r"needs docker:|no image ",
         why="servers run in containers",
         remedy="make images",
     ),
