@@ -126,6 +126,27 @@ def _ended(supervisor: Supervisor) -> Iterator[None]:
         supervisor.quit(10.0)
 
 
+_SYSBENCH = """#!/bin/sh
+# A file in this machine's memory is out of the container's sight: a copy of it goes along.
+copy=
+for argument; do
+  shift
+  case $argument in
+  --config-file=/proc/*)
+    umask 077
+    copy=$(mktemp "{directory}/option-XXXXXX")
+    cat "${{argument#*=}}" > "$copy"
+    argument=--config-file=$copy ;;
+  esac
+  set -- "$@" "$argument"
+done
+docker exec {container} sysbench "$@"
+code=$?
+[ -z "$copy" ] || rm -f "$copy"
+exit $code
+"""
+
+
 @contextlib.contextmanager
 def sysbench_of_tools_image(base: Path) -> Iterator[Path]:
     """A directory for PATH with a `sysbench`: the tools image's, in a container that sees `base`."""
@@ -134,7 +155,7 @@ def sysbench_of_tools_image(base: Path) -> Iterator[Path]:
     with container.with_volume_mapping(base, str(base), "rw"):
         program = base / "bin" / "sysbench"
         program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec docker exec {container.get_container_id()} sysbench "$@"\n')
+        program.write_text(_SYSBENCH.format(directory=base, container=container.get_container_id()))
         program.chmod(0o755)
         yield program.parent
 

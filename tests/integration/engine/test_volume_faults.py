@@ -15,7 +15,7 @@ from supervised_engine import ON_LOCAL, Engine
 from volbench.engine.template import (
     Template,
 )
-from volbench.errors import StepFailed
+from volbench.errors import EnvironmentLacks, StepFailed
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ class TestVolumeFaults:
             server.start()
             server.stop()
             subprocess.run(["mount", "-o", "remount,ro", str(small_volume)], check=True)
-            with pytest.raises(StepFailed) as caught:
+            with pytest.raises(EnvironmentLacks) as caught:
                 server.start()
             assert caught.value.cause == "volume_read_only"
 
