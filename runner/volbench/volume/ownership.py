@@ -205,7 +205,15 @@ def refuse_data_directory(directory: Path) -> None:
 
     Both the path as given and the one to which symbolic links lead are judged.
     """
-    real = Path(os.path.realpath(directory))
+    try:
+        real = Path(os.path.realpath(directory))
+    except OSError as error:
+        raise Refused(
+            "the directory was exchanged while its links were followed",
+            where=str(directory),
+            evidence=f"{type(error).__name__}: {error}",
+            next_step="find out who changes it, and name another",
+        ) from error
     for place in dict.fromkeys((directory.absolute(), real)):
         _refuse_data_directory(directory, (place, *place.parents))
 
