@@ -99,7 +99,7 @@ class TestDumpAndRestore:
             pytest.skip("needs the right to mount a tmpfs")
         try:
             step = DumpStep(name="d", tool=tool)
-            with pytest.raises(StepFailed) as caught:
+            with pytest.raises(EnvironmentLacks) as caught:
                 workload_for(step).run(step, ctx)
             assert caught.value.cause == "volume_full"
             assert tool in str(caught.value)
