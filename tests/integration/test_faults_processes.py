@@ -12,7 +12,7 @@ import pytest
 from live_run import Bench
 
 KILLS: dict[str, tuple[Callable[[Bench], int | None], str]] = {
-    "agent": (lambda bench: bench.process("run"), "agent_gone"),
+    "agent": (lambda bench: bench.agent(), "agent_gone"),
     "server": (lambda bench: bench.process("mariadbd", "mysqld"), "server_killed"),
     "sysbench": (lambda bench: bench.process("sysbench"), "tool_killed"),
     "supervisor": (lambda bench: bench.process(f"{bench.control_dir()}/supervisor.sh"), "supervisor_gone"),

@@ -127,7 +127,7 @@ def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_hangs(local: Bench) -> 
     """The agent is stopped (SIGSTOP), so that it cannot end in good order; the second signal has it killed."""
     process = local.start()
     local.until(local.in_step, process)
-    agent = local.process("cell")
+    agent = local.agent()
     assert agent is not None
     os.kill(agent, signal.SIGSTOP)
     live_run.send(process, signal.SIGINT)

@@ -21,6 +21,7 @@ import docker
 from volbench.records.cell import CellResult
 from volbench.store.run_directory import RunDirectory, find_runs
 from volbench.target.docker import LABEL_RUN
+from volbench.target.local import AGENT_PID_FILE
 from volbench.target.processes import LABEL_VARIABLE
 
 SUITE = Path(__file__).parents[2] / "suites" / "quick.yaml"
@@ -169,6 +170,13 @@ class Bench:
             if Path(arguments[0]).name in words or any(word in arguments for word in words):
                 return pid
         return None
+
+    def agent(self) -> int | None:
+        """The current cell's agent, by its pid file: a child that it has just forked looks alike."""
+        try:
+            return int(json.loads((self.current_cell() / AGENT_PID_FILE).read_text())["pid"])
+        except FileNotFoundError:
+            return None
 
     def leftovers(self) -> list[str]:
         """All that a run may leave behind and should not."""
