@@ -296,10 +296,13 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_masked_log_has_the_same_schemas(name: str) -> None:
     _, before = read(whole(name))
-    after = list(read_slow_log(masked(before), name="masked"))
+    unclear: list[LoggedStatement] = []
+    after = list(read_slow_log(masked(before, left_out=unclear.append), name="masked"))
     assert [(one.schema, one.connection, one.routine) for one in after] == [
-        (one.schema, one.connection, one.routine) for one in before
+        (one.schema, one.connection, one.routine) for one in before if one not in unclear
     ]
+    assert len(unclear) == 4
+    assert all("\\" in one.sql for one in unclear)
 
 
 def test_another_kind_of_file_is_refused_with_its_line() -> None:
