@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from volbench.errors import UsageError
+from volbench.records.parse import EPOCH_MAX_S, parse_moment
 
 STATEMENT_CHARACTERS_MAX = 128 << 20
 """A longer statement is counted, not kept; servers allow a GiB, and have 16 or 64 MiB by default."""
@@ -52,7 +53,6 @@ WITHOUT_TIME = "without a readable time"
 _CHUNK_BYTES = 1 << 20
 _HEAD_CHARACTERS_MAX = 8192
 _LOOKAHEAD_SEGMENTS = 1024
-_EPOCH_END_S = 253_402_300_799
 _CLOCK_SLACK_S = 2.0
 _BLANK = " \t\r\n\x00"
 """A crash may leave zeros after the last entry."""
@@ -324,9 +324,8 @@ def _iso_time(part: _Segment) -> float | None:
     if text is None or "T" not in text:
         return None
     try:
-        moment = datetime.fromisoformat(text.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
+        return parse_moment(text.strip()).timestamp()
+    except ValueError:
         return None
 
 
@@ -415,7 +414,7 @@ def _start_s(part: _Segment, head: re.Match[str], stamp: str | None, state: _Sta
     if stamp is None:
         return None if local_s is None else _start_second(local_s, query_s)
     stamp_s = float(stamp)
-    if stamp_s > _EPOCH_END_S:
+    if stamp_s > EPOCH_MAX_S:
         return None
     is_start = head["user"] is None or "QC_hit: " in (head["named"] or "")  # the short format, or MariaDB
     return stamp_s if is_start else _start_second(stamp_s, query_s)
