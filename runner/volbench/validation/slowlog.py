@@ -63,9 +63,8 @@ _HEAD = re.compile(
     r"Query_time: (?P<query>\d{1,9}(?:\.\d{1,9})?)  ?Lock_time: (?P<lock>\d{1,9}(?:\.\d{1,9})?)  ?"
     r"Rows_sent: (?P<sent>\d{1,20})  ?Rows_examined: (?P<examined>\d{1,20})(?P<more>[^\n]*)\n"
 )
-_BANNER = re.compile(
-    r"[^\n]*, Version: [^\n]* started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n"
-)
+_BANNER_END = re.compile(r" started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n")
+"""What follows the version; of the line before it only the end is looked for, since it may be a long statement."""
 _BANNER_MARK = "started with:"
 _PREAMBLE = re.compile(
     r"(?P<comments>(?:#(?! administrator command: )[^\n]*\n)*)"
@@ -248,9 +247,12 @@ def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iter
     """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
     start = 0
     if _BANNER_MARK in body:
-        for found in _BANNER.finditer(body):
-            if head is not None or body[start : found.start()].strip(_BLANK):
-                yield _Segment(head=head, body=body[start : found.start()], is_partial=is_partial)
+        for found in _BANNER_END.finditer(body):
+            line = max(start, body.rfind("\n", start, found.start()) + 1)
+            if body.find(", Version: ", line, found.start()) < 0:
+                continue
+            if head is not None or body[start:line].strip(_BLANK):
+                yield _Segment(head=head, body=body[start:line], is_partial=is_partial)
             yield _Banner()
             head, start, is_partial = None, found.end(), False
     if head is not None or body[start:].strip(_BLANK):

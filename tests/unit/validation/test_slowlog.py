@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
@@ -277,6 +278,14 @@ def test_a_long_statement_is_read_and_one_without_end_is_counted(
     with slow_log(path) as log:
         assert [one.sql for one in log] == ["SELECT 2"]
         assert log.left_out == {TOO_LONG: 1}
+
+
+def test_a_long_line_that_looks_like_the_beginning_of_a_banner_is_read_in_linear_time() -> None:
+    text = mysql_entry(f"SELECT '{', Version: 9.7 started with: ' * 50_000}'")
+    began = time.process_time()
+    _, found = read(text)
+    assert len(found) == 1
+    assert time.process_time() - began < 5
 
 
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
