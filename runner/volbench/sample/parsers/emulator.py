@@ -37,7 +37,7 @@ def parse_counters(line: bytes) -> Values:
         raise ValueError(f"the emulated volume answered {line[:200]!r}")
     try:
         return _values_of(answer["counters"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"the emulated volume's counters lack {error}") from error
 
 
