@@ -11,6 +11,7 @@ EXIT_ENVIRONMENT = 3
 EXIT_REFUSED = 4
 EXIT_STEP_FAILED = 5
 EXIT_UNDECIDED = 6
+EXIT_CRASHED = 70
 EXIT_INTERRUPTED = 130
 
 
@@ -38,6 +39,12 @@ class VolbenchError(Exception):
         if self.next_step:
             parts.append(f"  next step: {self.next_step}")
         return "\n".join(parts)
+
+
+class Crashed(VolbenchError):
+    """A fault of volbench itself: what nobody expected."""
+
+    exit_code = EXIT_CRASHED
 
 
 class UsageError(VolbenchError):

@@ -23,7 +23,7 @@ from volbench.validation.capture import SECONDS_MAX, read_capture
 from volbench.validation.capture import capture as take
 from volbench.validation.mask import masked
 from volbench.validation.shape import mix_of, shape_of_capture, shape_of_log, suite_text
-from volbench.validation.slowlog import slow_log
+from volbench.validation.slowlog import LoggedStatement, slow_log
 from volbench.validation.source import read_only
 
 
@@ -34,6 +34,10 @@ def capture(
     seconds: Annotated[str, typer.Option("--for", help="How long: 60s; an hour at most.")] = "60s",
     log: Annotated[Path | None, typer.Option("--from", help="A slow log to mask, instead of a server.")] = None,
     mask: Annotated[bool, typer.Option("--mask", help="Keep no literals.")] = False,
+    sql_mode: Annotated[
+        str | None,
+        typer.Option("--sql-mode", help="Of the log's sessions, for --mask: what SELECT @@GLOBAL.sql_mode shows."),
+    ] = None,
     as_suite: Annotated[
         bool,
         typer.Option("--as-suite", help="Make a sysbench mix of the shape of a capture or slow log (--from)."),
@@ -55,10 +59,17 @@ def capture(
             raise UsageError(
                 "a slow log is used as it is; only --mask and --as-suite make another of it", where="--from"
             )
+        unclear: list[LoggedStatement] = []
         with slow_log(log) as logged:
-            text = "".join(masked(logged)).encode("utf-8", "replace").decode()
+            lines = masked(logged, sql_mode=sql_mode, left_out=unclear.append)
+            text = "".join(lines).encode("utf-8", "replace").decode()
             write_private(out, sealed(text, key).decode() if key else text)
         console.say(f"masked: {out}; {log}: {logged.account()}")
+        if unclear:
+            hint = "" if sql_mode is not None else "; with --sql-mode, what a backslash means is known"
+            console.say(
+                f"{len(unclear)} statements are left out: what their literals are depends on the server{hint}"
+            )
         return
     text = _live(server, option_file, seconds, mask=mask)
     write_private(out, sealed(text, key).decode() if key else text)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from volbench.analysis.gate.gate import EXIT_CODES, gate_report
-from volbench.cli import options
+from volbench.cli import console, options
 from volbench.report.build import build_report
 from volbench.report.gate import GateFormat, render_gate
 from volbench.store.run_directory import RunDirectory
@@ -32,5 +31,5 @@ def gate(
         origins=loaded.origins,
         where=loaded.name,
     )
-    sys.stdout.write(render_gate(decided, format))
+    console.show_text(render_gate(decided, format))
     raise typer.Exit(EXIT_CODES[decided.decision])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from volbench import __version__
 from volbench.base.redact import redact
+from volbench.cli.console import harmless
 from volbench.errors import UsageError
 
 VARIABLE = "VOLBENCH_LOG"
@@ -22,13 +23,16 @@ _log = logging.getLogger(__name__)
 
 
 class Redacted(logging.Formatter):
-    """One record as text, in UTC; secrets that a message or a traceback brought along are masked."""
+    """One record as text, in UTC; secrets that a message or a traceback brought along are masked.
+
+    It goes to a terminal too, so nothing in it is obeyed there.
+    """
 
     converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
         """The record's lines."""
-        return redact(super().format(record))
+        return harmless(redact(super().format(record)))
 
 
 def set_up(*, verbose: bool) -> None:

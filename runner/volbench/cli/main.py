@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -11,7 +12,8 @@ from typer.core import TyperGroup
 
 from volbench import __version__
 from volbench.cli import console, logs
-from volbench.errors import EXIT_INTERRUPTED, VolbenchError
+from volbench.cli.crash import crashed
+from volbench.errors import EXIT_CRASHED, EXIT_INTERRUPTED, VolbenchError
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
@@ -103,6 +105,9 @@ def _root(
 def main() -> NoReturn:
     """Run a command; every expected failure becomes one message and its exit code."""
     sys.argv[1:] = logs.verbose_first(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file's name may hold what the locale cannot write
     try:
         app(standalone_mode=True)
     except VolbenchError as error:
@@ -113,4 +118,7 @@ def main() -> NoReturn:
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.exit(0)
+    except Exception as error:  # noqa: BLE001 - the one net: exit code 1 is a gate's no-go
+        console.show_error(crashed(error, sys.argv[1:]))
+        sys.exit(EXIT_CRASHED)
     sys.exit(0)

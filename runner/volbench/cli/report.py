@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -35,7 +34,7 @@ def report(
         for file in files:
             console.out.print(f"report: {file}", markup=False)
         return
-    sys.stdout.write(render(build_report(directory, what_if=others), directory, format))
+    console.show_text(render(build_report(directory, what_if=others), directory, format))
 
 
 def compare(

@@ -84,7 +84,10 @@ def read_option_file(path: Path) -> dict[str, str]:
         parser.read_string(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise EnvironmentLacks(f"the option file {path} cannot be read", evidence=str(error)) from error
-    except configparser.Error as error:  # its text would show a line of the file, and so perhaps the password
+    except (
+        configparser.Error,
+        AttributeError,
+    ) as error:  # its text would show a line of the file, and so perhaps the password
         raise EnvironmentLacks(
             f"the option file {path} is not one that can be read", evidence=type(error).__name__
         ) from error

@@ -29,6 +29,7 @@ from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.records.base import Scalar
 from volbench.records.cell import CellPlaces, Failure, ServerSpec
 from volbench.records.facts import ServerFacts
+from volbench.records.parse import parse_json
 from volbench.volume.trouble import exit_code_of, look_at_volume
 
 __all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
@@ -77,7 +78,7 @@ class Server:
         """
         known = self.control_dir / _IDENTITY_FILE  # a running server cannot be asked again by a second agent
         if known.exists():
-            return self._wanted(ServerIdentity(**json.loads(known.read_bytes())))
+            return self._wanted(ServerIdentity(**parse_json(known.read_bytes())))
         said = ""
         for binary in _BINARIES[self.spec.flavor]:
             ran = self.supervisor.run(

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from volbench.records.parse import parse_json
 from volbench.sample.ebs_nvme import read_log_page
 from volbench.volume.coldness import DROP_CACHES
 from volbench.volume.node_helper import DIRECTORY, SOCKET
@@ -80,7 +81,7 @@ class Node:
         """The answer to a request; one that is none, or fails, is refused with the reason."""
         operations: dict[str, Operation] = {"drop_caches": self._drop, "log_page": self._log_page}
         try:
-            request = json.loads(line)
+            request = parse_json(line)
             return {"ok": True, **operations[request["do"]](request)}
         except (KeyError, TypeError):
             return {"ok": False, "error": f"known requests: {', '.join(operations)}"}

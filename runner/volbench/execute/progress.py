@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.records.parse import parse_json
 from volbench.store.files import read_file
 
 PROGRESS_FILE = "progress.json"
@@ -46,7 +47,7 @@ class ProgressFile:
 def read_progress(directory: Path) -> Progress | None:
     """What the agent said last; None when it has said nothing yet."""
     try:
-        raw = json.loads(read_file(directory / PROGRESS_FILE, bytes_max=PROGRESS_BYTES_MAX))
+        raw = parse_json(read_file(directory / PROGRESS_FILE, bytes_max=PROGRESS_BYTES_MAX))
         return Progress(text=str(raw["text"]), fraction=raw.get("fraction"))
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, WithJsonSchema
 
+from volbench.records.parse import NUMBER_MAX
+
 _DURATION_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_UNITS_BYTES = {
     "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
@@ -45,11 +47,17 @@ def parse_fraction(value: Any) -> float:
 
 def _parse_quantity(value: Any, units: dict[str, float] | dict[str, int], wanted: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        return _bounded(value)
     match = _QUANTITY.fullmatch(str(value))
     if match is None or (match["unit"] and match["unit"] not in units):
         raise ValueError(f"{value!r} is not {wanted} (units: {', '.join(units)})")
-    return float(match["number"]) * (units[match["unit"]] if match["unit"] else 1.0)
+    return _bounded(float(match["number"]) * (units[match["unit"]] if match["unit"] else 1.0))
+
+
+def _bounded(value: float) -> float:
+    if not abs(value) <= NUMBER_MAX:
+        raise ValueError("the number is too large, or none")
+    return float(value)
 
 
 def _schema_of(pattern: str, example: str) -> WithJsonSchema:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from volbench.records.base import Record
+from volbench.records.parse import NUMBER_MAX, WHOLE_MAX
 
 
 class CapturedClass(Record):
@@ -15,11 +16,11 @@ class CapturedClass(Record):
     schema_name: str
     digest_text: str = Field(description="The server's own, without literals.")
     sample: str = Field(default="", description="One statement with its literals; empty when masked or not kept.")
-    statements: int
-    total_s: float
-    errors: int
-    rows_sent: int
-    rows_examined: int
+    statements: int = Field(ge=1, le=WHOLE_MAX)
+    total_s: float = Field(ge=0, le=NUMBER_MAX)
+    errors: int = Field(ge=0, le=WHOLE_MAX)
+    rows_sent: int = Field(ge=0, le=WHOLE_MAX)
+    rows_examined: int = Field(ge=0, le=WHOLE_MAX)
 
 
 class Capture(Record):
@@ -30,8 +31,8 @@ class Capture(Record):
     flavor: str
     version: str
     started_at: str
-    seconds: float
-    statements_per_s: float
+    seconds: float = Field(gt=0, le=NUMBER_MAX)
+    statements_per_s: float = Field(ge=0, le=NUMBER_MAX)
     threads_running_max: int | None = Field(description="Sampled once a second, this session left out.")
     unclassified: int = Field(description="Statements beyond the server's table of digests.")
     masked: bool

@@ -12,10 +12,15 @@ COLUMNS = (
     "run_id", "suite", "volume", "cell_id", "block", "repeat", "step", "kind", "parameters", "valid",
     "invalid_reasons", "metric", "value", "unit", "better",
 )  # fmt: skip
+_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Source: OWASP, "CSV Injection"."""
 
 
 def csv(report: Report) -> str:
-    """All values unrounded, RFC 4180 with a header; `parameters` is JSON, `valid` is true or false."""
+    """All values unrounded, RFC 4180 with a header; `parameters` is JSON, `valid` is true or false.
+
+    Text that a spreadsheet would take for a formula is written with an apostrophe before it; numbers never are.
+    """
     text = io.StringIO()
     writer = standard_csv.DictWriter(text, COLUMNS)
     writer.writeheader()
@@ -29,5 +34,11 @@ def csv(report: Report) -> str:
             "invalid_reasons": "; ".join(cell.invalid_reasons),
         }
         for name, metric in cell.metrics.items():
-            writer.writerow({**about, "metric": name, **metric.model_dump()})
+            row = {**about, "metric": name, **metric.model_dump()}
+            writer.writerow({column: without_formula(value) for column, value in row.items()})
     return text.getvalue()
+
+
+def without_formula(value: object) -> object:
+    """The value; text that begins as a formula does, with an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_BEGINS_A_FORMULA) else value

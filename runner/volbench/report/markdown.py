@@ -12,6 +12,7 @@ from volbench.report.effects_shown import effect_tables
 from volbench.report.explained import query_tables, transaction_tables
 from volbench.report.forecast import forecast_text
 from volbench.report.knees import curve_lines
+from volbench.report.rows import failure_text
 from volbench.report.wording import (
     change,
     data_text,
@@ -235,7 +236,7 @@ def _validity(report: Report) -> Iterator[str]:
     for cell in invalid[:LISTED_MAX]:
         yield f"- invalid: {_code(cell.cell_id)} {_escaped(cell.step)}: {_escaped(why_invalid(cell))}"
     for failure in report.failures[:LISTED_MAX]:
-        yield f"- failed: {_code(str(failure['cell_id']))}: {_escaped(str(failure['what']))}"
+        yield f"- {failure_text(failure, _code(str(failure['cell_id'])))}: {_escaped(str(failure['what']))}"
     hidden = max(0, len(invalid) - LISTED_MAX) + max(0, len(report.failures) - LISTED_MAX)
     if hidden:
         yield f"- {hidden} more are in report.json"

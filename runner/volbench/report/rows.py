@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from volbench.analysis.comparison import Comparison
 from volbench.analysis.disturbance import bounds, held_share
 from volbench.analysis.step_validity import invalid_reasons
+from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult, Failure, StepResult
 from volbench.records.metrics import MetricValue
+from volbench.records.parse import parse_moment
 from volbench.records.report import CellRow, DataRow, EngineRow, Timing, VolumeRow
 from volbench.records.run import JournalEvent, PlannedCell, RunRecord, VolumeSpec
 from volbench.store.run_directory import RunDirectory
@@ -138,7 +140,11 @@ def data_row(events: Iterable[JournalEvent], engine: EngineRow | None) -> DataRo
 def failure_rows(
     directory: RunDirectory, run: RunRecord, results: Iterable[CellResult]
 ) -> tuple[dict[str, Any], ...]:
-    """Cells and earlier attempts that failed, and cells that were given up without a result."""
+    """Cells and earlier attempts that failed, and cells that were given up without a result.
+
+    `done_later` says that a later attempt at the cell is done: the cell has not failed.
+    """
+    results = list(results)
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     attempts = [*results, *(result for _, result in directory.failed_attempts())]
     rows = [
@@ -152,7 +158,17 @@ def failure_rows(
         for event in directory.events()
         if event.event in ("cell_failed", "cell_abandoned") and (event.cell_id, event.attempt) not in told
     ]
+    done = {result.cell_id: result.attempt for result in results if result.failure is None}
+    for row in rows:
+        row["done_later"] = done.get(row["cell_id"], 0) > row["attempt"]
     return tuple(sorted(rows, key=lambda row: (row["cell_id"], row["attempt"])))
+
+
+def failure_text(failure: Mapping[str, Any], cell: str) -> str:
+    """A failed attempt in a line, `cell` as its report writes it; that a later attempt is done, where one is."""
+    if failure.get("done_later"):
+        return f"{cell}: attempt {failure.get('attempt')} failed, a later one is done"
+    return f"failed: {cell}"
 
 
 def _failure_row(cell_id: str, volume: str, attempt: int, failure: Failure) -> dict[str, Any]:
@@ -212,13 +228,17 @@ def _covered_s(cells: Iterable[CellRow]) -> float:
 
 
 def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return parse_moment(text)
+    except ValueError as error:
+        raise RunUnreadable(
+            "a time of the run cannot be read", where="run.json, journal.jsonl or result.json", evidence=str(error)
+        ) from error
 
 
 def _later(zero_utc: str, seconds: float) -> str | None:
     try:
-        moment = _moment(zero_utc) + timedelta(seconds=seconds)
-    except ValueError:
+        moment = parse_moment(zero_utc) + timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
         return None
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from volbench.records.report import ComparisonRow, Report
 from volbench.report.forecast import forecast_text
 from volbench.report.knees import curve_lines
+from volbench.report.rows import failure_text
 from volbench.report.wording import why_invalid
 
 
@@ -21,7 +22,9 @@ def summary_lines(report: Report) -> list[str]:
         f"{cell.cell_id} {cell.step}: {why_invalid(cell)}"
         for cell in invalid
     ]
-    lines += [f"  failed: {failure.get('cell_id')}: {failure.get('what')}" for failure in report.failures]
+    lines += [
+        f"  {failure_text(failure, str(failure['cell_id']))}: {failure.get('what')}" for failure in report.failures
+    ]
     lines += [f"  note: {caveat}" for caveat in report.summary.caveats]
     share = report.timing.measured_share
     if share is not None:

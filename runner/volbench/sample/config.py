@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from volbench.records.parse import parse_json
+
 INTERVAL_S_MIN, INTERVAL_S_MAX = 0.1, 60.0
 
 
@@ -66,6 +68,6 @@ class SamplingConfig:
 
 def read_config(path: Path) -> SamplingConfig:
     """The configuration in a file. Raises OSError, ValueError or TypeError for one that is none."""
-    raw = json.loads(path.read_text())
+    raw = parse_json(path.read_text())
     lists = {name: tuple(value) for name, value in raw.items() if isinstance(value, list)}
     return SamplingConfig(**{**raw, **lists})

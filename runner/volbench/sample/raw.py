@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from volbench.errors import RunUnreadable
+from volbench.records.parse import NUMBER_MAX, parse_json
 from volbench.sample.interface import Key, Presence, Reading
 
 RAW_SCHEMA = 1
+_NUMBERS = {int, float, bool}
 
 
 class RawWriter:
@@ -152,8 +154,8 @@ def read_raw(path: Path) -> Iterator[Header | Found | Tick | End]:
             if not line.endswith(b"\n"):
                 return
             try:
-                record = _record_of(json.loads(line), keys)
-            except (ValueError, KeyError, TypeError) as error:
+                record = _record_of(parse_json(line), keys)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise RunUnreadable(
                     "the samples are damaged", where=f"{path}:{number}", evidence=repr(error)
                 ) from error
@@ -165,6 +167,11 @@ def read_raw(path: Path) -> Iterator[Header | Found | Tick | End]:
 
 def _record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | Found | Tick | End | None:
     if "tick" in line:
+        for t_s, _, values in line["read"].values():
+            if not ({type(t_s), *map(type, values)} <= _NUMBERS and max(map(abs, values), default=0) <= NUMBER_MAX):
+                raise ValueError("a reading that is no number")
+            if not abs(t_s) <= NUMBER_MAX:
+                raise ValueError(f"{t_s} is no time")
         read = {
             source: Reading(t_s=t_s, values=dict(zip(keys[number], values, strict=True)))
             for source, (t_s, number, values) in line["read"].items()

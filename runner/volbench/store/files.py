@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from volbench.base import safe_files
 from volbench.errors import RunUnreadable
+from volbench.records.parse import parse_json
 
 Model = TypeVar("Model", bound=BaseModel)
 CELLS = "cells"
@@ -77,7 +77,7 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
     Raises RunUnreadable naming the file and what is wrong: absent, truncated, foreign, or of a newer schema.
     """
     try:
-        raw: Any = json.loads(read_file(path))
+        raw: Any = parse_json(read_file(path))
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
     except OSError as error:
@@ -87,7 +87,7 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
             evidence=f"{error.strerror or error}",
             next_step="see what it is with `ls -la`: a run holds regular files and no links",
         ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise RunUnreadable(
             "the file is truncated or is not JSON",
             where=str(path),

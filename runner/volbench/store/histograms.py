@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from volbench.errors import RunUnreadable
 from volbench.records.series import HistogramRow
 from volbench.store.tables import Columns, TableWriter, batches
 
@@ -34,6 +35,8 @@ HISTOGRAM_COLUMNS = pa.schema(
     ]
 )
 BINS_MAX = 4_096
+COUNT_MAX = 2**50
+"""Of an interval: sums over all intervals of a cell stay exact."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -136,7 +139,10 @@ def merge_histograms(
     grid = None if grid_s is None else np.asarray(list(grid_s), dtype=np.float64)
     sums: dict[HistogramKey, _Sums] = {}
     for batch in batches(path, HISTOGRAM_COLUMNS, rows=4_096):
-        table = _Table.of(batch)
+        try:
+            table = _Table.of(batch)
+        except ValueError as error:
+            raise RunUnreadable("the file is damaged", where=str(path), evidence=str(error)) from error
         bucket = np.zeros(len(table.t_s), np.int64) if grid is None else _bucket_of(table.t_s, grid)
         wanted = bucket >= 0
         if measured is not None:
@@ -176,11 +182,19 @@ class _Table:
         }
         bins, counts = batch.column("bin"), batch.column("count")
         lengths = np.diff(bins.offsets.to_numpy())
+        if not np.array_equal(lengths, np.diff(counts.offsets.to_numpy())):
+            raise ValueError("bins and counts do not match")
+        flat = bins.flatten().to_numpy()
+        if len(flat) and not 0 <= int(flat.min()) <= int(flat.max()) < BINS_MAX:
+            raise ValueError(f"a bin outside 0 .. {BINS_MAX - 1}")
+        amounts = [scalars[name] for name in ("events", "errors", "below", "above")] + [counts.flatten().to_numpy()]
+        if any(len(one) and not 0 <= int(one.min()) <= int(one.max()) < COUNT_MAX for one in amounts):
+            raise ValueError(f"a count outside 0 .. {COUNT_MAX}")
         return cls(
             t_s=scalars["t_s"],
             measured=scalars["measured"].astype(bool),
             scalars=scalars,
-            bin=bins.flatten().to_numpy().astype(np.int64),
+            bin=flat.astype(np.int64),
             count=counts.flatten().to_numpy().astype(np.int64),
             row_of_entry=np.repeat(np.arange(len(lengths)), lengths),
         )

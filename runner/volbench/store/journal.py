@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from volbench.errors import RunUnreadable
+from volbench.records.parse import parse_json
 from volbench.records.run import JournalEvent
 from volbench.store.files import open_file, read_file
 
@@ -93,7 +93,7 @@ def _is_torn(line: bytes) -> bool:
     if not (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
         return False
     try:
-        json.loads(line)
+        parse_json(line)
     except ValueError:
         return True
     return False

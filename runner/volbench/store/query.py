@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from pyarrow import dataset
+from pyarrow.fs import LocalFileSystem
 
 from volbench.errors import RunUnreadable, UsageError
 from volbench.records.cell import CellResult
@@ -49,7 +53,16 @@ VIEWS: dict[str, dict[str, pa.DataType]] = {
 DERIVED = ("metrics", "series", "histograms")
 """Views over the others and the Parquet files; `metrics` has the rows of `all_metrics` whose step is valid."""
 
-_MEMORY_LIMIT = "768MB"
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": "768MB",
+    "max_temp_directory_size": "8GB",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,  # a name in the SQL is a view, never a variable of this program
+}
+_EXPLAIN = re.compile(r"\s*EXPLAIN(?:\s+ANALYZE)?(?:\s*\([^()']*\))?\s+", re.IGNORECASE)
 Row = dict[str, Any]
 
 
@@ -65,15 +78,19 @@ class QueryResult:
 def query(results: Path, sql: str) -> QueryResult:
     """The answer of one SELECT over all runs below `results`.
 
-    Nothing can be changed and nothing outside `results` can be read. Files that are truncated or not ours are
-    left out and named in `warnings`.
+    DuckDB may open no file at all, for reading or writing: Arrow reads the runs' tables for it. Files that are
+    truncated or not ours are left out and named in `warnings`.
 
-    Raises UsageError for anything but one SELECT (or EXPLAIN, DESCRIBE, SHOW) and for SQL that DuckDB refuses.
+    Raises UsageError for anything but one SELECT (or EXPLAIN of one, DESCRIBE, SHOW) and for SQL that DuckDB
+    refuses.
     """
     if not results.is_dir():
         raise UsageError("no such directory of results", where=str(results))
     warnings: list[str] = []
-    with closing(duckdb.connect(config={"memory_limit": _MEMORY_LIMIT})) as connection:
+    with (
+        tempfile.TemporaryDirectory(prefix="volbench-query-") as scratch,
+        closing(duckdb.connect(config={**_SETTINGS, "temp_directory": scratch})) as connection,
+    ):
         try:
             _check_only_reads(connection, sql)
             _make_views(connection, results.resolve(), warnings)
@@ -90,9 +107,10 @@ def query(results: Path, sql: str) -> QueryResult:
 
 
 def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    if explained := _EXPLAIN.match(sql):  # its type does not tell what is explained, and ANALYZE executes that
+        sql = sql[explained.end() :]
     statements = connection.extract_statements(sql)
-    reading = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
-    if len(statements) != 1 or statements[0].type not in reading:
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise UsageError("results are only read: give one SELECT", evidence=sql[:200])
 
 
@@ -101,29 +119,42 @@ def _make_views(connection: duckdb.DuckDBPyConnection, results: Path, warnings: 
     files: dict[str, list[str]] = {"series": [], "histograms": []}
     for directory in find_runs(results):
         _tolerant(lambda d=directory: _collect_run(d, tables, files, warnings), warnings)  # type: ignore[misc]
-    connection.execute("SET allowed_directories = ?", [[f"{results}/"]])
     connection.execute("SET enable_external_access = false")
     for name, columns in VIEWS.items():
         fields = [pa.field(column, kind) for column, kind in columns.items()]
         connection.register(name, pa.Table.from_pylist(tables[name], schema=pa.schema(fields)))
     connection.execute("CREATE VIEW metrics AS SELECT * FROM all_metrics WHERE valid")
     for name, schema in (("series", SERIES_COLUMNS), ("histograms", HISTOGRAM_COLUMNS)):
-        _view_of_files(connection, name, schema, files[name])
+        connection.register(f"{name}_files", _table_of_files(results, schema, files[name]))
+        of_files = ", ".join(f'files."{column}"' for column in schema.names)
+        connection.execute(
+            f"CREATE VIEW {name} AS SELECT files.run_id, files.cell_id, coalesce(cells.valid, false) AS valid,"  # noqa: S608
+            f" {of_files} FROM {name}_files AS files LEFT JOIN cells USING (run_id, cell_id)"
+        )
 
 
-def _view_of_files(connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, files: list[str]) -> None:
+def _table_of_files(results: Path, schema: pa.Schema, files: Sequence[str]) -> pa.Table | dataset.Dataset:
+    """The files as one table with run_id and cell_id in front, read by Arrow: DuckDB itself opens no file.
+
+    Columns and rows that a query does not want are not read.
+    """
+    columns = [pa.field(field.name, _plain(field.type)) for field in schema]
+    whole = pa.schema([pa.field("run_id", _TEXT), pa.field("cell_id", _TEXT), *columns])
     if not files:
-        ids = [pa.field("run_id", _TEXT), pa.field("cell_id", _TEXT), pa.field("valid", _FLAG)]
-        connection.register(name, pa.schema([*ids, *schema]).empty_table())
-        return
-    connection.read_parquet(files, filename=True).create_view(f"{name}_files")
-    columns = ", ".join(f'"{column}"' for column in schema.names)
-    connection.execute(
-        f"CREATE VIEW {name} AS SELECT split_part(filename, '/', -4) AS run_id,"  # noqa: S608
-        f" split_part(filename, '/', -2) AS cell_id, coalesce(cells.valid, false) AS valid, {columns}"
-        f" FROM {name}_files LEFT JOIN cells ON cells.run_id = split_part(filename, '/', -4)"
-        f" AND cells.cell_id = split_part(filename, '/', -2)"
+        return whole.empty_table()
+    places = pa.schema([pa.field("run_id", _TEXT), pa.field("cells", _TEXT), pa.field("cell_id", _TEXT)])
+    options = dataset.FileSystemFactoryOptions(
+        partition_base_dir=str(results),
+        partitioning=dataset.DirectoryPartitioning(places, segment_encoding="none"),
     )
+    factory = dataset.FileSystemDatasetFactory(
+        LocalFileSystem(), list(files), dataset.ParquetFileFormat(), options=options
+    )
+    return factory.finish(whole)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _tolerant(collect: Callable[[], None], warnings: list[str]) -> None:

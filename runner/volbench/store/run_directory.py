@@ -94,7 +94,12 @@ class RunDirectory:
     def result(self, cell_id: str) -> CellResult | None:
         """The cell's result, or None while it has none."""
         path = self.cell_dir(cell_id) / RESULT_FILE
-        return read_record(path, CellResult, schema=RESULT_SCHEMA) if path.exists() else None
+        if not path.exists():
+            return None
+        result = read_record(path, CellResult, schema=RESULT_SCHEMA)
+        if result.cell_id != cell_id:
+            raise RunUnreadable("the result is of another cell", where=str(path), evidence=result.cell_id[:100])
+        return result
 
     def results(self) -> list[CellResult]:
         """The results of the planned cells that have one, in planned order."""

@@ -70,7 +70,7 @@ def opened(content: bytes, key: Fernet, *, where: str) -> bytes:
 def _private_text(path: Path) -> str:
     try:
         mode, text = path.stat().st_mode, path.read_text()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise UsageError("the key cannot be read", where=str(path), evidence=str(error)) from error
     if mode & 0o077:
         raise Refused(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from volbench.errors import RunUnreadable
 from volbench.records.series import SeriesRow
 from volbench.store.files import open_file
-from volbench.store.tables import Columns, TableWriter, open_table
+from volbench.store.tables import Columns, TableWriter, damaged_values, open_table
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 SERIES_COLUMNS = pa.schema(
@@ -199,11 +199,17 @@ def _fetch(path: Path, sql: str, parameters: dict[str, object] | None = None) ->
         try:
             connection.read_parquet(f"/proc/self/fd/{file.fileno()}").create_view("series")
             found = connection.execute(sql, parameters or {}).fetchnumpy()
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeDecodeError) as error:
             raise RunUnreadable(
                 "the file is damaged", where=str(path), evidence=str(error).splitlines()[0]
             ) from error
-    return {name: np.asarray(column) for name, column in found.items()}
+    arrays = {
+        name: column if isinstance(column, np.ndarray) else np.asarray(column) for name, column in found.items()
+    }
+    for name, array in arrays.items():
+        if np.ma.getmaskarray(array).any() or (array.dtype.kind == "f" and not np.isfinite(array).all()):
+            raise damaged_values(path, name)
+    return {name: np.asarray(array) for name, array in arrays.items()}
 
 
 def _parts(found: dict[str, NDArray[Any]]) -> list[tuple[SeriesKey, slice]]:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from volbench.errors import RunUnreadable
@@ -112,12 +113,14 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
         ) from error
     found = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY, b"").decode()
     missing = sorted(set(schema.names) - set(file.schema_arrow.names))
-    if missing or found != str(TABLE_SCHEMA):
+    other = [] if missing else [field.name for field in schema if not _fits(file.schema_arrow, field)]
+    if missing or other or found != str(TABLE_SCHEMA):
         file.close()
         raise RunUnreadable(
             "the file is not one that this volbench reads",
             where=str(path),
-            evidence=f"schema {found or 'none'}, columns missing: {', '.join(missing) or 'none'}",
+            evidence=f"schema {found or 'none'}, columns missing: {', '.join(missing) or 'none'}, of another type: "
+            f"{', '.join(other) or 'none'}",
             next_step="use the volbench version that wrote it",
         )
     return file
@@ -127,11 +130,39 @@ def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa
     """The table in pieces of at most `rows` rows. Raises RunUnreadable, also for damage in the middle."""
     with open_table(path, schema) as file:
         try:
-            yield from file.iter_batches(batch_size=rows, columns=schema.names)
-        except (pa.ArrowException, OSError) as error:
+            for batch in file.iter_batches(batch_size=rows, columns=schema.names):
+                _check_values(batch, path)
+                yield batch
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise RunUnreadable(
                 "the file is damaged", where=str(path), evidence=str(error).splitlines()[0]
             ) from error
+
+
+def _fits(found: pa.Schema, wanted: pa.Field) -> bool:
+    """Whether a column is once in the file, and of the type that volbench writes; names may be a dictionary."""
+    if len(found.get_all_field_indices(wanted.name)) != 1:
+        return False
+    kinds = [getattr(kind, "value_type", kind) if pa.types.is_dictionary(kind) else kind
+             for kind in (found.field(wanted.name).type, wanted.type)]  # fmt: skip
+    return bool(kinds[0].equals(kinds[1]))
+
+
+def _check_values(batch: pa.RecordBatch, path: Path) -> None:
+    """Raises RunUnreadable for nulls and for numbers that are not finite: nothing that volbench writes has them."""
+    for name in batch.schema.names:
+        column = batch.column(name)
+        flat = column.flatten() if pa.types.is_list(column.type) else column
+        finite = not pa.types.is_floating(flat.type) or pc.all(pc.is_finite(flat)).as_py() is not False
+        if column.null_count or flat.null_count or not finite:
+            raise damaged_values(path, name)
+
+
+def damaged_values(path: Path, name: str) -> RunUnreadable:
+    """What to raise for a column with values that volbench does not write."""
+    return RunUnreadable(
+        "the file is damaged", where=str(path), evidence=f"the column {name} holds values that are no numbers"
+    )
 
 
 def _sync(path: Path) -> None:

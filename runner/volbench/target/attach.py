@@ -13,6 +13,12 @@ from volbench.records.run import RunRecord
 
 _SCHEMA = re.compile(r"[A-Za-z0-9_]{1,48}")
 _PASSWORD = re.compile(r"(//[^:/?@\s]*:)\S*@")
+_PLAIN_DSN = re.compile(
+    r"mysql://([A-Za-z0-9_.-]+@)?([A-Za-z0-9_.-]*|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[A-Za-z0-9_]{0,48})?(\?socket=/[\w./-]*)?"
+)
+"""A DSN in which no part can be a password: user, host, a port of digits, a schema, a socket's path."""
+_ANY_DSN = re.compile(r"(?i)\w*(?:sql|maria)\w*:/\S*|[\w+.-]*://[^/\s]*:\S*@\S*|[^\s/@:=]+:\S*@\S*")
+_PASSWORD_OPTIONS = frozenset({"password", "passwd", "pass", "pwd"})
 _DSN_KEYS = ("host", "port", "socket", "user", "schema_name", "option_file")
 
 
@@ -22,12 +28,17 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
     The password is never part of it: it comes from the option file's [client] section or from
     VOLBENCH_MYSQL_PASSWORD. Raises UsageError.
     """
-    where = f"--server {without_password(dsn) if '//' in dsn else without_password(f'//{dsn}')[2:]}"
-    parts = urlsplit(dsn)
+    where = f"--server {_without_password(dsn)}"
     example = "mysql://user@host:3306/volbench"
+    try:
+        parts = urlsplit(dsn)
+        user = unquote(parts.username or "root")
+    except ValueError as error:
+        raise UsageError("the DSN cannot be read", where=where, next_step=f"for example {example}") from error
     if parts.scheme != "mysql":
         raise UsageError("a DSN begins with mysql://", where=where, next_step=f"for example {example}")
-    if parts.password is not None or _PASSWORD.search(dsn):
+    named = {name.lower() for name in parse_qs(parts.query, keep_blank_values=True)}
+    if parts.password is not None or ":" in user or _PASSWORD.search(dsn) or named & _PASSWORD_OPTIONS:
         raise UsageError(
             "a password does not belong on a command line: other users can read it there",
             where=where,
@@ -36,29 +47,46 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
         )
     schema = parts.path.strip("/") or "volbench"
     if not _SCHEMA.fullmatch(schema):
-        raise UsageError(f"{schema!r} is no plain schema name", where=where, next_step=f"for example {example}")
+        raise UsageError(
+            "the schema's name is not of letters, digits and '_', at most 48 of them",
+            where=where, next_step=f"for example {example}",
+        )  # fmt: skip
     options = parse_qs(parts.query)
-    unknown = sorted(set(options) - {"socket"})
-    if unknown:
-        raise UsageError(f"unknown option {unknown[0]!r} (known: socket)", where=where)
+    if set(options) - {"socket"} or parts.fragment:
+        raise UsageError("the DSN has an option that is not known (known: socket)", where=where)
     socket = options.get("socket", [""])[0]
     try:
         port = parts.port or 3306
     except ValueError as error:
-        raise UsageError("the port is not a number from 1 to 65535", where=where) from error
+        raise UsageError(
+            "the port is not a number from 1 to 65535", where=where,
+            next_step="a password is never part of a DSN: it comes from --option-file or VOLBENCH_MYSQL_PASSWORD",
+        ) from error  # fmt: skip
     return AttachSpec(
         host="" if socket else parts.hostname or "127.0.0.1",
         port=port,
         socket=socket,
-        user=unquote(parts.username or "root"),
+        user=user,
         option_file=str(Path(option_file).absolute()) if option_file else "",
         schema_name=schema,
     )
 
 
 def without_password(text: str) -> str:
-    """The text with the password of a DSN in it masked, whatever characters that has."""
-    return _PASSWORD.sub(r"\1***@", text)
+    """The text without the passwords of DSNs in it.
+
+    A password may stand anywhere in a DSN that is not well formed: as a port, a schema, an option. So it is not
+    looked for: of a DSN only that is shown which cannot be one.
+    """
+    return _ANY_DSN.sub(lambda found: _without_password(found[0]), text)
+
+
+def _without_password(dsn: str) -> str:
+    masked = _PASSWORD.sub(r"\1***@", dsn)
+    if _PLAIN_DSN.fullmatch(masked.replace(":***@", "@")):
+        return masked
+    scheme = re.match(r"[a-z]{1,12}://", dsn)
+    return f"{scheme[0] if scheme else ''}***"
 
 
 def target_options(attach: AttachSpec) -> dict[str, Scalar]:

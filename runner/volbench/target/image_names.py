@@ -83,7 +83,7 @@ def parse_server_image(name: str) -> ServerImage | None:
     """Read `volbench/mysql:9.7` as flavor and version; None for an image that is no server we know."""
     repository, _, tag = name.rpartition(":")
     flavor = SERVER_REPOSITORIES.get(repository)
-    number = re.match(r"\d+(\.\d+)*", tag)
+    number = re.match(r"[0-9]{1,9}(\.[0-9]{1,9})*(?![0-9])", tag)
     if flavor is None or number is None:
         return None
     return ServerImage(name=name, flavor=flavor, version=tuple(int(part) for part in number[0].split(".")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from http import HTTPStatus
 from pathlib import Path
@@ -13,6 +12,7 @@ from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
+from volbench.records.parse import parse_json
 from volbench.target.interface import Job
 from volbench.target.kubernetes_collect import RESULT, collect, run_in_pod
 from volbench.target.kubernetes_manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
@@ -225,7 +225,7 @@ class KubernetesPlacement:
         with contextlib.suppress(ValueError, StepFailed):
             last = self._log(KEEPER, 1, pod).strip()
             if last:
-                json.loads(last)
+                parse_json(last)
                 (self._job.out / "progress.json").write_text(f"{last}\n")
 
     def _log(self, container: str, lines: int, pod: Object | None = None) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.base import safe_files
+from volbench.records.parse import parse_json
 
 LABEL_VARIABLE = "VOLBENCH_PLACED"
 """In the environment of an agent and of all that it starts: `RUN_ID/CELL_ID`."""
@@ -41,7 +42,7 @@ class KnownProcess:
         """The process that a pid file names; None when there is no such file or it is torn."""
         try:
             with safe_files.held_directory(path.parent) as held:
-                raw = json.loads(safe_files.read_regular(held, path.name, bytes_max=_PID_FILE_BYTES_MAX))
+                raw = parse_json(safe_files.read_regular(held, path.name, bytes_max=_PID_FILE_BYTES_MAX))
             return cls(pid=int(raw["pid"]), start_ticks=int(raw["start_ticks"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None

@@ -8,13 +8,13 @@ is compared and forgotten.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.errors import StepFailed
 from volbench.records.gate import Decision
+from volbench.records.parse import parse_json
 from volbench.records.validation import CheckRow
 from volbench.validation.grants import account_name
 from volbench.validation.source import Reads
@@ -146,7 +146,7 @@ def _cannot_be_compared(ours: Login, theirs: Login) -> bool:
 
 def _login(row: Sequence[object]) -> Login:
     _, _, plugin, others, has, digest, locked, expired, lasts, *ends = row
-    named = {str(plugin or "mysql_native_password"), *json.loads(str(others or "[]"))}
+    named = {str(plugin or "mysql_native_password"), *parse_json(str(others or "[]"))}
     return Login(
         plugins=frozenset(one.lower() for one in named),
         has_password=bool(has),

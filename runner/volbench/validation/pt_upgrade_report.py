@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 _CLASS = re.compile(r"^#{72}\n# Query class (?P<identity>[0-9A-F]{16})\n#{72}\n", re.MULTILINE)
 _KIND = re.compile(
-    r"^##\n## (?P<kind>Row|Warning|Query time|Query errors|SQL errors)(?: diffs)?: (?P<count>\d+)\n##\n",
+    r"^##\n## (?P<kind>Row|Warning|Query time|Query errors|SQL errors)(?: diffs)?: (?P<count>[0-9]{1,18})\n##\n",
     re.MULTILINE,
 )
 _STATS = re.compile(r"^#-{71}\n# Stats\n#-{71}\n", re.MULTILINE)
-_STAT = re.compile(r"^(?P<name>[a-z_]+) +(?P<count>\d+)$", re.MULTILINE)
+_STAT = re.compile(r"^(?P<name>[a-z_]+) +(?P<count>[0-9]{1,18})$", re.MULTILINE)
 _EXAMPLE = re.compile(r"^-- \d+\.\n", re.MULTILINE)
 _WORDS_MAX = 240
 

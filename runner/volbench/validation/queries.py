@@ -6,7 +6,6 @@ rows differ between two asks of the source alone is not deterministic, and its r
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import Any, Literal
 
 from volbench.analysis.statistics import Shift, holm, judge, shift_of
 from volbench.errors import Refused, StepFailed
+from volbench.records.parse import parse_json
 from volbench.validation.fingerprint import fingerprint
 from volbench.validation.slowlog import LoggedStatement, outside
 from volbench.validation.source import Reads, Rows, refuse_writes
@@ -263,7 +263,7 @@ def _can_be_timed(one: QueryComparison) -> bool:
 def _plans(source: Reads, candidate: Reads, sample: str) -> tuple[str, str] | None:
     try:
         first, second = (
-            plan_text(json.loads(str(server.query(f"EXPLAIN FORMAT=JSON {sample}")[0][0])))
+            plan_text(parse_json(str(server.query(f"EXPLAIN FORMAT=JSON {sample}")[0][0])))
             for server in (source, candidate)
         )
     except (StepFailed, Refused, ValueError, IndexError):

@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from volbench.errors import UsageError
+from volbench.records.parse import EPOCH_MAX_S, parse_moment
 
 STATEMENT_CHARACTERS_MAX = 128 << 20
 """A longer statement is counted, not kept; servers allow a GiB, and have 16 or 64 MiB by default."""
@@ -52,7 +53,6 @@ WITHOUT_TIME = "without a readable time"
 _CHUNK_BYTES = 1 << 20
 _HEAD_CHARACTERS_MAX = 8192
 _LOOKAHEAD_SEGMENTS = 1024
-_EPOCH_END_S = 253_402_300_799
 _CLOCK_SLACK_S = 2.0
 _BLANK = " \t\r\n\x00"
 """A crash may leave zeros after the last entry."""
@@ -63,9 +63,8 @@ _HEAD = re.compile(
     r"Query_time: (?P<query>\d{1,9}(?:\.\d{1,9})?)  ?Lock_time: (?P<lock>\d{1,9}(?:\.\d{1,9})?)  ?"
     r"Rows_sent: (?P<sent>\d{1,20})  ?Rows_examined: (?P<examined>\d{1,20})(?P<more>[^\n]*)\n"
 )
-_BANNER = re.compile(
-    r"[^\n]*, Version: [^\n]* started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n"
-)
+_BANNER_END = re.compile(r" started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n")
+"""What follows the version; of the line before it only the end is looked for, since it may be a long statement."""
 _BANNER_MARK = "started with:"
 _PREAMBLE = re.compile(
     r"(?P<comments>(?:#(?! administrator command: )[^\n]*\n)*)"
@@ -248,9 +247,12 @@ def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iter
     """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
     start = 0
     if _BANNER_MARK in body:
-        for found in _BANNER.finditer(body):
-            if head is not None or body[start : found.start()].strip(_BLANK):
-                yield _Segment(head=head, body=body[start : found.start()], is_partial=is_partial)
+        for found in _BANNER_END.finditer(body):
+            line = max(start, body.rfind("\n", start, found.start()) + 1)
+            if body.find(", Version: ", line, found.start()) < 0:
+                continue
+            if head is not None or body[start:line].strip(_BLANK):
+                yield _Segment(head=head, body=body[start:line], is_partial=is_partial)
             yield _Banner()
             head, start, is_partial = None, found.end(), False
     if head is not None or body[start:].strip(_BLANK):
@@ -324,9 +326,8 @@ def _iso_time(part: _Segment) -> float | None:
     if text is None or "T" not in text:
         return None
     try:
-        moment = datetime.fromisoformat(text.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
+        return parse_moment(text.strip()).timestamp()
+    except ValueError:
         return None
 
 
@@ -415,7 +416,7 @@ def _start_s(part: _Segment, head: re.Match[str], stamp: str | None, state: _Sta
     if stamp is None:
         return None if local_s is None else _start_second(local_s, query_s)
     stamp_s = float(stamp)
-    if stamp_s > _EPOCH_END_S:
+    if stamp_s > EPOCH_MAX_S:
         return None
     is_start = head["user"] is None or "QC_hit: " in (head["named"] or "")  # the short format, or MariaDB
     return stamp_s if is_start else _start_second(stamp_s, query_s)

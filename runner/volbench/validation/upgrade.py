@@ -6,7 +6,6 @@ installed (`mysqlsh`), of a release that is not older than the candidate, and it
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from typing import Any
 from volbench.base import programs
 from volbench.engine.connection import Account
 from volbench.records.gate import Decision
+from volbench.records.parse import parse_json
 from volbench.records.validation import CheckRow, ServerSide
 
 BOUND_S = 1800.0
@@ -92,7 +92,7 @@ def _argv(tool: str, account: Account, version: str) -> list[str]:
 def _json_of(printed: str) -> dict[str, Any] | None:
     """The report among what is printed."""
     try:
-        found = json.loads(printed[printed.index("{") : printed.rindex("}") + 1])
+        found = parse_json(printed[printed.index("{") : printed.rindex("}") + 1])
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

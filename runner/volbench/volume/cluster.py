@@ -5,7 +5,6 @@ Objects go in and come out as plain dictionaries, as manifests and `kubectl -o j
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
@@ -21,6 +20,7 @@ from kubernetes.config.config_exception import ConfigException
 from websocket import WebSocketException
 
 from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.records.parse import parse_json
 
 _log = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 30
@@ -122,7 +122,7 @@ class Cluster:
         return client.ApiClient(self._configuration)
 
     def _request(self, method: str, path: str, body: Any, query: dict[str, Any]) -> Any:
-        return json.loads(self._raw(method, path, body, query))
+        return parse_json(self._raw(method, path, body, query))
 
     def _raw(self, method: str, path: str, body: Any, query: dict[str, Any]) -> bytes:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
@@ -195,7 +195,7 @@ def _away(doing: str, evidence: str) -> EnvironmentLacks:
 def _message(error: ApiException) -> str:
     body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
     try:
-        return str(json.loads(body)["message"])
+        return str(parse_json(body)["message"])
     except (ValueError, KeyError, TypeError):
         return body[:300] or str(error.reason)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from volbench.errors import StepFailed
+from volbench.records.parse import parse_json
 from volbench.volume.line_socket import exchange
 
 CONTROL_SOCKET = "control.sock"
@@ -25,7 +26,7 @@ def ask_socket(control: Path, request: Mapping[str, object]) -> dict[str, Any]:
     Raises StepFailed when it refuses, does not answer in time, or is not there.
     """
     try:
-        answer = json.loads(exchange(control, json.dumps(request).encode() + b"\n", answer_s_max=ANSWER_S_MAX))
+        answer = parse_json(exchange(control, json.dumps(request).encode() + b"\n", answer_s_max=ANSWER_S_MAX))
     except (OSError, ValueError) as error:
         raise StepFailed(
             "the emulated volume's daemon does not answer",
@@ -46,6 +47,6 @@ def phase(directory: Path) -> str | None:
     """The daemon's phase, such as `ready`; None while it does not answer."""
     try:
         answer = exchange(directory / CONTROL_SOCKET, b'{"do": "state"}\n', answer_s_max=ANSWER_S_MAX)
-        return str(json.loads(answer)["state"]["phase"])
+        return str(parse_json(answer)["state"]["phase"])
     except (OSError, ValueError, KeyError):
         return None

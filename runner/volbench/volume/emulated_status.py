@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 from volbench.base import safe_files
 from volbench.errors import StepFailed, VolbenchError
+from volbench.records.parse import parse_json
 from volbench.volume import ownership
 from volbench.volume.emulated_control import ask
 from volbench.volume.teardown import attachments, is_locked, started_at, take_down
@@ -127,7 +127,7 @@ def _read_volume(directory: Path) -> dict[str, Any] | None:
     """Return volume.json of a directory of ours; None where there is none, or somebody else made the directory."""
     try:
         with ownership.held(directory) as held:
-            content = json.loads(safe_files.read_regular(held, "volume.json", bytes_max=VOLUME_BYTES_MAX))
+            content = parse_json(safe_files.read_regular(held, "volume.json", bytes_max=VOLUME_BYTES_MAX))
     except (OSError, ValueError, VolbenchError):
         return None
     return content if isinstance(content, dict) else None

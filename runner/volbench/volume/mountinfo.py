@@ -56,7 +56,7 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
     for line in text.splitlines():
         before, separator, after = line.partition(" - ")
         fields, rest = before.split(" "), after.split(" ")
-        if not separator or len(fields) < 6 or len(rest) < 2:
+        if not separator or len(fields) < 6 or len(rest) < 2 or not (_is_whole(fields[0]) and _is_whole(fields[1])):
             continue
         mounts.append(
             Mount(
@@ -72,6 +72,10 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
             )
         )
     return tuple(mounts)
+
+
+def _is_whole(text: str) -> bool:
+    return len(text) < 20 and text.isascii() and text.isdigit()
 
 
 def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:

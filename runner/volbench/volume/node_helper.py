@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from volbench.records.parse import parse_json
 from volbench.volume.line_socket import exchange
 
 VARIABLE = "VOLBENCH_NODE_HELPER"
@@ -54,7 +55,7 @@ def _ask(path: Path, request: dict[str, str], *, answer_s_max: float) -> dict[st
     if not path.is_socket():
         raise OSError("the node has no helper that does it for pods (k8s/README.md)")
     try:
-        answer = json.loads(exchange(path, json.dumps(request).encode() + b"\n", answer_s_max=answer_s_max))
+        answer = parse_json(exchange(path, json.dumps(request).encode() + b"\n", answer_s_max=answer_s_max))
     except ValueError as error:
         raise OSError(f"the node's helper does not answer: {error}") from error
     if not isinstance(answer, dict) or answer.get("ok") is not True:

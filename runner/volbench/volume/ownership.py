@@ -20,6 +20,7 @@ from typing import Any
 
 from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.records.parse import parse_json
 from volbench.volume.mountinfo import mounts_below, read_mounts
 
 MARKER = ".volbench-owned.json"
@@ -299,7 +300,7 @@ def read_token(directory: Path) -> str | None:
 
 def _read_marker(descriptor: int) -> dict[str, Any] | None:
     try:
-        content = json.loads(safe_files.read_regular(descriptor, MARKER, bytes_max=_MARKER_BYTES_MAX))
+        content = parse_json(safe_files.read_regular(descriptor, MARKER, bytes_max=_MARKER_BYTES_MAX))
     except (OSError, ValueError):
         return None
     is_form = isinstance(content, dict) and isinstance(content.get("schema"), int) and "token" in content

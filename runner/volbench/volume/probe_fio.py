@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 from collections import Counter
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from volbench.errors import StepFailed
+from volbench.records.parse import parse_finite, parse_json
 from volbench.volume.teardown import run
 
 LOG_INTERVAL_S = 0.5
@@ -143,7 +143,7 @@ def parse_result(text: str, pattern: Pattern, *, log: str = "") -> JobResult:
             sync_ms_p99=sync[1],
             iops_series=parse_iops_log(log),
         )
-    except (ValueError, KeyError, IndexError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         raise StepFailed(
             "fio's answer cannot be used", where=f"probe, {pattern}", evidence=f"{type(error).__name__}: {error}"
         ) from error
@@ -171,7 +171,7 @@ def parse_point(text: str, *, where: str) -> Point:
             latency_ms_mean=sum(one["mean"] * one["N"] for one in counted) / events / 1e6,
             latency_ms_max=max(one["max"] for one in counted) / 1e6,
         )
-    except (ValueError, KeyError, IndexError, ZeroDivisionError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
         raise StepFailed(
             "fio's answer cannot be used", where=where, evidence=f"{type(error).__name__}: {error}"
         ) from error
@@ -179,14 +179,17 @@ def parse_point(text: str, *, where: str) -> Point:
 
 def _job_of(text: str) -> dict[str, Any]:
     """The one job of fio's JSON, before which fio prints its warnings."""
-    (job,) = json.loads(text[text.index("{") :])["jobs"]
+    (job,) = parse_json(text[text.index("{") :])["jobs"]
     return dict(job)
 
 
 def parse_iops_log(text: str) -> tuple[tuple[float, float], ...]:
     """Time in seconds and IOPS of each line of an averaged IOPS log: `milliseconds, value, direction, ...`."""
     rows = (line.split(",") for line in text.splitlines() if line.count(",") >= 2)
-    return tuple((float(row[0]) / 1e3, float(row[1])) for row in rows)
+    try:
+        return tuple((parse_finite(row[0]) / 1e3, parse_finite(row[1])) for row in rows)
+    except ValueError as error:
+        raise StepFailed("fio's IOPS log cannot be used", where="probe", evidence=str(error)) from error
 
 
 def _percentiles(latency: dict[str, Any]) -> tuple[float, float]:

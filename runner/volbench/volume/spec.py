@@ -17,7 +17,7 @@ from volbench.volume.nfs_options import nfs_option_faults
 
 _DOCKER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*|.+\.yaml")
+_PROFILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}|(?:[^/]{0,200}/){0,40}[^/]{1,200}\.yaml")
 
 
 def _anything(value: str) -> None:

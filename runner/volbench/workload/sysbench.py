@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import zlib
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from volbench.errors import StepFailed, UsageError
 from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec
 from volbench.records.latency_bins import LatencyBins, sysbench_latency_bins
+from volbench.records.parse import parse_json
 from volbench.records.steps import OltpStep
 
 LINE_PREFIX = "volbench "
@@ -79,11 +79,11 @@ class LineParser:
         if not line.startswith(LINE_PREFIX):
             return None
         try:
-            report = json.loads(line.removeprefix(LINE_PREFIX))
+            report = parse_json(line.removeprefix(LINE_PREFIX))
             if report["kind"] == "total":
                 return Total(**{name: report[name] for name in ("counted", "errors", "latency_max_s")})
             return self._interval(report)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, ArithmeticError) as error:
             raise StepFailed("sysbench's report cannot be read", evidence=f"{error}: {line[:300]}") from error
 
     def _interval(self, report: dict[str, int]) -> Interval:

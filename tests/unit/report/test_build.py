@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run, two_volumes
 
 from volbench.errors import RunUnreadable
+from volbench.records.cell import Failure
 from volbench.records.report import Report
 from volbench.records.run import JournalEvent
 from volbench.report.build import build_report
+from volbench.report.render import render
 from volbench.report.rows import finished_at, timing
+from volbench.report.terminal import summary_lines
+from volbench.store.files import write_record
 from volbench.store.run_directory import RunDirectory
 
 
@@ -212,3 +217,31 @@ def test_time_between_interruption_and_resume_is_not_the_run(pair: RunDirectory)
 def test_reports_of_the_same_files_are_the_same(pair: RunDirectory, pair_report: Report) -> None:
     """Rebuilding old results changes nothing."""
     assert json.loads(build_report(pair).model_dump_json()) == json.loads(pair_report.model_dump_json())
+
+
+def test_a_cell_whose_second_attempt_is_done_has_not_failed(tmp_path: Path, pair: RunDirectory) -> None:
+    """The first attempt is still told, as what it is, in every format."""
+    place = tmp_path / "run"
+    shutil.copytree(pair.path, place)
+    directory = RunDirectory.open(place)
+    cell_id = directory.run.cells[0].cell_id
+    result = directory.result(cell_id)
+    assert result is not None
+    failure = Failure(
+        cause="oom", what="mysqld was killed", where="step dump", evidence="signal 9", next_step="look"
+    )
+    failed = result.model_copy(update={"status": "failed", "failure": failure, "steps": ()})
+    done = result.model_copy(update={"attempt": result.attempt + 1})
+    write_record(directory.cell_dir(cell_id) / "result.json", failed)
+    directory.set_attempt_apart(cell_id)
+    directory.cell_dir(cell_id).mkdir()
+    write_record(directory.cell_dir(cell_id) / "result.json", done)
+    report = build_report(directory)
+    assert [row["done_later"] for row in report.failures] == [True]
+    assert f"  {cell_id}: attempt {failed.attempt} failed, a later one is done: mysqld was killed" in summary_lines(
+        report
+    )
+    assert f"- `{cell_id}`: attempt {failed.attempt} failed, a later one is done" in render(report, directory, "md")
+    assert "a later attempt is done" in render(report, directory, "html")
+    suite = ElementTree.fromstring(render(report, directory, "junit"))  # noqa: S314 - of ours
+    assert [one.get("failures") for one in suite.findall("testsuite")][1] == "0"

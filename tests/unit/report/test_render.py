@@ -129,6 +129,20 @@ def test_csv_has_a_line_for_each_value(pair: RunDirectory, pair_report: Report) 
     assert json.loads(rows[0]["parameters"]) == first.parameters
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"])
+def test_text_in_csv_is_no_formula_and_numbers_stay_numbers(
+    pair: RunDirectory, pair_report: Report, text: str
+) -> None:
+    """A spreadsheet would execute it, or ask a server of the attacker's."""
+    cell = pair_report.cells[0]
+    metric = next(iter(cell.metrics.values())).model_copy(update={"value": -5.0})
+    hostile = cell.model_copy(update={"volume": text, "invalid_reasons": (text,), "metrics": {"tps": metric}})
+    report = pair_report.model_copy(update={"cells": (hostile,)})
+    (row,) = csv.DictReader(io.StringIO(render(report, pair, "csv"), newline=""))
+    assert row["volume"] == row["invalid_reasons"] == f"'{text}"
+    assert row["value"] == "-5.0"
+
+
 def test_write_reports_leaves_three_whole_files(tmp_path: Path) -> None:
     """And nothing else; a second time replaces them."""
     directory = build_run(tmp_path, two_volumes(repeats=1))

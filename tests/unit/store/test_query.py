@@ -175,3 +175,68 @@ def test_no_directory_is_a_usage_error(tmp_path: Path) -> None:
     """Exit code 2, with its name."""
     with pytest.raises(UsageError, match="nowhere"):
         query(tmp_path / "nowhere", "SELECT 1")
+
+
+ATTACKS = (
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)",
+    "EXPLAIN COPY (SELECT 1) TO '{run}/run.json'",
+    "/* x */ EXPLAIN ANALYZE COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)",
+    "EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)",
+    "EXPLAIN EXPLAIN ANALYZE COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)",
+    "WITH x AS (COPY (SELECT 1) TO '{series}' (USE_TMP_FILE false)) SELECT 1",
+    "WITH x AS (COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false)) SELECT * FROM x",
+    "COPY (SELECT 1) TO '{run}/run.json'",
+    "SELECT 1; COPY (SELECT 1) TO '{run}/run.json'",
+    "FROM (COPY (SELECT 1) TO '{run}/run.json' (USE_TMP_FILE false))",
+    "SELECT * FROM query('COPY (SELECT 1) TO ''{run}/run.json''')",
+    "ATTACH '{run}/new.db'",
+    "EXPORT DATABASE '{run}/new'",
+    "IMPORT DATABASE '{run}/new'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "CALL enable_logging(storage_path='{run}/log')",
+    "SELECT * FROM enable_logging(storage='file', storage_config={{'path': '{run}/log.csv'}})",
+    "SELECT * FROM enable_profiling(save_location='{run}/run.json')",
+    "PRAGMA profiling_output='{run}/run.json'",
+    "PRAGMA enable_profiling='json'",
+    "SET temp_directory='{run}/tmp'",
+    "SET enable_external_access=true",
+    "RESET lock_configuration",
+    "SELECT * FROM read_text('{run}/run.json')",
+    "SELECT * FROM read_blob('{run}/*')",
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_json('{run}/run.json')",
+    "SELECT * FROM read_parquet('{series}')",
+    "SELECT * FROM parquet_metadata('{series}')",
+    "SELECT * FROM '{series}'",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM glob('{run}/*')",
+    "SELECT * FROM read_duckdb('{run}/new.db')",
+    "SELECT * FROM results",
+    "SELECT * FROM warnings",
+    "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM read_text(''/etc/passwd'')'))",
+    "CREATE TABLE t AS SELECT 1",
+    "CREATE PERSISTENT SECRET s (TYPE s3)",
+    "EXPLAIN ANALYZE INSERT INTO runs VALUES (1)",
+    "CHECKPOINT",
+    "SELECT getenv('HOME')",
+)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_statement_writes_or_reads_another_file(
+    own_results: Path, attack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every way in that DuckDB 2.0 has: refused, and each file under results is byte for byte what it was."""
+    monkeypatch.chdir(own_results)
+    series = next(own_results.glob("*/cells/*/series.parquet"))
+    before = {path: path.read_bytes() for path in sorted(own_results.rglob("*")) if path.is_file()}
+    with pytest.raises(UsageError):
+        query(own_results, attack.format(run=own_results / RUN, series=series))
+    assert {path: path.read_bytes() for path in sorted(own_results.rglob("*")) if path.is_file()} == before
+
+
+@pytest.mark.parametrize("sql", ["EXPLAIN SELECT * FROM runs", "explain analyze FROM series", "DESCRIBE cells"])
+def test_what_only_reads_is_explained(results: Path, sql: str) -> None:
+    """EXPLAIN stays for those who ask why a query is slow."""
+    assert query(results, sql).rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def test_no_text_of_a_literal_or_comment_survives(secret: str) -> None:
     parts = f"'a{word}', \"{word}\" /* {word} */", f"x = '{word}' AND y = '{word}' -- {word}"
     sql = " ".join(("SELECT", parts[0], "FROM t WHERE", parts[1]))
     found = masked_sql(sql, KEY)
+    assert found is not None
     assert "zz" not in found
     first, second = (found.split(f"{name} = ")[1].split(" ")[0] for name in ("x", "y"))
     assert first == second
@@ -45,6 +47,7 @@ def test_no_text_of_a_literal_or_comment_survives(secret: str) -> None:
 @given(number=some.integers(0, 10**18), key=some.binary(min_size=32, max_size=32))
 def test_numbers_keep_their_number_of_digits(number: int, key: bytes) -> None:
     found = masked_sql(" ".join(("SELECT * FROM t1 WHERE id =", str(number))), key)
+    assert found is not None
     assert found.startswith("SELECT * FROM t1 WHERE id = ")
     assert len(found.rpartition(" ")[2]) == len(str(number))
 
@@ -60,8 +63,84 @@ def test_numbers_keep_their_number_of_digits(number: int, key: bytes) -> None:
     ],
 )  # fmt: skip
 def test_what_looks_like_a_comment_in_a_literal_hides_nothing(sql: str) -> None:
-    assert "secret" not in masked_sql(sql, KEY)
+    assert "secret" not in (masked_sql(sql, KEY) or "")
+    assert "secret" not in str(masked_sql(sql, KEY, sql_mode=""))
     assert "secret" not in fingerprint(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "sql_mode"),
+    [
+        (r"SELECT 'a\' AND b = 'secret'", "NO_BACKSLASH_ESCAPES"),
+        (r"SELECT 'a\'secret'", ""),
+        (r"INSERT INTO t VALUES ('C:\', 'secret'), ('D:\', 'secret')", "NO_BACKSLASH_ESCAPES"),
+        (r'SELECT "a\", "secret"', "NO_BACKSLASH_ESCAPES"),
+        (r"""SELECT "a\", 'secret'""", "ANSI_QUOTES"),
+    ],
+)
+def test_what_a_backslash_hides_depends_on_the_mode(sql: str, sql_mode: str) -> None:
+    """Without the mode such a statement is left out; with it the literal is masked whole."""
+    assert masked_sql(sql, KEY) is None
+    found = masked_sql(sql, KEY, sql_mode=sql_mode)
+    assert found is not None
+    assert "secret" not in found
+    wrong = masked_sql(r"SELECT 'it\\', 'secret'", KEY)
+    assert wrong is not None
+    assert "secret" not in wrong
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (
+            "SELECT /*+ MAX_EXECUTION_TIME(1000) BKA(t1) */ 1",
+            r"SELECT /\*\+MAX_EXECUTION_TIME\(\d{4}\) BKA\(t1\) \*/ \d",
+        ),
+        ("SELECT /*+ secret */ 1", r"SELECT +\d"),
+        ("SELECT 1 /*+ BKA(secret) */", r"SELECT \d"),
+        ("SELECT /*!50000 STRAIGHT_JOIN */ a FROM t", r"SELECT /\*!50000 +STRAIGHT_JOIN +\*/ a FROM t"),
+        ("SELECT /*!50000 'secret' */ a", r"SELECT /\*!50000 +'[0-9a-f]{8}' +\*/ a"),
+        ("SELECT /*M! 1 */ a", r"SELECT /\*M! +\d +\*/ a"),
+        ("SELECT x'4D4E', 0xFFee, b'0101', 0b11", r"SELECT x'[0-9a-f]{4}', 0x[0-9a-f]{4}, b'[01]{4}', 0b[01]{2}"),
+        ("SELECT _utf8mb4'secret', N'secret'", r"SELECT _utf8mb4'[0-9a-f]{8}', N'[0-9a-f]{8}'"),
+        ("SELECT DATE'2020-01-02', {d '2020-01-02'}", r"SELECT DATE'\d{4}-\d\d-\d\d', {d '\d{4}-\d\d-\d\d'}"),
+        ("SELECT '2020-01-02 03:04:05.678'", r"SELECT '\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}'"),
+        ("SELECT 1e5, 1.50, .5, 5--3", r"SELECT \de\d, \d\.\d\d, \.\d, \d--\d"),
+        ("SELECT 1a, t2.3b, a$4, @v5, `6` FROM t7", r"SELECT 1a, t2\.3b, a\$4, @v5, `6` FROM t7"),
+        ("SELECT CAST(a AS DECIMAL(10,2)), NOW(6)", r"SELECT CAST\(a AS DECIMAL\(10,2\)\), NOW\(6\)"),
+        ("SELECT \"secret\", 'it''s secret'", r"SELECT \"[0-9a-f]{8}\", '[0-9a-f]{8}'"),
+        ("SELECT `cut secret", r"SELECT `masked`"),
+        ("SELECT 'cut secret", r"SELECT '[0-9a-f]{8}'"),
+    ],
+)
+def test_every_form_of_a_literal_keeps_its_form(sql: str, expected: str) -> None:
+    assert re.fullmatch(expected, masked_sql(sql, KEY) or "")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT /*!99999 secret */ 1", "SELECT /*!50000 1", "SELECT 1 */ 2", "SELECT $$ secret $$",
+        "SELECT $tag$ secret $tag$", "SELECT /*!50000 /*!50000 1 */ */",
+    ],
+)  # fmt: skip
+def test_what_other_versions_read_differently_is_left_out(sql: str) -> None:
+    assert masked_sql(sql, KEY) is None
+
+
+def test_the_command_says_how_many_statements_it_left_out(tmp_path: Path) -> None:
+    """And that --sql-mode keeps them."""
+    log = tmp_path / "slow.log"
+    lines = "".join(slow_log(Shop(statements=5)))
+    log.write_text(lines.rstrip("\n").rpartition("\n")[0] + "\nSELECT 'a\\' AND b = 'secret';\n")
+    first, second = tmp_path / "1.log", tmp_path / "2.log"
+    ended = CliRunner().invoke(app, ["capture", str(first), "--from", str(log), "--mask"])
+    assert "1 statements are left out" in ended.output
+    assert len(list(read_slow_log(first.read_text().splitlines(), name="m"))) == 4
+    mode = ["--sql-mode", "NO_BACKSLASH_ESCAPES"]
+    assert CliRunner().invoke(app, ["capture", str(second), "--from", str(log), "--mask", *mode]).exit_code == 0
+    assert len(list(read_slow_log(second.read_text().splitlines(), name="m"))) == 5
+    assert "secret" not in first.read_text() + second.read_text()
 
 
 def test_the_command_writes_a_private_file_and_never_over_another(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ An empty field or null is unknown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import pyarrow.csv as pa_csv
 from volbench.analysis.credits.limits import Floats
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, Work, from_points
 from volbench.errors import UsageError
+from volbench.records.parse import NUMBER_MAX, parse_json
 
 SLOW_MS = 50.0  # a volume that is not held back answers in single-digit milliseconds
 _EPOCH_FROM_S = 1e8  # a number of seconds from here on (1973) is a date, not a time since the begin
@@ -102,23 +102,29 @@ def _rates(columns: Mapping[str, Floats], assumed: Assumed) -> tuple[list[Floats
 def _csv_columns(path: Path) -> dict[str, Floats]:
     try:
         table = pa_csv.read_csv(path)
-    except (OSError, pa.ArrowInvalid) as error:
+        table.column_names  # noqa: B018 - they are decoded here
+    except (OSError, UnicodeError, pa.ArrowException) as error:
         raise UsageError(
             "cannot be read as CSV",
             where=str(path),
-            evidence=str(error).splitlines()[0],
+            evidence=_first_line(error),
             next_step=f"give {_LAYOUT}",
         ) from error
-    return {name.strip(): _numbers(table.column(name), name, path) for name in table.column_names}
+    names = table.column_names
+    if len(set(names)) < len(names):
+        raise UsageError("two columns have one name", where=str(path), evidence=", ".join(names)[:200])
+    return {name.strip(): _numbers(table.column(name), name, path) for name in names}
 
 
 def _json_columns(path: Path) -> dict[str, Floats]:
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
+        rows = parse_json(path.read_text(encoding="utf-8"))
         table = pa.Table.from_pylist(rows)
-    except (OSError, ValueError, TypeError, AttributeError) as error:  # pyarrow's errors are ValueErrors
+        if not all(isinstance(name, str) for row in rows for name in row):
+            raise TypeError("a row is no object")
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, KeyError, pa.ArrowException) as error:
         raise UsageError(
-            "cannot be read as a JSON list of objects", where=str(path), evidence=str(error).splitlines()[0]
+            "cannot be read as a JSON list of objects", where=str(path), evidence=_first_line(error)
         ) from error
     return {name: _numbers(table.column(name), name, path) for name in table.column_names}
 
@@ -129,11 +135,18 @@ def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> Floats:
         if name.strip() == "t" and not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             moments = column.cast(pa.timestamp("us", tz="UTC" if _has_zone(column) else None))
             column = pa_compute.divide(moments.cast(pa.int64()).cast(pa.float64()), 1e6)
-        return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
-    except pa.ArrowInvalid as error:
+        values = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        if (np.abs(values) > NUMBER_MAX).any():
+            raise ValueError(f"{np.nanmax(np.abs(values)):g} is no measured number")
+        return values
+    except (pa.ArrowException, ValueError) as error:
         raise UsageError(
-            f"column {name!r} holds what is no number", where=str(path), evidence=str(error).splitlines()[0]
+            f"column {name!r} holds what is no number", where=str(path), evidence=_first_line(error)
         ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _has_zone(column: pa.ChunkedArray) -> bool:

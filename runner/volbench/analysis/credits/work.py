@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from volbench.analysis.credits.limits import Charge, Floats, Limit
 from volbench.errors import UsageError
+from volbench.records.parse import EPOCH_MAX_S
 
+AMOUNT_MAX = 1e15
+"""Operations or bytes a second."""
 GAP_FACTOR = 1.5  # two points further apart than this many intervals have a gap between them
 DEFAULT_IO_BYTES = 16 * 2**10  # InnoDB's page
 
@@ -210,6 +213,8 @@ def stretches(wanted: Bools, ends_s: Floats) -> list[tuple[float, float]]:
 def _check_times(times: Floats, where: str) -> None:
     if len(times) == 0:
         raise UsageError("the history has no point", where=where)
+    if (np.abs(times) > EPOCH_MAX_S).any():
+        raise UsageError("a time is none", where=where, evidence=f"{np.abs(times).max():g} s")
     if not np.isfinite(times).all():
         raise UsageError("a time is missing", where=where, evidence=f"point {_first(~np.isfinite(times)) + 1}")
     back = np.diff(times) <= 0
@@ -224,6 +229,13 @@ def _check_times(times: Floats, where: str) -> None:
 
 
 def _check_sign(values: Floats, times: Floats, name: str, where: str) -> None:
+    if (values > AMOUNT_MAX).any():
+        at = _first(values > AMOUNT_MAX)
+        raise UsageError(
+            f"{name} beyond what any volume does",
+            where=where,
+            evidence=f"point {at + 1}: {values[at]:g} per second",
+        )
     if (values < 0).any():
         at = _first(values < 0)
         raise UsageError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from volbench.errors import UsageError
 from volbench.store.series import Series, SeriesKey
 
 Floats = NDArray[np.float64]
@@ -72,14 +73,19 @@ def align(
         window_s: start and end of the grid; None: from the first to the last sample.
         width_s: of a bucket; None: the client's interval, or the shortest of the other sources.
 
-    Raises ValueError for a grid of more than BUCKETS_MAX buckets.
+    Raises UsageError for a grid of more than BUCKETS_MAX buckets.
     """
     filled = {key: one for key, one in series.items() if len(one.t_s)}
     width = width_s or _natural_width_s(filled)
     start, end = window_s or _extent_s(filled, width)
-    buckets = max(0, round((end - start) / width))
-    if buckets > BUCKETS_MAX:
-        raise ValueError(f"{buckets} buckets of {width} s in {start} .. {end} s: at most {BUCKETS_MAX}")
+    buckets_wanted = (end - start) / width
+    if not buckets_wanted <= BUCKETS_MAX:
+        raise UsageError(
+            "the samples lie too far apart to be explained together",
+            evidence=f"{buckets_wanted:g} intervals of {width:g} s from {start:g} s on; at most {BUCKETS_MAX}",
+            next_step="a time among them may be damaged; give files of one stretch of time",
+        )
+    buckets = max(0, round(buckets_wanted))
     t_s = start + width * np.arange(1, buckets + 1, dtype=np.float64)
     return Grid(t_s=t_s, width_s=width, columns={key: _placed(one, t_s, width) for key, one in filled.items()})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from volbench.analysis.recorded.cloudwatch_live import SCHEME, fetch
 from volbench.analysis.recorded.nvme_log import looks_like_nvme_log, parse_nvme_log
 from volbench.errors import UsageError
 from volbench.records.cell import CellResult
+from volbench.records.parse import parse_json
 from volbench.store.added import write_added
 from volbench.store.run_directory import RunDirectory
 from volbench.store.series import Series, SeriesKey
@@ -78,7 +78,7 @@ def _read(source: str, cells: list[CellResult]) -> tuple[str, Found, tuple[str, 
         raise UsageError("the file cannot be read", where=source, evidence=str(error)) from error
     try:
         if looks_like_cloudwatch(text):
-            return "cloudwatch", *parse_answers(json.loads(text))
+            return "cloudwatch", *parse_answers(parse_json(text))
         if looks_like_nvme_log(text):
             return "ebs_nvme", parse_nvme_log(text), ()
     except (ValueError, KeyError) as error:

@@ -8,7 +8,6 @@ User Guide, EBS metrics of instances.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from volbench.analysis.recorded.parsed import DAY_S, Recorded
+from volbench.records.parse import EPOCH_MAX_S, NUMBER_MAX, parse_json
 from volbench.store.series import Series, SeriesKey
 
 Floats = NDArray[np.float64]
@@ -110,7 +110,7 @@ def parse_cloudwatch(text: str) -> Recorded:
 
     Raises ValueError for text that is no JSON, other JSON, or an answer that is cut off or does not fit together.
     """
-    series, notes = parse_answers(json.loads(text))
+    series, notes = parse_answers(parse_json(text))
     if not series:
         return Recorded(series={}, clocked=True, notes=("CloudWatch's answer has no data points", *notes))
     first = min(float(one.t_s[0]) for one in series.values())
@@ -131,6 +131,8 @@ def parse_answers(answer: Any) -> tuple[dict[SeriesKey, Series], tuple[str, ...]
     found = {key: _joined(same) for key, same in parts.items()}
     series: dict[SeriesKey, Series] = {}
     for name, entity, t_s, value in _values(found):
+        if not len(t_s):
+            continue
         series.setdefault(SeriesKey(source=SOURCE, metric=name, entity=entity), Series(t_s=t_s, value=value))
     return series, tuple(_gaps(found))
 
@@ -196,13 +198,19 @@ def _metrics(answer: Any) -> Iterator[_Metric]:
         raise ValueError("not an answer of CloudWatch")
     if answer.get("NextToken"):
         raise ValueError("the answer is only a first page (it has a NextToken): get all pages, as the AWS CLI does")
-    for one in answer.get("MetricDataResults", ()):
+    for one in _objects(answer.get("MetricDataResults", [])):
         if one.get("StatusCode", "Complete") not in ("Complete", "PartialData"):
             raise ValueError(f"CloudWatch could not answer for {one.get('Label')!r}: {one['StatusCode']}")
         name, statistic = _named(str(one.get("Label", one.get("Id", ""))))
         yield _metric(name, statistic, one.get("Timestamps", ()), one.get("Values", ()))
     if "Datapoints" in answer:
-        yield from _of_statistics(str(answer.get("Label", "")), answer["Datapoints"])
+        yield from _of_statistics(str(answer.get("Label", "")), _objects(answer["Datapoints"]))
+
+
+def _objects(found: Any) -> list[dict[str, Any]]:
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ValueError("not an answer of CloudWatch: a list of objects is something else")
+    return found
 
 
 def _named(label: str) -> tuple[str, str]:
@@ -227,6 +235,10 @@ def _of_statistics(name: str, points: Sequence[Mapping[str, Any]]) -> Iterator[_
 
 
 def _metric(name: str, statistic: str, stamps: Sequence[Any], values: Sequence[float]) -> _Metric:
+    if not isinstance(stamps, list | tuple) or not isinstance(values, list | tuple):
+        raise ValueError(f"{name} has no lists of times and values")
+    if not all(isinstance(one, int | float) and abs(one) < NUMBER_MAX for one in values):
+        raise ValueError(f"{name} has a value that is no number")
     if len(stamps) != len(values):
         raise ValueError(f"{name} has {len(stamps)} times and {len(values)} values")
     start_s, value = _epochs(stamps), np.asarray(values, dtype=np.float64)
@@ -238,12 +250,17 @@ def _epochs(stamps: Sequence[Any]) -> Floats:
     """Seconds since the epoch of numbers, or of times such as 2026-01-31T14:00:00Z; without a zone it is UTC."""
     if not len(stamps):
         return np.empty(0)
-    if isinstance(stamps[0], int | float):
+    if all(isinstance(one, int | float) for one in stamps):
+        if not all(0 <= one < EPOCH_MAX_S for one in stamps):
+            raise ValueError("a time is outside 1970 .. 9000")
         return np.asarray(stamps, dtype=np.float64)
     texts = [str(stamp) for stamp in stamps]
     zoned = texts[0].endswith("Z") or "+" in texts[0][10:] or "-" in texts[0][10:]
     try:
         times = pa.array(texts).cast(pa.timestamp("us", tz="UTC" if zoned else None))
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, UnicodeEncodeError) as error:
         raise ValueError(f"a time cannot be read: {str(error).splitlines()[0]}") from error
-    return np.asarray(times.cast(pa.int64()).to_numpy(), dtype=np.float64) / 1e6
+    epochs = np.asarray(times.cast(pa.int64()).to_numpy(), dtype=np.float64) / 1e6
+    if not (np.abs(epochs) < EPOCH_MAX_S).all():
+        raise ValueError("a time is outside 1970 .. 9000")
+    return epochs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,7 +204,7 @@ def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None)
         kind="oltp" if grid.column("client", "tps") is not None else STEP,
         disk=None if collection is None else collection.disk,
         variables={} if collection is None else collection.variables,
-        threads=None if threads is None else int(threads[0]),
+        threads=None if threads is None or not math.isfinite(threads[0]) else int(threads[0]),
         clock_zero_s=zero_s,
         recorded=True,
     )
@@ -218,7 +219,12 @@ def _collections(place: Path) -> Iterator[tuple[str, Collection]]:
             files.setdefault(named[0], {})[named[1]] = path
     for prefix, found in files.items():
         if "diskstats" in found:
-            yield prefix, parse_collection(prefix, {kind: _text(path) for kind, path in found.items()})
+            try:
+                yield prefix, parse_collection(prefix, {kind: _text(path) for kind, path in found.items()})
+            except ValueError as error:
+                raise UsageError(
+                    "looks like pt-stalk, but cannot be read", where=str(place / prefix), evidence=str(error)
+                ) from error
             return
 
 

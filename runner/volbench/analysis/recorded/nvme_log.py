@@ -7,14 +7,11 @@ performance statistics.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from volbench.analysis.recorded.parsed import Table
+from volbench.records.parse import WHOLE_MAX, parse_json, parse_moment
 from volbench.store.series import Series, SeriesKey
 
 SOURCE = "ebs_nvme"
@@ -63,13 +60,19 @@ def _objects(text: str) -> Iterator[tuple[float, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            found = parse_json(line)
+            if not isinstance(found, dict):
+                raise TypeError("no object")
             at = next(found[name] for name in _TIMES if name in found)
             missing = [name for name in (*_RATES, *(time for time, _ in _AWAITS.values())) if name not in found]
         except (ValueError, TypeError, StopIteration) as error:
             raise ValueError(f"line {number} is no JSON object with a timestamp") from error
         if missing:
             raise ValueError(f"line {number} lacks {', '.join(missing[:3])}")
+        counters = {name: value for name, value in found.items() if name.startswith(("total_", "e", _QUEUE))}
+        wrong = [name for name, value in counters.items() if not _counts(value)]
+        if wrong:
+            raise ValueError(f"line {number}: {wrong[0]} is no counter")
         yield _epoch(at), found
 
 
@@ -90,7 +93,10 @@ def _between(
 
 
 def _epoch(at: str | float) -> float:
-    if isinstance(at, int | float) and np.isfinite(at):
+    if _counts(at):
         return float(at)
-    moment = datetime.fromisoformat(str(at))
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return parse_moment(str(at)).timestamp()
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= WHOLE_MAX

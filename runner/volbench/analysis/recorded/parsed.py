@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.records.parse import NUMBER_MAX, parse_finite
 from volbench.store.series import Series, SeriesKey
 
 DAY_S = 86_400.0
@@ -41,7 +42,7 @@ class Table:
 
     def add(self, t_s: float, source: str, metric: str, entity: str, value: float | None) -> None:
         """One value; None is not known and gives no row. A time that comes twice keeps its last value."""
-        if value is not None and np.isfinite(value):
+        if value is not None and abs(value) <= NUMBER_MAX:
             key = SeriesKey(source=source, metric=metric, entity=entity)
             self._rows.setdefault(key, {})[t_s] = float(value)
 
@@ -89,7 +90,7 @@ def time_of_day(line: str) -> tuple[float, str] | None:
 def number(text: str) -> float | None:
     """A number with a point or a comma for decimals; None for anything else."""
     try:
-        return float(text.replace(",", "."))
+        return parse_finite(text.replace(",", "."))
     except ValueError:
         return None
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from pathlib import PurePosixPath
 
 from volbench.analysis.recorded.parsed import DAY_S, Recorded, Table
 from volbench.analysis.recorded.status_rates import status_rates
+from volbench.records.parse import parse_moment, parse_whole
 from volbench.store.series import Series, SeriesKey
 
 _NAME = re.compile(r"(?P<prefix>\d{4}(?:_\d{2}){5})-(?P<kind>[a-z_0-9-]+)")
@@ -89,7 +89,7 @@ def _sections(text: str) -> Iterator[tuple[float, str]]:
         if found is None:
             at = None
             continue
-        moment = datetime.fromisoformat(f"{found['date']}T{found['time']}")
+        moment = parse_moment(f"{found['date']}T{found['time']}")
         day = moment.toordinal() * DAY_S
         first_day = day if first_day is None else first_day
         fraction = _FRACTION.match(line)
@@ -103,7 +103,7 @@ def _disks(text: str) -> dict[str, list[int]]:
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 14:
-            counters = [int(word) for word in words[3:14]]
+            counters = [parse_whole(word) for word in words[3:14]]
             if counters[0] or counters[4]:
                 found[words[2]] = counters
     return found
@@ -152,7 +152,7 @@ def _cpu_rates(table: Table, before: tuple[float, str], after: tuple[float, str]
 
 def _cpu_times(text: str) -> dict[str, int]:
     line = next((one for one in text.splitlines() if one.startswith("cpu ")), "")
-    return {name: int(word) for name, word in zip(_CPU, line.split()[1:], strict=False)}
+    return {name: parse_whole(word) for name, word in zip(_CPU, line.split()[1:], strict=False)}
 
 
 def _reports(text: str) -> Iterator[dict[str, int]]:
@@ -166,8 +166,8 @@ def _reports(text: str) -> Iterator[dict[str, int]]:
             if report:
                 yield report
             report = {}
-        elif cells[2].isdigit():
-            report[cells[1].lower()] = int(cells[2])
+        elif cells[2].isdecimal():
+            report[cells[1].lower()] = parse_whole(cells[2])
     if report:
         yield report
 

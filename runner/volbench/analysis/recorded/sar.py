@@ -304,5 +304,5 @@ def _dates(text: str) -> tuple[date | None, date | None]:
 def _date(year: int, month: int, day: int) -> date | None:
     try:
         return date(year, month, day)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

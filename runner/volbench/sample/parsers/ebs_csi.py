@@ -6,10 +6,10 @@ Source of the names: docs/metrics.md of kubernetes-sigs/aws-ebs-csi-driver, "EBS
 
 from __future__ import annotations
 
-import math
-
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
+from volbench.records.parse import NUMBER_MAX
 from volbench.sample.interface import Values
 
 PREFIX = "aws_ebs_csi_"
@@ -34,16 +34,22 @@ def parse_exposition(text: str, volume_id: str) -> Values:
     """Counters of one volume, the entity. Raises ValueError for text of another format, or without the volume."""
     found: Values = {}
     others: set[str] = set()
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            named = _NAMES.get(sample.name.removeprefix(PREFIX)) if sample.name.startswith(PREFIX) else None
-            if named is None or not math.isfinite(sample.value):
-                continue
-            volume = sample.labels.get("volume_id", "")
-            if volume == volume_id:
-                found[named[0], volume_id] = sample.value * named[1]
-            else:
-                others.add(volume)
+    for sample in _samples(text):
+        named = _NAMES.get(sample.name.removeprefix(PREFIX)) if sample.name.startswith(PREFIX) else None
+        if named is None or not abs(sample.value) <= NUMBER_MAX:
+            continue
+        volume = sample.labels.get("volume_id", "")
+        if volume == volume_id:
+            found[named[0], volume_id] = sample.value * named[1]
+        else:
+            others.add(volume)
     if not found:
         raise ValueError(f"nothing of volume {volume_id}, but of {', '.join(sorted(others)) or 'no volume at all'}")
     return found
+
+
+def _samples(text: str) -> list[Sample]:
+    try:
+        return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    except (IndexError, KeyError, TypeError, AttributeError) as error:  # the library's, of text that was cut
+        raise ValueError(f"not Prometheus' text format: {error!r}") from error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from volbench.records.parse import parse_json
 from volbench.sample.interface import Values
 
 REQUEST = b'{"do": "counters"}\n'
@@ -32,12 +32,12 @@ def parse_counters(line: bytes) -> Values:
 
     Raises ValueError for an answer that is an error, or none of this protocol.
     """
-    answer = json.loads(line)
+    answer = parse_json(line)
     if not isinstance(answer, dict) or answer.get("ok") is not True:
         raise ValueError(f"the emulated volume answered {line[:200]!r}")
     try:
         return _values_of(answer["counters"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"the emulated volume's counters lack {error}") from error
 
 

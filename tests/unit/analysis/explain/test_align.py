@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volbench.analysis.explain.align import BUCKETS_MAX, align
+from volbench.errors import UsageError
 from volbench.store.series import Series, SeriesKey
 
 TPS = SeriesKey(source="client", metric="tps")
@@ -63,7 +64,7 @@ def test_what_was_not_sampled_is_absent() -> None:
 
 
 def test_a_grid_without_bound_is_refused() -> None:
-    with pytest.raises(ValueError, match="at most"):
+    with pytest.raises(UsageError, match="at most"):
         align({TPS: series([1, 2], [1, 1])}, window_s=(0, 10.0 * BUCKETS_MAX))
 
 

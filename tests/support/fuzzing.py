@@ -1,0 +1,255 @@
+"""Runs readers on damaged inputs in several processes, and makes crashing inputs small.
+
+    PYTHONPATH=runner:tests/support python -m fuzzing [--executions 1000000] [--reader NAME] [--keep DIR]
+
+The input of number n of a reader is the same in every run. An execution fails when it raises anything but what its
+reader may raise, when it takes longer than its size allows, or when its process would need more than MEMORY_BYTES.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others reserve address space, which is bounded here
+from fuzzed_readers import BY_NAME, READERS, Reader
+
+CHUNK = 100
+CPU_S_BASE, CPU_S_PER_BYTE = 1.0, 1.0 / 100_000
+HANG_S = 3
+"""Of CPU time, after which an execution is ended; the bound proper is smaller and depends on the input's size."""
+MEMORY_BYTES = 2 << 30
+"""Above what the process has at its start."""
+_PACKAGE = f"{os.sep}volbench{os.sep}"
+
+
+class TooLong(Exception):
+    """An execution took longer than its input's size allows."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a class of failures is: the reader, the exception, and the last line of ours in its traceback."""
+
+    reader: str
+    exception: str
+    line: str
+
+
+@dataclass
+class Outcome:
+    """What some executions came to."""
+
+    executions: Counter[str] = field(default_factory=Counter)
+    cpu_s: Counter[str] = field(default_factory=Counter)
+    failures: Counter[Place] = field(default_factory=Counter)
+    inputs: dict[Place, bytes] = field(default_factory=dict)
+    words: dict[Place, str] = field(default_factory=dict)
+
+    def add(self, other: Outcome) -> None:
+        """Take in what another process did; of the inputs of one place the smallest stays."""
+        self.executions += other.executions
+        self.failures += other.failures
+        for name, seconds in other.cpu_s.items():
+            self.cpu_s[name] += seconds
+        for place, data in other.inputs.items():
+            if place not in self.inputs or len(data) < len(self.inputs[place]):
+                self.inputs[place], self.words[place] = data, other.words[place]
+
+
+def damaged(reader: Reader, number: int) -> bytes:
+    """The input of a number."""
+    return reader.mutate(random.Random(f"{reader.name}:{number}"), reader.seeds())  # noqa: S311 - no secret
+
+
+def execute(reader: Reader, data: bytes, scratch: Path) -> BaseException | None:
+    """What the reader raised that it must not, or TooLong; None for an input that was read or refused."""
+    for entry in os.scandir(scratch):
+        shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else Path(entry.path).unlink()
+    path = scratch / reader.file
+    path.write_bytes(data)
+    allowed_s = CPU_S_BASE + len(data) * CPU_S_PER_BYTE
+    began = time.process_time()
+    signal.setitimer(signal.ITIMER_VIRTUAL, HANG_S)
+    try:
+        reader.read(path)
+    except reader.refusals:
+        pass
+    except BaseException as error:  # noqa: BLE001 - to tell of it is what this is for
+        return error
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    took_s = time.process_time() - began
+    return TooLong(f"{took_s:.1f} s of CPU for {len(data)} bytes") if took_s > allowed_s else None
+
+
+def place_of(reader: Reader, error: BaseException) -> Place:
+    """The class of a failure."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if _PACKAGE in frame.filename]
+    last = ours[-1] if ours else None
+    line = f"{last.filename.rpartition(_PACKAGE)[2]}:{last.name}: {last.line}" if last else ""
+    return Place(reader.name, type(error).__name__, line)
+
+
+def run_numbers(reader: Reader, numbers: Iterable[int], scratch: Path) -> Outcome:
+    """Execute some numbers in this process."""
+    outcome = Outcome()
+    began = time.process_time()
+    for number in numbers:
+        data = damaged(reader, number)
+        error = execute(reader, data, scratch)
+        outcome.executions[reader.name] += 1
+        if error is not None:
+            place = place_of(reader, error)
+            outcome.failures[place] += 1
+            if place not in outcome.inputs or len(data) < len(outcome.inputs[place]):
+                outcome.inputs[place] = data
+                outcome.words[place] = f"number {number}: {str(error)[:300]}"
+    outcome.cpu_s[reader.name] = time.process_time() - began
+    return outcome
+
+
+def minimised(reader: Reader, data: bytes, place: Place, scratch: Path, *, tries: int = 400) -> bytes:
+    """A smaller input that fails at the same place: pieces are left out, halves first."""
+    if place.exception == "TooLong":
+        return data
+    size = max(1, len(data) // 2)
+    while size and tries > 0:
+        at = 0
+        while at < len(data) and tries > 0:
+            shorter = data[:at] + data[at + size :]
+            tries -= 1
+            error = execute(reader, shorter, scratch)
+            if error is not None and place_of(reader, error) == place:
+                data = shorter
+            else:
+                at += size
+        size //= 2
+    return data
+
+
+def campaign(
+    executions: int,
+    readers: Sequence[Reader] = READERS,
+    *,
+    processes: int = 2,
+    seconds: float | None = None,
+    progress: Callable[[str], object] = str,
+) -> Outcome:
+    """Execute about that many, shared out among the readers by their shares, or as many as the seconds allow."""
+    shares = sum(reader.share for reader in readers)
+    work = []
+    for reader in readers:
+        count = max(20, round(executions * reader.share / shares))
+        work += [(reader.name, first, min(count, first + CHUNK)) for first in range(0, count, CHUNK)]
+    random.Random(0).shuffle(work)  # noqa: S311 - so that an early end has seen all readers
+    outcome, ends_at = Outcome(), time.monotonic() + (seconds or float("inf"))
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
+        waiting = [pool.submit(_chunk, one) for one in work]
+        for done in as_completed(waiting):
+            new = done.result()
+            for place in new.failures.keys() - outcome.failures.keys():
+                progress(f"{place.reader}: {place.exception} at {place.line}: {new.words[place]}")
+            outcome.add(new)
+            if time.monotonic() > ends_at:
+                pool.shutdown(cancel_futures=True)
+                break
+    return outcome
+
+
+def _begin() -> None:
+    warnings.simplefilter("error")  # a warning of numpy on the terminal is no message of ours
+    warnings.filterwarnings("ignore", category=ResourceWarning)
+    signal.signal(signal.SIGVTALRM, _hang)
+
+
+def _limit_memory() -> None:
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, resource.RLIM_INFINITY))
+
+
+def _hang(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise TooLong(f"more than {HANG_S} s of CPU")
+
+
+def scratch_directory() -> tempfile.TemporaryDirectory[str]:
+    """In memory where there is such a place: a million files are written."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(prefix="volbench-fuzz-", dir=memory if memory.is_dir() else None)
+
+
+def _chunk(work: tuple[str, int, int]) -> Outcome:
+    name, first, end = work
+    _limit_memory()
+    with scratch_directory() as place:
+        return run_numbers(BY_NAME[name], range(first, end), Path(place))
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def report(outcome: Outcome) -> Iterator[str]:
+    """Lines for a person."""
+    total = sum(outcome.executions.values())
+    yield f"{total:,} executions, {sum(outcome.failures.values()):,} failures at {len(outcome.failures)} places"
+    for place, count in sorted(outcome.failures.items(), key=lambda one: -one[1]):
+        yield f"{count:7} {place.reader}: {place.exception} at {place.line}"
+        yield f"        {outcome.words[place]!r}"[:400]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run it by hand."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--executions", type=int, default=1_000_000)
+    parser.add_argument("--reader", action="append")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="write the smallest input of each failure here")
+    parser.add_argument("--costs", action="store_true", help="show milliseconds of CPU by reader")
+    parser.add_argument("--seconds", type=float, help="end after so long, whatever was done by then")
+    given = parser.parse_args(arguments)
+    readers = [BY_NAME[name] for name in given.reader] if given.reader else READERS
+    began = time.monotonic()
+    outcome = campaign(given.executions, readers, processes=given.processes, seconds=given.seconds, progress=_print)
+    _print("\n".join(report(outcome)))
+    _print(f"{time.monotonic() - began:.0f} s, {sum(outcome.cpu_s.values()):.0f} s of CPU")
+    if given.costs:
+        for name, count in sorted(outcome.executions.items(), key=lambda one: -outcome.cpu_s[one[0]]):
+            _print(f"{outcome.cpu_s[name] / count * 1e3:8.2f} ms x {count:7} {name}")
+    if given.keep:
+        keep(outcome, given.keep)
+    return 1 if outcome.failures else 0
+
+
+def keep(outcome: Outcome, directory: Path) -> None:
+    """Write the smallest input of each failure, made smaller, one file each."""
+    signal.signal(signal.SIGVTALRM, _hang)
+    directory.mkdir(parents=True, exist_ok=True)
+    with scratch_directory() as scratch:
+        for number, (place, data) in enumerate(sorted(outcome.inputs.items())):
+            small = minimised(BY_NAME[place.reader], data, place, Path(scratch))
+            (directory / f"{place.reader}-{place.exception}-{number}").write_bytes(small)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

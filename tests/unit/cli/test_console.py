@@ -1,0 +1,77 @@
+"""What comes from outside is shown, and never obeyed by the terminal."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from rich.progress import Progress
+from rich.table import Table
+
+from volbench.cli import console
+from volbench.cli.console import HarmlessConsole, harmless
+from volbench.errors import UsageError
+
+HOSTILE = "a\x1b[31m\x1b]8;;http://x\x07b\x9b2J\u202ec\u2066[red]d[/] [link=http://x]e[/link]\r\x00\udc1b\u2028"
+
+
+def terminal() -> tuple[HarmlessConsole, io.StringIO]:
+    text = io.StringIO()
+    return HarmlessConsole(
+        file=text, force_terminal=True, color_system="truecolor", markup=False, highlight=False, width=200
+    ), text
+
+
+def obeyed(text: str) -> list[str]:
+    """The characters of a text that a terminal would obey, rich's own styles left out."""
+    plain = text.replace("\x1b[1;31m", "").replace("\x1b[1m", "").replace("\x1b[0m", "")
+    return [
+        one for one in plain if one not in "\n\t" and unicodedata.category(one) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    ]
+
+
+def test_lines_tables_and_errors_show_what_is_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, text = terminal()
+    monkeypatch.setattr(console, "err", shown)
+    monkeypatch.setattr(logging.getLogger(console.__name__), "disabled", True)  # xdist cannot send surrogates
+    table = Table(HOSTILE, box=None)
+    table.add_row(HOSTILE)
+    shown.print(HOSTILE)
+    shown.print(table)
+    console.say(HOSTILE)
+    console.show_error(UsageError(HOSTILE, where=HOSTILE, evidence=HOSTILE))
+    found = text.getvalue()
+    assert not obeyed(found)
+    assert r"\x1b[31m" in found
+    assert "[red]d[/] [link=http://x]e[/link]" in found
+    assert r"\u202e" in found
+
+
+def test_progress_is_harmless_too() -> None:
+    shown, text = terminal()
+    with Progress(console=shown) as bar:
+        bar.add_task("read \x9b2J \u202e x", total=1)
+    assert "\x9b" not in text.getvalue()
+    assert "\u202e" not in text.getvalue()
+
+
+@given(text=some.text(max_size=50))
+def test_any_text_becomes_one_that_no_terminal_obeys(text: str) -> None:
+    assert not obeyed(harmless(text))
+    if text.isprintable():
+        assert harmless(text) == text
+
+
+def test_a_format_is_written_as_it_is_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redirected report is the report; a terminal gets the harmless one."""
+    for is_terminal, expected in ((False, HOSTILE), (True, harmless(HOSTILE))):
+        out = io.StringIO()
+        monkeypatch.setattr(out, "isatty", lambda answer=is_terminal: answer)
+        monkeypatch.setattr(sys, "stdout", out)
+        console.show_text(HOSTILE)
+        assert out.getvalue() == expected
