@@ -36,6 +36,7 @@ NEEDS = (
 )
 INSIDE = Path(__file__).resolve().parent / "inside.py"
 TIME_LIMIT_S = 4800.0
+END_LIMIT_S = 30.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -99,9 +100,16 @@ def _pair(shared: tuple[Path, Path]) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the namespace's first process, which ends all others of it."""
-    process.kill()
-    process.wait()
+    """Interrupt the commands, so that they clean up; later, kill the first process of the namespace and so all."""
+    if process.poll() is not None:
+        return
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        os.kill(int(child), signal.SIGTERM)
+    try:
+        process.wait(timeout=END_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _remove(directory: Path, places: Places) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 #: What a caller may set for the commands; everything else of the caller's environment stays outside.
 PASSED = ("CI", "YES", "REQUIRE", "PYTEST", "JOBS", "http_proxy", "https_proxy", "no_proxy",
           "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
+END_LIMIT_S = 20.0
 OWN = {"HOME": "/root", "LANG": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
@@ -39,6 +40,16 @@ def main(arguments: list[str]) -> int:
 
 
 def _exit(number: int, _frame: object) -> None:
+    """Interrupt all processes of the namespace and wait until the commands' own are gone."""
+    signal.signal(number, signal.SIG_IGN)
+    os.kill(-1, signal.SIGINT)
+    limit = time.monotonic() + END_LIMIT_S
+    while time.monotonic() < limit:
+        try:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.1)
+        except ChildProcessError:
+            break
     sys.exit(128 + number)
 
 
