@@ -39,7 +39,14 @@ TEST_TOOLS: tuple[tuple[Need, ...], ...] = (
     (program("pt-upgrade", "percona-toolkit", why="validation is tried with its tools"),),
     (program("docker-compose", why="the compose files are tried with it"),),
     (program("setpriv", "util-linux", why="tests run as another user by it"),),
-    (BROWSER,),
+    (
+        BROWSER,
+        Need(
+            met=lambda: any(Path("/usr/lib").glob("*/libatomic.so.1")) or Path("/usr/lib/libatomic.so.1").exists(),
+            packages=("libatomic1",),
+            why="the browser's driver needs it",
+        ),
+    ),
 )
 
 DEMO_EMULATED = "gp3=emulated:ebs-gp3"

@@ -68,4 +68,5 @@ def test_other_arguments_stay(argument: str) -> None:
 )
 def test_no_shape_of_a_dsn_shows_a_password(before: str, noise: str, after: str) -> None:
     assert SECRET not in without_password(f"{before}{SECRET}{noise}{after}")
-    assert SECRET not in without_password(f"{before}{noise}{SECRET}{after}")
+    if "@" not in noise or "@" in after:  # else what follows the last @ is a host, not a password
+        assert SECRET not in without_password(f"{before}{noise}{SECRET}{after}")
