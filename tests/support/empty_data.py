@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import subprocess
 import tempfile
@@ -41,7 +42,9 @@ def _of_local() -> Path:
         else ["mysqld", "--no-defaults", "--initialize-insecure"]
     )
     argv = [*create, f"--datadir={data_dir}", "--user=root"]
-    subprocess.run(argv, check=True, capture_output=True, timeout=MAKE_BOUND_S)
+    # A server that starts removes the temporary tables of its directory: another server's, were it /tmp.
+    environment = {**os.environ, "TMPDIR": str(data_dir.parent)}
+    subprocess.run(argv, check=True, capture_output=True, timeout=MAKE_BOUND_S, env=environment)
     return data_dir
 
 

@@ -84,7 +84,7 @@ class PlainServer:
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [shutil.which(MARIADBD) or "mysqld", "--no-defaults", f"--datadir={self.data_dir}",
-                 f"--socket={self.socket}", *EXTRA, "--skip-networking",
+                 f"--tmpdir={self.directory}", f"--socket={self.socket}", *EXTRA, "--skip-networking",
                  "--user=root", "--innodb-buffer-pool-size=64M", *overrides],
                 stdout=log, stderr=log,
             )  # fmt: skip

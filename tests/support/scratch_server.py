@@ -43,6 +43,7 @@ class ScratchServer:
                 [
                     shutil.which("mariadbd") or "mysqld", "--no-defaults", "--user=root", "--skip-networking",
                     f"--datadir={self.directory / 'data'}", f"--socket={self.socket}",
+                    f"--tmpdir={self.directory}",
                     "--innodb-buffer-pool-size=64M", "--performance-schema=ON", *self._options,
                 ],
                 stdout=log,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -392,11 +393,13 @@ def _local(directory: Path, options: Sequence[str]) -> Iterator[None]:
         if mariadbd else ["mysqld", "--no-defaults", "--initialize-insecure"]
     )  # fmt: skip
     subprocess.run(
-        [*create, f"--datadir={data}", "--user=root"], check=True, capture_output=True, timeout=START_BOUND_S
-    )
+        [*create, f"--datadir={data}", "--user=root"], check=True, capture_output=True, timeout=START_BOUND_S,
+        env={**os.environ, "TMPDIR": str(directory)},
+    )  # fmt: skip
     server = subprocess.Popen(
         [mariadbd or "mysqld", *options, "--user=root", f"--datadir={data}", f"--socket={directory / 's'}",
-         f"--slow-query-log-file={directory / 'slow.log'}", *([] if mariadbd else ["--mysqlx=OFF"])],
+         f"--tmpdir={directory}", f"--slow-query-log-file={directory / 'slow.log'}",
+         *([] if mariadbd else ["--mysqlx=OFF"])],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
