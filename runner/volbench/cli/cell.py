@@ -29,14 +29,14 @@ def run(cell: CellFile, out: Out) -> None:
     """Run one cell and write its result to --out; its log is in raw/volbench.log there."""
     logs.add_agent_log(out / "raw/volbench.log")
     _stop_on_sigterm()
-    _end(run_cell(read_record(cell, CellSpec, schema=CELL_SCHEMA), out))
+    _end(run_cell(read_record(_behind_links(cell), CellSpec, schema=CELL_SCHEMA), out))
 
 
 @app.command("prepare")
 def prepare(cell: CellFile, out: Out) -> None:
     """Make the dataset's template in the cache, or find it there."""
     _stop_on_sigterm()
-    _end(prepare_dataset(read_record(cell, CellSpec, schema=CELL_SCHEMA), out))
+    _end(prepare_dataset(read_record(_behind_links(cell), CellSpec, schema=CELL_SCHEMA), out))
 
 
 @app.command("erase")
@@ -81,3 +81,9 @@ def _end(result: CellResult) -> None:
         raise typer.Exit(result.failure.exit_code)
     if result.status == "interrupted":
         raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _behind_links(cell: Path) -> Path:
+    """The cell's file itself: a mounted ConfigMap holds its files behind links that stay in its directory."""
+    real = cell.resolve()
+    return real if real.is_relative_to(cell.parent.resolve()) else cell
