@@ -272,6 +272,40 @@ class TransactionRow(Record):
     cells: int
 
 
+class TimeBudgetRow(Record):
+    """One piece of a transaction's time on a volume. The pieces of a volume's step sum to its `latency_ms`."""
+
+    volume: str
+    step: str
+    threads: int | None = Field(default=None, description="Of the load; steps with several are kept apart.")
+    piece: str
+    title: str
+    ms: float = Field(description="Mean of a transaction over valid cells.")
+    share: float = Field(description="ms / latency_ms")
+    latency_ms: float = Field(
+        description="Mean latency of a transaction: as the client measured it, else the time of its statements."
+    )
+    cells: int
+
+
+class TimeDifferenceRow(Record):
+    """How much of the extra time of a transaction on the candidate one piece is."""
+
+    step: str
+    threads: int | None = None
+    baseline: str
+    candidate: str
+    piece: str
+    title: str
+    baseline_ms: float
+    candidate_ms: float
+    difference_ms: float = Field(description="candidate - baseline, of means over valid cells")
+    ci: tuple[float, float] | None = Field(
+        default=None, description="Exact rank interval of the shift in ms; null: the cells do not bound it."
+    )
+    share: float | None = Field(default=None, description="Of the whole difference; null where that is near 0.")
+
+
 class QueryRow(Record):
     """One text of a statement on a volume, all valid cells together; the one with most time first."""
 
@@ -330,6 +364,9 @@ class Summary(Record):
     sentence: str
     low_power: bool = False
     caveats: tuple[str, ...] = ()
+    time_difference: tuple[str, ...] = Field(
+        default=(), description="Where the extra time of the slower volume goes, a sentence for each comparison."
+    )
 
 
 class Timing(Record):
@@ -367,6 +404,8 @@ class Report(Record):
     durability: tuple[DurabilityRow, ...] = ()
     transactions: tuple[TransactionRow, ...] = ()
     queries: tuple[QueryRow, ...] = ()
+    time_budgets: tuple[TimeBudgetRow, ...] = ()
+    time_differences: tuple[TimeDifferenceRow, ...] = ()
     associations: tuple[AssociationRow, ...] = ()
     what_if: tuple[WhatIfRow, ...] = ()
     failures: tuple[dict[str, Any], ...] = ()

@@ -29,6 +29,12 @@ from volbench.report.rows import (
     volume_rows,
 )
 from volbench.report.summary import summarise_run
+from volbench.report.time_budget import (
+    difference_sentences,
+    time_budget_rows,
+    time_difference_rows,
+    volume_budgets,
+)
 from volbench.store.run_directory import RunDirectory
 
 
@@ -45,6 +51,8 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     cells = used_within_bounds(cells, comparisons)
     explained = explain_run(directory)
     effects = effect_rows(run, cells)
+    budgets = volume_budgets(explained, cells, every)
+    differences = time_difference_rows(budgets, every[0]) if every else ()
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
@@ -59,7 +67,14 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         finished_at=finished_at(events),
         complete=done == len(run.cells) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
-        summary=summarise_run(pairs, cells, names, warnings, said=sweep.said if sweep else ()),
+        summary=summarise_run(
+            pairs,
+            cells,
+            names,
+            warnings,
+            said=sweep.said if sweep else (),
+            time_difference=difference_sentences(differences),
+        ),
         engine=engine,
         data=data_row(events, engine),
         host=run.host.model_dump(mode="json", exclude_none=True),
@@ -74,6 +89,8 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         effects=effects,
         transactions=transaction_rows(explained, every),
         queries=query_rows(explained, every),
+        time_budgets=time_budget_rows(budgets),
+        time_differences=differences,
         associations=association_rows(explained, every),
         what_if=what_if_rows(explained, every, what_if),
         backups=backup_rows(run.suite, results, volume_of, every),

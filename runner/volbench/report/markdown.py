@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from volbench.records.report import ComparisonRow, EffectRow, QueryRow, Report, TransactionRow
+from volbench.records.report import (
+    ComparisonRow,
+    EffectRow,
+    QueryRow,
+    Report,
+    TimeBudgetRow,
+    TimeDifferenceRow,
+    TransactionRow,
+)
 from volbench.report.beside import markdown_lines
 from volbench.report.causes import cause_title, certainty
 from volbench.report.effects_shown import effect_tables
@@ -13,6 +21,7 @@ from volbench.report.explained import query_tables, transaction_tables
 from volbench.report.forecast import forecast_text
 from volbench.report.knees import curve_lines
 from volbench.report.rows import failure_text
+from volbench.report.time_budget import budget_charts
 from volbench.report.wording import (
     change,
     data_text,
@@ -40,7 +49,14 @@ _SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equi
 def markdown(report: Report) -> str:
     """The whole text. Names from outside are escaped; nothing in them becomes markup."""
     lines = [*_head(report), *_effects(report), *_table(report), *markdown_lines(report, _escaped)]
-    lines += [*_backups(report), *_durability(report), *_costs(report), *_validity(report), *_reproduce(report)]
+    lines += [
+        *_time(report),
+        *_backups(report),
+        *_durability(report),
+        *_costs(report),
+        *_validity(report),
+        *_reproduce(report),
+    ]
     return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
@@ -49,6 +65,9 @@ def _head(report: Report) -> Iterator[str]:
     yield ""
     yield f"**{_escaped(report.summary.sentence)}**"
     yield ""
+    for text in report.summary.time_difference[:LISTED_MAX]:
+        yield _escaped(text)
+        yield ""
     yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
     yield ""
     for finding in report.findings[:LISTED_MAX]:
@@ -113,6 +132,33 @@ def _table(report: Report) -> Iterator[str]:
     if len(rows) > ROWS_MAX:
         yield f"\n{len(rows) - ROWS_MAX} more rows are in report.json."
     yield ""
+
+
+def _time(report: Report) -> Iterator[str]:
+    """Where a transaction's time goes, a table for each step; the last column of a volume is the difference."""
+    for chart in budget_charts(report.time_budgets, report.time_differences)[:LISTED_MAX]:
+        threads = f", {chart.threads} threads" if chart.threads else ""
+        heads = [_escaped(bar.volume) for bar in chart.bars]
+        columns = [heads[0], *(text for head in heads[1:] for text in (head, "difference"))]
+        yield ""
+        yield f"| time of a transaction: {_escaped(chart.step)}{threads} | {' | '.join(columns)} |"
+        yield f"|---|{'--:|' * len(columns)}"
+        for piece, title, cells in chart.rows:
+            texts = [_piece(cells[0])]
+            for cell, shift in zip(cells[1:], chart.differences[piece], strict=True):
+                texts += [_piece(cell), _shift(shift)]
+            yield f"| {title} | {' | '.join(texts)} |"
+        yield ""
+
+
+def _piece(row: TimeBudgetRow | None) -> str:
+    return "–" if row is None else f"{quantity(row.ms, 'ms')} ({100 * row.share:.0f} %)"
+
+
+def _shift(row: TimeDifferenceRow | None) -> str:
+    if row is None:
+        return "–"
+    return f"{'+' if row.difference_ms > 0 else ''}{quantity(row.difference_ms, 'ms')}"
 
 
 def _backups(report: Report) -> Iterator[str]:

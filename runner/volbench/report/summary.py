@@ -22,6 +22,7 @@ def summarise_run(
     caveats: tuple[str, ...],
     *,
     said: Sequence[str] = (),
+    time_difference: tuple[str, ...] = (),
 ) -> Summary:
     """The summary of all candidates against the first volume; of a sweep on one volume, what `said` says first."""
     compared = " ".join(pair_sentence(pair) for pair in pairs)
@@ -30,6 +31,7 @@ def summarise_run(
         sentence=compared or next(iter(said), "") or _without_pairs(cells, volumes),
         low_power=any("low power" in caveat for caveat in caveats),
         caveats=caveats,
+        time_difference=time_difference,
     )
 
 

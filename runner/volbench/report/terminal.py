@@ -6,13 +6,15 @@ from volbench.records.report import ComparisonRow, Report
 from volbench.report.forecast import forecast_text
 from volbench.report.knees import curve_lines
 from volbench.report.rows import failure_text
+from volbench.report.time_budget import budget_lines
 from volbench.report.wording import why_invalid
 
 
 def summary_lines(report: Report) -> list[str]:
     """Lines to print: the verdict first, then the primary comparisons, invalid cells, failures and caveats."""
-    lines = ["", report.summary.sentence, ""]
+    lines = ["", report.summary.sentence, *report.summary.time_difference, ""]
     lines += [comparison_line(row) for row in report.comparisons if row.primary]
+    lines += [f"  {text}" for text in budget_lines(report.time_budgets)]
     lines += [f"  {text}" for text in curve_lines(report.curves)]
     lines += [f"  {forecast_text(row)}" for row in report.forecasts]
     lines += [f"  {text}" for text in (report.sweep.said if report.sweep else ())]

@@ -16,6 +16,7 @@ from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
 from volbench.analysis.explain.findings import Explanation, common_notes, explain_case, finding_rows
 from volbench.analysis.explain.per_transaction import PerTransaction, per_transaction
 from volbench.analysis.explain.queries import QueryCost, query_costs
+from volbench.analysis.explain.time_budget import TimeBudget, time_budget
 from volbench.analysis.explain.wording import row
 from volbench.analysis.step_validity import Reasons, invalid_reasons
 from volbench.errors import RunUnreadable
@@ -48,6 +49,7 @@ class StepView:
     threads: int | None = None
     associations: tuple[Association, ...] = ()
     interval_s: float = 1.0
+    time_budget: TimeBudget | None = None
     invalid_reasons: tuple[str, ...] = ()
 
     @property
@@ -148,6 +150,7 @@ def _view(case: Case, *, ranked: bool, invalid_reasons: tuple[str, ...]) -> Step
         threads=case.threads,
         associations=tuple(held[:ASSOCIATIONS_MAX]),
         interval_s=case.grid.width_s,
+        time_budget=time_budget(case),
         invalid_reasons=invalid_reasons,
     )
 

@@ -1,0 +1,76 @@
+"""A transaction's time by piece: sums, derived pieces, and recordings of a throttled server."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volbench.analysis.explain.align import Grid
+from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.time_budget import TimeBudget, time_budget
+from volbench.store.series import SeriesKey
+
+SECONDS, TPS = 10, 100.0
+Values = dict[tuple[str, str, str], float]
+COMMIT: Values = {
+    ("performance_schema", "query_s_per_s", "COMMIT"): 1.2,
+    ("performance_schema", "query_cpu_s_per_s", "COMMIT"): 0.1,
+}
+SERVER: Values = {
+    ("client", "tps", ""): TPS,
+    ("performance_schema", "statement_s_per_s", ""): 4.0,
+    ("performance_schema", "wait_s_per_s", "file_data"): 1.0,
+    ("performance_schema", "file_read_s_per_s", "data"): 1.0,
+    ("performance_schema", "wait_s_per_s", "file_redo"): 0.2,
+    ("performance_schema", "wait_s_per_s", "file_binlog"): 0.3,
+    ("performance_schema", "wait_s_per_s", "binlog_group"): 0.0,
+    ("innodb", "row_lock_wait_s_per_s", ""): 0.4,
+}
+
+
+def case_of(values: Values, **known: object) -> Case:
+    columns = {
+        SeriesKey(source=source, metric=metric, entity=entity): np.full(SECONDS, value)
+        for (source, metric, entity), value in values.items()
+    }
+    grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
+    return Case(name="load", grid=grid, whole=grid, threads=8, cpus=2, **known)  # type: ignore[arg-type]
+
+
+def budget_of(values: Values) -> TimeBudget:
+    budget = time_budget(case_of(values))
+    assert budget is not None
+    return budget
+
+
+def test_pieces_are_milliseconds_of_a_transaction_and_sum_to_its_statements() -> None:
+    budget = budget_of(SERVER)
+    assert budget.statement_ms == pytest.approx(40.0)  # 4 s of statements a second, 100 transactions
+    assert sum(budget.pieces.values()) == pytest.approx(budget.statement_ms)
+    assert budget.pieces["data_reads"] == pytest.approx(10.0)
+    assert budget.pieces["row_locks"] == pytest.approx(4.0)
+    assert budget.pieces["unaccounted"] == pytest.approx(21.0)
+
+
+def test_commit_time_that_no_instrument_shows_is_the_wait_for_the_redo_log() -> None:
+    budget = budget_of(SERVER | COMMIT)
+    # 1.2 s in COMMIT, of which 0.1 s CPU, 0.2 s redo and 0.3 s binary log have instruments.
+    assert budget.pieces["commit_log"] == pytest.approx(6.0)
+    assert sum(budget.pieces.values()) == pytest.approx(budget.statement_ms)
+
+
+def test_waiting_for_a_cpu_never_exceeds_what_is_left() -> None:
+    busy = SERVER | COMMIT | {("tasks", "run_delay_s_per_s", "cell"): 50.0}
+    budget = budget_of(busy)
+    assert "unaccounted" not in budget.pieces
+    assert sum(budget.pieces.values()) == pytest.approx(budget.statement_ms)
+
+
+def test_statements_of_a_backup_are_not_the_loads() -> None:
+    beside = (Beside(name="mysqldump", t0_s=2.0, t1_s=5.0),)
+    assert time_budget(case_of(SERVER, beside=beside)) is None
+
+
+def test_without_statement_times_there_is_no_budget() -> None:
+    assert time_budget(case_of({("client", "tps", ""): TPS})) is None
+    assert time_budget(case_of(SERVER | {("client", "tps", ""): 0.0})) is None

@@ -1,0 +1,118 @@
+"""Budgets of volumes side by side: sums, differences with intervals, sentences, and the two pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from volbench.records.report import Report
+from volbench.report.html import html
+from volbench.report.markdown import markdown
+from volbench.report.terminal import summary_lines
+from volbench.report.time_budget import (
+    VolumeBudget,
+    budget_charts,
+    difference_sentences,
+    shift_ms,
+    time_budget_rows,
+    time_difference_rows,
+)
+from volbench.store.run_directory import RunDirectory
+
+
+def volume(name: str, *cells: Mapping[str, float], step: str = "load") -> VolumeBudget:
+    return VolumeBudget(volume=name, step=step, threads=8, cells=cells)
+
+
+DISK = volume("disk", *({"data_reads": 2.0 + i / 10, "cpu": 1.0, "outside": 0.5} for i in range(5)))
+GP3 = volume(
+    "gp3", *({"data_reads": 10.0 + i / 10, "cpu": 1.0, "commit_log": 2.0, "outside": 0.5} for i in range(5))
+)
+
+
+def test_the_pieces_of_a_volume_sum_to_its_latency() -> None:
+    rows = time_budget_rows([DISK, GP3])
+    for name, latency in (("disk", 3.7), ("gp3", 13.7)):
+        of = [row for row in rows if row.volume == name]
+        assert sum(row.ms for row in of) == pytest.approx(latency)
+        assert sum(row.share for row in of) == pytest.approx(1.0)
+        assert [row.latency_ms for row in of] == pytest.approx([latency] * len(of))
+
+
+def test_the_largest_difference_comes_first_and_the_shares_sum_to_one() -> None:
+    rows = time_difference_rows([DISK, GP3], "disk")
+    assert [row.piece for row in rows[:2]] == ["data_reads", "commit_log"]
+    assert sum(row.difference_ms for row in rows) == pytest.approx(10.0)
+    assert sum(row.share or 0.0 for row in rows) == pytest.approx(1.0)
+    interval = rows[0].ci
+    assert interval is not None
+    assert interval[0] <= 8.0 <= interval[1]
+    assert interval[0] > 7.5
+
+
+def test_the_interval_of_a_shift_is_in_milliseconds() -> None:
+    assert shift_ms([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]) is None  # too few to bound it
+    interval = shift_ms([1.0, 1.1, 1.2, 1.3, 1.4], [3.0, 3.1, 3.2, 3.3, 3.4])
+    assert interval == pytest.approx((1.7, 2.3), abs=0.11)
+    same = shift_ms([5.0] * 5, [5.0] * 5)
+    assert same == pytest.approx((0.0, 0.0), abs=1e-6)
+
+
+def test_the_sentence_names_the_slower_volume_whichever_is_the_baseline() -> None:
+    (text,) = difference_sentences(time_difference_rows([DISK, GP3], "disk"))
+    assert text == (
+        "A transaction takes 13.7 ms on gp3 and 3.70 ms on disk."
+        " Of the extra 10.0 ms: 8.00 ms (80 %) reads of data files, 2.00 ms (20 %) COMMIT waiting for the redo log."
+    )
+    (reverse,) = difference_sentences(time_difference_rows([GP3, DISK], "gp3"))
+    assert reverse == text
+
+
+def test_no_sentence_where_the_volumes_take_the_same_time() -> None:
+    other = volume("twin", *DISK.cells)
+    assert difference_sentences(time_difference_rows([DISK, other], "disk")) == ()
+
+
+def test_steps_are_named_only_where_there_are_several() -> None:
+    write = [volume(budget.volume, *budget.cells, step="write") for budget in (DISK, GP3)]
+    texts = difference_sentences(time_difference_rows([DISK, GP3, *write], "disk"))
+    assert [("(load" in text, "(write" in text) for text in texts] == [(True, False), (False, True)]
+
+
+def test_a_bar_is_drawn_to_the_longest_and_its_segments_do_not_overlap() -> None:
+    (chart,) = budget_charts(time_budget_rows([DISK, GP3]), time_difference_rows([DISK, GP3], "disk"))
+    assert [bar.volume for bar in chart.bars] == ["disk", "gp3"]
+    ends = [bar.segments[-1].left + bar.segments[-1].width for bar in chart.bars]
+    assert ends == pytest.approx([100 * 3.7 / 13.7, 100.0])
+    for bar in chart.bars:
+        for segment, following in zip(bar.segments, bar.segments[1:], strict=False):
+            assert following.left == pytest.approx(segment.left + segment.width)
+
+
+@pytest.fixture(scope="module")
+def budgeted(pair_report: Report) -> Report:
+    differences = time_difference_rows([DISK, GP3], "disk")
+    summary = pair_report.summary.model_copy(update={"time_difference": difference_sentences(differences)})
+    return pair_report.model_copy(
+        update={
+            "summary": summary,
+            "time_budgets": time_budget_rows([DISK, GP3]),
+            "time_differences": differences,
+        }
+    )
+
+
+def test_every_format_shows_the_budget(budgeted: Report, pair: RunDirectory) -> None:
+    page, text, lines = html(budgeted, pair), markdown(budgeted), "\n".join(summary_lines(budgeted))
+    assert 'id="time"' in page
+    assert "piece-commit_log" in page
+    assert "| reads of data files | 2.20 ms (59 %) | 10.2 ms (74 %) | +8.00 ms |" in text
+    assert "load on gp3: a transaction takes 13.7 ms: reads of data files 74 %" in lines
+    for shown in (page, text, lines):
+        assert "A transaction takes 13.7" in shown.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_report_without_budgets_has_no_empty_section(pair_report: Report, pair: RunDirectory) -> None:
+    bare = pair_report.model_copy(update={"time_budgets": (), "time_differences": ()})
+    assert 'id="time"' not in html(bare, pair)
