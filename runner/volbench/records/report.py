@@ -323,11 +323,11 @@ class QueryRow(Record):
 
 
 class AssociationRow(Record):
-    """A metric that moves with p95 in a step's first cell. It supports a finding and never makes one."""
+    """A metric that moves with p95 over a step's valid cells. It supports a finding and never makes one."""
 
     volume: str
     step: str
-    cell_id: str
+    cell_id: str = Field(description="The cell that shows it best.")
     source: str
     metric: str
     entity: str = ""
@@ -336,6 +336,10 @@ class AssociationRow(Record):
     samples: int
     effective_samples: float
     q_value: float = Field(description="Corrected for all metrics and lags that were tried.")
+    cells: int = Field(default=1, description="Whose pairs are pooled, ranks within each cell.")
+    cpu_rho: float | None = Field(
+        default=None, description="The same of the host's CPU use, for comparison; null: not sampled."
+    )
 
 
 class WhatIfRow(Record):

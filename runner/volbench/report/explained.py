@@ -22,6 +22,7 @@ MULTIPLES_MAX = 6
 GROUPS_MAX = 8
 POINTS_MAX = 240
 _PERCENT = 100.0
+RHO = "\N{GREEK SMALL LETTER RHO}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,22 @@ def query_tables(report: Report) -> list[QueryTable]:
 def _load(row: TransactionRow | QueryRow) -> str:
     """A step by its name and threads."""
     return row.step if row.threads is None else f"{row.step}, {row.threads} thread{'s' if row.threads > 1 else ''}"
+
+
+def association_sentences(rows: Sequence[AssociationRow]) -> tuple[str, ...]:
+    """The strongest association of each volume's step in a sentence, with the host's CPU use for comparison."""
+    first: dict[tuple[str, str], AssociationRow] = {}
+    for row in rows:
+        first.setdefault((row.volume, row.step), row)
+    return tuple(map(_association_sentence, first.values()))
+
+
+def _association_sentence(row: AssociationRow) -> str:
+    metric = " of ".join(filter(None, (f"{row.source} {row.metric}", row.entity)))
+    lag = f", {row.lag_s:g} s later" if row.lag_s else ""
+    cells = f" over {row.cells} cells" if row.cells > 1 else ""
+    cpu = f"; CPU use: {RHO} {row.cpu_rho:+.2f}" if row.cpu_rho is not None and row.source != "cpu" else ""
+    return f"{row.step} on {row.volume}: p95 follows {metric} ({RHO} {row.rho:+.2f}{lag}{cells}{cpu})"
 
 
 def multiples(directory: RunDirectory, rows: Sequence[AssociationRow]) -> list[Multiples]:

@@ -18,7 +18,7 @@ from volbench.report.causes import shown_cause
 from volbench.report.curves import curve_plots, step_curves
 from volbench.report.distribution import distributions
 from volbench.report.effects_shown import effect_tables
-from volbench.report.explained import multiples, query_tables, transaction_tables
+from volbench.report.explained import association_sentences, multiples, query_tables, transaction_tables
 from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.report.panels import Panel
 from volbench.report.time_budget import budget_charts
@@ -90,6 +90,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         transaction_tables=transaction_tables(report),
         query_tables=query_tables(report),
         multiples=multiples(directory, report.associations),
+        association_sentences=association_sentences(report.associations),
         dots=_dot_charts(report, volumes),
         metric_table=_metric_table(report.cells, volumes),
         glossary=_glossary(report),

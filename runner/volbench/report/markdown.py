@@ -17,7 +17,7 @@ from volbench.records.report import (
 from volbench.report.beside import markdown_lines
 from volbench.report.causes import cause_title, certainty
 from volbench.report.effects_shown import effect_tables
-from volbench.report.explained import query_tables, transaction_tables
+from volbench.report.explained import association_sentences, query_tables, transaction_tables
 from volbench.report.forecast import forecast_text
 from volbench.report.knees import curve_lines
 from volbench.report.rows import failure_text
@@ -77,6 +77,7 @@ def _head(report: Report) -> Iterator[str]:
         where = f"{_escaped(finding.volume)} ({_escaped(finding.step)})"
         title = f"**{_escaped(cause_title(finding.cause))}** on {where}"
         yield f"- {title}: {_escaped(why)} ({_code(finding.cause)}{sure})"
+    yield from (f"- {_escaped(text)}" for text in association_sentences(report.associations)[:LISTED_MAX])
     yield from _forecasts(report)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from volbench.records.report import ComparisonRow, Report
+from volbench.report.explained import association_sentences
 from volbench.report.forecast import forecast_text
 from volbench.report.knees import curve_lines
 from volbench.report.rows import failure_text
@@ -15,6 +16,7 @@ def summary_lines(report: Report) -> list[str]:
     lines = ["", report.summary.sentence, *report.summary.time_difference, ""]
     lines += [comparison_line(row) for row in report.comparisons if row.primary]
     lines += [f"  {text}" for text in budget_lines(report.time_budgets)]
+    lines += [f"  {text}" for text in association_sentences(report.associations)]
     lines += [f"  {text}" for text in curve_lines(report.curves)]
     lines += [f"  {forecast_text(row)}" for row in report.forecasts]
     lines += [f"  {text}" for text in (report.sweep.said if report.sweep else ())]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import mean
 
 import numpy as np
 
 from volbench.analysis.explain.align import Grid, align
-from volbench.analysis.explain.association import Association, associations
+from volbench.analysis.explain.association import CellCorrelations, cell_correlations
 from volbench.analysis.explain.case import WITHOUT_STATEMENTS, Beside, Case
 from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
 from volbench.analysis.explain.findings import Explanation, common_notes, explain_case, finding_rows
@@ -32,7 +32,6 @@ PHASED = ("small_files", "ddl")
 """Steps whose phases, the time between them left out, are explained together."""
 SWEPT = ("fio", "sequential")
 """Steps whose points are explained: those of one name together, since a limit shows as the queue grows."""
-ASSOCIATIONS_MAX = 12
 REASONS_MAX = 2
 LATENCY = SeriesKey(source="client", metric="latency_ms_p95")
 
@@ -47,7 +46,7 @@ class StepView:
     demand: Demand | Unpredictable
     length_s: float
     threads: int | None = None
-    associations: tuple[Association, ...] = ()
+    correlations: CellCorrelations = field(default_factory=dict)
     interval_s: float = 1.0
     time_budget: TimeBudget | None = None
     invalid_reasons: tuple[str, ...] = ()
@@ -84,8 +83,7 @@ def explain_run(directory: RunDirectory) -> RunExplanation:
             for case in cases_of(directory, result):
                 seen = views.setdefault((volume_of[result.cell_id], case.name), {})
                 why = _why_invalid(result, case.name, reasons[result.cell_id])
-                ranked = not why and not valid_views(seen)
-                seen[result.cell_id] = _view(case, ranked=ranked, invalid_reasons=why)
+                seen[result.cell_id] = _view(case, invalid_reasons=why)
         except RunUnreadable as error:
             unreadable.append(f"{error.where}: {error.what}")
     return RunExplanation(
@@ -138,9 +136,7 @@ def _first_reasons(cells: Mapping[str, StepView]) -> str:
     return "; ".join(reasons[:REASONS_MAX]) + ("; ..." if len(reasons) > REASONS_MAX else "")
 
 
-def _view(case: Case, *, ranked: bool, invalid_reasons: tuple[str, ...]) -> StepView:
-    """`ranked`: with the metrics that move with p95, which takes a while and is shown of one cell only."""
-    held = [one for one in associations(case.grid, LATENCY) if one.holds] if ranked else []
+def _view(case: Case, *, invalid_reasons: tuple[str, ...]) -> StepView:
     return StepView(
         explanation=explain_case(case),
         per_transaction=per_transaction(case),
@@ -148,7 +144,7 @@ def _view(case: Case, *, ranked: bool, invalid_reasons: tuple[str, ...]) -> Step
         demand=demand_of(case),
         length_s=case.length_s,
         threads=case.threads,
-        associations=tuple(held[:ASSOCIATIONS_MAX]),
+        correlations={} if invalid_reasons else cell_correlations(case.grid, LATENCY),
         interval_s=case.grid.width_s,
         time_budget=time_budget(case),
         invalid_reasons=invalid_reasons,

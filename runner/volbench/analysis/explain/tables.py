@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+from volbench.analysis.explain.association import Association, pooled
 from volbench.analysis.explain.queries import QueryCost, together
 from volbench.analysis.explain.run import RunExplanation, StepView, valid_views
 from volbench.analysis.explain.what_if import OtherVolume, Outlook, Prediction, predict
 from volbench.analysis.explain.wording import number
 from volbench.records.report import AssociationRow, QueryRow, TransactionRow, WhatIfRow
+from volbench.store.series import SeriesKey
 
 QUERIES_MAX = 12
+ASSOCIATIONS_MAX = 12
+CPU_USE = frozenset(SeriesKey(source="cpu", metric=f"{mode}_ratio") for mode in ("user", "system"))
 _About = tuple[str, str, int | None]
 _Views = Mapping[tuple[str, str], Mapping[str, StepView]]
 
@@ -55,25 +60,41 @@ def query_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[QueryRow,
 
 
 def association_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[AssociationRow, ...]:
-    """Per volume and step, the metrics that move most with p95 in its first cell."""
-    return tuple(
-        AssociationRow(
-            volume=volume,
-            step=step,
-            cell_id=cell,
-            source=one.key.source,
-            metric=one.key.metric,
-            entity=one.key.entity,
-            rho=one.rho,
-            lag_s=one.lag * view.interval_s,
-            samples=one.samples,
-            effective_samples=one.effective_samples,
-            q_value=one.q_value,
-        )
-        for (volume, step, _), cells in _in_order(found.views, volumes)
-        for cell, view in cells.items()
-        for one in view.associations
-    )
+    """Per volume and step, the metrics that move most with p95 over its valid cells; `cell_id` is one to draw."""
+    rows: list[AssociationRow] = []
+    for (volume, step, _), cells in _in_order(found.views, volumes):
+        every = pooled([view.correlations for view in cells.values()])
+        cpu = max((one.rho for one in every if one.key in CPU_USE), key=abs, default=None)
+        for association in [one for one in every if one.holds][:ASSOCIATIONS_MAX]:
+            cell = _clearest(cells, association)
+            rows.append(
+                AssociationRow(
+                    volume=volume,
+                    step=step,
+                    cell_id=cell,
+                    source=association.key.source,
+                    metric=association.key.metric,
+                    entity=association.key.entity,
+                    rho=association.rho,
+                    lag_s=association.lag * cells[cell].interval_s,
+                    samples=association.samples,
+                    effective_samples=association.effective_samples,
+                    q_value=association.q_value,
+                    cells=association.cells,
+                    cpu_rho=cpu,
+                )
+            )
+    return tuple(rows)
+
+
+def _clearest(cells: Mapping[str, StepView], association: Association) -> str:
+    """The cell that shows an association best."""
+
+    def strength(cell: str) -> float:
+        correlation = cells[cell].correlations.get(association.key, {}).get(association.lag)
+        return 0.0 if correlation is None else correlation.rho * math.copysign(1.0, association.rho)
+
+    return max(cells, key=strength)
 
 
 def what_if_rows(
