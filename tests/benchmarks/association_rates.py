@@ -2,10 +2,10 @@
 
     python tests/benchmarks/association_rates.py [FAMILIES]
 
-Each family is one step: cells of independent series, one of them p95, twenty of them metrics, all drawn from the same
-noise model. A family with any association is a false alarm. Ends with 1 where a row's rate is above the limit by more
-than chance (99 % one-sided binomial bound). The series are our own construction; the models bracket what samplers
-give: independent values, autocorrelated ones, random walks, spikes, periods.
+Each family is one step: cells of independent series, one of them p95, twenty of them metrics, all drawn from the
+same noise model. A family with any association is a false alarm. Ends with 1 where a row's rate is above the limit
+by more than chance (99 % one-sided binomial bound). The series are our own construction; the models bracket what
+samplers give: independent values, autocorrelated ones, random walks, spikes, periods.
 """
 
 from __future__ import annotations
