@@ -21,6 +21,7 @@ from volbench.report.effects_shown import effect_tables
 from volbench.report.explained import association_sentences, multiples, query_tables, transaction_tables
 from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.report.panels import Panel
+from volbench.report.ranking import ranking
 from volbench.report.time_budget import budget_charts
 from volbench.report.timeline import CELLS_MAX, CellTimeline, as_json, timelines
 from volbench.store.run_directory import RunDirectory
@@ -62,6 +63,7 @@ def html(report: Report, directory: RunDirectory) -> str:
             "number",
             "parameter_text",
             "quantity",
+            "times",
             "window_text",
         )
     }
@@ -86,6 +88,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         times_text=times_text,
         read_pairs=read_pairs(report),
         curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
+        ranking=ranking(report),
         budget_charts=budget_charts(report.time_budgets, report.time_differences),
         transaction_tables=transaction_tables(report),
         query_tables=query_tables(report),

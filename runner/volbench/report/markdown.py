@@ -20,6 +20,7 @@ from volbench.report.effects_shown import effect_tables
 from volbench.report.explained import association_sentences, query_tables, transaction_tables
 from volbench.report.forecast import forecast_text
 from volbench.report.knees import curve_lines
+from volbench.report.ranking import RankedValue, ranking
 from volbench.report.rows import failure_text
 from volbench.report.time_budget import budget_charts
 from volbench.report.wording import (
@@ -33,6 +34,7 @@ from volbench.report.wording import (
     parameter_text,
     quantity,
     recovery_text,
+    times,
     why_invalid,
     window_text,
 )
@@ -48,7 +50,13 @@ _SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equi
 
 def markdown(report: Report) -> str:
     """The whole text. Names from outside are escaped; nothing in them becomes markup."""
-    lines = [*_head(report), *_effects(report), *_table(report), *markdown_lines(report, _escaped)]
+    lines = [
+        *_head(report),
+        *_ranking(report),
+        *_effects(report),
+        *_table(report),
+        *markdown_lines(report, _escaped),
+    ]
     lines += [
         *_time(report),
         *_backups(report),
@@ -79,6 +87,29 @@ def _head(report: Report) -> Iterator[str]:
         yield f"- {title}: {_escaped(why)} ({_code(finding.cause)}{sure})"
     yield from (f"- {_escaped(text)}" for text in association_sentences(report.associations)[:LISTED_MAX])
     yield from _forecasts(report)
+
+
+def _ranking(report: Report) -> Iterator[str]:
+    """Three and more volumes side by side, the best of each row in bold."""
+    rows = ranking(report)
+    if not rows:
+        return
+    yield ""
+    yield f"| median | {' | '.join(_escaped(volume.name) for volume in report.volumes)} |"
+    yield f"|---|{'--:|' * len(report.volumes)}"
+    for row in rows[:ROWS_MAX]:
+        values = " | ".join(_ranked(value, row.unit) for value in row.values)
+        yield f"| {_escaped(f'{row.step} {row.parameters}'.strip())}: {_escaped(row.title)} | {values} |"
+    if len(rows) > ROWS_MAX:
+        yield f"\n{len(rows) - ROWS_MAX} more rows are in report.json."
+    yield ""
+
+
+def _ranked(value: RankedValue | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    text = number(value.value) if unit == "1/s" else quantity(value.value, unit)
+    return f"**{text}**" if value.best else f"{text} ({times(value.factor)})"
 
 
 def _forecasts(report: Report) -> Iterator[str]:

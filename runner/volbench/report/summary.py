@@ -25,7 +25,7 @@ def summarise_run(
     time_difference: tuple[str, ...] = (),
 ) -> Summary:
     """The summary of all candidates against the first volume; of a sweep on one volume, what `said` says first."""
-    compared = " ".join(pair_sentence(pair) for pair in pairs)
+    compared = ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
     return Summary(
         verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
         sentence=compared or next(iter(said), "") or _without_pairs(cells, volumes),
@@ -33,6 +33,20 @@ def summarise_run(
         caveats=caveats,
         time_difference=time_difference,
     )
+
+
+def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
+    """Several candidates against the baseline in a few words; the ranking has the figures."""
+    baseline = pairs[0].baseline
+    verdicts = {
+        "better": [pair.candidate for pair in pairs if pair.verdict == "candidate_better"],
+        "worse": [pair.candidate for pair in pairs if pair.verdict == "candidate_worse"],
+        "equivalent": [pair.candidate for pair in pairs if pair.verdict == "equivalent"],
+        "better in some metrics and worse in others": [pair.candidate for pair in pairs if pair.verdict == "mixed"],
+        "not decided yet": [pair.candidate for pair in pairs if pair.verdict == "inconclusive"],
+    }
+    parts = [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items() if names]
+    return f"{len(pairs)} volumes against {baseline}: {'; '.join(parts)}."
 
 
 def pair_sentence(pair: PairSummary) -> str:

@@ -110,6 +110,11 @@ def change(ratio: float | None) -> str:
     return ("0" if float(text) == 0 else text.replace("-", MINUS)) + " %"
 
 
+def times(factor: float) -> str:
+    """How many times worse than the best: `1.9 times`."""
+    return f"{number(round(factor, 1) if factor < FACTOR_FROM else factor)} times"
+
+
 def interval(ci: tuple[float, float] | None) -> str:
     """A confidence interval of a ratio as changes, in brackets; words when the runs do not bound it."""
     if ci is None:
