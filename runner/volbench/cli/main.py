@@ -12,11 +12,11 @@ from typer.core import TyperGroup
 
 from volbench import __version__
 from volbench.cli import console, logs
-from volbench.cli.crash import crashed
 from volbench.errors import EXIT_CRASHED, EXIT_INTERRUPTED, VolbenchError
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
+    from typer._click.formatting import HelpFormatter
 
 COMMANDS = {
     "run": "run",
@@ -41,6 +41,38 @@ COMMANDS = {
 }
 """Command to its module in this package: a function of that name there, or `app` with commands of its own."""
 HIDDEN = frozenset({"cell"})
+GROUPS = {
+    "Measure": {
+        "plan": "Show what would run: cells in order, time and space needed.",
+        "run": "Run a suite on volumes and leave a report in results/.",
+        "resume": "Go on with an interrupted run; finished cells are not repeated.",
+        "capacity": "Find the highest rate that keeps an objective on each volume.",
+        "compare": "Compare volumes within a run or across runs.",
+        "report": "Rebuild a run's reports, or print one of them.",
+        "query": "Query the results of all runs in SQL, read-only.",
+    },
+    "Explain": {
+        "explain": "Name the causes of what a run or a recording shows, with evidence.",
+        "add": "Add recorded metrics (CloudWatch, sar, iostat) to a run.",
+    },
+    "Predict": {
+        "credits": "Forecast when burst credits run out, and what would prevent that.",
+        "volume": "Show volume profiles, emulate volumes, probe any volume.",
+    },
+    "Validate": {
+        "capture": "Take the statements of a live server, read-only.",
+        "validate": "Compare a candidate server with its source.",
+        "gate": "Decide by a policy: exit code 0 is go, 1 no-go, 6 undecided.",
+    },
+    "Set up": {
+        "doctor": "Report what this machine can do, and how to get what is missing.",
+        "suite": "Check suite files, print their schema and documentation.",
+        "k8s": "Write manifests of runs on Kubernetes.",
+        "sealed": "Make keys for sealed files, and read such files.",
+    },
+}
+"""Heading -> command -> what it does, for `volbench --help`, which imports no command."""
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class OnDemand(TyperGroup):
@@ -53,6 +85,14 @@ class OnDemand(TyperGroup):
         """All names, in the order of help."""
         del ctx
         return list(COMMANDS)
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """The commands under their headings, without importing any."""
+        del ctx
+        width = max(map(len, COMMANDS))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in commands.items()])
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """One command; for a name that is none all are loaded, so that the like can be proposed."""
@@ -81,6 +121,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     rich_markup_mode=None,
+    context_settings=HELP_OPTIONS,
 )
 
 
@@ -119,6 +160,8 @@ def main() -> NoReturn:
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:  # noqa: BLE001 - the one net: exit code 1 is a gate's no-go
+        from volbench.cli.crash import crashed  # noqa: PLC0415 - half the time of `volbench --help`
+
         console.show_error(crashed(error, sys.argv[1:]))
         sys.exit(EXIT_CRASHED)
     sys.exit(0)
