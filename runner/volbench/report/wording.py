@@ -95,8 +95,10 @@ def number(value: float | None) -> str:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """A value with its unit; the unit 1 is not written."""
-    return number(value) if value is None or unit == "1" else f"{number(value)} {unit}"
+    """A value with its unit; the unit 1 is not written, and 1/s is `/s`."""
+    if value is None or unit == "1":
+        return number(value)
+    return f"{number(value)}/s" if unit == "1/s" else f"{number(value)} {unit}"
 
 
 def change(ratio: float | None) -> str:
@@ -112,7 +114,7 @@ def change(ratio: float | None) -> str:
 
 def times(factor: float) -> str:
     """How many times worse than the best: `1.9 times`."""
-    return f"{number(round(factor, 1) if factor < FACTOR_FROM else factor)} times"
+    return f"{factor:.1f} times" if factor < FACTOR_FROM else f"{number(factor)} times"
 
 
 def interval(ci: tuple[float, float] | None) -> str:

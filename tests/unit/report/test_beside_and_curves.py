@@ -98,7 +98,7 @@ def test_reads_of_phases_are_paired_too_and_a_missing_one_gives_no_pair() -> Non
 def test_markdown_has_both_tables_with_names_made_harmless() -> None:
     report = report_of(cells_of("dd", "sequential", {}), cells_of(*DD), cells_of(*WARM), cells_of(*FILES))
     text = "\n".join(markdown_lines(report, lambda name: name.replace("_", r"\_")))
-    assert r"| small files | clone/create | files/s | 170 1/s | 26.0 1/s | × 6.54 [" in text
+    assert r"| small files | clone/create | files/s | 170/s | 26.0/s | × 6.54 [" in text
     assert "- unfair: ebs warm against efs cold: 145" in text
     assert "dd/read_cold" not in text
     assert "dd/read\\_cold" in text
