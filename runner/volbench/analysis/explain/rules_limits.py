@@ -14,6 +14,7 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import Resource
 from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import Plateau
+from volbench.analysis.explain.rules_credits import emptied_findings
 from volbench.analysis.explain.shared_evidence import (
     context,
     hardly_waited_for,
@@ -33,7 +34,7 @@ def limit_findings(case: Case) -> list[Found]:
     """The instance's limit, else a burst that ended, else limits of the volume: each would look like the next."""
     if case.device is None:
         return []
-    return [*_instance(case)] or [*_burst(case)] or [*_limits(case)]
+    return [*_instance(case)] or [*_burst(case)] or [*emptied_findings(case)] or [*_limits(case)]
 
 
 def _limits(case: Case) -> Iterator[Found]:
