@@ -286,6 +286,7 @@ class TimeBudgetRow(Record):
         description="Mean latency of a transaction: as the client measured it, else the time of its statements."
     )
     cells: int
+    valid: bool = Field(default=True, description="False: no valid cell; this is of disturbed ones.")
 
 
 class TimeDifferenceRow(Record):
@@ -304,6 +305,7 @@ class TimeDifferenceRow(Record):
         default=None, description="Exact rank interval of the shift in ms; null: the cells do not bound it."
     )
     share: float | None = Field(default=None, description="Of the whole difference; null where that is near 0.")
+    valid: bool = Field(default=True, description="False: a volume has no valid cell; this is of disturbed ones.")
 
 
 class QueryRow(Record):

@@ -24,6 +24,8 @@ DIFFERENCE_MIN = 0.05
 """Share of the baseline's latency below which a difference has no pieces worth a sentence."""
 NAMED_MIN, NAMED_MAX = 0.1, 3
 """Share of a difference from which a piece is named in the sentence, and how many at most."""
+SHOWN_MIN = 0.005
+"""Share of a transaction's time below which a piece is in report.json only."""
 OVERLAP_MAX = 1.15
 """Statement time over the client's latency from which other clients' statements must be in it."""
 _EXPONENT_MAX = 300.0
@@ -40,6 +42,8 @@ class VolumeBudget:
     step: str
     threads: int | None
     cells: tuple[_CellBudget, ...]
+    valid: bool = True
+    """False: no cell is valid; these are of disturbed cells that comparisons use within their bounds."""
 
     @property
     def pieces(self) -> dict[str, float]:
@@ -59,17 +63,29 @@ class VolumeBudget:
 def volume_budgets(
     explained: RunExplanation, cells: Sequence[CellRow], volumes: Sequence[str]
 ) -> tuple[VolumeBudget, ...]:
-    """The budgets of all steps, by step and threads, then in the order of `volumes`."""
+    """The budgets of all steps, by step and threads, then in the order of `volumes`.
+
+    They are of valid cells; where a volume's step has none, of disturbed ones that comparisons use.
+    """
+    disturbed = {(cell.cell_id, cell.step) for cell in cells if cell.used_within_bounds}
     latency = {(cell.cell_id, cell.step): cell.metrics[LATENCY].value for cell in cells if LATENCY in cell.metrics}
     collected: dict[_About, dict[str, list[_CellBudget]]] = {}
+    undisturbed = {key: bool(valid_views(views)) for key, views in explained.views.items()}
     for (volume, step), views in explained.views.items():
-        for cell_id, view in valid_views(views).items():
+        usable = valid_views(views) or {cell: view for cell, view in views.items() if (cell, step) in disturbed}
+        for cell_id, view in usable.items():
             budget = _with_outside(view, latency.get((cell_id, step)))
             if budget is not None:
                 by_volume = collected.setdefault((step, view.threads), {})
                 by_volume.setdefault(volume, []).append(budget)
     return tuple(
-        VolumeBudget(volume=volume, step=step, threads=threads, cells=tuple(by_volume[volume]))
+        VolumeBudget(
+            volume=volume,
+            step=step,
+            threads=threads,
+            cells=tuple(by_volume[volume]),
+            valid=undisturbed[volume, step],
+        )
         for (step, threads), by_volume in collected.items()
         for volume in volumes
         if volume in by_volume
@@ -89,6 +105,7 @@ def time_budget_rows(budgets: Sequence[VolumeBudget]) -> tuple[TimeBudgetRow, ..
             share=ms / budget.latency_ms if budget.latency_ms > 0 else 0.0,
             latency_ms=budget.latency_ms,
             cells=len(budget.cells),
+            valid=budget.valid,
         )
         for budget in budgets
         for piece, ms in budget.pieces.items()
@@ -151,6 +168,7 @@ def _difference_rows(base: VolumeBudget, other: VolumeBudget) -> list[TimeDiffer
             share=(after.get(piece, 0.0) - before.get(piece, 0.0)) / whole
             if abs(whole) >= DIFFERENCE_MIN * base.latency_ms
             else None,
+            valid=base.valid and other.valid,
         )
         for piece in PIECES
         if piece in before or piece in after
@@ -183,9 +201,10 @@ def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | No
     threads = f", {first.threads} threads" if first.threads is not None and name_step else ""
     step = f" ({first.step}{threads})" if name_step else ""
     pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
+    mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
     return (
         f"A transaction takes {quantity(long, 'ms')} on {slower} and {quantity(short, 'ms')} on {faster}{step}."
-        f" Of the extra {quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}."
+        f" Of the extra {quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}.{mark}"
     )
 
 
@@ -223,6 +242,7 @@ class Bar:
     volume: str
     latency_ms: float
     segments: tuple[Segment, ...]
+    valid: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +276,11 @@ def _chart(
     volumes = list(dict.fromkeys(row.volume for row in rows))
     longest = max(row.latency_ms for row in rows)
     by_key = {(row.piece, row.volume): row for row in rows}
-    pieces = [piece for piece in PIECES if any((piece, volume) in by_key for volume in volumes)]
+    pieces = [
+        piece
+        for piece in PIECES
+        if any((row := by_key.get((piece, volume))) and row.share >= SHOWN_MIN for volume in volumes)
+    ]
     shifts = {(row.piece, row.candidate): row for row in differences if (row.step, row.threads) == (step, threads)}
     return BudgetChart(
         step=step,
@@ -277,4 +301,4 @@ def _bar(volume: str, rows: Sequence[TimeBudgetRow], longest_ms: float) -> Bar:
         text = f"{row.title}: {quantity(row.ms, 'ms')}, {100 * row.share:.0f} %"
         segments.append(Segment(title=row.title, text=text, colour=f"piece-{row.piece}", left=left, width=width))
         left += width
-    return Bar(volume=volume, latency_ms=rows[0].latency_ms, segments=tuple(segments))
+    return Bar(volume=volume, latency_ms=rows[0].latency_ms, segments=tuple(segments), valid=rows[0].valid)

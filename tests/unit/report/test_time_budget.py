@@ -90,6 +90,15 @@ def test_a_bar_is_drawn_to_the_longest_and_its_segments_do_not_overlap() -> None
             assert following.left == pytest.approx(segment.left + segment.width)
 
 
+def test_pieces_of_disturbed_cells_are_marked() -> None:
+    disturbed = VolumeBudget(volume="gp3", step="load", threads=8, cells=GP3.cells, valid=False)
+    rows = time_difference_rows([DISK, disturbed], "disk")
+    assert {row.valid for row in rows} == {False}
+    (text,) = difference_sentences(rows)
+    assert text.endswith("(Cells were disturbed: the pieces are approximate.)")
+    assert {row.valid for row in time_budget_rows([DISK])} == {True}
+
+
 @pytest.fixture(scope="module")
 def budgeted(pair_report: Report) -> Report:
     differences = time_difference_rows([DISK, GP3], "disk")
