@@ -21,6 +21,16 @@ Columns = dict[str, list[Any]]
 
 SCHEMA_KEY = b"volbench_schema"
 TABLE_SCHEMA = 1
+TABLE_BYTES_MAX = 1 << 30
+ROWS_MAX = 50_000_000
+"""A day at one sample a second of 570 series."""
+ROW_GROUPS_MAX = 10_000
+GROUP_BYTES_MAX = 256 << 20
+"""Of a row group, decompressed; those that volbench writes have at most 50 MiB."""
+VALUES_IN_GROUP_MAX = 1 << 24
+"""Of one column in a row group, with every entry of a list."""
+NAME_BYTES_MAX = 4_096
+"""Of a source, metric, entity or step."""
 
 
 class TableWriter(Generic[Row]):
@@ -93,10 +103,14 @@ class TableWriter(Generic[Row]):
 
 
 def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
-    """The table, with its columns checked. Raises RunUnreadable: absent, truncated, foreign, newer schema."""
+    """The table, with its size and its columns checked by its footer; nothing else is read.
+
+    Raises RunUnreadable: absent, truncated, foreign, newer schema, larger than what volbench writes.
+    """
     try:
         descriptor = open_file(path)
         try:
+            _check_limit(path, "bytes", os.fstat(descriptor).st_size, TABLE_BYTES_MAX)
             file = pq.ParquetFile(
                 f"/proc/self/fd/{descriptor}"
             )  # opened again by the library, which then closes it
@@ -123,6 +137,11 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
             f"{', '.join(other) or 'none'}",
             next_step="use the volbench version that wrote it",
         )
+    try:
+        _check_footer(path, file.metadata)
+    except RunUnreadable:
+        file.close()
+        raise
     return file
 
 
@@ -137,6 +156,39 @@ def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa
             raise RunUnreadable(
                 "the file is damaged", where=str(path), evidence=str(error).splitlines()[0]
             ) from error
+
+
+def _check_footer(path: Path, footer: pq.FileMetaData) -> None:
+    """Raises RunUnreadable for a table that would take more memory or time than any that volbench writes."""
+    _check_limit(path, "rows", footer.num_rows, ROWS_MAX)
+    _check_limit(path, "row groups", footer.num_row_groups, ROW_GROUPS_MAX)
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        columns = [group.column(column) for column in range(group.num_columns)]
+        decompressed = max(group.total_byte_size, sum(column.total_uncompressed_size for column in columns))
+        _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed, GROUP_BYTES_MAX)
+        values = max((column.num_values for column in columns), default=0)
+        _check_limit(path, f"values of a column in row group {number}", values, VALUES_IN_GROUP_MAX)
+
+
+def _check_limit(path: Path, what: str, amount: int, most: int) -> None:
+    if amount > most:
+        raise RunUnreadable(
+            "the table is larger than what volbench reads",
+            where=str(path),
+            evidence=f"{amount:,} {what}, at most {most:,}",
+            next_step="take the run from a copy that you trust, or leave its cell out",
+        )
+
+
+def check_name(path: Path, name: str) -> None:
+    """Raises RunUnreadable for the name of a series or step that is longer than any that volbench writes."""
+    _check_limit(path, "bytes of a name", len(name.encode("utf-8", "surrogatepass")), NAME_BYTES_MAX)
+
+
+def check_series_count(path: Path, series: int, most: int) -> None:
+    """Raises RunUnreadable for more series than any cell has."""
+    _check_limit(path, "series", series, most)
 
 
 def _fits(found: pa.Schema, wanted: pa.Field) -> bool:
@@ -156,6 +208,9 @@ def _check_values(batch: pa.RecordBatch, path: Path) -> None:
         finite = not pa.types.is_floating(flat.type) or pc.all(pc.is_finite(flat)).as_py() is not False
         if column.null_count or flat.null_count or not finite:
             raise damaged_values(path, name)
+        if pa.types.is_string(flat.type):
+            longest = pc.max(pc.binary_length(flat)).as_py() or 0
+            _check_limit(path, f"bytes of a name in the column {name}", longest, NAME_BYTES_MAX)
 
 
 def damaged_values(path: Path, name: str) -> RunUnreadable:
