@@ -118,7 +118,7 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
             os.close(descriptor)
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise RunUnreadable(
             "the file is truncated or is not Parquet",
             where=str(path),

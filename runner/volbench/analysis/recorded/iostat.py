@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from volbench.analysis.recorded.parsed import DayClock, Recorded, Table, scaled, time_of_day
+from volbench.records.parse import parse_json
 
 _COLUMNS = {
     "r/s": ("reads_per_s", 1.0),
@@ -169,8 +170,8 @@ def _read_text(text: str, reports: _Reports) -> None:
 
 def _read_json(text: str, reports: _Reports) -> None:
     try:
-        told: Any = json.loads(text)
-        statistics = [one for host in told["sysstat"]["hosts"] for one in host["statistics"]]
+        output: Any = parse_json(text)
+        statistics = [one for host in output["sysstat"]["hosts"] for one in host["statistics"]]
         for one in statistics:
             reports.begin()
             if "timestamp" in one:
