@@ -25,6 +25,8 @@ READ = ("diskstats", "procstat", "mysqladmin", "variables", "df")
 """Kinds of files; what the others of a collection say is in these, or has no clock."""
 _SECTORS_PER_MIB = 2048.0
 _VALUES_MAX = 2_000_000
+_VARIABLE_CHARACTERS_MAX = 4_000
+"""What is longer is no value of a server that is asked for here."""
 _CPU = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
@@ -188,7 +190,8 @@ def _variables(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in text.splitlines():
         name, separator, value = line.partition("\t")
-        if separator and re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        known = separator and len(line) <= _VARIABLE_CHARACTERS_MAX
+        if known and re.fullmatch(r"[a-z][a-z0-9_]*", name):
             found.setdefault(name, value.strip())
     return found
 
