@@ -233,7 +233,7 @@ def summarise(comparisons: Iterable[Comparison]) -> list[PairSummary]:
     pairs: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in comparisons:
         pairs.setdefault((comparison.baseline, comparison.candidate), []).append(comparison)
-    return [_summarise_pair(*pair, found) for pair, found in pairs.items()]
+    return [_summarise_pair(*pair, of_pair) for pair, of_pair in pairs.items()]
 
 
 def overall(pairs: Sequence[PairSummary]) -> OverallVerdict:
@@ -247,13 +247,13 @@ def overall(pairs: Sequence[PairSummary]) -> OverallVerdict:
 def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[_GroupKey, dict[str, dict[str, list[Row]]]]:
     """Rows by (step, parameters), then metric, then volume."""
     table: dict[_GroupKey, dict[str, dict[str, list[Row]]]] = {}
-    seen: dict[tuple[_GroupKey, str], Row] = {}
+    first_rows: dict[tuple[_GroupKey, str], Row] = {}
     cells: set[tuple[_GroupKey, str, str]] = set()
     for row in rows:
         if row.volume not in volumes:
             continue
         key = _group_key(row)
-        first = seen.setdefault((key, row.metric), row)
+        first = first_rows.setdefault((key, row.metric), row)
         if (first.unit, first.better) != (row.unit, row.better):
             raise MustNotCompare(
                 f"{row.metric} is in {first.unit} ({first.better} is better) and in {row.unit} ({row.better})",
@@ -279,14 +279,14 @@ def _prepare(
         _side(by_volume.get(baseline, []), disturbed=disturbed),
         _side(by_volume.get(candidate, []), disturbed=disturbed),
     )
-    why = ""
+    why_no_shift = ""
     for name, side in zip((baseline, candidate), sides, strict=True):
         if not side.values:
-            why = why or f"no valid value of {name}"
+            why_no_shift = why_no_shift or f"no valid value of {name}"
         elif min(side.values) <= 0:
-            why = why or f"{name} has values that are zero or negative: there is no ratio"
-    shift = None if why else _shift(*sides, alpha)
-    return _Prepared(row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why)
+            why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"
+    shift = None if why_no_shift else _shift(*sides, alpha)
+    return _Prepared(row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why_no_shift)
 
 
 def _shift(baseline: _Side, candidate: _Side, alpha: float) -> Shift:
@@ -382,8 +382,8 @@ def _still_needed(comparison: Comparison, sides: tuple[_Side, _Side], alpha: flo
     return None if needed is None else max(needed, min(comparison.runs) + 1)
 
 
-def _summarise_pair(baseline: str, candidate: str, found: Sequence[Comparison]) -> PairSummary:
-    counted = [c for c in found if c.primary] or list(found)
+def _summarise_pair(baseline: str, candidate: str, comparisons: Sequence[Comparison]) -> PairSummary:
+    counted = [c for c in comparisons if c.primary] or list(comparisons)
     by_verdict: dict[Verdict, tuple[Comparison, ...]] = {
         verdict: tuple(c for c in counted if c.verdict == verdict)
         for verdict in ("better", "worse", "equivalent", "inconclusive")

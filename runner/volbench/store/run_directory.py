@@ -81,8 +81,8 @@ class RunDirectory:
     def write_cell(self, cell: CellSpec) -> Path:
         """Write cell.json into a new directory for the cell; returns the directory."""
         directory = self.cell_dir(cell.cell_id)
-        for place in (directory.parent, directory):
-            place.mkdir(exist_ok=True)
+        for parent in (directory.parent, directory):
+            parent.mkdir(exist_ok=True)
         write_record(directory / CELL_FILE, cell)
         return directory
 
@@ -103,8 +103,8 @@ class RunDirectory:
 
     def results(self) -> list[CellResult]:
         """The results of the planned cells that have one, in planned order."""
-        found = (self.result(cell.cell_id) for cell in self.run.cells)
-        return [result for result in found if result is not None]
+        results = (self.result(cell.cell_id) for cell in self.run.cells)
+        return [result for result in results if result is not None]
 
     def attempts(self, cell_id: str) -> int:
         """How many earlier attempts of the cell were kept apart."""
@@ -115,33 +115,33 @@ class RunDirectory:
         directory = self.cell_dir(cell_id)
         if not directory.exists():
             return None
-        place = directory.with_name(f"{cell_id}.attempt-{len(self._kept_attempts(cell_id)) + 1}")
-        directory.rename(place)
-        return place
+        apart = directory.with_name(f"{cell_id}.attempt-{len(self._kept_attempts(cell_id)) + 1}")
+        directory.rename(apart)
+        return apart
 
     def put_back(self, cell_id: str) -> None:
         """Exchange the cell's attempt for the one that was set apart last; interrupted, the cell is undone."""
-        directory, place = self.cell_dir(cell_id), self._kept_attempts(cell_id)[-1]
-        beside = place.with_name(f"{place.name}.new")
+        directory, apart = self.cell_dir(cell_id), self._kept_attempts(cell_id)[-1]
+        beside = apart.with_name(f"{apart.name}.new")
         directory.rename(beside)
-        place.rename(directory)
-        beside.rename(place)
+        apart.rename(directory)
+        beside.rename(apart)
 
     def last_attempt(self, cell_id: str) -> CellResult | None:
         """The result of the attempt that was set apart last, if it left one."""
-        places = self._kept_attempts(cell_id)
-        path = places[-1] / RESULT_FILE if places else None
+        attempts = self._kept_attempts(cell_id)
+        path = attempts[-1] / RESULT_FILE if attempts else None
         return read_record(path, CellResult, schema=RESULT_SCHEMA) if path is not None and path.exists() else None
 
     def failed_attempts(self) -> list[tuple[Path, CellResult]]:
         """Earlier attempts that left a result, in order of their names."""
-        found = []
-        for place in sorted((self.path / "cells").glob("*.attempt-*")):
+        attempts = []
+        for attempt in sorted((self.path / "cells").glob("*.attempt-*")):
             try:
-                found.append((place, read_record(place / RESULT_FILE, CellResult, schema=RESULT_SCHEMA)))
+                attempts.append((attempt, read_record(attempt / RESULT_FILE, CellResult, schema=RESULT_SCHEMA)))
             except RunUnreadable:
                 continue  # an attempt that was killed before it could say anything
-        return found
+        return attempts
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -190,8 +190,8 @@ class RunDirectory:
             )
 
     def _kept_attempts(self, cell_id: str) -> list[Path]:
-        places = (self.path / "cells").glob(f"{cell_id}.attempt-*")
-        return sorted(places, key=lambda place: (len(place.name), place.name))
+        attempts = (self.path / "cells").glob(f"{cell_id}.attempt-*")
+        return sorted(attempts, key=lambda place: (len(place.name), place.name))
 
 
 def find_runs(results: Path) -> list[RunDirectory]:

@@ -197,10 +197,10 @@ def _where(
     sources: Collection[str] | None, metrics: Collection[str] | None, window_s: tuple[float, float] | None
 ) -> tuple[str, dict[str, object]]:
     conditions, parameters = [], dict[str, object]()
-    for name, wanted in (("source", sources), ("metric", metrics)):
-        if wanted is not None:
+    for name, names in (("source", sources), ("metric", metrics)):
+        if names is not None:
             conditions.append(f"list_contains(${name}_wanted, {name})")
-            parameters[f"{name}_wanted"] = sorted(wanted)
+            parameters[f"{name}_wanted"] = sorted(names)
     if window_s is not None:
         conditions.append("t_s > $after AND t_s <= $until")
         parameters |= {"after": window_s[0], "until": window_s[1]}

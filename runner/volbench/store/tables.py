@@ -125,16 +125,16 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
             evidence=str(error).splitlines()[0],
             next_step="remove the file's cell directory and run `volbench resume`, or take the run from a backup",
         ) from error
-    found = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY, b"").decode()
+    version = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY, b"").decode()
     missing = sorted(set(schema.names) - set(file.schema_arrow.names))
-    other = [] if missing else [field.name for field in schema if not _fits(file.schema_arrow, field)]
-    if missing or other or found != str(TABLE_SCHEMA):
+    mistyped = [] if missing else [field.name for field in schema if not _fits(file.schema_arrow, field)]
+    if missing or mistyped or version != str(TABLE_SCHEMA):
         file.close()
         raise RunUnreadable(
             "the file is not one that this volbench reads",
             where=str(path),
-            evidence=f"schema {found or 'none'}, columns missing: {', '.join(missing) or 'none'}, of another type: "
-            f"{', '.join(other) or 'none'}",
+            evidence=f"schema {version or 'none'}, columns missing: {', '.join(missing) or 'none'}, "
+            f"of another type: {', '.join(mistyped) or 'none'}",
             next_step="use the volbench version that wrote it",
         )
     try:
@@ -171,12 +171,12 @@ def _check_footer(path: Path, footer: pq.FileMetaData) -> None:
         _check_limit(path, f"values of a column in row group {number}", values, VALUES_IN_GROUP_MAX)
 
 
-def _check_limit(path: Path, what: str, amount: int, most: int) -> None:
+def _check_limit(path: Path, quantity: str, amount: int, most: int) -> None:
     if amount > most:
         raise RunUnreadable(
             "the table is larger than what volbench reads",
             where=str(path),
-            evidence=f"{amount:,} {what}, at most {most:,}",
+            evidence=f"{amount:,} {quantity}, at most {most:,}",
             next_step="take the run from a copy that you trust, or leave its cell out",
         )
 
@@ -191,12 +191,12 @@ def check_series_count(path: Path, series: int, most: int) -> None:
     _check_limit(path, "series", series, most)
 
 
-def _fits(found: pa.Schema, wanted: pa.Field) -> bool:
+def _fits(actual: pa.Schema, expected: pa.Field) -> bool:
     """Whether a column is once in the file, and of the type that volbench writes; names may be a dictionary."""
-    if len(found.get_all_field_indices(wanted.name)) != 1:
+    if len(actual.get_all_field_indices(expected.name)) != 1:
         return False
     kinds = [getattr(kind, "value_type", kind) if pa.types.is_dictionary(kind) else kind
-             for kind in (found.field(wanted.name).type, wanted.type)]  # fmt: skip
+             for kind in (actual.field(expected.name).type, expected.type)]  # fmt: skip
     return bool(kinds[0].equals(kinds[1]))
 
 

@@ -117,7 +117,7 @@ class LoggedStatement:
     @property
     def is_text(self) -> bool:
         """Whether the whole statement is UTF-8."""
-        return self.sql.isascii() or not any("\ud800" <= one <= "\udfff" for one in self.sql)
+        return self.sql.isascii() or not any("\ud800" <= character <= "\udfff" for character in self.sql)
 
 
 class SlowLog:
@@ -146,18 +146,18 @@ class SlowLog:
     def __iter__(self) -> Iterator[LoggedStatement]:
         """Raises UsageError naming the file when the text is no slow log."""
         state, recognised, unknown = _State(), False, ""
-        for part in _entries(_segments(self._text)):
-            if isinstance(part, _Banner):
+        for segment in _entries(_segments(self._text)):
+            if isinstance(segment, _Banner):
                 state, recognised = _State(schema=""), True
                 continue
-            recognised |= part.head is not None
-            unknown = unknown or part.body
-            found = _statement(part, state)
-            if isinstance(found, str):
-                self.left_out[found] += 1
+            recognised |= segment.head is not None
+            unknown = unknown or segment.body
+            statement = _statement(segment, state)
+            if isinstance(statement, str):
+                self.left_out[statement] += 1
             else:
                 self.used += 1
-                yield found
+                yield statement
         if unknown and not recognised:
             raise UsageError(
                 "this is not a line of a slow query log", where=f"{self._name}:1",
@@ -231,11 +231,11 @@ def _segments(text: Iterable[str]) -> Iterator[_Segment | _Banner]:
     for chunk in text:
         buffer += chunk
         start = 0
-        for found in _HEAD.finditer(buffer, searched):
-            if found["user"] is None and found.start() and buffer[found.start() - 1] != "\n":
+        for matched in _HEAD.finditer(buffer, searched):
+            if matched["user"] is None and matched.start() and buffer[matched.start() - 1] != "\n":
                 continue
-            yield from _divided(head, buffer[start : found.start()], is_partial=is_partial)
-            head, start, is_partial = found, found.end(), False
+            yield from _divided(head, buffer[start : matched.start()], is_partial=is_partial)
+            head, start, is_partial = matched, matched.end(), False
         buffer = buffer[start:]
         searched = max(0, len(buffer) - _HEAD_CHARACTERS_MAX)
         if searched > STATEMENT_CHARACTERS_MAX:
@@ -247,14 +247,14 @@ def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iter
     """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
     start = 0
     if _BANNER_MARK in body:
-        for found in _BANNER_END.finditer(body):
-            line = max(start, body.rfind("\n", start, found.start()) + 1)
-            if body.find(", Version: ", line, found.start()) < 0:
+        for banner in _BANNER_END.finditer(body):
+            line = max(start, body.rfind("\n", start, banner.start()) + 1)
+            if body.find(", Version: ", line, banner.start()) < 0:
                 continue
             if head is not None or body[start:line].strip(_BLANK):
                 yield _Segment(head=head, body=body[start:line], is_partial=is_partial)
             yield _Banner()
-            head, start, is_partial = None, found.end(), False
+            head, start, is_partial = None, banner.end(), False
     if head is not None or body[start:].strip(_BLANK):
         yield _Segment(head=head, body=body[start:], is_partial=is_partial)
 
@@ -271,58 +271,58 @@ def _entries(segments: Iterator[_Segment | _Banner]) -> Iterator[_Segment | _Ban
             waiting.append(following)
         return waiting[number]
 
-    while (part := ahead(0)) is not None:
+    while (segment := ahead(0)) is not None:
         waiting.popleft()
-        if isinstance(part, _Segment) and _is_open(part):
-            part, count = _with_text_inside(part, ahead)
+        if isinstance(segment, _Segment) and _is_open(segment):
+            segment, count = _with_text_inside(segment, ahead)
             for _ in range(count):
                 waiting.popleft()
-        yield part
+        yield segment
 
 
-def _with_text_inside(part: _Segment, ahead: Callable[[int], _Segment | _Banner | None]) -> tuple[_Segment, int]:
+def _with_text_inside(segment: _Segment, ahead: Callable[[int], _Segment | _Banner | None]) -> tuple[_Segment, int]:
     """The segment with those after it that are text of its open literal or comment, and how many they are.
 
     A literal is open because its end comes later, or because it never ends: the entry was cut off, has an error of
     syntax (which MySQL never writes), or is of a session with NO_BACKSLASH_ESCAPES. A later statement's quotes then
     seem to end it. So where that may be, a head that was written when the next one should be is real.
     """
-    body, first = part.body, ahead(0)
+    body, first = segment.body, ahead(0)
     is_closed = _CLOSED_WITHOUT_ESCAPES.match(body) is not None
-    may_be_whole = is_closed or not _is_complete(body) or _iso_time(part) is None
-    if may_be_whole and (is_closed if first is None else isinstance(first, _Segment) and _is_next(part, first)):
-        return part, 0
+    may_be_whole = is_closed or not _is_complete(body) or _iso_time(segment) is None
+    if may_be_whole and (is_closed if first is None else isinstance(first, _Segment) and _is_next(segment, first)):
+        return segment, 0
     for number in range(_LOOKAHEAD_SEGMENTS):
         following = ahead(number)
         if following is None:
-            return replace(part, body=body, is_cut=True), number
+            return replace(segment, body=body, is_cut=True), number
         if isinstance(following, _Banner):
             break
         body += (following.head[0] if following.head else "") + following.body
         if _is_complete(body) and _is_closed(body):
-            return replace(part, body=body), number + 1
-    return part, 0
+            return replace(segment, body=body), number + 1
+    return segment, 0
 
 
-def _is_next(part: _Segment, following: _Segment) -> bool:
+def _is_next(segment: _Segment, following: _Segment) -> bool:
     """Whether the times of two segments let them be entries one after the other."""
-    written_s, next_s = _written_s(part), _written_s(following)
+    written_s, next_s = _written_s(segment), _written_s(following)
     return written_s is None or (next_s is not None and next_s > written_s - _CLOCK_SLACK_S)
 
 
-def _written_s(part: _Segment) -> float | None:
+def _written_s(segment: _Segment) -> float | None:
     """When the entry was written, about, in one clock for all entries of a log."""
-    if (iso_s := _iso_time(part)) is not None:
+    if (iso_s := _iso_time(segment)) is not None:
         return iso_s
-    preamble = _PREAMBLE.match(part.body)
-    if part.head is None or preamble is None or preamble["stamp"] is None:
+    preamble = _PREAMBLE.match(segment.body)
+    if segment.head is None or preamble is None or preamble["stamp"] is None:
         return None
-    return float(preamble["stamp"]) + float(part.head["query"])
+    return float(preamble["stamp"]) + float(segment.head["query"])
 
 
-def _iso_time(part: _Segment) -> float | None:
+def _iso_time(segment: _Segment) -> float | None:
     """The time of a head as MySQL from 5.7 on writes it, None where it is no such time."""
-    text = part.head["time"] if part.head is not None else None
+    text = segment.head["time"] if segment.head is not None else None
     if text is None or "T" not in text:
         return None
     try:
@@ -336,9 +336,9 @@ def _is_closed(text: str) -> bool:
     return _MAY_HIDE.search(text) is None or _CLOSED.match(text) is not None
 
 
-def _is_open(part: _Segment) -> bool:
+def _is_open(segment: _Segment) -> bool:
     """Whether the statement's text may go on after the next head; of one that is far too long nobody knows."""
-    return part.head is not None and not part.is_partial and not _is_closed(part.body)
+    return segment.head is not None and not segment.is_partial and not _is_closed(segment.body)
 
 
 def _is_complete(body: str) -> bool:
@@ -347,20 +347,20 @@ def _is_complete(body: str) -> bool:
     return text.endswith(";") and "\n" in body[len(text) :]
 
 
-def _statement(part: _Segment, state: _State) -> LoggedStatement | str:
+def _statement(segment: _Segment, state: _State) -> LoggedStatement | str:
     """The statement of an entry, or why there is none; `state` is brought up to date."""
-    head, preamble = part.head, _PREAMBLE.match(part.body)
+    head, preamble = segment.head, _PREAMBLE.match(segment.body)
     if head is None or preamble is None:
         return CUT
     if preamble["use"] is not None:
         state.schema = _unquoted(preamble["use"])
-    start_s = _start_s(part, head, preamble["stamp"], state)
-    sql = _sql(head, part.body[preamble.end() :])
-    if not sql and preamble["use"] is not None and preamble["stamp"] is None and _has_no_timestamp(part):
+    start_s = _start_s(segment, head, preamble["stamp"], state)
+    sql = _sql(head, segment.body[preamble.end() :])
+    if not sql and preamble["use"] is not None and preamble["stamp"] is None and _has_no_timestamp(segment):
         sql = f"use {preamble['use']}"
-    if part.is_partial:
+    if segment.is_partial:
         return TOO_LONG
-    if not sql or part.is_cut:
+    if not sql or segment.is_cut:
         return CUT
     if state.schema is None and (used := _USE.fullmatch(sql)):  # it would be in a `use` line otherwise
         state.schema = _unquoted(used[1])
@@ -386,9 +386,9 @@ def _statement(part: _Segment, state: _State) -> LoggedStatement | str:
     )
 
 
-def _has_no_timestamp(part: _Segment) -> bool:
+def _has_no_timestamp(segment: _Segment) -> bool:
     """Whether the head may be one of MySQL 5.0, which writes a timestamp only where the statement asked for one."""
-    return part.head is not None and part.head["named"] is None and _iso_time(part) is None
+    return segment.head is not None and segment.head["named"] is None and _iso_time(segment) is None
 
 
 def _sql(head: re.Match[str], text: str) -> str:
@@ -405,10 +405,10 @@ def _unquoted(name: str) -> str:
     return name
 
 
-def _start_s(part: _Segment, head: re.Match[str], stamp: str | None, state: _State) -> float | None:
+def _start_s(segment: _Segment, head: re.Match[str], stamp: str | None, state: _State) -> float | None:
     """When the statement began, as exact as the log tells; None where it does not."""
     query_s = float(head["query"])
-    if (iso_s := _iso_time(part)) is not None:
+    if (iso_s := _iso_time(segment)) is not None:
         return round(iso_s - query_s, 6)  # else a second that is whole would not look so
     if head["time"] is not None:
         state.local_end_s = _local_time_s(head["time"])
@@ -428,11 +428,11 @@ def _start_second(end_s: float, query_s: float) -> float:
 
 
 def _local_time_s(text: str) -> float | None:
-    found = _LOCAL_TIME.match(text)
-    if found is None:
+    stamp = _LOCAL_TIME.match(text)
+    if stamp is None:
         return None
     try:
-        moment = datetime.strptime(" ".join(found[0].split()), "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
+        moment = datetime.strptime(" ".join(stamp[0].split()), "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
         return moment.timestamp()
     except ValueError:
         return None
