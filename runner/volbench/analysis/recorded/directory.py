@@ -11,6 +11,7 @@ from volbench.analysis.explain.align import Floats, align, interval_s
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import device_of
 from volbench.analysis.explain.findings import SAMPLES_MIN, Explanation, explain_case, finding_rows
+from volbench.analysis.recorded.clients import client_count, queue_of_clients, without_acquittal
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
 from volbench.analysis.recorded.episodes import Episode, Level, find_episode, levels
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
@@ -105,13 +106,13 @@ def explain_recorded(
         span = (episode.t0_s, episode.t1_s)
         bounds = (clock_text(bound_s) if clocked else f"{bound_s:g} s" for bound_s in span)
         notes.append(f"the volume was slower from {' to '.join(bounds)} than in the rest (p {episode.p_value:.3g})")
-    volume = (
-        explained_case.device.entity
-        if explained_case.device is not None and explained_case.device.entity
-        else source.name
-    )
+    device_name = explained_case.device.entity if explained_case.device is not None else ""
+    rows = finding_rows(device_name or source.name, STEP, {source.name: explained})
+    queue = queue_of_clients(explained_case, client_count(recordings.values()))
+    if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):
+        notes.append(queue.text)
     return RecordedExplanation(
-        findings=finding_rows(volume, STEP, {source.name: explained}),
+        findings=without_acquittal(rows, queue),
         files={**{name: kind for name, (kind, _) in read.items()}, **dict.fromkeys(sorted(collected), "pt-stalk")},
         notes=tuple(
             dict.fromkeys(
