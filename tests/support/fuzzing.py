@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import pickle
 import random
 import resource
 import shutil
@@ -204,10 +205,56 @@ def scratch_directory() -> tempfile.TemporaryDirectory[str]:
 
 
 def _chunk(work: tuple[str, int, int]) -> Outcome:
+    """Execute some numbers in a process of their own, and where that dies, each number in one."""
     name, first, end = work
+    outcome = _in_a_process(lambda: _execute_numbers(name, range(first, end)))
+    if isinstance(outcome, Outcome):
+        return outcome
+    together = Outcome()
+    for number in range(first, end):
+        single = _in_a_process(lambda number=number: _execute_numbers(name, (number,)))  # type: ignore[misc]
+        together.add(single if isinstance(single, Outcome) else _died(BY_NAME[name], number, single))
+    return together
+
+
+def _execute_numbers(name: str, numbers: Iterable[int]) -> Outcome:
     _limit_memory()
     with scratch_directory() as place:
-        return run_numbers(BY_NAME[name], range(first, end), Path(place))
+        return run_numbers(BY_NAME[name], numbers, Path(place))
+
+
+def _died(reader: Reader, number: int, signal_number: int) -> Outcome:
+    """What to report of a reader that ends its process: a library may do that, and no exception tells it."""
+    place = Place(reader.name, signal.Signals(signal_number).name, "")
+    return Outcome(
+        executions=Counter({reader.name: 1}),
+        failures=Counter({place: 1}),
+        inputs={place: damaged(reader, number)},
+        words={place: f"number {number}: the process was ended by {place.exception}"},
+    )
+
+
+def _in_a_process(work: Callable[[], Outcome]) -> Outcome | int:
+    """What the work gives, or the number of the signal that ended its process."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            with os.fdopen(writing, "wb") as sink:
+                sink.write(pickle.dumps(work()))
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as source:
+        data = source.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        return -code
+    outcome = pickle.loads(data)  # noqa: S301 - of our own process
+    assert isinstance(outcome, Outcome)
+    return outcome
 
 
 def _print(line: str) -> None:

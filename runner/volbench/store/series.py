@@ -16,14 +16,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from volbench.errors import RunUnreadable
 from volbench.records.series import SeriesRow
 from volbench.store.files import open_file
 from volbench.store.tables import (
     Columns,
     TableWriter,
+    check_columns,
     check_name,
     check_series_count,
+    damaged,
     damaged_values,
     open_table,
 )
@@ -216,10 +217,12 @@ def _open_series(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         tempfile.TemporaryDirectory(prefix="volbench-series-") as scratch,
         closing(duckdb.connect(config={**_SETTINGS, "temp_directory": scratch})) as connection,
     ):
+        name = f"/proc/self/fd/{file.fileno()}"
+        check_columns(path, connection, name)
         try:
-            connection.read_parquet(f"/proc/self/fd/{file.fileno()}").create_view("series")
+            connection.read_parquet(name).create_view("series")
         except duckdb.Error as error:
-            raise _damaged(path, error) from error
+            raise damaged(path, error) from error
         yield connection
 
 
@@ -248,7 +251,7 @@ def _fetch(
     try:
         answer = connection.execute(sql, parameters or {}).fetchnumpy()
     except (duckdb.Error, UnicodeDecodeError) as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
     arrays = {
         name: column if isinstance(column, np.ndarray) else np.asarray(column) for name, column in answer.items()
     }
@@ -273,7 +276,3 @@ def _keys_of(path: Path, keys: dict[str, NDArray[Any]]) -> list[SeriesKey]:
         SeriesKey(source=source, metric=metric, entity=entity)
         for source, metric, entity in zip(*names, strict=True)
     ]
-
-
-def _damaged(path: Path, error: Exception) -> RunUnreadable:
-    return RunUnreadable("the file is damaged", where=str(path), evidence=str(error).splitlines()[0])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -29,6 +30,9 @@ GROUP_BYTES_MAX = 256 << 20
 """Of a row group, decompressed; those that volbench writes have at most 50 MiB."""
 VALUES_IN_GROUP_MAX = 1 << 24
 """Of one column in a row group, with every entry of a list."""
+_SELECT_CHUNKS = """
+SELECT row_group_id, CAST(sum(total_uncompressed_size) AS BIGINT), max(num_values)
+FROM parquet_metadata(?) GROUP BY row_group_id ORDER BY row_group_id"""
 NAME_BYTES_MAX = 4_096
 """Of a source, metric, entity or step."""
 
@@ -148,27 +152,48 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
 def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
     """The table in pieces of at most `rows` rows. Raises RunUnreadable, also for damage in the middle."""
     with open_table(path, schema) as file:
+        with os.fdopen(open_file(path), "rb") as same, closing(duckdb.connect()) as connection:
+            check_columns(path, connection, f"/proc/self/fd/{same.fileno()}")
         try:
             for batch in file.iter_batches(batch_size=rows, columns=schema.names):
                 _check_values(batch, path)
                 yield batch
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise RunUnreadable(
-                "the file is damaged", where=str(path), evidence=str(error).splitlines()[0]
-            ) from error
+            raise damaged(path, error) from error
+
+
+def damaged(path: Path, error: Exception) -> RunUnreadable:
+    """What to raise for a table that a library cannot read to its end."""
+    return RunUnreadable("the file is damaged", where=str(path), evidence=str(error).splitlines()[0])
 
 
 def _check_footer(path: Path, footer: pq.FileMetaData) -> None:
-    """Raises RunUnreadable for a table that would take more memory or time than any that volbench writes."""
+    """Raises RunUnreadable for a table that would take more memory or time than any that volbench writes.
+
+    Columns are not asked for: pyarrow ends the process for metadata of a column that makes no sense.
+    """
     _check_limit(path, "rows", footer.num_rows, ROWS_MAX)
     _check_limit(path, "row groups", footer.num_row_groups, ROW_GROUPS_MAX)
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
-        columns = [group.column(column) for column in range(group.num_columns)]
-        decompressed = max(group.total_byte_size, sum(column.total_uncompressed_size for column in columns))
-        _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed, GROUP_BYTES_MAX)
-        values = max((column.num_values for column in columns), default=0)
-        _check_limit(path, f"values of a column in row group {number}", values, VALUES_IN_GROUP_MAX)
+        _check_limit(path, f"bytes, decompressed, in row group {number}", group.total_byte_size, GROUP_BYTES_MAX)
+
+
+def check_columns(path: Path, connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Raises RunUnreadable for a row group whose columns are larger than any that volbench writes.
+
+    Args:
+        path: of the table, for messages.
+        connection: to read the footer with.
+        name: by which the connection opens the file.
+    """
+    try:
+        groups = connection.execute(_SELECT_CHUNKS, [name]).fetchall()
+    except duckdb.Error as error:
+        raise damaged(path, error) from error
+    for number, decompressed, values in groups:
+        _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed or 0, GROUP_BYTES_MAX)
+        _check_limit(path, f"values of a column in row group {number}", values or 0, VALUES_IN_GROUP_MAX)
 
 
 def _check_limit(path: Path, quantity: str, amount: int, most: int) -> None:
