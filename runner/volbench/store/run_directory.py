@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from volbench.base import safe_files
-from volbench.errors import Refused, RunUnreadable, UsageError
+from volbench.errors import EnvironmentLacks, Refused, RunUnreadable, UsageError
 from volbench.records.cell import CELL_SCHEMA, RESULT_SCHEMA, CellResult, CellSpec
 from volbench.records.run import RUN_SCHEMA, JournalEvent, RunRecord
 from volbench.store.files import CELLS, open_file, read_record, write_record
@@ -43,16 +43,22 @@ class RunDirectory:
 
     @classmethod
     def create(cls, results: Path, run: RunRecord) -> RunDirectory:
-        """Make `results/<run_id>` and write run.json. Raises Refused if it is there already."""
+        """Make `results/<run_id>` and write run.json.
+
+        Raises Refused if it is there already, EnvironmentLacks where it cannot be made.
+        """
         path = results / run.run_id
         try:
             path.mkdir(parents=True, exist_ok=False)
+            (path / CELLS).mkdir()
+            write_record(path / RUN_FILE, run)
         except FileExistsError as error:
+            if not path.is_dir():  # a file has the name of one of the directories above
+                raise _not_made(path, error) from error
             raise Refused("the run's directory is there already", where=str(path)) from error
-        (path / CELLS).mkdir()
-        directory = cls(path)
-        write_record(path / RUN_FILE, run)
-        return directory
+        except OSError as error:
+            raise _not_made(path, error) from error
+        return cls(path)
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
@@ -192,6 +198,15 @@ class RunDirectory:
     def _kept_attempts(self, cell_id: str) -> list[Path]:
         attempts = (self.path / "cells").glob(f"{cell_id}.attempt-*")
         return sorted(attempts, key=lambda place: (len(place.name), place.name))
+
+
+def _not_made(path: Path, error: OSError) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "the run's directory cannot be made",
+        where=str(path),
+        evidence=f"{error.strerror or error} (user {os.geteuid()})",
+        next_step="give this user a directory that it may write to, or name another with --out",
+    )
 
 
 def find_runs(results: Path) -> list[RunDirectory]:
