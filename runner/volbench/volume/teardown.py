@@ -40,7 +40,8 @@ ABORTED_STEP_S_MAX = 10.0
 LOOP_RELEASE_S_MAX = 15.0
 _POLL_S = 0.02
 _OUTPUT_BYTES_MAX = 4000
-_FUSE_TYPE = "fuse.volbench"
+_FUSE_SOURCE = "volbench-"
+"""Begins the source of the daemon's mounts, which goes on with the profile."""
 _DEVICE_NUMBER = re.compile(r"\d+:\d+")
 _ANSWER_S_MAX = 2.0
 
@@ -294,8 +295,12 @@ def _mounts(directory: Path) -> tuple[Mount, ...]:
     return tuple(
         mount
         for mount in below
-        if mount.mount_point in places and (mount.filesystem == _FUSE_TYPE or mount.device_number in devices)
+        if mount.mount_point in places and (_is_daemons(mount) or mount.device_number in devices)
     )
+
+
+def _is_daemons(mount: Mount) -> bool:
+    return mount.filesystem.startswith("fuse") and mount.source.startswith(_FUSE_SOURCE)
 
 
 def _device_number(loop: str) -> str | None:
@@ -330,9 +335,9 @@ def _is_on_the_image(loop: str, directory: Path) -> bool:
     own = {
         mount.device_number
         for mount in _mounts_below(directory)
-        if mount.mount_point == image and mount.filesystem == _FUSE_TYPE
+        if mount.mount_point == image and _is_daemons(mount)
     }
-    argv = ["losetup", "--list", "--raw", "--noheadings", "--output", "BACK-MAJ:MIN", f"/dev/{loop}"]
+    argv = ["losetup", "--list", "--noheadings", "--output", "BACK-MAJ:MIN", f"/dev/{loop}"]
     answer = run(argv, timeout_s=_ANSWER_S_MAX)
     return bool(own) and (answer.output in own or not _DEVICE_NUMBER.fullmatch(answer.output))
 
