@@ -32,7 +32,7 @@ from types import FrameType
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others reserve address space, which is bounded here
 from fuzzed_readers import BY_NAME, READERS, Reader
 
-CHUNK = 100
+CHUNK = 250
 NUMBERS_OF_SEED = 1_000_000_000
 """How far the numbers of one seed are from those of the next: no input is executed for two seeds."""
 CPU_S_BASE, CPU_S_PER_BYTE = 1.0, 1.0 / 100_000
@@ -207,6 +207,7 @@ def scratch_directory() -> tempfile.TemporaryDirectory[str]:
 def _chunk(work: tuple[str, int, int]) -> Outcome:
     """Execute some numbers in a process of their own, and where that dies, each number in one."""
     name, first, end = work
+    BY_NAME[name].seeds()  # made once for all processes that are forked from this one
     outcome = _in_a_process(lambda: _execute_numbers(name, range(first, end)))
     if isinstance(outcome, Outcome):
         return outcome
