@@ -18,8 +18,15 @@ awk -v place="$PLACE" '$5 == place && / shared:/ { found = 1 } END { exit !found
 trap end TERM INT
 volbench volume emulate "emulated:$PROFILE" --dir "$PLACE" --name "$NAME"
 touch /run/ready
-read -r daemon _ <"$PLACE/$NAME/daemon.pid"  # its process id and start time
-while kill -0 "$daemon" 2>/dev/null; do
+read -r daemon started <"$PLACE/$NAME/daemon.pid"  # its process id and start time, which no later process has
+
+lives() {
+    stat=$(cat "/proc/$daemon/stat" 2>/dev/null) || return 1
+    set -- ${stat##*) }
+    [ "$1" != Z ] && [ "${20}" = "$started" ]
+}
+
+while lives; do
     sleep 1 &
     wait $! || :
 done

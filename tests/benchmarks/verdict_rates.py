@@ -18,7 +18,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.comparison import Comparison, Row, compare, summarise
+from volbench.analysis.comparison import Comparison, Row, compare
+from volbench.analysis.comparison_summary import summarise
 from volbench.analysis.statistics import Better, runs_needed
 
 SECONDS = 300

@@ -20,7 +20,7 @@ from emulated_volumes import volume, write_durably
 from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.emulated_status import clear_leftovers, list_volumes
 from volbench.volume.profiles import resolve
-from volbench.volume.teardown import LOOP, attachments, remember_loop, take_down, wait_until
+from volbench.volume.teardown import LOOP, attachments, forget_loop, remember_loop, take_down, wait_until
 
 pytestmark = pytest.mark.emulator
 KILL_S_MAX = 60
@@ -200,6 +200,37 @@ def test_a_loop_device_whose_file_is_out_of_sight_is_found_and_detached(root: Pa
     take_down(subject.directory, force=True)
     assert not backing_file.exists()
     subject.stop()
+
+
+def test_a_loop_device_of_the_same_path_elsewhere_is_left_alone(root: Path) -> None:
+    """A container may have the volume's path; nothing was written down, as when volbench was killed meanwhile."""
+    subject = volume(root, "ebs-gp3")
+    subject.start()
+    (own,) = attachments(subject.directory).loops
+    image = subject.directory / "image"
+    script = (
+        f"umount -l '{subject.data}' && umount -l '{image}' && mount -t tmpfs none '{image}' && "
+        f"truncate -s 1M '{image}/disk.img' && losetup -f --show '{image}/disk.img' && read -r _"
+    )
+    container = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert container.stdout is not None
+    foreign = Path(container.stdout.readline().strip())
+    backing_file = Path(f"/sys/block/{foreign.name}/loop/backing_file")
+    try:
+        assert backing_file.read_text().strip() == f"{image}/disk.img"
+        assert attachments(subject.directory).loops == (own,)
+        forget_loop(subject.directory)
+        assert attachments(subject.directory).loops == (own,)
+        take_down(subject.directory, force=True)
+        assert not attachments(subject.directory)
+        assert backing_file.exists()
+    finally:
+        subprocess.run(["losetup", "-d", foreign], check=False, timeout=30)
+        container.communicate("\n", timeout=30)
+        subject.stop()
 
 
 def test_another_attachment_of_the_same_device_is_not_ours(root: Path, tmp_path: Path) -> None:

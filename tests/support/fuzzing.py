@@ -1,9 +1,10 @@
 """Runs readers on damaged inputs in several processes, and makes crashing inputs small.
 
-    PYTHONPATH=runner:tests/support python -m fuzzing [--executions 1000000] [--reader NAME] [--keep DIR]
+    PYTHONPATH=runner:tests/support python -m fuzzing [--executions 1000000] [--seed N] [--reader NAME] [--keep DIR]
 
-The input of number n of a reader is the same in every run. An execution fails when it raises anything but what its
-reader may raise, when it takes longer than its size allows, or when its process would need more than MEMORY_BYTES.
+The input of number n of a reader is the same in every run; a seed chooses the range of numbers. An execution
+fails when it raises anything but what its reader may raise, when it takes longer than its size allows, or when its
+process would need more than MEMORY_BYTES.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import pickle
 import random
 import resource
 import shutil
@@ -30,7 +32,9 @@ from types import FrameType
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # others reserve address space, which is bounded here
 from fuzzed_readers import BY_NAME, READERS, Reader
 
-CHUNK = 100
+CHUNK = 250
+NUMBERS_OF_SEED = 1_000_000_000
+"""How far the numbers of one seed are from those of the next: no input is executed for two seeds."""
 CPU_S_BASE, CPU_S_PER_BYTE = 1.0, 1.0 / 100_000
 HANG_S = 3
 """Of CPU time, after which an execution is ended; the bound proper is smaller and depends on the input's size."""
@@ -151,6 +155,7 @@ def campaign(
     *,
     processes: int = 2,
     seconds: float | None = None,
+    seed: int = 0,
     progress: Callable[[str], object] = str,
 ) -> Outcome:
     """Execute about that many, shared out among the readers by their shares, or as many as the seconds allow."""
@@ -158,7 +163,9 @@ def campaign(
     work = []
     for reader in readers:
         count = max(20, round(executions * reader.share / shares))
-        work += [(reader.name, first, min(count, first + CHUNK)) for first in range(0, count, CHUNK)]
+        begin = seed * NUMBERS_OF_SEED
+        end = begin + count
+        work += [(reader.name, first, min(end, first + CHUNK)) for first in range(begin, end, CHUNK)]
     random.Random(0).shuffle(work)  # noqa: S311 - so that an early end has seen all readers
     outcome, ends_at = Outcome(), time.monotonic() + (seconds or float("inf"))
     context = multiprocessing.get_context("fork")
@@ -198,10 +205,57 @@ def scratch_directory() -> tempfile.TemporaryDirectory[str]:
 
 
 def _chunk(work: tuple[str, int, int]) -> Outcome:
+    """Execute some numbers in a process of their own, and where that dies, each number in one."""
     name, first, end = work
+    BY_NAME[name].seeds()  # made once for all processes that are forked from this one
+    outcome = _in_a_process(lambda: _execute_numbers(name, range(first, end)))
+    if isinstance(outcome, Outcome):
+        return outcome
+    together = Outcome()
+    for number in range(first, end):
+        single = _in_a_process(lambda number=number: _execute_numbers(name, (number,)))  # type: ignore[misc]
+        together.add(single if isinstance(single, Outcome) else _died(BY_NAME[name], number, single))
+    return together
+
+
+def _execute_numbers(name: str, numbers: Iterable[int]) -> Outcome:
     _limit_memory()
     with scratch_directory() as place:
-        return run_numbers(BY_NAME[name], range(first, end), Path(place))
+        return run_numbers(BY_NAME[name], numbers, Path(place))
+
+
+def _died(reader: Reader, number: int, signal_number: int) -> Outcome:
+    """What to report of a reader that ends its process: a library may do that, and no exception tells it."""
+    place = Place(reader.name, signal.Signals(signal_number).name, "")
+    return Outcome(
+        executions=Counter({reader.name: 1}),
+        failures=Counter({place: 1}),
+        inputs={place: damaged(reader, number)},
+        words={place: f"number {number}: the process was ended by {place.exception}"},
+    )
+
+
+def _in_a_process(work: Callable[[], Outcome]) -> Outcome | int:
+    """What the work gives, or the number of the signal that ended its process."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            with os.fdopen(writing, "wb") as sink:
+                sink.write(pickle.dumps(work()))
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as source:
+        data = source.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        return -code
+    outcome = pickle.loads(data)  # noqa: S301 - of our own process
+    assert isinstance(outcome, Outcome)
+    return outcome
 
 
 def _print(line: str) -> None:
@@ -222,6 +276,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run it by hand."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--executions", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0, help="a campaign of another seed has other inputs")
     parser.add_argument("--reader", action="append")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="write the smallest input of each failure here")
@@ -230,7 +285,14 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     readers = [BY_NAME[name] for name in given.reader] if given.reader else READERS
     began = time.monotonic()
-    outcome = campaign(given.executions, readers, processes=given.processes, seconds=given.seconds, progress=_print)
+    outcome = campaign(
+        given.executions,
+        readers,
+        processes=given.processes,
+        seconds=given.seconds,
+        seed=given.seed,
+        progress=_print,
+    )
     _print("\n".join(report(outcome)))
     _print(f"{time.monotonic() - began:.0f} s, {sum(outcome.cpu_s.values()):.0f} s of CPU")
     if given.costs:

@@ -25,17 +25,17 @@ ACHIEVED_MIN = 0.95
 class Bracket:
     """One cell: the rate that held and the one that broke, each with its row; None where there was none."""
 
-    held: CellRow | None
+    sustained: CellRow | None
     broke: CellRow | None
 
 
 def capacities(reports: Sequence[Report], objective: Objective) -> tuple[CapacityRow, ...]:
     """One row for each volume and load; of several runs of the same load, the one that brackets it best."""
-    found: defaultdict[tuple[str, str], list[CapacityRow]] = defaultdict(list)
+    candidates: defaultdict[tuple[str, str], list[CapacityRow]] = defaultdict(list)
     for report in reports:
         for (volume, load), cells in _loads(report).items():
-            found[volume, load].append(_row(report, volume, load, cells, objective))
-    return tuple(min(rows, key=_width) for rows in found.values())
+            candidates[volume, load].append(_row(report, volume, load, cells, objective))
+    return tuple(min(rows, key=_width) for rows in candidates.values())
 
 
 def keeps(row: CellRow, objective: Objective) -> bool | None:
@@ -50,21 +50,21 @@ def keeps(row: CellRow, objective: Objective) -> bool | None:
         return None
     tps, errors = row.metrics.get("tps"), row.metrics.get("errors_per_s")
     if errors is not None and tps is not None:
-        asked = tps.value + errors.value
-        if asked > 0 and errors.value / asked > objective.errors_max:
+        finished_per_s = tps.value + errors.value
+        if finished_per_s > 0 and errors.value / finished_per_s > objective.errors_max:
             return False
     return latency.value <= objective.limit_s * 1000
 
 
 def bracket(rows: Sequence[CellRow], objective: Objective) -> Bracket:
     """Of one cell's rates, in any order."""
-    held: CellRow | None = None
+    sustained: CellRow | None = None
     for row in sorted(rows, key=rate_of):
-        kept = keeps(row, objective)
-        if kept is False:
-            return Bracket(held=held, broke=row)
-        held = row if kept else held
-    return Bracket(held=held, broke=None)
+        is_kept = keeps(row, objective)
+        if is_kept is False:
+            return Bracket(sustained=sustained, broke=row)
+        sustained = row if is_kept else sustained
+    return Bracket(sustained=sustained, broke=None)
 
 
 def ladder(low: float, high: float, rungs: int) -> tuple[int, ...]:
@@ -79,66 +79,76 @@ def rate_of(row: CellRow) -> float:
 
 def _loads(report: Report) -> dict[tuple[str, str], dict[int, list[CellRow]]]:
     """Rows with a rate, by volume and load, then by repeat."""
-    found: defaultdict[tuple[str, str], defaultdict[int, list[CellRow]]] = defaultdict(lambda: defaultdict(list))
+    loads: defaultdict[tuple[str, str], defaultdict[int, list[CellRow]]] = defaultdict(lambda: defaultdict(list))
     for row in report.cells:
         # Parts of a step, such as NAME/during, repeat its time.
         if row.kind == "oltp" and "rate" in row.parameters and "/" not in row.step:
-            found[row.volume, _load(row)][row.repeat].append(row)
-    return {key: dict(repeats) for key, repeats in found.items()}
+            loads[row.volume, _load(row)][row.repeat].append(row)
+    return {key: dict(repeats) for key, repeats in loads.items()}
 
 
 def _load(row: CellRow) -> str:
-    shown = {name: value for name, value in row.parameters.items() if name != "rate" and not name.endswith(".rate")}
-    return ", ".join(f"{name}={value}" for name, value in sorted(shown.items()))
+    other_parameters = {
+        name: value for name, value in row.parameters.items() if name != "rate" and not name.endswith(".rate")
+    }
+    return ", ".join(f"{name}={value}" for name, value in sorted(other_parameters.items()))
 
 
 def _row(
     report: Report, volume: str, load: str, repeats: dict[int, list[CellRow]], objective: Objective
 ) -> CapacityRow:
     brackets = [bracket(rows, objective) for rows in repeats.values()]
-    brackets = [one for one in brackets if one.held or one.broke]
-    held = [rate_of(one.held) for one in brackets if one.held]
-    broke = [rate_of(one.broke) for one in brackets if one.broke]
+    brackets = [candidate for candidate in brackets if candidate.sustained or candidate.broke]
+    sustained = [rate_of(candidate.sustained) for candidate in brackets if candidate.sustained]
+    broke = [rate_of(candidate.broke) for candidate in brackets if candidate.broke]
     bounded = bool(brackets) and len(broke) == len(brackets)
     return CapacityRow(
         volume=volume,
         load=load,
         run_id=report.run_id,
         cells=len(brackets),
-        held_per_s=median(held) if held else None,
-        low_per_s=min(held) if brackets and len(held) == len(brackets) else 0.0,
+        held_per_s=median(sustained) if sustained else None,
+        low_per_s=min(sustained) if brackets and len(sustained) == len(brackets) else 0.0,
         high_per_s=max(broke) if bounded else None,
         confidence=1 - 2.0 ** (1 - len(brackets)) if bounded and len(brackets) > 1 else None,
         queries_each=_queries_each(brackets),
-        limited_by=tuple(_limits(report, volume, [one.broke for one in brackets if one.broke])),
-        emulated=any(one.emulated for one in report.volumes if one.name == volume),
+        limited_by=tuple(_limits(report, volume, [candidate.broke for candidate in brackets if candidate.broke])),
+        emulated=any(declared.emulated for declared in report.volumes if declared.name == volume),
     )
 
 
 def _queries_each(brackets: Sequence[Bracket]) -> float | None:
     shares = [
-        one.held.metrics["qps"].value / one.held.metrics["tps"].value
-        for one in brackets
-        if one.held and {"qps", "tps"} <= one.held.metrics.keys() and one.held.metrics["tps"].value > 0
+        candidate.sustained.metrics["qps"].value / candidate.sustained.metrics["tps"].value
+        for candidate in brackets
+        if candidate.sustained
+        and {"qps", "tps"} <= candidate.sustained.metrics.keys()
+        and candidate.sustained.metrics["tps"].value > 0
     ]
     return median(shares) if shares else None
 
 
 def _limits(report: Report, volume: str, broke: Sequence[CellRow]) -> Iterator[str]:
     """Causes that were named where the objective broke, the surest first."""
-    places = {(row.step, row.cell_id) for row in broke}
+    broken_cells = {(row.step, row.cell_id) for row in broke}
     named: dict[str, FindingRow] = {}
-    for one in report.findings:
-        there = one.volume == volume and any((one.step, cell) in places for cell in one.cell_ids)
-        if there and one.cause != "none" and (one.confidence or 0) > (_confidence(named.get(one.cause))):
-            named[one.cause] = one
-    for cause, one in sorted(named.items(), key=lambda item: -_confidence(item[1])):
-        evidence = f": {one.evidence[0].text}" if one.evidence else ""
-        yield f"{cause}, confidence {_confidence(one):.0%}{evidence}"
+    for finding in report.findings:
+        is_here = finding.volume == volume and any(
+            (finding.step, cell) in broken_cells for cell in finding.cell_ids
+        )
+        if (
+            is_here
+            and finding.cause != "none"
+            and (finding.confidence or 0) > (_confidence(named.get(finding.cause)))
+        ):
+            named[finding.cause] = finding
+    for cause, finding in sorted(named.items(), key=lambda item: -_confidence(item[1])):
+        evidence = f": {finding.evidence[0].text}" if finding.evidence else ""
+        yield f"{cause}, confidence {_confidence(finding):.0%}{evidence}"
 
 
-def _confidence(one: FindingRow | None) -> float:
-    return (one.confidence or 0.0) if one else 0.0
+def _confidence(finding: FindingRow | None) -> float:
+    return (finding.confidence or 0.0) if finding else 0.0
 
 
 def _width(row: CapacityRow) -> tuple[bool, float]:

@@ -37,15 +37,15 @@ def storage_metrics(
         spans_s: stretches of the window that count, when not all of it does; a sample counts when more than half of
             what it is about lies in one.
     """
-    whole = read_series(series_path, sources=["diskstats"], window_s=window_s)
-    found = {key: _Weighed.of(series, spans_s) for key, series in whole.items()}
+    series_by_key = read_series(series_path, sources=["diskstats"], window_s=window_s)
+    weighed = {key: _Weighed.of(series, spans_s) for key, series in series_by_key.items()}
     metrics: dict[str, MetricValue] = {}
-    for key, series in found.items():
+    for key, series in weighed.items():
         name = _FROM_DISKSTATS.get(key.metric)
         if name is not None and len(series.value):
             metrics[name] = metric(name, series.mean())
     for wait, (rate, name) in _AWAITS.items():
-        value = _weighted(found, wait, rate)
+        value = _weighted(weighed, wait, rate)
         if value is not None:
             metrics[name] = metric(name, value)
     return metrics
@@ -65,22 +65,22 @@ class _Weighed:
         lengths = np.diff(series.t_s)
         typical_s = float(np.median(lengths)) if len(lengths) else 1.0
         length_s = np.concatenate(([typical_s], lengths))[: len(series.t_s)]
-        kept = np.ones(len(series.t_s), dtype=bool)
+        counted = np.ones(len(series.t_s), dtype=bool)
         if spans_s:
             middle_s = series.t_s - length_s / 2
-            kept = np.any([(middle_s > t0_s) & (middle_s <= t1_s) for t0_s, t1_s in spans_s], axis=0)
-        return cls(t_s=series.t_s[kept], value=series.value[kept], length_s=length_s[kept])
+            counted = np.any([(middle_s > t0_s) & (middle_s <= t1_s) for t0_s, t1_s in spans_s], axis=0)
+        return cls(t_s=series.t_s[counted], value=series.value[counted], length_s=length_s[counted])
 
     def mean(self) -> float:
         """Mean over time."""
         return float(np.average(self.value, weights=self.length_s))
 
 
-def _weighted(found: dict[SeriesKey, _Weighed], wait: str, rate: str) -> float | None:
+def _weighted(weighed: dict[SeriesKey, _Weighed], wait: str, rate: str) -> float | None:
     """Mean of a waiting time, each sample weighted by its interval's operations; None when there were none."""
     total = weight = 0.0
-    for key, waits in found.items():
-        rates = found.get(SeriesKey(source=key.source, metric=rate, entity=key.entity))
+    for key, waits in weighed.items():
+        rates = weighed.get(SeriesKey(source=key.source, metric=rate, entity=key.entity))
         if key.metric != wait or rates is None:
             continue
         counts = rates.value * rates.length_s

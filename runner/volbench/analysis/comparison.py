@@ -1,10 +1,10 @@
-"""Comparisons of volumes, one for each step, parameters, metric and candidate; and what they say together.
+"""Comparisons of volumes, one for each step, parameters, metric and candidate.
 
 The first named volume is the baseline, every other one a candidate. Holm's correction is over one *family*: the
 primary metrics of one step with one set of parameters and one pair of volumes; the other metrics of that pair are
 a family of their own. So a third volume, or a longer list of side metrics, never takes a verdict away: the
 smallest p of 5 against 5 runs is 2/252, which passes Holm over up to six metrics (4 against 4: 2/70, one metric).
-The price is that the error of 5 % is per family: `PairSummary.p_value` corrects over the families of a pair.
+The price is that the error of 5 % is per family: `comparison_summary` corrects over the families of a pair.
 
 A *disturbed* row is invalid, but its value is known within bounds (`analysis/disturbance.py`). A comparison with
 such rows looks twice. First at all of its rows, and asks whether a verdict holds for every choice inside the
@@ -23,7 +23,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Literal
 
 from volbench.analysis.statistics import (
     RUNS_MIN,
@@ -33,15 +32,12 @@ from volbench.analysis.statistics import (
     bounded_shift_of,
     holm,
     judge,
-    runs_for_level,
     runs_needed,
     shift_of,
 )
 from volbench.errors import MustNotCompare, RunUnreadable
 
 Scalar = bool | int | float | str
-PairVerdict = Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive"]
-OverallVerdict = PairVerdict | Literal["single_volume"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,35 +96,6 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairSummary:
-    """What the comparisons of one candidate with the baseline say together.
-
-    Only primary metrics count, when there are any. One metric better and none worse is `candidate_better`; some
-    of each is `mixed`; all equivalent is `equivalent`; anything else is `inconclusive`. `p_value` is the chance of
-    seeing at least one p as small in any family if the volumes were alike (Bonferroni over families).
-    `low_power` says that something is open that these few runs could not have decided, whatever their values;
-    `runs_needed` is the largest number that an open comparison needs.
-    """
-
-    baseline: str
-    candidate: str
-    verdict: PairVerdict
-    better: tuple[Comparison, ...]
-    worse: tuple[Comparison, ...]
-    equivalent: tuple[Comparison, ...]
-    inconclusive: tuple[Comparison, ...]
-    families: int
-    p_value: float | None
-    low_power: bool
-    runs_needed: int | None
-
-    @property
-    def winner(self) -> str | None:
-        """The volume that is better, when one is."""
-        return {"candidate_better": self.candidate, "candidate_worse": self.baseline}.get(self.verdict)
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Side:
     """One volume's values of one metric, and how many rows gave none."""
 
@@ -149,7 +116,7 @@ class _Prepared:
     why_no_shift: str = ""
 
 
-_GroupKey = tuple[str, tuple[tuple[str, Scalar], ...]]
+GroupKey = tuple[str, tuple[tuple[str, Scalar], ...]]
 
 
 def compare(
@@ -228,32 +195,16 @@ def _of_two_looks(bounded: Comparison, undisturbed: Comparison) -> Comparison:
     return undisturbed
 
 
-def summarise(comparisons: Iterable[Comparison]) -> list[PairSummary]:
-    """One summary for each pair of volumes, in order of appearance."""
-    pairs: dict[tuple[str, str], list[Comparison]] = {}
-    for comparison in comparisons:
-        pairs.setdefault((comparison.baseline, comparison.candidate), []).append(comparison)
-    return [_summarise_pair(*pair, found) for pair, found in pairs.items()]
-
-
-def overall(pairs: Sequence[PairSummary]) -> OverallVerdict:
-    """The verdict of all pairs: the one they share, else `mixed`; `single_volume` when there is no pair."""
-    verdicts = {pair.verdict for pair in pairs}
-    if not verdicts:
-        return "single_volume"
-    return verdicts.pop() if len(verdicts) == 1 else "mixed"
-
-
-def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[_GroupKey, dict[str, dict[str, list[Row]]]]:
+def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[GroupKey, dict[str, dict[str, list[Row]]]]:
     """Rows by (step, parameters), then metric, then volume."""
-    table: dict[_GroupKey, dict[str, dict[str, list[Row]]]] = {}
-    seen: dict[tuple[_GroupKey, str], Row] = {}
-    cells: set[tuple[_GroupKey, str, str]] = set()
+    table: dict[GroupKey, dict[str, dict[str, list[Row]]]] = {}
+    first_rows: dict[tuple[GroupKey, str], Row] = {}
+    cells: set[tuple[GroupKey, str, str]] = set()
     for row in rows:
         if row.volume not in volumes:
             continue
-        key = _group_key(row)
-        first = seen.setdefault((key, row.metric), row)
+        key = group_key(row)
+        first = first_rows.setdefault((key, row.metric), row)
         if (first.unit, first.better) != (row.unit, row.better):
             raise MustNotCompare(
                 f"{row.metric} is in {first.unit} ({first.better} is better) and in {row.unit} ({row.better})",
@@ -279,14 +230,14 @@ def _prepare(
         _side(by_volume.get(baseline, []), disturbed=disturbed),
         _side(by_volume.get(candidate, []), disturbed=disturbed),
     )
-    why = ""
+    why_no_shift = ""
     for name, side in zip((baseline, candidate), sides, strict=True):
         if not side.values:
-            why = why or f"no valid value of {name}"
+            why_no_shift = why_no_shift or f"no valid value of {name}"
         elif min(side.values) <= 0:
-            why = why or f"{name} has values that are zero or negative: there is no ratio"
-    shift = None if why else _shift(*sides, alpha)
-    return _Prepared(row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why)
+            why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"
+    shift = None if why_no_shift else _shift(*sides, alpha)
+    return _Prepared(row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why_no_shift)
 
 
 def _shift(baseline: _Side, candidate: _Side, alpha: float) -> Shift:
@@ -382,45 +333,6 @@ def _still_needed(comparison: Comparison, sides: tuple[_Side, _Side], alpha: flo
     return None if needed is None else max(needed, min(comparison.runs) + 1)
 
 
-def _summarise_pair(baseline: str, candidate: str, found: Sequence[Comparison]) -> PairSummary:
-    counted = [c for c in found if c.primary] or list(found)
-    by_verdict: dict[Verdict, tuple[Comparison, ...]] = {
-        verdict: tuple(c for c in counted if c.verdict == verdict)
-        for verdict in ("better", "worse", "equivalent", "inconclusive")
-    }
-    families: dict[_GroupKey, list[float]] = {}
-    for c in counted:
-        if c.p_adjusted is not None:
-            families.setdefault(_group_key(c), []).append(c.p_adjusted)
-    smallest = [min(p_values) for p_values in families.values()]
-    needed = [c.runs_needed for c in by_verdict["inconclusive"] if c.runs_needed is not None]
-    return PairSummary(
-        baseline=baseline,
-        candidate=candidate,
-        verdict=_pair_verdict(by_verdict),
-        better=by_verdict["better"],
-        worse=by_verdict["worse"],
-        equivalent=by_verdict["equivalent"],
-        inconclusive=by_verdict["inconclusive"],
-        families=len(families),
-        p_value=min(1.0, len(families) * min(smallest)) if smallest else None,
-        low_power=any(
-            min(c.runs) < runs_for_level(alpha=1 - c.confidence, family=len(families.get(_group_key(c), (0,))))
-            for c in by_verdict["inconclusive"]
-        ),
-        runs_needed=max(needed, default=None),
-    )
-
-
-def _pair_verdict(by_verdict: Mapping[Verdict, Sequence[Comparison]]) -> PairVerdict:
-    if by_verdict["better"] and by_verdict["worse"]:
-        return "mixed"
-    if by_verdict["better"]:
-        return "candidate_better"
-    if by_verdict["worse"]:
-        return "candidate_worse"
-    return "equivalent" if by_verdict["equivalent"] and not by_verdict["inconclusive"] else "inconclusive"
-
-
-def _group_key(of: Row | Comparison) -> _GroupKey:
+def group_key(of: Row | Comparison) -> GroupKey:
+    """Step and parameters, which a family of comparisons has in common."""
     return of.step, tuple(sorted(of.parameters.items()))

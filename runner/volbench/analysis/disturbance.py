@@ -128,32 +128,32 @@ def disturbances(
         steal_ratio: of all CPU time. late_ratio: of emulated operations. lateness_s_per_s: theirs, added up.
         unbounded: others that were seen, beyond their limits.
     """
-    found = list(unbounded)
+    recorded = list(unbounded)
     if cpu is not None:
-        found.append(_foreign(cpu, limits))
+        recorded.append(_foreign(cpu, limits))
     if steal_ratio is not None:
         text = f"the hypervisor took {steal_ratio:.1%} of the CPU (limit {limits.cpu_steal:.0%})"
-        held = steal_ratio * cpus if cpus is not None else 1.0
-        found.append(disturbance("cpu_steal", steal_ratio, limits.cpu_steal, held, text))
+        share = steal_ratio * cpus if cpus is not None else 1.0
+        recorded.append(disturbance("cpu_steal", steal_ratio, limits.cpu_steal, share, text))
     if late_ratio is not None:
         text = (
             f"the emulated volume fell behind its model: {late_ratio:.1%} of its operations came late"
             f" (limit {limits.emulator_late:.0%})"
         )
-        held = 1.0 if lateness_s_per_s is None else lateness_s_per_s
-        found.append(disturbance("emulator_late", late_ratio, limits.emulator_late, held, text))
-    return tuple(found) if any(one.beyond for one in found) else ()
+        share = 1.0 if lateness_s_per_s is None else lateness_s_per_s
+        recorded.append(disturbance("emulator_late", late_ratio, limits.emulator_late, share, text))
+    return tuple(recorded) if any(record.beyond for record in recorded) else ()
 
 
-def held_share(found: Sequence[Disturbance], *, ceiling: float) -> float:
+def held_share(records: Sequence[Disturbance], *, ceiling: float) -> float:
     """At most this share of the step's time was it held back by all of them together.
 
     Args:
         ceiling: the share of its time in which it could be held back at all, see `delayable_share`.
     """
-    if any(one.kind in _SLOWS_THE_VOLUME and one.beyond for one in found):
+    if any(record.kind in _SLOWS_THE_VOLUME and record.beyond for record in records):
         return 1.0
-    return min(1.0, ceiling, sum(one.held_share for one in found))
+    return min(1.0, ceiling, sum(record.held_share for record in records))
 
 
 def delayable_share(*, clients: int | None, reading: float | None, lateness_s_per_s: float | None) -> float:
@@ -182,8 +182,8 @@ def bounds(
     metric = metrics[name]
     value = metric.value
     if metric.better == "higher":
-        whole = name in _RATES.get(kind, ()) and held < 1 and not open_loop
-        return (value, value / (1 - held) if whole else math.inf)
+        is_rate = name in _RATES.get(kind, ()) and held < 1 and not open_loop
+        return (value, value / (1 - held) if is_rate else math.inf)
     if held == 0:
         return (value, value)
     if name in _TIMES.get(kind, ()):
@@ -194,20 +194,20 @@ def bounds(
     return (0.0 if scale is None else max(0.0, value - held * window_s * scale), value)
 
 
-def _latency_low(metrics: Mapping[str, MetricValue], name: str, held: float) -> float:
+def _latency_low(metrics: Mapping[str, MetricValue], name: str, share: float) -> float:
     mean = metrics.get(f"{_LATENCY}mean")
     which = name.removeprefix(_LATENCY)
-    if mean is None or held >= 1:
+    if mean is None or share >= 1:
         return 0.0
     if which == "mean":
-        return (1 - held) * mean.value
+        return (1 - share) * mean.value
     level = _LEVELS.get(which)
-    known = [
-        metrics[_LATENCY + lower].value - held * mean.value / (level - q)
+    lower_bounds = [
+        metrics[_LATENCY + lower].value - share * mean.value / (level - q)
         for lower, q in _LEVELS.items()
         if level is not None and q < level and _LATENCY + lower in metrics
     ]
-    return max([0.0, *known])
+    return max([0.0, *lower_bounds])
 
 
 def _foreign(cpu: CpuUse, limits: ValidityLimits) -> Disturbance:
@@ -218,7 +218,7 @@ def _foreign(cpu: CpuUse, limits: ValidityLimits) -> Disturbance:
     return disturbance("foreign_cpu", cpu.foreign_ratio, limits.foreign_cpu, cpu.held_share, text)
 
 
-def disturbance(kind: str, size: float, limit: float, held: float, text: str) -> Disturbance:
+def disturbance(kind: str, size: float, limit: float, share: float, text: str) -> Disturbance:
     """The record; `held` above 1 is 1."""
-    fields = {"kind": kind, "size": size, "limit": limit, "held_share": min(1.0, held), "text": text}
+    fields = {"kind": kind, "size": size, "limit": limit, "held_share": min(1.0, share), "text": text}
     return Disturbance.model_validate(fields)

@@ -97,12 +97,12 @@ def effects_of(
     if any(o.value <= 0 for o in values):
         return []
     if sweep.design == "one_factor":
-        found = [_against_base(sweep, values, name, level, alpha) for name, level in _levels(sweep)]
+        open_effects = [_against_base(sweep, values, name, level, alpha) for name, level in _levels(sweep)]
     else:
-        found = _by_model(sweep, values, alpha)
-    p_values = [o.shift.p_value for o in found if o.shift is not None and min(o.shift.runs) >= RUNS_MIN]
+        open_effects = _by_model(sweep, values, alpha)
+    p_values = [o.shift.p_value for o in open_effects if o.shift is not None and min(o.shift.runs) >= RUNS_MIN]
     adjusted = iter(holm(p_values))
-    return [_judged(o, adjusted, len(p_values), better=better, margin=margin, alpha=alpha) for o in found]
+    return [_judged(o, adjusted, len(p_values), better=better, margin=margin, alpha=alpha) for o in open_effects]
 
 
 def _levels(sweep: SweepSpec) -> Iterable[tuple[str, Scalar]]:
@@ -113,16 +113,16 @@ def _against_base(sweep: SweepSpec, values: Sequence[Observation], name: str, le
     base = {key: factor.base for key, factor in sweep.factors.items()}
     at_base = tuple(o.value for o in values if dict(o.combination) == base)
     at_level = tuple(o.value for o in values if dict(o.combination) == {**base, name: level})
-    there = bool(at_base and at_level)
+    has_both = bool(at_base and at_level)
     return _Open(
         term=(name,),
         levels=(level,),
         bases=(base[name],),
         aliases=(),
         sides=(at_base, at_level),
-        shift=shift_of(at_base, at_level, alpha=alpha) if there else None,
+        shift=shift_of(at_base, at_level, alpha=alpha) if has_both else None,
         exact=True,
-        why_not="" if there else "no valid value on one side",
+        why_not="" if has_both else "no valid value on one side",
     )
 
 
@@ -149,7 +149,7 @@ def _modelled(
     estimate = model.estimate(columns.contrast(term, levels)) if model is not None else None
     at = [tuple(o.combination[name] for name in term) for o in values]
     sides = tuple(
-        tuple(o.value for o, place in zip(values, at, strict=True) if place == wanted) for wanted in (bases, levels)
+        tuple(o.value for o, position in zip(values, at, strict=True) if position == end) for end in (bases, levels)
     )
     return _Open(
         term=term,
@@ -178,25 +178,25 @@ def _shift(estimate: Estimate, alpha: float, runs: tuple[int, int]) -> Shift:
 
 
 def _judged(
-    found: _Open, adjusted: Iterable[float], family: int, *, better: Better, margin: float, alpha: float
+    effect: _Open, adjusted: Iterable[float], family: int, *, better: Better, margin: float, alpha: float
 ) -> Effect:
-    shift, sides = found.shift, found.sides
+    shift, sides = effect.shift, effect.sides
     enough = shift is not None and min(shift.runs) >= RUNS_MIN
     p_adjusted = next(iter(adjusted)) if enough else None
     if shift is None:
-        judgement = Judgement(verdict="inconclusive", reason=found.why_not)
+        judgement = Judgement(verdict="inconclusive", reason=effect.why_not)
     else:
         judgement = judge(shift, better=better, margin=margin, p_adjusted=1.0 if p_adjusted is None else p_adjusted)
-    centre = median if found.exact else _geometric_mean
-    single = len(found.term) == 1
+    centre = median if effect.exact else _geometric_mean
+    single = len(effect.term) == 1
     needed = None
-    if found.exact and shift is not None and judgement.verdict == "inconclusive":
+    if effect.exact and shift is not None and judgement.verdict == "inconclusive":
         needed = runs_needed(*sides, alpha=alpha, margin=margin, family=max(1, family))
     return Effect(
-        term=found.term,
-        levels=found.levels,
-        bases=found.bases,
-        aliases=found.aliases,
+        term=effect.term,
+        levels=effect.levels,
+        bases=effect.bases,
+        aliases=effect.aliases,
         base_value=centre(sides[0]) if single and sides[0] else None,
         value=centre(sides[1]) if single and sides[1] else None,
         ratio=shift.ratio if shift else None,
@@ -239,33 +239,33 @@ class _Columns:
         total = np.zeros(self._first + width)
         for signs in product((0, 1), repeat=len(term)):
             ends = zip(term, levels, signs, strict=True)
-            place = {name: level if raised else self._sweep.factors[name].base for name, level, raised in ends}
+            point = {name: level if raised else self._sweep.factors[name].base for name, level, raised in ends}
             sign = (-1) ** (len(term) - sum(signs))
-            total[self._first :] += sign * np.array(list(self._row_of_term(term, place)))
+            total[self._first :] += sign * np.array(list(self._row_of_term(term, point)))
         return total
 
     def _distinct_terms(self) -> list[Term]:
         names = list(self._sweep.factors)
-        kept: list[Term] = []
+        distinct: list[Term] = []
         for term in [*((name,) for name in names), *combinations(names, 2)]:
-            if not any(other in kept for other in self.aliases(term)):
-                kept.append(term)
-        return kept
+            if not any(alias in distinct for alias in self.aliases(term)):
+                distinct.append(term)
+        return distinct
 
-    def _row(self, place: Mapping[str, Scalar]) -> Iterable[float]:
+    def _row(self, point: Mapping[str, Scalar]) -> Iterable[float]:
         for term in self.terms:
-            yield from self._products(term, place)
+            yield from self._products(term, point)
 
-    def _row_of_term(self, term: Term, place: Mapping[str, Scalar]) -> Iterable[float]:
+    def _row_of_term(self, term: Term, point: Mapping[str, Scalar]) -> Iterable[float]:
         """The row where every column of another term is 0: its mean over the levels."""
-        for other in self.terms:
-            if other == term:
-                yield from self._products(term, place)
+        for each in self.terms:
+            if each == term:
+                yield from self._products(term, point)
             else:
-                yield from (0.0 for _ in self._products(other, {n: self._sweep.factors[n].base for n in other}))
+                yield from (0.0 for _ in self._products(each, {n: self._sweep.factors[n].base for n in each}))
 
-    def _products(self, term: Term, place: Mapping[str, Scalar]) -> list[float]:
-        codes = [self._codes(name, place[name]) for name in term]
+    def _products(self, term: Term, point: Mapping[str, Scalar]) -> list[float]:
+        codes = [self._codes(name, point[name]) for name in term]
         return [math.prod(chosen) for chosen in product(*codes)]
 
     def _codes(self, name: str, value: Scalar) -> list[float]:

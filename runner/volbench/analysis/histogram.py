@@ -167,11 +167,11 @@ class Histograms:
         edges = np.asarray(starts, dtype=np.int64)
         if edges.ndim != 1 or len(edges) < 2 or edges[0] < 0 or edges[-1] > len(self) or np.any(np.diff(edges) < 0):
             raise ValueError(f"groups of {len(self)} intervals must rise within 0..{len(self)}")
-        parts = [self._dense_sum(int(first), int(last)) for first, last in pairwise(edges)]
+        sums = [self._dense_sum(int(first), int(last)) for first, last in pairwise(edges)]
         return _from_parts(
             self.bins,
-            [np.flatnonzero(part) for part in parts],
-            [part[part > 0] for part in parts],
+            [np.flatnonzero(counts) for counts in sums],
+            [counts[counts > 0] for counts in sums],
             np.diff(_before(self.below)[edges]),
             np.diff(_before(self.above)[edges]),
         )
@@ -192,23 +192,25 @@ class Histograms:
         value = np.full((len(self), len(levels)), np.nan)
         beyond = np.zeros(value.shape, dtype=np.bool_)
         for column, level in enumerate(levels):
-            wanted = _near_whole(events, level) - self.below  # the event looked for, counted from the first bin
-            beyond[:, column] = (events > 0) & (wanted > end - start)
-            inside = np.flatnonzero((wanted > 0) & ~beyond[:, column])
-            target = start[inside] + wanted[inside]
+            rank = _near_whole(events, level) - self.below  # the event looked for, counted from the first bin
+            beyond[:, column] = (events > 0) & (rank > end - start)
+            inside = np.flatnonzero((rank > 0) & ~beyond[:, column])
+            target = start[inside] + rank[inside]
             # The entry whose running total reaches the target; totals are whole, so the target's ceiling will do.
             entry = np.searchsorted(before, np.ceil(target).astype(np.int64)) - 1
             share = (target - before[entry]) / self.count[entry]
             value[inside, column] = self.bins.edge_ms(self.bin[entry] + share)
-            low = np.flatnonzero((wanted <= 0) & (self.below > 0))
-            value[low, column] = (wanted[low] / self.below[low] + 1) * self.bins.edge_ms(0)
+            low = np.flatnonzero((rank <= 0) & (self.below > 0))
+            value[low, column] = (rank[low] / self.below[low] + 1) * self.bins.edge_ms(0)
         return Quantiles(value_ms=value, beyond_range=beyond)
 
     def quantile(self, level: float) -> Quantile:
         """The quantile of all events together: the quantile of the merged histogram."""
-        found = self.merged().quantiles([level])
-        value = float(found.value_ms[0, 0])
-        return Quantile(value_ms=None if math.isnan(value) else value, beyond_range=bool(found.beyond_range[0, 0]))
+        quantiles = self.merged().quantiles([level])
+        value = float(quantiles.value_ms[0, 0])
+        return Quantile(
+            value_ms=None if math.isnan(value) else value, beyond_range=bool(quantiles.beyond_range[0, 0])
+        )
 
     def mean_ms(self) -> float | None:
         """Mean latency of all events, each bin's events spread evenly on the log scale.
@@ -236,23 +238,23 @@ def from_rows(rows: Iterable[HistogramRow]) -> Histograms:
 
     Raises MustNotCompare when rows have different bins, ValueError when there are none or one is malformed.
     """
-    kept = list(rows)
-    layouts = {(row.edge_mult, row.edge_deduct) for row in kept}
+    checked = list(rows)
+    layouts = {(row.edge_mult, row.edge_deduct) for row in checked}
     if len(layouts) > 1:
         raise MustNotCompare(
             f"histograms with different bins: (mult, deduct) {sorted(layouts)}",
-            evidence=", ".join(sorted({row.source for row in kept})),
+            evidence=", ".join(sorted({row.source for row in checked})),
             next_step="merge each source by itself, and runs of one configuration of sysbench only",
         )
-    if not kept:
+    if not checked:
         raise ValueError("no rows: there is no histogram")
     return Histograms(
-        bins=LogBins(mult=kept[0].edge_mult, deduct=kept[0].edge_deduct),
-        bin=np.fromiter(chain.from_iterable(row.bin for row in kept), dtype=np.int64),
-        count=np.fromiter(chain.from_iterable(row.count for row in kept), dtype=np.int64),
-        offsets=_before(np.array([len(row.bin) for row in kept], dtype=np.int64)),
-        below=np.array([row.below for row in kept], dtype=np.int64),
-        above=np.array([row.above for row in kept], dtype=np.int64),
+        bins=LogBins(mult=checked[0].edge_mult, deduct=checked[0].edge_deduct),
+        bin=np.fromiter(chain.from_iterable(row.bin for row in checked), dtype=np.int64),
+        count=np.fromiter(chain.from_iterable(row.count for row in checked), dtype=np.int64),
+        offsets=_before(np.array([len(row.bin) for row in checked], dtype=np.int64)),
+        below=np.array([row.below for row in checked], dtype=np.int64),
+        above=np.array([row.above for row in checked], dtype=np.int64),
     )
 
 
@@ -279,26 +281,26 @@ def from_dense(bins: LogBins, counts: ArrayLike, *, below: ArrayLike, above: Arr
     )
 
 
-def concatenated(parts: Sequence[Histograms]) -> Histograms:
+def concatenated(histograms: Sequence[Histograms]) -> Histograms:
     """All intervals of all parts: `concatenated(cells).merged()` is the histogram of several cells.
 
     Raises MustNotCompare when bins differ, ValueError when there are no parts.
     """
-    if len({part.bins for part in parts}) > 1:
+    if len({histogram.bins for histogram in histograms}) > 1:
         raise MustNotCompare(
             "histograms with different bins cannot be added",
-            evidence=", ".join(sorted({str(part.bins) for part in parts})),
+            evidence=", ".join(sorted({str(histogram.bins) for histogram in histograms})),
             next_step="merge each source by itself, and runs of one configuration of sysbench only",
         )
-    if not parts:
+    if not histograms:
         raise ValueError("no histograms to join")
     return Histograms(
-        bins=parts[0].bins,
-        bin=np.concatenate([part.bin for part in parts]),
-        count=np.concatenate([part.count for part in parts]),
-        offsets=_before(np.concatenate([np.diff(part.offsets) for part in parts])),
-        below=np.concatenate([part.below for part in parts]),
-        above=np.concatenate([part.above for part in parts]),
+        bins=histograms[0].bins,
+        bin=np.concatenate([histogram.bin for histogram in histograms]),
+        count=np.concatenate([histogram.count for histogram in histograms]),
+        offsets=_before(np.concatenate([np.diff(histogram.offsets) for histogram in histograms])),
+        below=np.concatenate([histogram.below for histogram in histograms]),
+        above=np.concatenate([histogram.above for histogram in histograms]),
     )
 
 
@@ -309,7 +311,7 @@ def _from_parts(
         bins=bins,
         bin=np.concatenate(bin_),
         count=np.concatenate(count),
-        offsets=_before(np.array([len(part) for part in bin_], dtype=np.int64)),
+        offsets=_before(np.array([len(entries) for entries in bin_], dtype=np.int64)),
         below=below,
         above=above,
     )
@@ -324,5 +326,5 @@ def _before(counts: _Ints) -> _Ints:
 
 def _near_whole(events: _Ints, level: float) -> _Floats:
     exact = np.asarray(events * level, dtype=np.float64)
-    whole = np.rint(exact)
-    return np.where(np.abs(exact - whole) <= _LEVEL_SLACK * np.maximum(1.0, exact), whole, exact)
+    rounded = np.rint(exact)
+    return np.where(np.abs(exact - rounded) <= _LEVEL_SLACK * np.maximum(1.0, exact), rounded, exact)

@@ -45,13 +45,13 @@ class LinearModel:
 
     def __init__(self, design: _Matrix, values: _Matrix) -> None:
         _, singular, self._basis = np.linalg.svd(design, full_matrices=False)
-        kept = singular > _RANK_TOLERANCE * singular.max(initial=0.0)
-        self._basis = self._basis[kept]
-        self.freedom = len(values) - int(kept.sum())
+        independent = singular > _RANK_TOLERANCE * singular.max(initial=0.0)
+        self._basis = self._basis[independent]
+        self.freedom = len(values) - int(independent.sum())
         self._coefficients = np.linalg.pinv(design, rcond=_RANK_TOLERANCE) @ values
         residuals = values - design @ self._coefficients
         self._variance = float(residuals @ residuals) / self.freedom if self.freedom > 0 else math.nan
-        self._inverse = self._basis.T @ np.diag(singular[kept] ** -2.0) @ self._basis
+        self._inverse = self._basis.T @ np.diag(singular[independent] ** -2.0) @ self._basis
 
     def estimate(self, contrast: _Matrix) -> Estimate | None:
         """The contrast of coefficients, shape (p,); None when the data say nothing of it or of its error."""

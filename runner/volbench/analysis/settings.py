@@ -23,7 +23,7 @@ def odd_settings(results: Iterable[CellResult]) -> Mapping[str, tuple[str, ...]]
     A variable that a server does not have counts as a value of its own. Where there is no majority, the value of
     the earlier cells is taken for it.
     """
-    known = {
+    settings = {
         result.cell_id: {
             "version": result.server.version,
             **{name: result.server.variables.get(name, "absent") for name in MUST_BE_EQUAL[1:]},
@@ -32,12 +32,12 @@ def odd_settings(results: Iterable[CellResult]) -> Mapping[str, tuple[str, ...]]
         if result.server is not None
     }
     usual = {
-        name: Counter(values[name] for values in known.values()).most_common(1)[0][0]
-        for name in (MUST_BE_EQUAL if known else ())
+        name: Counter(values[name] for values in settings.values()).most_common(1)[0][0]
+        for name in (MUST_BE_EQUAL if settings else ())
     }
     return {
         cell_id: reasons
-        for cell_id, values in known.items()
+        for cell_id, values in settings.items()
         if (
             reasons := tuple(
                 f"engine settings differ: {name} is {value}, in the other cells {usual[name]}"

@@ -113,11 +113,11 @@ def bounded_shift_of(
     x, y = (_log_steps([value for value, _, _ in side]) for side in (baseline, candidate))
     x_low, y_low = (_log_ends([low for _, low, _ in side]) for side in (baseline, candidate))
     x_high, y_high = (_log_ends([high for _, _, high in side]) for side in (baseline, candidate))
-    seen = _shift_of_logs(x, y, alpha)
+    observed = _shift_of_logs(x, y, alpha)
     lowest, highest = _shift_of_logs(x_high, y_low, alpha), _shift_of_logs(x_low, y_high, alpha)
     tail = min(_tails(x_high, y_low, 0)[0], _tails(x_low, y_high, 0)[1])
     nearest = max(lowest.ratio, min(1.0, highest.ratio))
-    return replace(seen, low=lowest.low, high=highest.high, p_value=min(1.0, 2 * tail), nearest_ratio=nearest)
+    return replace(observed, low=lowest.low, high=highest.high, p_value=min(1.0, 2 * tail), nearest_ratio=nearest)
 
 
 def _shift_of_logs(x: _Ints, y: _Ints, alpha: float) -> Shift:
@@ -256,10 +256,10 @@ def runs_needed(
     else:  # both ends of the interval must come within: with no shift at all each has half of the misses
         level = alpha
         root_n = (z(1 - level / 2) + z((1 + power) / 2)) / distance
-    wanted = 2 * _cautious_variance(x, y) / _RANK_EFFICIENCY * root_n**2 + z(1 - level / 2) ** 2 / 4
-    if wanted > RUNS_NEEDED_MAX:
+    runs = 2 * _cautious_variance(x, y) / _RANK_EFFICIENCY * root_n**2 + z(1 - level / 2) ** 2 / 4
+    if runs > RUNS_NEEDED_MAX:
         return None
-    return max(floor, math.ceil(wanted))
+    return max(floor, math.ceil(runs))
 
 
 def _cautious_variance(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

@@ -24,9 +24,9 @@ def invalid_reasons(run: RunRecord, results: Iterable[CellResult]) -> Mapping[st
         run: the plan, with the cells of `results`.
         results: of cells of the plan.
     """
-    known = tuple(results)
-    odd = _odd_settings({cell.cell_id: cell for cell in run.cells}, known)
-    return {result.cell_id: _of_cell(result, odd.get(result.cell_id, ())) for result in known}
+    planned = tuple(results)
+    odd = _odd_settings({cell.cell_id: cell for cell in run.cells}, planned)
+    return {result.cell_id: _of_cell(result, odd.get(result.cell_id, ())) for result in planned}
 
 
 def _of_cell(result: CellResult, odd: Reasons) -> tuple[Reasons, ...]:

@@ -125,8 +125,8 @@ def _reading(series_path: Path, window_s: tuple[float, float], interval_s: float
     threads waited for data files: so reads of others, and of background threads, do not count.
     """
     keys = ("reads_per_s", "r_await_ms")
-    found = read_series(series_path, sources=["emulator", "diskstats"], metrics=keys, window_s=window_s)
-    sources = {key.source for key in found}
+    device_series = read_series(series_path, sources=["emulator", "diskstats"], metrics=keys, window_s=window_s)
+    sources = {key.source for key in device_series}
     waits = read_series(series_path, sources=["performance_schema"], metrics=["wait_s_per_s"], window_s=window_s)
     of_files = SeriesKey(source="performance_schema", metric="wait_s_per_s", entity="file_data")
     foreground = _mean(waits, of_files, window_s, interval_s)
@@ -135,8 +135,8 @@ def _reading(series_path: Path, window_s: tuple[float, float], interval_s: float
     source = "emulator" if "emulator" in sources else "diskstats"
     busy: defaultdict[float, float] = defaultdict(float)
     ticks: set[float] = set()
-    for entity in {key.entity for key in found if key.source == source}:
-        rates, times = (found.get(SeriesKey(source=source, metric=key, entity=entity)) for key in keys)
+    for entity in {key.entity for key in device_series if key.source == source}:
+        rates, times = (device_series.get(SeriesKey(source=source, metric=key, entity=entity)) for key in keys)
         if rates is not None:
             ticks.update(rates.t_s.tolist())
         if rates is not None and times is not None:
@@ -148,10 +148,12 @@ def _reading(series_path: Path, window_s: tuple[float, float], interval_s: float
     return min(foreground, sum(busy.values()) / len(ticks))
 
 
-def delayable_share_of(seen: Observation) -> float:
+def delayable_share_of(observation: Observation) -> float:
     """Of the clients' time, the share in which a disturbance can have held them back at all."""
     return delayable_share(
-        clients=seen.clients, reading=seen.reading, lateness_s_per_s=seen.emulator_lateness_s_per_s
+        clients=observation.clients,
+        reading=observation.reading,
+        lateness_s_per_s=observation.emulator_lateness_s_per_s,
     )
 
 
@@ -166,12 +168,12 @@ def _cpu_use(
     unused = [mean("cpu", f"{name}_ratio") for name in ("idle", "iowait", "steal")]
     tasks = mean("tasks", "cpus_used", "cell")
     groups = [mean("cgroup_cpu", "cpus_used", who) for who in ("server", "client")]
-    of_groups = None if None in groups else sum(one for one in groups if one is not None)
-    known = [own for own in (tasks, of_groups) if own is not None]
-    if cpus is None or None in unused or not known:
+    of_groups = None if None in groups else sum(group for group in groups if group is not None)
+    own_uses = [own for own in (tasks, of_groups) if own is not None]
+    if cpus is None or None in unused or not own_uses:
         return None
-    busy = cpus * (1 - sum(one for one in unused if one is not None))
-    own = max(known)
+    busy = cpus * (1 - sum(share for share in unused if share is not None))
+    own = max(own_uses)
     emulator = mean("tasks", "cpus_used", "emulator") or 0.0
     return CpuUse(
         cpus=cpus,
@@ -181,70 +183,79 @@ def _cpu_use(
     )
 
 
-def disturbances_of(seen: Observation, limits: ValidityLimits) -> tuple[Disturbance, ...]:
+def disturbances_of(observation: Observation, limits: ValidityLimits) -> tuple[Disturbance, ...]:
     """What delayed the step from outside, each with a bound on what it can have done; none within all limits."""
     return disturbances(
         limits,
-        cpu=seen.cpu,
-        cpus=seen.cpus,
-        steal_ratio=seen.steal_ratio,
-        late_ratio=seen.emulator_late_ratio,
-        lateness_s_per_s=seen.emulator_lateness_s_per_s,
-        unbounded=(*_swapping(seen, limits), *_foreign_io(seen, limits), *_other_readers(seen, limits)),
+        cpu=observation.cpu,
+        cpus=observation.cpus,
+        steal_ratio=observation.steal_ratio,
+        late_ratio=observation.emulator_late_ratio,
+        lateness_s_per_s=observation.emulator_lateness_s_per_s,
+        unbounded=(
+            *_swapping(observation, limits),
+            *_foreign_io(observation, limits),
+            *_other_readers(observation, limits),
+        ),
     )
 
 
-def _swapping(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
-    pages = seen.swapped_pages
+def _swapping(observation: Observation, limits: ValidityLimits) -> list[Disturbance]:
+    pages = observation.swapped_pages
     if pages is None or pages <= limits.swap_pages:
         return []
     text = f"the host swapped {pages:.0f} pages (limit {limits.swap_pages})"
     return [disturbance("swapping", pages, limits.swap_pages, 1.0, text)]
 
 
-def invalid_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+def invalid_reasons(observation: Observation, limits: ValidityLimits) -> tuple[str, ...]:
     """A sentence for each rule that the observation breaks; none: the step is valid."""
-    return (*own_reasons(seen, limits), *outside_reasons(seen, limits))
+    return (*own_reasons(observation, limits), *outside_reasons(observation, limits))
 
 
-def own_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+def own_reasons(observation: Observation, limits: ValidityLimits) -> tuple[str, ...]:
     """The broken rules that the cell's own set-up breaks: the same cell, run again, would break them again."""
     reasons = []
-    if seen.client_cpu_ratio is not None and seen.client_cpu_ratio > limits.client_cpu:
+    if observation.client_cpu_ratio is not None and observation.client_cpu_ratio > limits.client_cpu:
         reasons.append(
-            f"the client was CPU-bound: sysbench used {seen.client_cpu_ratio:.0%} of the CPU it can use"
+            f"the client was CPU-bound: sysbench used {observation.client_cpu_ratio:.0%} of the CPU it can use"
             f" (limit {limits.client_cpu:.0%})"
         )
-    if seen.client_throttled_ratio is not None and seen.client_throttled_ratio > CLIENT_THROTTLED_MAX:
+    if observation.client_throttled_ratio is not None and observation.client_throttled_ratio > CLIENT_THROTTLED_MAX:
         reasons.append(
-            f"the client was CPU-bound: a quota held it back in {seen.client_throttled_ratio:.0%} of its periods"
-            f" (limit {CLIENT_THROTTLED_MAX:.0%})"
+            f"the client was CPU-bound: a quota held it back in {observation.client_throttled_ratio:.0%} of its"
+            f" periods (limit {CLIENT_THROTTLED_MAX:.0%})"
         )
-    if seen.offered_ratio is not None and seen.offered_ratio < 1 - limits.rate_shortfall - shortfall_by_chance(
-        seen.offered_due
+    if (
+        observation.offered_ratio is not None
+        and observation.offered_ratio < 1 - limits.rate_shortfall - shortfall_by_chance(observation.offered_due)
     ):
         reasons.append(
-            f"the load generator fell behind: it offered {seen.offered_ratio:.1%} of the rate"
+            f"the load generator fell behind: it offered {observation.offered_ratio:.1%} of the rate"
             f" (limit {1 - limits.rate_shortfall:.0%})"
         )
-    reasons += _cache_reasons(seen, limits)
+    reasons += _cache_reasons(observation, limits)
     return tuple(reasons)
 
 
-def outside_reasons(seen: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+def outside_reasons(observation: Observation, limits: ValidityLimits) -> tuple[str, ...]:
     """The broken rules about what came from outside the cell: run again, it may fare better."""
     reasons = []
-    if seen.missed_ratio is not None and seen.missed_ratio > limits.missed_samples:
-        reasons.append(f"{seen.missed_ratio:.1%} of the samples were missed (limit {limits.missed_samples:.0%})")
-    if seen.clock_step_s is not None and abs(seen.clock_step_s) > limits.clock_step_s:
-        reasons.append(f"the wall clock was set by {seen.clock_step_s:+.2f} s (limit {limits.clock_step_s:g} s)")
-    reasons += [one.text for one in disturbances_of(seen, limits) if one.beyond]
+    if observation.missed_ratio is not None and observation.missed_ratio > limits.missed_samples:
+        reasons.append(
+            f"{observation.missed_ratio:.1%} of the samples were missed (limit {limits.missed_samples:.0%})"
+        )
+    if observation.clock_step_s is not None and abs(observation.clock_step_s) > limits.clock_step_s:
+        reasons.append(
+            f"the wall clock was set by {observation.clock_step_s:+.2f} s (limit {limits.clock_step_s:g} s)"
+        )
+    reasons += [record.text for record in disturbances_of(observation, limits) if record.beyond]
     return tuple(reasons)
 
 
-def notes_of(seen: Observation) -> tuple[str, ...]:
+def notes_of(observation: Observation) -> tuple[str, ...]:
     """What could not be judged although the device is sampled, for the step's notes."""
-    if seen.device_iops is not None and seen.foreign_iops is None:
+    if observation.device_iops is not None and observation.foreign_iops is None:
         return ("whether the device was at rest before the cell is not known: no sample lies in that time",)
     return ()
 
@@ -254,9 +265,9 @@ def shortfall_by_chance(due: float | None) -> float:
     return CHANCE_SIGMAS / math.sqrt(due) if due else 0.0
 
 
-def _foreign_io(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
+def _foreign_io(observation: Observation, limits: ValidityLimits) -> list[Disturbance]:
     """I/O of others counts when it is more than the limit and no small part of what the device did in the step."""
-    foreign, own = seen.foreign_iops, seen.device_iops
+    foreign, own = observation.foreign_iops, observation.device_iops
     if foreign is None or foreign <= limits.foreign_iops:
         return []
     if own is not None and foreign <= limits.foreign_share * own:
@@ -269,9 +280,9 @@ def _foreign_io(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
     return [disturbance("foreign_io", foreign, limits.foreign_iops, 1.0, text)]
 
 
-def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
+def _cache_reasons(observation: Observation, limits: ValidityLimits) -> list[str]:
     """The server's own count of bytes read against the device's: what no device delivered came from a cache."""
-    server, device = seen.server_read_mib, seen.device_read_mib
+    server, device = observation.server_read_mib, observation.device_read_mib
     if server is None or device is None or server < SMALL_READ_MIB:
         return []
     if 1 - device / server <= limits.device_against_client:
@@ -281,10 +292,10 @@ def _cache_reasons(seen: Observation, limits: ValidityLimits) -> list[str]:
     ]
 
 
-def _other_readers(seen: Observation, limits: ValidityLimits) -> list[Disturbance]:
+def _other_readers(observation: Observation, limits: ValidityLimits) -> list[Disturbance]:
     """What the device delivered beyond the server's count was read by others, in steps in which only it reads."""
-    server, device = seen.server_read_mib, seen.device_read_mib
-    if server is None or device is None or not seen.only_server_reads:
+    server, device = observation.server_read_mib, observation.device_read_mib
+    if server is None or device is None or not observation.only_server_reads:
         return []
     allowed = max(FOREIGN_READ_MIB, limits.device_against_client * server)
     if device - server <= allowed:
@@ -319,10 +330,10 @@ def _at_rest_iops(series_path: Path, quiet_s: tuple[float, float] | None, interv
     if quiet_s is None:
         return None
     whole_s = (quiet_s[0] + interval_s - SLACK_S, quiet_s[1])
-    found = read_series(
+    device_series = read_series(
         series_path, sources=["diskstats"], metrics=["reads_per_s", "writes_per_s"], window_s=whole_s
     )
-    return sum(float(series.value.mean()) for series in found.values()) if found else None
+    return sum(float(series.value.mean()) for series in device_series.values()) if device_series else None
 
 
 def _late_ratio(samples: dict[SeriesKey, Series], window_s: tuple[float, float]) -> float | None:
@@ -361,13 +372,13 @@ def _integral(
     bridge_gaps: bool = True,
 ) -> float | None:
     """Rate times time within the window, over all of the metrics; None when no sample reaches into it."""
-    parts = [
+    weighted = [
         (series.value, _lengths_s(series, window_s, interval_s, bridge_gaps=bridge_gaps))
         for key, series in samples.items()
         if key.source == source and key.metric in metrics
     ]
-    known = [(values, lengths_s) for values, lengths_s in parts if lengths_s.sum()]
-    return sum(float(values @ lengths_s) for values, lengths_s in known) if known else None
+    present = [(values, lengths_s) for values, lengths_s in weighted if lengths_s.sum()]
+    return sum(float(values @ lengths_s) for values, lengths_s in present) if present else None
 
 
 def _lengths_s(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from volbench.analysis.comparison import PairSummary
+from volbench.analysis.comparison_summary import PairSummary
 from volbench.records.cell import Disturbance
 from volbench.records.facts import VolumeFacts
 from volbench.records.report import CellRow, EngineRow, VolumeRow

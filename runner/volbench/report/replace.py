@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from volbench.analysis.comparison import PairSummary, summarise
+from volbench.analysis.comparison_summary import PairSummary, summarise
 from volbench.records.cell import CellResult
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from volbench.analysis.comparison import PairSummary, overall
+from volbench.analysis.comparison_summary import PairSummary, overall
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, ComparisonRow, Summary
 from volbench.report.compared import comparison_rows

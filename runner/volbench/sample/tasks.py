@@ -6,12 +6,12 @@ group, and it bounds what the others can have done to the cell (`analysis/distur
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from volbench.records.parse import parse_json
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
@@ -54,7 +54,7 @@ class Tasks(Sampler):
 
     @staticmethod
     def _told(file: Path) -> Values:
-        told = json.loads(file.read_text())
+        told = parse_json(file.read_text())
         age_s = time.monotonic() - float(told["at_s"])
         if age_s > TASKS_STALE_S:
             raise Unavailable(f"what is told of the cell's processes is {age_s:.0f} s old")

@@ -20,12 +20,12 @@ ADDED = "added"
 
 def write_added(cell_dir: Path, name: str, series: Mapping[SeriesKey, Series]) -> int:
     """Keep series, in seconds since the cell's zero, replacing those of the same name; returns the samples."""
-    with held_parent(cell_dir / ADDED) as held, suppress(FileExistsError):
-        os.mkdir(ADDED, dir_fd=held)
+    with held_parent(cell_dir / ADDED) as parent, suppress(FileExistsError):
+        os.mkdir(ADDED, dir_fd=parent)
     rows = (
         SeriesRow(t_s=t_s, source=key.source, metric=key.metric, entity=key.entity, value=value)
-        for key, one in sorted(series.items())
-        for t_s, value in zip(one.t_s.tolist(), one.value.tolist(), strict=True)
+        for key, samples in sorted(series.items())
+        for t_s, value in zip(samples.t_s.tolist(), samples.value.tolist(), strict=True)
     )
     return write_series(cell_dir / ADDED / f"{name}.parquet", rows)
 
@@ -38,7 +38,7 @@ def series_files(cell_dir: Path) -> tuple[Path, ...]:
 
 def read_all_series(cell_dir: Path) -> dict[SeriesKey, Series]:
     """All series of a cell; where the cell has one itself, that one. Raises RunUnreadable."""
-    found: dict[SeriesKey, Series] = {}
+    series: dict[SeriesKey, Series] = {}
     for path in series_files(cell_dir):
-        found = {**read_series(path), **found}
-    return found
+        series = {**read_series(path), **series}
+    return series

@@ -43,17 +43,17 @@ class Bucket:
 
     def __init__(self, address: str) -> None:
         """Raises UsageError for an address that is none, or has credentials in it. Asks nobody."""
-        parts = urlsplit(address)
+        url = urlsplit(address)
         where = "--results-to"
-        if parts.username or parts.password:
+        if url.username or url.password:
             raise UsageError(
                 "an address holds no credentials", where=where,
                 next_step="put them where AWS' tools look: AWS_PROFILE, ~/.aws/credentials, a role",
             )  # fmt: skip
-        if parts.scheme != "s3" or not parts.netloc:
+        if url.scheme != "s3" or not url.netloc:
             raise UsageError("results go to s3://BUCKET/PREFIX", where=where, evidence=repr(address))
         self._address = address
-        self._shown = f"s3://{parts.netloc}{parts.path.rstrip('/')}"
+        self._shown = f"s3://{url.netloc}{url.path.rstrip('/')}"
 
     def copy(self, run: Path) -> Copied:
         """Bring the copy of a run's directory up to date.
@@ -61,8 +61,8 @@ class Bucket:
         Files that go on changing are as they were when they were read. Raises EnvironmentLacks when the bucket does
         not answer or refuses, StepFailed when it gives back other bytes than it took.
         """
-        place = f"{self._shown}/{run.name}"
-        with self._errors(place):
+        target = f"{self._shown}/{run.name}"
+        with self._errors(target):
             files, root = self._open()
             base = f"{root.rstrip('/')}/{run.name}"
             before = _sums(files, f"{base}/{SUMS_FILE}")
@@ -75,8 +75,10 @@ class Bucket:
                     continue
                 sums[name] = _send(files, path, f"{base}/{name}")
                 sent, sent_bytes = sent + 1, sent_bytes + path.stat().st_size
-            _write(files, f"{base}/{SUMS_FILE}", "".join(f"{one}  {name}\n" for name, one in sums.items()))
-        return Copied(place=place, files=sent, size_bytes=sent_bytes, unchanged=len(sums) - sent)
+            _write(
+                files, f"{base}/{SUMS_FILE}", "".join(f"{checksum}  {name}\n" for name, checksum in sums.items())
+            )
+        return Copied(place=target, files=sent, size_bytes=sent_bytes, unchanged=len(sums) - sent)
 
     def _open(self) -> tuple[FileSystem, str]:
         from pyarrow.fs import FileSystem  # noqa: PLC0415 - brings AWS' library, which most runs do without
@@ -86,13 +88,13 @@ class Bucket:
 
     @staticmethod
     @contextmanager
-    def _errors(place: str) -> Iterator[None]:
+    def _errors(address: str) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError) as error:  # pyarrow's own errors are these
             raise EnvironmentLacks(
                 "the results could not be copied",
-                where=place,
+                where=address,
                 evidence=str(error),
                 next_step="mend bucket, region or credentials; `volbench resume RUN --results-to ...` copies them",
                 cause="results_not_copied",
@@ -102,22 +104,22 @@ class Bucket:
 def _files_of(run: Path) -> Iterator[Path]:
     """All but what is ours for a moment: locks and files that are not whole."""
     for path in sorted(run.rglob("*")):
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(run).parts):
+        if path.is_file() and not any(name.startswith(".") for name in path.relative_to(run).parts):
             yield path
 
 
-def _send(files: FileSystem, path: Path, place: str) -> str:
+def _send(files: FileSystem, path: Path, target: str) -> str:
     """Write a file and read it back; its digest. Raises StepFailed when that is another."""
-    with path.open("rb") as source, files.open_output_stream(place) as target:
+    with path.open("rb") as source, files.open_output_stream(target) as sink:
         digest = hashlib.sha256()
         while chunk := source.read(_CHUNK_BYTES):
             digest.update(chunk)
-            target.write(chunk)
-    with files.open_input_stream(place) as stream:
+            sink.write(chunk)
+    with files.open_input_stream(target) as stream:
         back = _digest(stream)
     if back != digest.hexdigest():
         raise StepFailed(
-            "the bucket gives back other bytes than it took", where=place,
+            "the bucket gives back other bytes than it took", where=target,
             evidence=f"SHA-256 {back} instead of {digest.hexdigest()}", cause="results_not_copied",
         )  # fmt: skip
     return back
@@ -135,20 +137,20 @@ def _digest(stream: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _write(files: FileSystem, place: str, text: str) -> None:
-    with files.open_output_stream(place) as stream:
+def _write(files: FileSystem, target: str, text: str) -> None:
+    with files.open_output_stream(target) as stream:
         stream.write(text.encode())
 
 
-def _size(files: FileSystem, place: str) -> int | None:
-    size: int | None = files.get_file_info(place).size
+def _size(files: FileSystem, target: str) -> int | None:
+    size: int | None = files.get_file_info(target).size
     return size
 
 
-def _sums(files: FileSystem, place: str) -> Mapping[str, str]:
+def _sums(files: FileSystem, target: str) -> Mapping[str, str]:
     """Name -> digest as an earlier copy left them; empty without one."""
-    if _size(files, place) is None:
+    if _size(files, target) is None:
         return {}
-    with files.open_input_stream(place) as stream:
+    with files.open_input_stream(target) as stream:
         lines = stream.read().decode().splitlines()
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}

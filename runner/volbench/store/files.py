@@ -35,11 +35,13 @@ def held_parent(path: Path) -> Iterator[int]:
 
     A run may come from somebody else: `cells` or a cell's directory could be a link to anywhere. Raises OSError.
     """
-    parts = path.parts
-    depth = next((number for number in range(len(parts) - 2, 0, -1) if parts[number] == CELLS), len(parts) - 1)
-    root = os.open(Path(*parts[:depth]), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    components = path.parts
+    depth = next(
+        (number for number in range(len(components) - 2, 0, -1) if components[number] == CELLS), len(components) - 1
+    )
+    root = os.open(Path(*components[:depth]), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        inside = "/".join(parts[depth:-1]) or "."
+        inside = "/".join(components[depth:-1]) or "."
         parent = safe_files.open_beneath(root, inside, os.O_RDONLY | os.O_DIRECTORY)
     finally:
         os.close(root)
@@ -94,10 +96,10 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
             evidence=str(error),
             next_step="remove the file's cell directory and run `volbench resume`, or take the run from a backup",
         ) from error
-    found = raw.get("schema") if isinstance(raw, dict) else None
-    if schema is not None and found != schema:
+    version = raw.get("schema") if isinstance(raw, dict) else None
+    if schema is not None and version != schema:
         raise RunUnreadable(
-            f"schema {found!r} cannot be read by this volbench, which reads {schema}",
+            f"schema {version!r} cannot be read by this volbench, which reads {schema}",
             where=str(path),
             next_step="use the volbench version that wrote it",
         )
@@ -111,4 +113,4 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
 
 def _first_fault(error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
-    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+    return f"{'.'.join(str(key) for key in fault['loc'])}: {fault['msg']}"

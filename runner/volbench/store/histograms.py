@@ -109,13 +109,13 @@ class Intervals:
 
 def histogram_intervals(path: Path, *, source: str) -> Intervals:
     """The intervals of one source, without their bins. Raises RunUnreadable."""
-    wanted = ["t_s", "interval_s", "events"]
-    schema = pa.schema([HISTOGRAM_COLUMNS.field(name) for name in (*wanted, "source")])
-    parts = [
-        batch.filter(pc.equal(batch.column("source"), source)).select(wanted) for batch in batches(path, schema)
+    columns = ["t_s", "interval_s", "events"]
+    schema = pa.schema([HISTOGRAM_COLUMNS.field(name) for name in (*columns, "source")])
+    tables = [
+        batch.filter(pc.equal(batch.column("source"), source)).select(columns) for batch in batches(path, schema)
     ]
-    table = pa.Table.from_batches(parts, schema=pa.schema([schema.field(name) for name in wanted])).sort_by("t_s")
-    return Intervals(**{name: table.column(name).to_numpy() for name in wanted})
+    table = pa.Table.from_batches(tables, schema=pa.schema([schema.field(name) for name in columns])).sort_by("t_s")
+    return Intervals(**{name: table.column(name).to_numpy() for name in columns})
 
 
 def merge_histograms(
@@ -144,22 +144,22 @@ def merge_histograms(
         except ValueError as error:
             raise RunUnreadable("the file is damaged", where=str(path), evidence=str(error)) from error
         bucket = np.zeros(len(table.t_s), np.int64) if grid is None else _bucket_of(table.t_s, grid)
-        wanted = bucket >= 0
+        selected = bucket >= 0
         if measured is not None:
-            wanted &= table.measured == measured
+            selected &= table.measured == measured
         for key, of_key in table.by_key():
             if steps is None or key.step in steps:
                 sums.setdefault(key, _Sums(buckets=1 if grid is None else len(grid) - 1)).add(
-                    table, bucket, np.flatnonzero(of_key & wanted)
+                    table, bucket, np.flatnonzero(of_key & selected)
                 )
-    return {key: found.merged(key) for key, found in sorted(sums.items())}
+    return {key: totals.merged(key) for key, totals in sorted(sums.items())}
 
 
 def _bucket_of(t_s: Floats, grid: Floats) -> Ints:
     """The bucket of each time, -1 outside; 1 us of slack, as in series."""
-    found = np.searchsorted(grid, t_s - 1e-6, side="left").astype(np.int64) - 1
-    found[found >= len(grid) - 1] = -1
-    return found
+    indices = np.searchsorted(grid, t_s - 1e-6, side="left").astype(np.int64) - 1
+    indices[indices >= len(grid) - 1] = -1
+    return indices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,10 @@ class _Table:
         if len(flat) and not 0 <= int(flat.min()) <= int(flat.max()) < BINS_MAX:
             raise ValueError(f"a bin outside 0 .. {BINS_MAX - 1}")
         amounts = [scalars[name] for name in ("events", "errors", "below", "above")] + [counts.flatten().to_numpy()]
-        if any(len(one) and not 0 <= int(one.min()) <= int(one.max()) < COUNT_MAX for one in amounts):
+        if any(
+            len(counts_of_kind) and not 0 <= int(counts_of_kind.min()) <= int(counts_of_kind.max()) < COUNT_MAX
+            for counts_of_kind in amounts
+        ):
             raise ValueError(f"a count outside 0 .. {COUNT_MAX}")
         return cls(
             t_s=scalars["t_s"],
@@ -231,6 +234,6 @@ class _Sums:
         np.add.at(self.counts, (bucket[table.row_of_entry[entries]], bins), counts)
 
     def merged(self, key: HistogramKey) -> MergedHistograms:
-        whole = {name: column.astype(np.int64) for name, column in self.scalars.items() if name != "interval_s"}
+        integers = {name: column.astype(np.int64) for name, column in self.scalars.items() if name != "interval_s"}
         counts = self.counts if self.counts.size else np.zeros((self.buckets, 1), np.int64)
-        return MergedHistograms(key=key, counts=counts, seconds=self.scalars["interval_s"], **whole)
+        return MergedHistograms(key=key, counts=counts, seconds=self.scalars["interval_s"], **integers)

@@ -139,18 +139,18 @@ def _table_of_files(results: Path, schema: pa.Schema, files: Sequence[str]) -> p
     Columns and rows that a query does not want are not read.
     """
     columns = [pa.field(field.name, _plain(field.type)) for field in schema]
-    whole = pa.schema([pa.field("run_id", _TEXT), pa.field("cell_id", _TEXT), *columns])
+    schema_of_all = pa.schema([pa.field("run_id", _TEXT), pa.field("cell_id", _TEXT), *columns])
     if not files:
-        return whole.empty_table()
-    places = pa.schema([pa.field("run_id", _TEXT), pa.field("cells", _TEXT), pa.field("cell_id", _TEXT)])
+        return schema_of_all.empty_table()
+    directories = pa.schema([pa.field("run_id", _TEXT), pa.field("cells", _TEXT), pa.field("cell_id", _TEXT)])
     options = dataset.FileSystemFactoryOptions(
         partition_base_dir=str(results),
-        partitioning=dataset.DirectoryPartitioning(places, segment_encoding="none"),
+        partitioning=dataset.DirectoryPartitioning(directories, segment_encoding="none"),
     )
     factory = dataset.FileSystemDatasetFactory(
         LocalFileSystem(), list(files), dataset.ParquetFileFormat(), options=options
     )
-    return factory.finish(whole)
+    return factory.finish(schema_of_all)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -167,22 +167,22 @@ def _tolerant(collect: Callable[[], None], warnings: list[str]) -> None:
 def _collect_run(
     directory: RunDirectory, tables: dict[str, list[Row]], files: dict[str, list[str]], warnings: list[str]
 ) -> None:
-    run, found = directory.run, 0
+    run, results_read = directory.run, 0
     report = _report(directory, warnings)
     judged = {} if report is None else _judged(report)
     for cell in run.cells:
-        place = directory.cell_dir(cell.cell_id)
+        cell_dir = directory.cell_dir(cell.cell_id)
 
         def collect(cell_id: str = cell.cell_id) -> None:
-            nonlocal found
-            found += _collect_cell(directory, run, cell_id, judged.get(cell_id, ()), tables)
+            nonlocal results_read
+            results_read += _collect_cell(directory, run, cell_id, judged.get(cell_id, ()), tables)
 
         _tolerant(collect, warnings)
         for name, file, schema in (
             ("series", SERIES_FILE, SERIES_COLUMNS),
             ("histograms", HISTOGRAMS_FILE, HISTOGRAM_COLUMNS),
         ):
-            if (path := place / file).exists():
+            if (path := cell_dir / file).exists():
                 _tolerant(lambda n=name, p=path, s=schema: _take_file(files[n], p, s), warnings)  # type: ignore[misc]
     tables["runs"].append(
         {
@@ -190,7 +190,7 @@ def _collect_run(
             "suite": run.suite.name,
             "volumes": [volume.name for volume in run.volumes],
             "cells_planned": len(run.cells),
-            "cells_with_result": found,
+            "cells_with_result": results_read,
         }
     )
     if report is not None:
@@ -247,9 +247,9 @@ def _collect_cell(
             "server_version": result.server.version if result.server else None,
         }
     )
-    for step, why in zip(result.steps, reasons, strict=True):
-        about = {**shared, "step": step.step, "kind": step.kind, "valid": not why}
-        about["invalid_reasons"] = "; ".join(why)
+    for step, step_reasons in zip(result.steps, reasons, strict=True):
+        about = {**shared, "step": step.step, "kind": step.kind, "valid": not step_reasons}
+        about["invalid_reasons"] = "; ".join(step_reasons)
         about["parameters"] = json.dumps({**planned.parameters, **step.parameters})
         tables["all_metrics"] += [
             {**about, "metric": name, **metric.model_dump()} for name, metric in step.metrics.items()
@@ -266,7 +266,9 @@ def _invalid_reasons(result: CellResult, judged: Sequence[tuple[str, ...]]) -> l
     ]
     if len(judged) != len(own):
         return own
-    return [tuple(dict.fromkeys((*mine, *theirs))) for mine, theirs in zip(own, judged, strict=True)]
+    return [
+        tuple(dict.fromkeys((*of_result, *of_report))) for of_result, of_report in zip(own, judged, strict=True)
+    ]
 
 
 def _comparisons(report: Report, run: RunRecord) -> Iterable[Row]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from volbench.base import safe_files
-from volbench.errors import Refused, RunUnreadable, UsageError
+from volbench.errors import EnvironmentLacks, Refused, RunUnreadable, UsageError
 from volbench.records.cell import CELL_SCHEMA, RESULT_SCHEMA, CellResult, CellSpec
 from volbench.records.run import RUN_SCHEMA, JournalEvent, RunRecord
 from volbench.store.files import CELLS, open_file, read_record, write_record
@@ -43,16 +43,22 @@ class RunDirectory:
 
     @classmethod
     def create(cls, results: Path, run: RunRecord) -> RunDirectory:
-        """Make `results/<run_id>` and write run.json. Raises Refused if it is there already."""
+        """Make `results/<run_id>` and write run.json.
+
+        Raises Refused if it is there already, EnvironmentLacks where it cannot be made.
+        """
         path = results / run.run_id
         try:
             path.mkdir(parents=True, exist_ok=False)
+            (path / CELLS).mkdir()
+            write_record(path / RUN_FILE, run)
         except FileExistsError as error:
+            if not path.is_dir():  # a file has the name of one of the directories above
+                raise _not_made(path, error) from error
             raise Refused("the run's directory is there already", where=str(path)) from error
-        (path / CELLS).mkdir()
-        directory = cls(path)
-        write_record(path / RUN_FILE, run)
-        return directory
+        except OSError as error:
+            raise _not_made(path, error) from error
+        return cls(path)
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
@@ -81,8 +87,8 @@ class RunDirectory:
     def write_cell(self, cell: CellSpec) -> Path:
         """Write cell.json into a new directory for the cell; returns the directory."""
         directory = self.cell_dir(cell.cell_id)
-        for place in (directory.parent, directory):
-            place.mkdir(exist_ok=True)
+        for parent in (directory.parent, directory):
+            parent.mkdir(exist_ok=True)
         write_record(directory / CELL_FILE, cell)
         return directory
 
@@ -103,8 +109,8 @@ class RunDirectory:
 
     def results(self) -> list[CellResult]:
         """The results of the planned cells that have one, in planned order."""
-        found = (self.result(cell.cell_id) for cell in self.run.cells)
-        return [result for result in found if result is not None]
+        results = (self.result(cell.cell_id) for cell in self.run.cells)
+        return [result for result in results if result is not None]
 
     def attempts(self, cell_id: str) -> int:
         """How many earlier attempts of the cell were kept apart."""
@@ -115,33 +121,33 @@ class RunDirectory:
         directory = self.cell_dir(cell_id)
         if not directory.exists():
             return None
-        place = directory.with_name(f"{cell_id}.attempt-{len(self._kept_attempts(cell_id)) + 1}")
-        directory.rename(place)
-        return place
+        apart = directory.with_name(f"{cell_id}.attempt-{len(self._kept_attempts(cell_id)) + 1}")
+        directory.rename(apart)
+        return apart
 
     def put_back(self, cell_id: str) -> None:
         """Exchange the cell's attempt for the one that was set apart last; interrupted, the cell is undone."""
-        directory, place = self.cell_dir(cell_id), self._kept_attempts(cell_id)[-1]
-        beside = place.with_name(f"{place.name}.new")
+        directory, apart = self.cell_dir(cell_id), self._kept_attempts(cell_id)[-1]
+        beside = apart.with_name(f"{apart.name}.new")
         directory.rename(beside)
-        place.rename(directory)
-        beside.rename(place)
+        apart.rename(directory)
+        beside.rename(apart)
 
     def last_attempt(self, cell_id: str) -> CellResult | None:
         """The result of the attempt that was set apart last, if it left one."""
-        places = self._kept_attempts(cell_id)
-        path = places[-1] / RESULT_FILE if places else None
+        attempts = self._kept_attempts(cell_id)
+        path = attempts[-1] / RESULT_FILE if attempts else None
         return read_record(path, CellResult, schema=RESULT_SCHEMA) if path is not None and path.exists() else None
 
     def failed_attempts(self) -> list[tuple[Path, CellResult]]:
         """Earlier attempts that left a result, in order of their names."""
-        found = []
-        for place in sorted((self.path / "cells").glob("*.attempt-*")):
+        attempts = []
+        for attempt in sorted((self.path / "cells").glob("*.attempt-*")):
             try:
-                found.append((place, read_record(place / RESULT_FILE, CellResult, schema=RESULT_SCHEMA)))
+                attempts.append((attempt, read_record(attempt / RESULT_FILE, CellResult, schema=RESULT_SCHEMA)))
             except RunUnreadable:
                 continue  # an attempt that was killed before it could say anything
-        return found
+        return attempts
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -190,8 +196,17 @@ class RunDirectory:
             )
 
     def _kept_attempts(self, cell_id: str) -> list[Path]:
-        places = (self.path / "cells").glob(f"{cell_id}.attempt-*")
-        return sorted(places, key=lambda place: (len(place.name), place.name))
+        attempts = (self.path / "cells").glob(f"{cell_id}.attempt-*")
+        return sorted(attempts, key=lambda place: (len(place.name), place.name))
+
+
+def _not_made(path: Path, error: OSError) -> EnvironmentLacks:
+    return EnvironmentLacks(
+        "the run's directory cannot be made",
+        where=str(path),
+        evidence=f"{error.strerror or error} (user {os.geteuid()})",
+        next_step="give this user a directory that it may write to, or name another with --out",
+    )
 
 
 def find_runs(results: Path) -> list[RunDirectory]:

@@ -29,9 +29,9 @@ def key_from(environment: Mapping[str, str]) -> Fernet:
 
     Raises UsageError without one, Refused for one that others may read.
     """
-    place, text = KEY, environment.get(KEY, "")
+    origin, text = KEY, environment.get(KEY, "")
     if named := environment.get(KEY_FILE, ""):
-        place, text = named, _private_text(Path(named))
+        origin, text = named, _private_text(Path(named))
     if not text:
         raise UsageError(
             "no key to seal with", where="at_rest", evidence=f"neither {KEY_FILE} nor {KEY} is set",
@@ -41,7 +41,7 @@ def key_from(environment: Mapping[str, str]) -> Fernet:
         return Fernet(text.strip().encode())
     except ValueError as error:
         raise UsageError(
-            "this is no key", where=place, evidence=str(error), next_step="make one with `volbench sealed new-key`"
+            "this is no key", where=origin, evidence=str(error), next_step="make one with `volbench sealed new-key`"
         ) from error
 
 

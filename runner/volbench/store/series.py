@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
-from contextlib import closing
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -15,10 +16,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from volbench.errors import RunUnreadable
 from volbench.records.series import SeriesRow
 from volbench.store.files import open_file
-from volbench.store.tables import Columns, TableWriter, damaged_values, open_table
+from volbench.store.tables import (
+    Columns,
+    TableWriter,
+    check_columns,
+    check_name,
+    check_series_count,
+    damaged,
+    damaged_values,
+    open_table,
+)
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 SERIES_COLUMNS = pa.schema(
@@ -31,11 +40,16 @@ SERIES_COLUMNS = pa.schema(
     ]
 )
 BUCKETS_MAX = 100_000
-_MEMORY_LIMIT = "512MB"
-_SELECT_ALL = "SELECT source, metric, entity, t_s, value FROM series"
-_SELECT_EXTENTS = """
-SELECT source, metric, entity, min(t_s) AS first, max(t_s) AS last, count(*) AS samples
-FROM series GROUP BY ALL ORDER BY ALL"""
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": "512MB",
+    "max_temp_directory_size": "8GB",
+}
+SERIES_MAX = 20_000
+"""Of one cell; a cell of volbench has some hundreds."""
+_NAMES = "source, metric, entity"
+_SELECT_KEYS = """
+SELECT source, metric, entity, count(*) AS samples {extra} FROM {rows}
+GROUP BY source, metric, entity ORDER BY source, metric, entity LIMIT {most}"""
 # 1 us of slack: a tick that should end a bucket is not moved into the next by its float's last bit.
 _SELECT_BUCKETS = """
 SELECT source, metric, entity, CAST(greatest(ceil((t_s - $t0 - 0.000001) / $width) - 1, 0) AS BIGINT) AS bucket,
@@ -105,15 +119,18 @@ def write_series(path: Path, rows: Iterable[SeriesRow]) -> int:
 
 def series_extents(path: Path) -> dict[SeriesKey, Extent]:
     """The series that the file holds, sorted. Raises RunUnreadable."""
-    found = _fetch(path, _SELECT_EXTENTS)
-    return {
-        key: Extent(
-            first_s=found["first"][part].item(),
-            last_s=found["last"][part].item(),
-            samples=found["samples"][part].item(),
-        )
-        for key, part in _parts(found)
-    }
+    with _open_series(path) as connection:
+        keys = _fetch(path, connection, _keys_sql("series", ", min(t_s) AS first, max(t_s) AS last"))
+        return {
+            key: Extent(first_s=first, last_s=last, samples=samples)
+            for key, first, last, samples in zip(
+                _keys_of(path, keys),
+                keys["first"].tolist(),
+                keys["last"].tolist(),
+                keys["samples"].tolist(),
+                strict=True,
+            )
+        }
 
 
 def read_series(
@@ -133,8 +150,11 @@ def read_series(
     Raises RunUnreadable.
     """
     where, parameters = _where(sources, metrics, window_s)
-    found = _fetch(path, f"{_SELECT_ALL} {where} ORDER BY ALL", parameters)
-    return {key: Series(t_s=found["t_s"][part], value=found["value"][part]) for key, part in _parts(found)}
+    rows = f"SELECT {_NAMES}, t_s, value FROM series {where}"  # noqa: S608 - names of ours
+    return {
+        key: Series(t_s=columns["t_s"], value=columns["value"])
+        for key, columns in _fetch_by_key(path, rows, ("t_s", "value"), parameters)
+    }
 
 
 def read_bucketed_series(
@@ -163,15 +183,14 @@ def read_bucketed_series(
     if not 0 < buckets <= BUCKETS_MAX:
         raise ValueError(f"{buckets} buckets of {width_s} s in {t0_s} .. {t1_s} s: at most {BUCKETS_MAX}")
     where, parameters = _where(sources, metrics, window_s)
-    sql = f"{_SELECT_BUCKETS} {where} GROUP BY ALL ORDER BY ALL"
-    found = _fetch(path, sql, {**parameters, "t0": t0_s, "width": width_s})
+    rows = f"{_SELECT_BUCKETS} {where} GROUP BY ALL"
+    parameters |= {"t0": t0_s, "width": width_s}
     result = {}
-    for key, part in _parts(found):
-        columns = np.full((3, buckets), np.nan)
-        at = np.minimum(found["bucket"][part].astype(np.int64), buckets - 1)
-        for column, name in zip(columns, ("mean", "low", "high"), strict=True):
-            column[at] = found[name][part]
-        result[key] = BucketedSeries(t0_s=t0_s, width_s=width_s, mean=columns[0], low=columns[1], high=columns[2])
+    for key, columns in _fetch_by_key(path, rows, ("bucket", "mean", "low", "high"), parameters):
+        values = np.full((3, buckets), np.nan)
+        at = np.minimum(columns["bucket"].astype(np.int64), buckets - 1)
+        values[:, at] = [columns[name] for name in ("mean", "low", "high")]
+        result[key] = BucketedSeries(t0_s=t0_s, width_s=width_s, mean=values[0], low=values[1], high=values[2])
     return result
 
 
@@ -179,32 +198,62 @@ def _where(
     sources: Collection[str] | None, metrics: Collection[str] | None, window_s: tuple[float, float] | None
 ) -> tuple[str, dict[str, object]]:
     conditions, parameters = [], dict[str, object]()
-    for name, wanted in (("source", sources), ("metric", metrics)):
-        if wanted is not None:
+    for name, names in (("source", sources), ("metric", metrics)):
+        if names is not None:
             conditions.append(f"list_contains(${name}_wanted, {name})")
-            parameters[f"{name}_wanted"] = sorted(wanted)
+            parameters[f"{name}_wanted"] = sorted(names)
     if window_s is not None:
         conditions.append("t_s > $after AND t_s <= $until")
         parameters |= {"after": window_s[0], "until": window_s[1]}
     return ("WHERE " + " AND ".join(conditions) if conditions else ""), parameters
 
 
-def _fetch(path: Path, sql: str, parameters: dict[str, object] | None = None) -> dict[str, NDArray[Any]]:
-    """The answer's columns. Memory is bounded however long the cell was."""
+@contextmanager
+def _open_series(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection with the table as the view `series`. Memory is bounded however long the cell was."""
     open_table(path, SERIES_COLUMNS).close()
     with (
         os.fdopen(open_file(path), "rb") as file,
-        closing(duckdb.connect(config={"memory_limit": _MEMORY_LIMIT})) as connection,
+        tempfile.TemporaryDirectory(prefix="volbench-series-") as scratch,
+        closing(duckdb.connect(config={**_SETTINGS, "temp_directory": scratch})) as connection,
     ):
+        name = f"/proc/self/fd/{file.fileno()}"
+        check_columns(path, connection, name)
         try:
-            connection.read_parquet(f"/proc/self/fd/{file.fileno()}").create_view("series")
-            found = connection.execute(sql, parameters or {}).fetchnumpy()
-        except (duckdb.Error, UnicodeDecodeError) as error:
-            raise RunUnreadable(
-                "the file is damaged", where=str(path), evidence=str(error).splitlines()[0]
-            ) from error
+            connection.read_parquet(name).create_view("series")
+        except duckdb.Error as error:
+            raise damaged(path, error) from error
+        yield connection
+
+
+def _fetch_by_key(
+    path: Path, rows: str, columns: Sequence[str], parameters: dict[str, object]
+) -> Iterator[tuple[SeriesKey, dict[str, NDArray[Any]]]]:
+    """The columns of each series, ordered by the first column.
+
+    The names of a series are fetched once and not for each row, of which there may be millions.
+    """
+    with _open_series(path) as connection:
+        keys = _fetch(path, connection, _keys_sql(f"({rows})"), parameters)
+        ends = np.cumsum(keys["samples"], dtype=np.int64)
+        series_keys = _keys_of(path, keys)
+        order = f"{_NAMES}, {', '.join(columns)}"
+        sql = f"SELECT {', '.join(columns)} FROM ({rows}) ORDER BY {order}"  # noqa: S608 - names of ours
+        numbers = _fetch(path, connection, sql, parameters)
+    for key, begin, end in zip(series_keys, [0, *ends.tolist()], ends.tolist(), strict=False):
+        yield key, {name: column[begin:end] for name, column in numbers.items()}
+
+
+def _fetch(
+    path: Path, connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, object] | None = None
+) -> dict[str, NDArray[Any]]:
+    """The answer's columns. Raises RunUnreadable for values that are no numbers, and for none."""
+    try:
+        answer = connection.execute(sql, parameters or {}).fetchnumpy()
+    except (duckdb.Error, UnicodeDecodeError) as error:
+        raise damaged(path, error) from error
     arrays = {
-        name: column if isinstance(column, np.ndarray) else np.asarray(column) for name, column in found.items()
+        name: column if isinstance(column, np.ndarray) else np.asarray(column) for name, column in answer.items()
     }
     for name, array in arrays.items():
         if np.ma.getmaskarray(array).any() or (array.dtype.kind == "f" and not np.isfinite(array).all()):
@@ -212,19 +261,18 @@ def _fetch(path: Path, sql: str, parameters: dict[str, object] | None = None) ->
     return {name: np.asarray(array) for name, array in arrays.items()}
 
 
-def _parts(found: dict[str, NDArray[Any]]) -> list[tuple[SeriesKey, slice]]:
-    """Where each series lies in columns that are sorted by source, metric, entity."""
-    names = [found[name].astype(str) for name in ("source", "metric", "entity")]
-    size = len(names[0])
-    if size == 0:
-        return []
-    changes = np.zeros(size, dtype=bool)
-    changes[0] = True
+def _keys_sql(rows: str, extra: str = "") -> str:
+    return _SELECT_KEYS.format(rows=rows, extra=extra, most=SERIES_MAX + 1)
+
+
+def _keys_of(path: Path, keys: dict[str, NDArray[Any]]) -> list[SeriesKey]:
+    """The series of an answer to `_SELECT_KEYS`. Raises RunUnreadable for too many and for names too long."""
+    check_series_count(path, len(keys["samples"]), SERIES_MAX)
+    names = [keys[name].astype(object).tolist() for name in ("source", "metric", "entity")]
     for column in names:
-        changes[1:] |= column[1:] != column[:-1]
-    starts = np.flatnonzero(changes)
-    ends = np.append(starts[1:], size)
+        for name in column:
+            check_name(path, name)
     return [
-        (SeriesKey(source=names[0][a], metric=names[1][a], entity=names[2][a]), slice(a, b))
-        for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
+        SeriesKey(source=source, metric=metric, entity=entity)
+        for source, metric, entity in zip(*names, strict=True)
     ]

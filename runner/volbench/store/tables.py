@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -21,6 +22,19 @@ Columns = dict[str, list[Any]]
 
 SCHEMA_KEY = b"volbench_schema"
 TABLE_SCHEMA = 1
+TABLE_BYTES_MAX = 1 << 30
+ROWS_MAX = 50_000_000
+"""A day at one sample a second of 570 series."""
+ROW_GROUPS_MAX = 10_000
+GROUP_BYTES_MAX = 256 << 20
+"""Of a row group, decompressed; those that volbench writes have at most 50 MiB."""
+VALUES_IN_GROUP_MAX = 1 << 24
+"""Of one column in a row group, with every entry of a list."""
+_SELECT_CHUNKS = """
+SELECT row_group_id, CAST(sum(total_uncompressed_size) AS BIGINT), max(num_values)
+FROM parquet_metadata(?) GROUP BY row_group_id ORDER BY row_group_id"""
+NAME_BYTES_MAX = 4_096
+"""Of a source, metric, entity or step."""
 
 
 class TableWriter(Generic[Row]):
@@ -93,10 +107,14 @@ class TableWriter(Generic[Row]):
 
 
 def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
-    """The table, with its columns checked. Raises RunUnreadable: absent, truncated, foreign, newer schema."""
+    """The table, with its size and its columns checked by its footer; nothing else is read.
+
+    Raises RunUnreadable: absent, truncated, foreign, newer schema, larger than what volbench writes.
+    """
     try:
         descriptor = open_file(path)
         try:
+            _check_limit(path, "bytes", os.fstat(descriptor).st_size, TABLE_BYTES_MAX)
             file = pq.ParquetFile(
                 f"/proc/self/fd/{descriptor}"
             )  # opened again by the library, which then closes it
@@ -104,47 +122,106 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
             os.close(descriptor)
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise RunUnreadable(
             "the file is truncated or is not Parquet",
             where=str(path),
             evidence=str(error).splitlines()[0],
             next_step="remove the file's cell directory and run `volbench resume`, or take the run from a backup",
         ) from error
-    found = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY, b"").decode()
+    version = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY, b"").decode()
     missing = sorted(set(schema.names) - set(file.schema_arrow.names))
-    other = [] if missing else [field.name for field in schema if not _fits(file.schema_arrow, field)]
-    if missing or other or found != str(TABLE_SCHEMA):
+    mistyped = [] if missing else [field.name for field in schema if not _fits(file.schema_arrow, field)]
+    if missing or mistyped or version != str(TABLE_SCHEMA):
         file.close()
         raise RunUnreadable(
             "the file is not one that this volbench reads",
             where=str(path),
-            evidence=f"schema {found or 'none'}, columns missing: {', '.join(missing) or 'none'}, of another type: "
-            f"{', '.join(other) or 'none'}",
+            evidence=f"schema {version or 'none'}, columns missing: {', '.join(missing) or 'none'}, "
+            f"of another type: {', '.join(mistyped) or 'none'}",
             next_step="use the volbench version that wrote it",
         )
+    try:
+        _check_footer(path, file.metadata)
+    except RunUnreadable:
+        file.close()
+        raise
     return file
 
 
 def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
     """The table in pieces of at most `rows` rows. Raises RunUnreadable, also for damage in the middle."""
     with open_table(path, schema) as file:
+        with os.fdopen(open_file(path), "rb") as same, closing(duckdb.connect()) as connection:
+            check_columns(path, connection, f"/proc/self/fd/{same.fileno()}")
         try:
             for batch in file.iter_batches(batch_size=rows, columns=schema.names):
                 _check_values(batch, path)
                 yield batch
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise RunUnreadable(
-                "the file is damaged", where=str(path), evidence=str(error).splitlines()[0]
-            ) from error
+            raise damaged(path, error) from error
 
 
-def _fits(found: pa.Schema, wanted: pa.Field) -> bool:
+def damaged(path: Path, error: Exception) -> RunUnreadable:
+    """What to raise for a table that a library cannot read to its end."""
+    return RunUnreadable("the file is damaged", where=str(path), evidence=str(error).splitlines()[0])
+
+
+def _check_footer(path: Path, footer: pq.FileMetaData) -> None:
+    """Raises RunUnreadable for a table that would take more memory or time than any that volbench writes.
+
+    Columns are not asked for: pyarrow ends the process for metadata of a column that makes no sense.
+    """
+    _check_limit(path, "rows", footer.num_rows, ROWS_MAX)
+    _check_limit(path, "row groups", footer.num_row_groups, ROW_GROUPS_MAX)
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        _check_limit(path, f"bytes, decompressed, in row group {number}", group.total_byte_size, GROUP_BYTES_MAX)
+
+
+def check_columns(path: Path, connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Raises RunUnreadable for a row group whose columns are larger than any that volbench writes.
+
+    Args:
+        path: of the table, for messages.
+        connection: to read the footer with.
+        name: by which the connection opens the file.
+    """
+    try:
+        groups = connection.execute(_SELECT_CHUNKS, [name]).fetchall()
+    except duckdb.Error as error:
+        raise damaged(path, error) from error
+    for number, decompressed, values in groups:
+        _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed or 0, GROUP_BYTES_MAX)
+        _check_limit(path, f"values of a column in row group {number}", values or 0, VALUES_IN_GROUP_MAX)
+
+
+def _check_limit(path: Path, quantity: str, amount: int, most: int) -> None:
+    if amount > most:
+        raise RunUnreadable(
+            "the table is larger than what volbench reads",
+            where=str(path),
+            evidence=f"{amount:,} {quantity}, at most {most:,}",
+            next_step="take the run from a copy that you trust, or leave its cell out",
+        )
+
+
+def check_name(path: Path, name: str) -> None:
+    """Raises RunUnreadable for the name of a series or step that is longer than any that volbench writes."""
+    _check_limit(path, "bytes of a name", len(name.encode("utf-8", "surrogatepass")), NAME_BYTES_MAX)
+
+
+def check_series_count(path: Path, series: int, most: int) -> None:
+    """Raises RunUnreadable for more series than any cell has."""
+    _check_limit(path, "series", series, most)
+
+
+def _fits(actual: pa.Schema, expected: pa.Field) -> bool:
     """Whether a column is once in the file, and of the type that volbench writes; names may be a dictionary."""
-    if len(found.get_all_field_indices(wanted.name)) != 1:
+    if len(actual.get_all_field_indices(expected.name)) != 1:
         return False
     kinds = [getattr(kind, "value_type", kind) if pa.types.is_dictionary(kind) else kind
-             for kind in (found.field(wanted.name).type, wanted.type)]  # fmt: skip
+             for kind in (actual.field(expected.name).type, expected.type)]  # fmt: skip
     return bool(kinds[0].equals(kinds[1]))
 
 
@@ -156,6 +233,9 @@ def _check_values(batch: pa.RecordBatch, path: Path) -> None:
         finite = not pa.types.is_floating(flat.type) or pc.all(pc.is_finite(flat)).as_py() is not False
         if column.null_count or flat.null_count or not finite:
             raise damaged_values(path, name)
+        if pa.types.is_string(flat.type):
+            longest = pc.max(pc.binary_length(flat)).as_py() or 0
+            _check_limit(path, f"bytes of a name in the column {name}", longest, NAME_BYTES_MAX)
 
 
 def damaged_values(path: Path, name: str) -> RunUnreadable:

@@ -41,12 +41,11 @@ class LocalPlacement:
 
     def running(self) -> bool:
         """Whether the agent process is there."""
-        agent = KnownProcess.from_file(self.out / AGENT_PID_FILE)
-        return agent is not None and agent.running()
+        return self._agent() is not None
 
     def interrupt(self) -> None:
         """SIGTERM to the agent."""
-        agent = KnownProcess.from_file(self.out / AGENT_PID_FILE)
+        agent = self._agent()
         if agent is not None:
             agent.signal(signal.SIGTERM)
 
@@ -54,7 +53,7 @@ class LocalPlacement:
         """SIGKILL to the agent and all that it started; a shared supervisor only kills its server."""
         if self.places is not None and self.places.supervisor == "shared":
             _tell_supervisor(Path(self.places.control_dir), "kill")
-        agent = KnownProcess.from_file(self.out / AGENT_PID_FILE)
+        agent = self._agent()
         if agent is not None:
             agent.signal(signal.SIGKILL)
         if not kill_labelled(self.label):
@@ -64,6 +63,11 @@ class LocalPlacement:
                 evidence="a process that waits for a volume that does not answer cannot be killed",
                 next_step="see `ps -eo pid,stat,args` for state D, and mend or unmount (-f) the volume",
             )
+
+    def _agent(self) -> KnownProcess | None:
+        """The process of the pid file while it runs, if it is of this cell: the run may come from somebody else."""
+        agent = KnownProcess.from_file(self.out / AGENT_PID_FILE)
+        return agent if agent is not None and agent.has_label(self.label) else None
 
     def evidence(self) -> str:
         """The agent's last log lines."""

@@ -20,6 +20,8 @@ from volbench.records.parse import parse_json
 LABEL_VARIABLE = "VOLBENCH_PLACED"
 """In the environment of an agent and of all that it starts: `RUN_ID/CELL_ID`."""
 _PID_FILE_BYTES_MAX = 4096
+_PID_MAX = 2**22
+"""The kernel's PID_MAX_LIMIT."""
 _KILL_ROUNDS = 100
 _KILL_POLL_S = 0.05
 
@@ -43,9 +45,10 @@ class KnownProcess:
         try:
             with safe_files.held_directory(path.parent) as held:
                 raw = parse_json(safe_files.read_regular(held, path.name, bytes_max=_PID_FILE_BYTES_MAX))
-            return cls(pid=int(raw["pid"]), start_ticks=int(raw["start_ticks"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            known = cls(pid=int(raw["pid"]), start_ticks=int(raw["start_ticks"]))
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return None
+        return known if 0 < known.pid <= _PID_MAX else None
 
     def write(self, path: Path) -> None:
         """Write the pid file."""
@@ -59,15 +62,24 @@ class KnownProcess:
 
     def signal(self, number: signal.Signals, *, group: bool = False) -> None:
         """Send a signal to the process, or to the group that it leads; nothing happens when it is gone."""
-        if not self.running():
-            return
+        with contextlib.suppress(ProcessLookupError):
+            handle = os.pidfd_open(self.pid)  # opened first: the process looked at is the one that is signalled
+            try:
+                if not self.running():
+                    return
+                if group:
+                    os.killpg(self.pid, number)
+                else:
+                    signal.pidfd_send_signal(handle, number)
+            finally:
+                os.close(handle)
+
+    def has_label(self, label: str) -> bool:
+        """Whether the process was started with that label: a pid file that somebody else wrote may name any."""
         try:
-            if group:
-                os.killpg(self.pid, number)
-            else:
-                os.kill(self.pid, number)
-        except ProcessLookupError:
-            return
+            return self.running() and _has_label(self.pid, label)
+        except OSError:  # it is gone, or another user's
+            return False
 
     def end(self, *, grace_s: float, group: bool = False) -> bool:
         """SIGTERM, and SIGKILL after `grace_s`; True when it is gone."""

@@ -23,9 +23,7 @@ in logs that were recorded (tests/fixtures/slowlog):
 - *Not written.* Statements of a routine (MariaDB and Percona Server write them when asked to, with
   `# Stored_routine:`); statements with errors of syntax (MariaDB does write those).
 
-Servers escape nothing, so a literal or a comment may hold lines that look like an entry. A head within a
-literal or a comment that is still open is text of the statement; `_with_text_inside` tells it from one that follows
-a literal that never ends.
+`slowlog_entries` divides the text into entries.
 """
 
 from __future__ import annotations
@@ -33,45 +31,34 @@ from __future__ import annotations
 import codecs
 import math
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from volbench.errors import UsageError
-from volbench.records.parse import EPOCH_MAX_S, parse_moment
+from volbench.records.parse import EPOCH_MAX_S
+from volbench.validation.slowlog_entries import (
+    BLANK,
+    PREAMBLE,
+    STATEMENT_CHARACTERS_MAX,
+    Banner,
+    Segment,
+    divide_segments,
+    is_complete,
+    iso_time_s,
+    join_entries,
+)
 
-STATEMENT_CHARACTERS_MAX = 128 << 20
-"""A longer statement is counted, not kept; servers allow a GiB, and have 16 or 64 MiB by default."""
 ADMINISTRATOR = "that are administrator commands"
 CUT = "that were cut off"
 TOO_LONG = f"of more than {STATEMENT_CHARACTERS_MAX >> 20} MiB"
 WITHOUT_TIME = "without a readable time"
 _CHUNK_BYTES = 1 << 20
-_HEAD_CHARACTERS_MAX = 8192
-_LOOKAHEAD_SEGMENTS = 1024
-_CLOCK_SLACK_S = 2.0
-_BLANK = " \t\r\n\x00"
-"""A crash may leave zeros after the last entry."""
 
-_HEAD = re.compile(
-    r"# (?:(?:Time: (?P<time>[^\n]*)\n# )?User@Host: (?P<user>[^\n]*)\n# )?"
-    r"(?:(?P<named>(?:Thread_id|Schema): [^\n]*)\n# )?"
-    r"Query_time: (?P<query>\d{1,9}(?:\.\d{1,9})?)  ?Lock_time: (?P<lock>\d{1,9}(?:\.\d{1,9})?)  ?"
-    r"Rows_sent: (?P<sent>\d{1,20})  ?Rows_examined: (?P<examined>\d{1,20})(?P<more>[^\n]*)\n"
-)
-_BANNER_END = re.compile(r" started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n")
-"""What follows the version; of the line before it only the end is looked for, since it may be a long statement."""
-_BANNER_MARK = "started with:"
-_PREAMBLE = re.compile(
-    r"(?P<comments>(?:#(?! administrator command: )[^\n]*\n)*)"
-    r"(?:use (?P<use>[^\n]*);\r?\n)?"
-    r"(?:SET (?=[lit])(?:last_insert_id=-?\d+,?)?(?:insert_id=-?\d+,?)?"
-    r"(?:timestamp=(?P<stamp>\d{1,12}(?:\.\d{1,6})?))?;\r?\n)?"
-)
 _ADMINISTRATOR = re.compile(r"# administrator command: [\w ]+")
 _USE = re.compile(r"use\s+(`(?:[^`]|``)+`|[^\s`]+)", re.IGNORECASE)
 _CONNECTION = re.compile(r"\bId: *(\d{1,20})\s*\Z")
@@ -79,11 +66,6 @@ _THREAD = re.compile(r"\bThread_id: (\d{1,20})\b")
 _SCHEMA = re.compile(r"\bSchema: (.*?)(?:  QC_hit: |  Last_errno: | Rows_affected: )")
 _ROUTINE = re.compile(r"^# Stored_routine: (.*?)\r?$", re.MULTILINE)
 _LOCAL_TIME = re.compile(r"\d{6} +\d{1,2}:\d\d:\d\d\s*\Z")
-_MAY_HIDE = re.compile(r"['\"`#]|/\*|--")
-_OUTSIDE = r"[^'\"`#/\-]++|/(?!\*)|-(?!-(?:[\s\x00]|\Z))|`[^`]*+`|/\*.*?\*/|(?:\#|--)[^\n]*+"
-_CLOSED = re.compile(rf"(?>{_OUTSIDE}|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")*+\Z", re.DOTALL)
-_CLOSED_WITHOUT_ESCAPES = re.compile(rf"(?>{_OUTSIDE}|'[^']*+'|\"[^\"]*+\")*+\Z", re.DOTALL)
-"""Text without an open literal or comment, with backslash escapes, and with NO_BACKSLASH_ESCAPES."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +99,7 @@ class LoggedStatement:
     @property
     def is_text(self) -> bool:
         """Whether the whole statement is UTF-8."""
-        return self.sql.isascii() or not any("\ud800" <= one <= "\udfff" for one in self.sql)
+        return self.sql.isascii() or not any("\ud800" <= character <= "\udfff" for character in self.sql)
 
 
 class SlowLog:
@@ -146,18 +128,18 @@ class SlowLog:
     def __iter__(self) -> Iterator[LoggedStatement]:
         """Raises UsageError naming the file when the text is no slow log."""
         state, recognised, unknown = _State(), False, ""
-        for part in _entries(_segments(self._text)):
-            if isinstance(part, _Banner):
+        for segment in join_entries(divide_segments(self._text)):
+            if isinstance(segment, Banner):
                 state, recognised = _State(schema=""), True
                 continue
-            recognised |= part.head is not None
-            unknown = unknown or part.body
-            found = _statement(part, state)
-            if isinstance(found, str):
-                self.left_out[found] += 1
+            recognised |= segment.head is not None
+            unknown = unknown or segment.body
+            statement = _statement(segment, state)
+            if isinstance(statement, str):
+                self.left_out[statement] += 1
             else:
                 self.used += 1
-                yield found
+                yield statement
         if unknown and not recognised:
             raise UsageError(
                 "this is not a line of a slow query log", where=f"{self._name}:1",
@@ -205,162 +187,20 @@ class _State:
     local_end_s: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Segment:
-    """A head, None for text that has none before it, and the text up to the next head or banner.
-
-    `is_partial` tells that the text was far too long, and that not all of it was kept; `is_cut` that the log ends
-    within it.
-    """
-
-    head: re.Match[str] | None
-    body: str
-    is_partial: bool = False
-    is_cut: bool = False
-
-
-@dataclass(frozen=True)
-class _Banner:
-    """Here the server opened the log."""
-
-
-def _segments(text: Iterable[str]) -> Iterator[_Segment | _Banner]:
-    """The log, divided at all that looks like a head or a banner."""
-    head: re.Match[str] | None = None
-    buffer, searched, is_partial = "", 0, False
-    for chunk in text:
-        buffer += chunk
-        start = 0
-        for found in _HEAD.finditer(buffer, searched):
-            if found["user"] is None and found.start() and buffer[found.start() - 1] != "\n":
-                continue
-            yield from _divided(head, buffer[start : found.start()], is_partial=is_partial)
-            head, start, is_partial = found, found.end(), False
-        buffer = buffer[start:]
-        searched = max(0, len(buffer) - _HEAD_CHARACTERS_MAX)
-        if searched > STATEMENT_CHARACTERS_MAX:
-            buffer, searched, is_partial = buffer[searched:], 0, True
-    yield from _divided(head, buffer, is_partial=is_partial)
-
-
-def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[_Segment | _Banner]:
-    """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
-    start = 0
-    if _BANNER_MARK in body:
-        for found in _BANNER_END.finditer(body):
-            line = max(start, body.rfind("\n", start, found.start()) + 1)
-            if body.find(", Version: ", line, found.start()) < 0:
-                continue
-            if head is not None or body[start:line].strip(_BLANK):
-                yield _Segment(head=head, body=body[start:line], is_partial=is_partial)
-            yield _Banner()
-            head, start, is_partial = None, found.end(), False
-    if head is not None or body[start:].strip(_BLANK):
-        yield _Segment(head=head, body=body[start:], is_partial=is_partial)
-
-
-def _entries(segments: Iterator[_Segment | _Banner]) -> Iterator[_Segment | _Banner]:
-    """Each segment, joined with those after it whose heads are text of its statement."""
-    waiting: deque[_Segment | _Banner] = deque()
-
-    def ahead(number: int) -> _Segment | _Banner | None:
-        while len(waiting) <= number:
-            following = next(segments, None)
-            if following is None:
-                return None
-            waiting.append(following)
-        return waiting[number]
-
-    while (part := ahead(0)) is not None:
-        waiting.popleft()
-        if isinstance(part, _Segment) and _is_open(part):
-            part, count = _with_text_inside(part, ahead)
-            for _ in range(count):
-                waiting.popleft()
-        yield part
-
-
-def _with_text_inside(part: _Segment, ahead: Callable[[int], _Segment | _Banner | None]) -> tuple[_Segment, int]:
-    """The segment with those after it that are text of its open literal or comment, and how many they are.
-
-    A literal is open because its end comes later, or because it never ends: the entry was cut off, has an error of
-    syntax (which MySQL never writes), or is of a session with NO_BACKSLASH_ESCAPES. A later statement's quotes then
-    seem to end it. So where that may be, a head that was written when the next one should be is real.
-    """
-    body, first = part.body, ahead(0)
-    is_closed = _CLOSED_WITHOUT_ESCAPES.match(body) is not None
-    may_be_whole = is_closed or not _is_complete(body) or _iso_time(part) is None
-    if may_be_whole and (is_closed if first is None else isinstance(first, _Segment) and _is_next(part, first)):
-        return part, 0
-    for number in range(_LOOKAHEAD_SEGMENTS):
-        following = ahead(number)
-        if following is None:
-            return replace(part, body=body, is_cut=True), number
-        if isinstance(following, _Banner):
-            break
-        body += (following.head[0] if following.head else "") + following.body
-        if _is_complete(body) and _is_closed(body):
-            return replace(part, body=body), number + 1
-    return part, 0
-
-
-def _is_next(part: _Segment, following: _Segment) -> bool:
-    """Whether the times of two segments let them be entries one after the other."""
-    written_s, next_s = _written_s(part), _written_s(following)
-    return written_s is None or (next_s is not None and next_s > written_s - _CLOCK_SLACK_S)
-
-
-def _written_s(part: _Segment) -> float | None:
-    """When the entry was written, about, in one clock for all entries of a log."""
-    if (iso_s := _iso_time(part)) is not None:
-        return iso_s
-    preamble = _PREAMBLE.match(part.body)
-    if part.head is None or preamble is None or preamble["stamp"] is None:
-        return None
-    return float(preamble["stamp"]) + float(part.head["query"])
-
-
-def _iso_time(part: _Segment) -> float | None:
-    """The time of a head as MySQL from 5.7 on writes it, None where it is no such time."""
-    text = part.head["time"] if part.head is not None else None
-    if text is None or "T" not in text:
-        return None
-    try:
-        return parse_moment(text.strip()).timestamp()
-    except ValueError:
-        return None
-
-
-def _is_closed(text: str) -> bool:
-    """Whether no literal and no comment is open at the end of the text."""
-    return _MAY_HIDE.search(text) is None or _CLOSED.match(text) is not None
-
-
-def _is_open(part: _Segment) -> bool:
-    """Whether the statement's text may go on after the next head; of one that is far too long nobody knows."""
-    return part.head is not None and not part.is_partial and not _is_closed(part.body)
-
-
-def _is_complete(body: str) -> bool:
-    """Whether the text ends as a statement does, with a line feed after its semicolon."""
-    text = body.rstrip(_BLANK)
-    return text.endswith(";") and "\n" in body[len(text) :]
-
-
-def _statement(part: _Segment, state: _State) -> LoggedStatement | str:
+def _statement(segment: Segment, state: _State) -> LoggedStatement | str:
     """The statement of an entry, or why there is none; `state` is brought up to date."""
-    head, preamble = part.head, _PREAMBLE.match(part.body)
+    head, preamble = segment.head, PREAMBLE.match(segment.body)
     if head is None or preamble is None:
         return CUT
     if preamble["use"] is not None:
         state.schema = _unquoted(preamble["use"])
-    start_s = _start_s(part, head, preamble["stamp"], state)
-    sql = _sql(head, part.body[preamble.end() :])
-    if not sql and preamble["use"] is not None and preamble["stamp"] is None and _has_no_timestamp(part):
+    start_s = _start_s(segment, head, preamble["stamp"], state)
+    sql = _sql(head, segment.body[preamble.end() :])
+    if not sql and preamble["use"] is not None and preamble["stamp"] is None and _has_no_timestamp(segment):
         sql = f"use {preamble['use']}"
-    if part.is_partial:
+    if segment.is_partial:
         return TOO_LONG
-    if not sql or part.is_cut:
+    if not sql or segment.is_cut:
         return CUT
     if state.schema is None and (used := _USE.fullmatch(sql)):  # it would be in a `use` line otherwise
         state.schema = _unquoted(used[1])
@@ -386,16 +226,16 @@ def _statement(part: _Segment, state: _State) -> LoggedStatement | str:
     )
 
 
-def _has_no_timestamp(part: _Segment) -> bool:
+def _has_no_timestamp(segment: Segment) -> bool:
     """Whether the head may be one of MySQL 5.0, which writes a timestamp only where the statement asked for one."""
-    return part.head is not None and part.head["named"] is None and _iso_time(part) is None
+    return segment.head is not None and segment.head["named"] is None and iso_time_s(segment) is None
 
 
 def _sql(head: re.Match[str], text: str) -> str:
     """The statement without its end; empty where the end is missing."""
-    if not _is_complete(text):
+    if not is_complete(text):
         return ""
-    text = text.rstrip(_BLANK)[:-1]
+    text = text.rstrip(BLANK)[:-1]
     return text.replace("\r\n", "\n") if head[0].endswith("\r\n") else text
 
 
@@ -405,10 +245,10 @@ def _unquoted(name: str) -> str:
     return name
 
 
-def _start_s(part: _Segment, head: re.Match[str], stamp: str | None, state: _State) -> float | None:
+def _start_s(segment: Segment, head: re.Match[str], stamp: str | None, state: _State) -> float | None:
     """When the statement began, as exact as the log tells; None where it does not."""
     query_s = float(head["query"])
-    if (iso_s := _iso_time(part)) is not None:
+    if (iso_s := iso_time_s(segment)) is not None:
         return round(iso_s - query_s, 6)  # else a second that is whole would not look so
     if head["time"] is not None:
         state.local_end_s = _local_time_s(head["time"])
@@ -428,11 +268,11 @@ def _start_second(end_s: float, query_s: float) -> float:
 
 
 def _local_time_s(text: str) -> float | None:
-    found = _LOCAL_TIME.match(text)
-    if found is None:
+    stamp = _LOCAL_TIME.match(text)
+    if stamp is None:
         return None
     try:
-        moment = datetime.strptime(" ".join(found[0].split()), "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
+        moment = datetime.strptime(" ".join(stamp[0].split()), "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
         return moment.timestamp()
     except ValueError:
         return None

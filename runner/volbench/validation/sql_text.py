@@ -117,8 +117,14 @@ def _week(node: exp.Expr) -> exp.Expr:
 def _like(node: exp.Expr) -> exp.Expr:
     if node.args.get("negate"):
         node.set("negate", None)
-        return exp.Not(this=node.copy())
+        _wrap(node, exp.Not())
     return node
+
+
+def _wrap(node: exp.Expr, wrapper: exp.Expr) -> None:
+    """Put a node into another that takes its place. It is moved: copies of nested nodes take quadratic time."""
+    node.replace(wrapper)
+    wrapper.set("this", node)
 
 
 def _frame(node: exp.Expr) -> exp.Expr:
@@ -244,9 +250,9 @@ def _written(tree: exp.Expr) -> str:
 
     def one(node: exp.Expr) -> exp.Expr:
         within = isinstance(node.parent, exp.Binary | exp.Unary | exp.Between | exp.In | exp.Case | exp.If)
-        if isinstance(node, exp.Dot | exp.Paren) or isinstance(node.parent, exp.Dot) or not within:
-            return node
-        return exp.Paren(this=node.copy())
+        if within and not isinstance(node, exp.Dot | exp.Paren) and not isinstance(node.parent, exp.Dot):
+            _wrap(node, exp.Paren())
+        return node
 
     return _each(tree, one, exp.Binary, exp.Unary, exp.Between, exp.In, exp.Case).sql(
         dialect="mysql", comments=False

@@ -30,7 +30,16 @@ from volbench.volume.emulated_needs import MKFS, check_environment
 from volbench.volume.emulated_status import stop_volume, volume_status
 from volbench.volume.profiles import ResolvedVolume
 from volbench.volume.space import require_space
-from volbench.volume.teardown import LOCK, attachments, remember_loop, started_at, take_down, take_lock, wait_until
+from volbench.volume.teardown import (
+    LOCK,
+    attachments,
+    forget_loop,
+    remember_loop,
+    started_at,
+    take_down,
+    take_lock,
+    wait_until,
+)
 
 VOLUME_SCHEMA = 1
 DIRECTORY_MODE = 0o711
@@ -204,6 +213,7 @@ class EmulatedVolume:
 
     def _attach(self) -> None:
         """Loop device, file system on first use, mount."""
+        forget_loop(self.directory)
         made = self._run(
             ["losetup", "--direct-io=on", "--show", "--find", str(self.directory / "image" / "disk.img")]
         )

@@ -1,7 +1,10 @@
 """What an emulated volume attaches to the machine: how it is found, and taken down in the right order.
 
 The order is: file system, loop device, FUSE mount; then the daemon ends by itself. Nothing here may hang, so no
-step looks into a mount: mounts are found in mountinfo, loop devices in sysfs, daemons by their working directory.
+step looks into a mount: mounts are found in mountinfo, loop devices in sysfs, daemons in /proc.
+Names and paths prove nothing, since a container may have the same ones. A daemon is the process that has this
+volume's lock file open, which nobody else can open; a loop device is the attachment whose sequence number was
+written down; a mount is the daemon's, or of that loop device. Nothing else is signalled, detached or unmounted.
 A step that does not end in its time makes us abort the FUSE connection, which fails whatever waits for it.
 """
 
@@ -10,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -36,6 +40,10 @@ ABORTED_STEP_S_MAX = 10.0
 LOOP_RELEASE_S_MAX = 15.0
 _POLL_S = 0.02
 _OUTPUT_BYTES_MAX = 4000
+_FUSE_SOURCE = "volbench-"
+"""Begins the source of the daemon's mounts, which goes on with the profile."""
+_DEVICE_NUMBER = re.compile(r"\d+:\d+")
+_ANSWER_S_MAX = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +125,12 @@ def remember_loop(directory: Path, device: Path) -> None:
             safe_files.write_new(held, LOOP, f"{device.name} {number}".encode())
 
 
+def forget_loop(directory: Path) -> None:
+    """Remove what was written down of an earlier attachment, before another one is made."""
+    with contextlib.suppress(FileNotFoundError), safe_files.held_directory(directory) as held:
+        os.unlink(LOOP, dir_fd=held)
+
+
 def is_locked(directory: Path) -> bool:
     """Whether a daemon lives, from before its first instruction on: it inherits a lock that nobody else holds."""
     try:
@@ -159,8 +173,9 @@ def take_down(directory: Path, *, force: bool) -> None:
     Args:
         force: detach file systems that are in use, and abort at once; for what a killed process has left.
 
-    Raises StepFailed naming what is still there.
+    Raises StepFailed naming what is still there, and before anything is done for what somebody else has mounted.
     """
+    _refuse_foreign_mounts(directory)
     # Who was killed while starting a daemon has left one that is yet to show itself.
     wait_until(lambda: bool(_daemons(directory)) or not is_locked(directory), timeout_s=STARTING_S_MAX)
     if force:
@@ -185,6 +200,19 @@ def take_down(directory: Path, *, force: bool) -> None:
             where=str(directory),
             evidence=f"still there: {left}",
             next_step="stop whoever uses it (see `fuser -vm`), then run `volbench volume remove` again",
+        )
+
+
+def _refuse_foreign_mounts(directory: Path) -> None:
+    """Raises StepFailed for a mount inside the directory that is not the volume's: it would be detached as well."""
+    own = {mount.mount_id for mount in _mounts(directory)}
+    foreign = [mount.mount_point for mount in _mounts_below(directory) if mount.mount_id not in own]
+    if foreign:
+        raise StepFailed(
+            "an emulated volume cannot be taken down: something else is mounted inside its directory",
+            where=str(directory),
+            evidence=", ".join(foreign),
+            next_step=f"unmount it first: umount {foreign[-1]}",
         )
 
 
@@ -231,27 +259,87 @@ def _end_daemons(directory: Path) -> None:
     """A daemon ends when its mount is gone; one that does not is told to, then killed."""
     for number in (0, signal.SIGTERM, signal.SIGKILL):
         for pid in _daemons(directory):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+            _signal_daemon(pid, number, directory)
         if wait_until(lambda: not _daemons(directory), timeout_s=5.0):
             break
     # A process that is gone by its name still waits for its I/O, and has its lock as long.
     wait_until(lambda: not is_locked(directory), timeout_s=5.0)
 
 
-def _mounts(directory: Path) -> tuple[Mount, ...]:
+def _signal_daemon(pid: int, number: int, directory: Path) -> None:
+    """Signal a process through a descriptor that was opened before it was looked at: the pid may be given anew."""
+    try:
+        process = os.pidfd_open(pid)
+    except OSError:  # it has ended
+        return
+    try:
+        with contextlib.suppress(OSError):  # it ends meanwhile
+            if _is_daemon_of(Path(f"/proc/{pid}"), directory.resolve()):
+                signal.pidfd_send_signal(process, number)
+    finally:
+        os.close(process)
+
+
+def _mounts_below(directory: Path) -> tuple[Mount, ...]:
     prefix = f"{directory.resolve()}/"
     return tuple(mount for mount in read_mounts() if mount.mount_point.startswith(prefix))
 
 
+def _mounts(directory: Path) -> tuple[Mount, ...]:
+    """The volume's own: the daemon's FUSE mounts, and the file system on its loop device."""
+    below = _mounts_below(directory)
+    if not below:
+        return ()
+    places = {str(directory.resolve() / name) for name in ("data", "image")}
+    devices = {_device_number(loop) for loop in _loops(directory)}
+    return tuple(
+        mount
+        for mount in below
+        if mount.mount_point in places and (_is_daemons(mount) or mount.device_number in devices)
+    )
+
+
+def _is_daemons(mount: Mount) -> bool:
+    return mount.filesystem.startswith("fuse") and mount.source.startswith(_FUSE_SOURCE)
+
+
+def _device_number(loop: str) -> str | None:
+    try:
+        return (SYS_BLOCK / loop / "dev").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
 def _loops(directory: Path) -> tuple[str, ...]:
-    prefix = f"{directory.resolve()}/"
-    found = set(_remembered_loop(directory))
+    """The attachment that was written down; where none was, those of the volume's image."""
+    remembered = _remembered_loop(directory)
+    if remembered:
+        return tuple(remembered)
+    image = f"{directory.resolve()}/image/disk.img"
+    found = []
     for file in SYS_BLOCK.glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):  # detached meanwhile
-            if file.read_text(encoding="utf-8", errors="surrogateescape").startswith(prefix):
-                found.add(file.parent.parent.name)
+            name = file.parent.parent.name
+            path = file.read_text(encoding="utf-8", errors="surrogateescape").strip()
+            if path == image and _is_on_the_image(name, directory):
+                found.append(name)
     return tuple(sorted(found))
+
+
+def _is_on_the_image(loop: str, directory: Path) -> bool:
+    """Whether the file of a loop device is on the volume's FUSE mount: its path may be that of another namespace.
+
+    The kernel asks the daemon for that. Where that one is dead there is no answer, and path and mount decide.
+    """
+    image = f"{directory.resolve()}/image"
+    own = {
+        mount.device_number
+        for mount in _mounts_below(directory)
+        if mount.mount_point == image and _is_daemons(mount)
+    }
+    argv = ["losetup", "--list", "--noheadings", "--output", "BACK-MAJ:MIN", f"/dev/{loop}"]
+    answer = run(argv, timeout_s=_ANSWER_S_MAX)
+    return bool(own) and (answer.output in own or not _DEVICE_NUMBER.fullmatch(answer.output))
 
 
 def _remembered_loop(directory: Path) -> list[str]:
@@ -273,18 +361,34 @@ def _disk_sequence(name: str) -> str | None:
 
 
 def _daemons(directory: Path) -> list[int]:
-    """Daemons by name and working directory: neither needs the memory map that a hanging process may hold."""
+    """The processes that hold the volume's lock, as a rule one."""
     found = []
-    place = str(directory.resolve())
+    place = directory.resolve()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            if not is_daemon(entry) or str((entry / "cwd").readlink()) != place:
+            if not _is_daemon_of(entry, place):
                 continue
             if started_at(int(entry.name)) is not None:
                 found.append(int(entry.name))
     return found
+
+
+def _is_daemon_of(process: Path, directory: Path) -> bool:
+    """Whether /proc/PID is the daemon of a volume: of its name, in its directory, with its lock file open.
+
+    None of that needs the memory map, which a process that hangs may hold. Raises OSError when it is gone.
+    """
+    if not is_daemon(process) or (process / "cwd").readlink() != directory:
+        return False
+    lock = directory / LOCK
+    own = lock.lstat()
+    for descriptor in (process / "fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if descriptor.readlink() == lock and os.path.samestat(descriptor.stat(), own):
+                return True
+    return False
 
 
 def is_daemon(process: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,12 +19,14 @@ from volbench.analysis.explain import calibration as calibrated
 from volbench.analysis.explain.calibration import Calibration, Counted, Counts
 from volbench.analysis.explain.thresholds import STALL_COMPLETIONS_MAX
 from volbench.analysis.recorded.directory import explain_recorded
+from volbench.records.report import FindingRow
 
 TOOLS = (("sar.txt",), ("iostat.txt",), ("sar.txt", "iostat.txt"))
 """What a DBA may have: one of the texts, or both."""
 NONE = "none"
 MENDED_ON, CHECKED_ON = (1, 2, 3), (4, 5, 6)
 """Seeds of recordings that were looked at while rules were mended, and of those that were not."""
+_CHECKS = re.compile(r"(?P<hold>\d+) of (?P<all>\d+) checks hold(?:, (?P<unmade>\d+) could not be made)?")
 BEFORE_S = 7
 """Seconds of the client's log before the recording."""
 
@@ -38,6 +41,7 @@ class Outcome:
     truth: tuple[str, ...]
     causes: tuple[str, ...]
     kinds: tuple[str, ...]
+    checks: tuple[str, ...]
     confidences: tuple[float, ...]
 
     @property
@@ -68,8 +72,18 @@ def outcomes(directory: Path, seeds: Sequence[int] | None = None) -> Iterator[Ou
                 kinds=tuple(
                     next(str(row.value) for row in one.evidence if row.metric == "checks") for one in found.findings
                 ),
+                checks=tuple(_checks_of(one) for one in found.findings),
                 confidences=tuple(one.confidence or 0.0 for one in found.findings),
             )
+
+
+def _checks_of(finding: FindingRow) -> str:
+    """How many of a finding's checks hold and how many could be made, such as `4 of 6 hold, 1 not made`."""
+    text = next(row.text for row in finding.evidence if row.metric == "checks")
+    matched = _CHECKS.match(text)
+    if matched is None:
+        raise ValueError(f"the evidence of checks has another form: {text}")
+    return f"{matched['hold']} of {matched['all']} hold, {matched['unmade'] or 0} not made"
 
 
 def _stood_still(tps: Sequence[float]) -> bool:
@@ -108,6 +122,19 @@ def counts_of(found: Sequence[Outcome], seeds: Sequence[int]) -> Counts:
             "causes": counted(1),
         }
     )
+
+
+def counts_by_checks(found: Sequence[Outcome]) -> dict[tuple[str, str], Counted]:
+    """The same by kind and number of the checks; a cause that several files of a recording show counts once."""
+    once = {
+        (one.recording, cause, kind, checks): true
+        for one in found
+        for cause, kind, checks, true in zip(one.causes, one.kinds, one.checks, one.true, strict=True)
+    }
+    groups: dict[tuple[str, str], list[bool]] = {}
+    for (_, _, kind, checks), true in once.items():
+        groups.setdefault((kind, checks), []).append(true)
+    return {key: Counted(true=sum(group), findings=len(group)) for key, group in sorted(groups.items())}
 
 
 def calibration_of(directory: Path) -> Calibration:
@@ -153,6 +180,9 @@ def _print(name: str, found: Sequence[Outcome]) -> None:
         stated = calibrated.RECORDINGS.confidence(kind)
         came = f"{one.true} of {one.findings} ({one.true / one.findings:.2f}, 95 % {low:.2f} to {high:.2f})"
         print(f"  {kind}: {came}, stated {stated:.2f}")
+    for (kind, checks), one in counts_by_checks(found).items():
+        low, high = interval(one.true, one.findings)
+        print(f"  {kind}, {checks}: {one.true} of {one.findings}, 95 % {low:.2f} to {high:.2f}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volbench.analysis.comparison import Row, compare, overall, summarise
+from volbench.analysis.comparison import Row, compare
+from volbench.analysis.comparison_summary import overall, summarise
 from volbench.errors import MustNotCompare, RunUnreadable
 from volbench.records.report import ComparisonRow
 

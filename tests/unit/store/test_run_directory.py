@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 import synthetic_run
 
-from volbench.errors import Refused, RunUnreadable, UsageError
+from volbench.errors import EnvironmentLacks, Refused, RunUnreadable, UsageError
 from volbench.store.run_directory import RESULT_FILE, RunDirectory, find_runs, new_run_id
 
 
@@ -86,3 +87,28 @@ def test_foreign_entries_below_results_are_passed_over(directory: RunDirectory) 
     (results / "notes.txt").write_text("mine")
     (results / "photos").mkdir()
     assert [run.path for run in find_runs(results)] == [directory.path]
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_place_where_no_run_can_be_is_told(tmp_path: Path, directory: RunDirectory, name: str) -> None:
+    """A file where a directory should be; by what the environment lacks, not by a fault of volbench."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentLacks, match="cannot be made"):
+        RunDirectory.create(tmp_path / name, directory.run)
+    with pytest.raises(Refused, match="there already"):
+        RunDirectory.create(directory.path.parent, directory.run)
+
+
+def test_a_place_that_may_not_be_written_to_is_told(tmp_path: Path, directory: RunDirectory) -> None:
+    """A file system that is mounted read-only, which binds root as well."""
+    place = tmp_path / "read-only"
+    place.mkdir()
+    run = directory.run
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", place], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("cannot mount a tmpfs")
+    try:
+        with pytest.raises(EnvironmentLacks, match="Read-only file system"):
+            RunDirectory.create(place / "results", run)
+    finally:
+        subprocess.run(["umount", place], check=True)

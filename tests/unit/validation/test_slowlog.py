@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volbench.errors import UsageError
-from volbench.validation import slowlog
+from volbench.validation import slowlog_entries
 from volbench.validation.mask import masked
 from volbench.validation.slowlog import (
     ADMINISTRATOR,
@@ -274,7 +274,7 @@ def test_a_long_statement_is_read_and_one_without_end_is_counted(
     path.write_text(mysql_entry(sql) + mysql_entry("SELECT 2"))
     with slow_log(path) as log:
         assert [len(one.sql) for one in log] == [len(sql), 8]
-    monkeypatch.setattr(slowlog, "STATEMENT_CHARACTERS_MAX", 4 << 20)
+    monkeypatch.setattr(slowlog_entries, "STATEMENT_CHARACTERS_MAX", 4 << 20)
     with slow_log(path) as log:
         assert [one.sql for one in log] == ["SELECT 2"]
         assert log.left_out == {TOO_LONG: 1}

@@ -78,8 +78,8 @@ class Answer:
     @property
     def endangered(self) -> bool:
         """Whether the load is held back, by an empty bucket or by a cap."""
-        found = self.forecast
-        return found is not None and (found.exhausted_after_s is not None or found.capped_s != 0.0)
+        predicted = self.forecast
+        return predicted is not None and (predicted.exhausted_after_s is not None or predicted.capped_s != 0.0)
 
 
 def answer(question: Question, prices: Prices) -> Answer:
@@ -89,9 +89,9 @@ def answer(question: Question, prices: Prices) -> Answer:
     if question.start_share is not None:
         limits = limits.starting_at(question.start_share)
     work = question.work
-    found = forecast(limits, work) if work is not None else None
+    predicted = forecast(limits, work) if work is not None else None
     idle = forecast(limits, work, gaps="idle") if work is not None and work.gap_s > 0 else None
-    others = alternatives(question.profile, question.options, work, prices) if work is not None else []
+    cheaper = alternatives(question.profile, question.options, work, prices) if work is not None else []
     instance = str(question.options.get(INSTANCE, "none"))
     has_instance = instance != "none"
     enduring = instances(work, prices) if work is not None and has_instance else []
@@ -99,16 +99,16 @@ def answer(question: Question, prices: Prices) -> Answer:
         volume=volume,
         limits=limits,
         work=work,
-        forecast=found,
-        ahead=_ahead(limits, work, found),
+        forecast=predicted,
+        ahead=_ahead(limits, work, predicted),
         with_idle_gaps=idle,
-        dump=_dump(question, limits, found),
+        dump=_dump(question, limits, predicted),
         prices=prices,
         cost=cost_of(volume, work, prices),
-        alternatives=tuple(others),
+        alternatives=tuple(cheaper),
         instances=tuple(enduring),
         instance=instance if has_instance else "",
-        instance_endures=any(one.instance == instance for one in enduring)
+        instance_endures=any(candidate.instance == instance for candidate in enduring)
         if work is not None and has_instance
         else None,
     )
@@ -119,31 +119,31 @@ def has_parameter(profile: str, name: str) -> bool:
     return name in whole_profile(profile).parameters
 
 
-def _ahead(limits: Limits, work: Work | None, found: Forecast | None) -> Ahead | None:
-    if work is None or found is None or found.exhausted_after_s is not None or not found.final_balances:
+def _ahead(limits: Limits, work: Work | None, predicted: Forecast | None) -> Ahead | None:
+    if work is None or predicted is None or predicted.exhausted_after_s is not None or not predicted.final_balances:
         return None
-    return ahead(limits.holding(found.final_balances), work)
+    return ahead(limits.holding(predicted.final_balances), work)
 
 
-def _dump(question: Question, limits: Limits, found: Forecast | None) -> DumpForecast | None:
+def _dump(question: Question, limits: Limits, predicted: Forecast | None) -> DumpForecast | None:
     if question.dump is None:
         return None
-    at = limits if found is None or not found.final_balances else limits.holding(found.final_balances)
+    at = limits if predicted is None or not predicted.final_balances else limits.holding(predicted.final_balances)
     load = question.work.mean() if question.work is not None else None
     return forecast_dump(at, question.dump, load, window_s=question.window_s)
 
 
-def difference_from_observed(found: Forecast, observed: Sequence[tuple[float, float]]) -> float | None:
+def difference_from_observed(predicted: Forecast, observed: Sequence[tuple[float, float]]) -> float | None:
     """The largest difference between the forecast's balance and the vendor's, as a share; None without either.
 
     Only points of the forecast's own time are compared; its balance is taken as straight between its points.
     """
-    if found.bucket is None or not found.bucket.percent or len(found.balance) < 2:
+    if predicted.bucket is None or not predicted.bucket.percent or len(predicted.balance) < 2:
         return None
-    times = [point.t_s for point in found.balance]
+    times = [point.t_s for point in predicted.balance]
     inside = [(t_s, share) for t_s, share in observed if times[0] <= t_s <= times[-1]]
     if not inside:
         return None
-    shares = [point.balance / (found.bucket.capacity or 1.0) for point in found.balance]
+    shares = [point.balance / (predicted.bucket.capacity or 1.0) for point in predicted.balance]
     modelled = np.interp([t_s for t_s, _ in inside], times, shares)
     return float(np.max(np.abs(modelled - np.array([share for _, share in inside]))))

@@ -82,12 +82,12 @@ def pieces_of(
         duration_s: may be infinite.
     """
     left_s, now, pieces = duration_s, list(balances), list[Piece]()
-    held: tuple[int, ...] = ()
+    dry: tuple[int, ...] = ()
     buckets = range(len(rates))
     for _ in range(len(rates) + 1):
-        share = min([served, *(rates[j] / demand[j] for j in held)])
+        share = min([served, *(rates[j] / demand[j] for j in dry)])
         gains = [rates[j] - share * demand[j] for j in buckets]
-        dry_s = [now[j] / -gains[j] if gains[j] < 0 and j not in held else np.inf for j in buckets]
+        dry_s = [now[j] / -gains[j] if gains[j] < 0 and j not in dry else np.inf for j in buckets]
         step_s = min(left_s, *dry_s) if dry_s else left_s
         emptied = tuple(j for j in buckets if dry_s[j] <= step_s and dry_s[j] < np.inf)
         for j in buckets:
@@ -96,7 +96,7 @@ def pieces_of(
             elif gains[j] != 0:
                 now[j] = min(max(now[j] + gains[j] * step_s, 0.0), capacities[j])
         pieces.append(Piece(duration_s=step_s, served=share, balances=tuple(now), emptied=emptied))
-        left_s, held = left_s - step_s, (*held, *emptied)
+        left_s, dry = left_s - step_s, (*dry, *emptied)
         if not emptied or left_s <= 0:
             break
     return pieces
@@ -112,13 +112,13 @@ def replay(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> Replay:
     """
     caps = served_by_caps(limits, work)
     demands = [work.demand_with_gaps(bucket, gaps) for bucket in limits.buckets]
-    found = _drained(limits.buckets, demands, caps, work.interval_s)
+    drained = _drained(limits.buckets, demands, caps, work.interval_s)
     return Replay(
-        balances=found.balances,
-        served=found.served,
-        throttled_s=found.throttled_s,
+        balances=drained.balances,
+        served=drained.served,
+        throttled_s=drained.throttled_s,
         capped=caps < 1.0,
-        exhausted_after_s=found.exhausted_after_s,
+        exhausted_after_s=drained.exhausted_after_s,
     )
 
 
@@ -138,8 +138,8 @@ def endures(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> bool:
     again = [replace(bucket, start=float(path[-1])) for bucket, path in zip(limits.buckets, first, strict=True)]
     second = _unbounded_paths(again, demands, caps, work.interval_s)
     return all(
-        one.min() >= 0.0 and two.min() >= 0.0 and two[-1] >= one[-1] - (bucket.capacity or 0.0) * _ROUNDING
-        for bucket, one, two in zip(limits.buckets, first, second, strict=True)
+        once.min() >= 0.0 and twice.min() >= 0.0 and twice[-1] >= once[-1] - (bucket.capacity or 0.0) * _ROUNDING
+        for bucket, once, twice in zip(limits.buckets, first, second, strict=True)
     )
 
 
@@ -151,12 +151,12 @@ def _unbounded_paths(
     b(i) = min(capacity, b(i-1) + gain(i)) is S(i) + min(b(0), min over j <= i of capacity - S(j)), where S is the
     running sum of the gains.
     """
-    found = []
+    paths = []
     for bucket, demand in zip(buckets, demands, strict=True):
         sums = np.cumsum((bucket.rate_per_s - served * demand) * interval_s)
         ceiling = np.minimum.accumulate((bucket.capacity or 0.0) - sums)
-        found.append(sums + np.minimum(bucket.start, ceiling))
-    return found
+        paths.append(sums + np.minimum(bucket.start, ceiling))
+    return paths
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -177,19 +177,19 @@ def _drained(buckets: Sequence[Limit], demands: Sequence[Floats], served: Floats
     """
     dry = _running_dry(buckets, demands, served, interval_s)
     for chosen in (*([index] for index in dry), dry):
-        part = [buckets[index] for index in chosen]
-        asked = [demands[index] for index in chosen]
+        chosen_buckets = [buckets[index] for index in chosen]
+        chosen_demands = [demands[index] for index in chosen]
         loop = _no_bucket if not chosen else _one_bucket if len(chosen) == 1 else _many_buckets
-        found = loop(part, interval_s, asked, served)
-        others = set(_running_dry(buckets, demands, found.served, interval_s)) - set(chosen)
-        if not others:
+        drained = loop(chosen_buckets, interval_s, chosen_demands, served)
+        also_dry = set(_running_dry(buckets, demands, drained.served, interval_s)) - set(chosen)
+        if not also_dry:
             break
-    paths = _unbounded_paths(buckets, demands, found.served, interval_s)
+    paths = _unbounded_paths(buckets, demands, drained.served, interval_s)
     exhausted: list[float | None] = [None] * len(buckets)
     for column, index in enumerate(chosen):
-        paths[index], exhausted[index] = found.balances[:, column], found.exhausted_after_s[column]
+        paths[index], exhausted[index] = drained.balances[:, column], drained.exhausted_after_s[column]
     balances = np.column_stack(paths) if paths else np.zeros((len(served), 0))
-    return replace(found, balances=balances, exhausted_after_s=tuple(exhausted))
+    return replace(drained, balances=balances, exhausted_after_s=tuple(exhausted))
 
 
 def _running_dry(
@@ -220,8 +220,8 @@ def _one_bucket(buckets: Sequence[Limit], interval_s: Floats, demands: Sequence[
         balances.append(balance)
     dry_s = np.zeros(interval_s.shape)
     if dry:
-        places, shares = np.array([index for index, _ in dry]), np.array([share for _, share in dry])
-        dry_s[places] = shares * interval_s[places]
+        indices, shares = np.array([index for index, _ in dry]), np.array([share for _, share in dry])
+        dry_s[indices] = shares * interval_s[indices]
     over = caps * demand > bucket.rate_per_s
     empty = np.where(over, bucket.rate_per_s / np.where(over, demand, 1.0), caps)
     return _Drained(
@@ -242,8 +242,8 @@ def _many_buckets(
     rows = zip(interval_s.tolist(), caps.tolist(), *(demand.tolist() for demand in demands), strict=True)
     for index, (length_s, cap, *demand) in enumerate(rows):
         after = [
-            balance + (rate - cap * asked) * length_s
-            for balance, rate, asked in zip(now, rates, demand, strict=True)
+            balance + (rate - cap * units_per_s) * length_s
+            for balance, rate, units_per_s in zip(now, rates, demand, strict=True)
         ]
         if min(after) > 0.0:
             now = [min(value, capacity) for value, capacity in zip(after, capacities, strict=True)]

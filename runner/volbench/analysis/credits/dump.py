@@ -78,7 +78,7 @@ def forecast_dump(limits: Limits, dump: Dump, load: Work | None, *, window_s: fl
 
 def duration_s(limits: Limits, dump: Dump, load: Work | None) -> float | None:
     """Seconds that a dump takes beside a constant load that is served first; None: without end."""
-    rates, costs, asked = (np.array(column) for column in zip(*_columns(limits, dump, load), strict=True))
+    rates, costs, load_demand = (np.array(column) for column in zip(*_columns(limits, dump, load), strict=True))
     buckets = slice(len(limits.caps), None)
     served = float(served_by_caps(limits, load)[0]) if load else 1.0
     balances = np.array([bucket.start for bucket in limits.buckets])
@@ -87,14 +87,14 @@ def duration_s(limits: Limits, dump: Dump, load: Work | None) -> float | None:
     for _ in range(2 * len(balances) + 1):  # each round but the last empties a bucket
         binding = np.ones(rates.shape, dtype=bool)
         binding[buckets] = balances <= 0.0
-        held = binding & (served * asked > rates)
-        share = min(served, float(np.min(rates[held] / asked[held], initial=served)))
+        overloaded = binding & (served * load_demand > rates)
+        share = min(served, float(np.min(rates[overloaded] / load_demand[overloaded], initial=served)))
         limiting = binding & (costs > 0)
-        room = (rates[limiting] - share * asked[limiting]) / costs[limiting]
+        room = (rates[limiting] - share * load_demand[limiting]) / costs[limiting]
         speed = min(dump.rate_max_per_s, float(np.min(room, initial=np.inf)))
         if speed < _SPEED_MIN_PER_S:
             return None
-        gains = (rates - share * asked - speed * costs)[buckets]
+        gains = (rates - share * load_demand - speed * costs)[buckets]
         gains = np.where(binding[buckets], np.maximum(gains, 0.0), gains)
         falling = gains < 0
         dry_s = float(np.min(balances[falling] / -gains[falling], initial=np.inf))
@@ -111,11 +111,11 @@ def duration_s(limits: Limits, dump: Dump, load: Work | None) -> float | None:
 def _columns(limits: Limits, dump: Dump, load: Work | None) -> list[tuple[float, float, float]]:
     """Of every limit, caps first: its rate, what one read of the dump costs, what the load asks for."""
     size = np.array([dump.io_bytes])
-    found = []
+    columns = []
     for limit in limits.all:
         cost = limit.charge.read_weight * float(limit.charge.per_request(size, sequential=dump.sequential)[0])
-        found.append((limit.rate_per_s, cost, float(load.demand(limit.charge)[0]) if load else 0.0))
-    return found
+        columns.append((limit.rate_per_s, cost, float(load.demand(limit.charge)[0]) if load else 0.0))
+    return columns
 
 
 def _within(took_s: float | None, window_s: float) -> bool:

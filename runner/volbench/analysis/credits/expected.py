@@ -43,19 +43,19 @@ def expected(spec: ForecastSpec, volume: VolumeSpec) -> Expected | None:
     limits = limits_of(resolved)
     if not limits.buckets:
         return None
-    found = forecast(limits, _load(spec.iops, spec.io_size_bytes, spec.read_share))
+    predicted = forecast(limits, _load(spec.iops, spec.io_size_bytes, spec.read_share))
     dump = None
     if spec.dump_size_bytes:
         beside = _load(spec.dump_beside_iops, spec.io_size_bytes, 1.0) if spec.dump_beside_iops else None
-        wanted = Dump(bytes=spec.dump_size_bytes, io_bytes=spec.dump_io_size_bytes)
-        dump = forecast_dump(limits, wanted, beside, window_s=spec.window_s)
+        dump_spec = Dump(bytes=spec.dump_size_bytes, io_bytes=spec.dump_io_size_bytes)
+        dump = forecast_dump(limits, dump_spec, beside, window_s=spec.window_s)
     return Expected(
         volume=volume.name,
         profile=resolved.profile,
-        exhausted_after_s=found.exhausted_after_s,
-        refill_s=found.refill_s,
-        iops_before=found.before.iops,
-        iops_after=found.after.iops if found.after else None,
+        exhausted_after_s=predicted.exhausted_after_s,
+        refill_s=predicted.refill_s,
+        iops_before=predicted.before.iops,
+        iops_after=predicted.after.iops if predicted.after else None,
         dump_now_s=dump.now.beside_load_s if dump else None,
         dump_exhausted_s=dump.exhausted.beside_load_s if dump else None,
         time_scale=float(resolved.model["time_scale"]),

@@ -132,39 +132,39 @@ def _constant_points(
     return (start, Point(t_s=HORIZON_S, balance=bucket.start + gain * HORIZON_S))
 
 
-def _history(limits: Limits, work: Work, found: Replay) -> Forecast:
-    main = main_bucket(limits, found.exhausted_after_s)
+def _history(limits: Limits, work: Work, replayed: Replay) -> Forecast:
+    main = main_bucket(limits, replayed.exhausted_after_s)
     bucket = None if main is None else limits.buckets[main]
-    held = found.throttled_s > 0
-    weights = np.where(held, work.interval_s, 0.0)
+    throttled = replayed.throttled_s > 0
+    weights = np.where(throttled, work.interval_s, 0.0)
     after = None
-    if held.any():
+    if throttled.any():
         after = Rates(
-            iops=_mean(work.iops * found.served, weights),
-            mib_per_s=_mean((work.read_bytes_per_s + work.write_bytes_per_s) * found.served, weights) / 2**20,
-            share=_mean(found.served, weights),
+            iops=_mean(work.iops * replayed.served, weights),
+            mib_per_s=_mean((work.read_bytes_per_s + work.write_bytes_per_s) * replayed.served, weights) / 2**20,
+            share=_mean(replayed.served, weights),
         )
-    known = np.where(work.known, work.interval_s, 0.0)
+    lengths_s = np.where(work.known, work.interval_s, 0.0)
     return Forecast(
         bucket=bucket,
-        exhausted_after_s=None if main is None else found.exhausted_after_s[main],
+        exhausted_after_s=None if main is None else replayed.exhausted_after_s[main],
         refill_s=bucket.refill_s if bucket else None,
         before=Rates(
-            iops=_mean(work.iops, known),
-            mib_per_s=_mean(work.read_bytes_per_s + work.write_bytes_per_s, known) / 2**20,
+            iops=_mean(work.iops, lengths_s),
+            mib_per_s=_mean(work.read_bytes_per_s + work.write_bytes_per_s, lengths_s) / 2**20,
             share=1.0,
         ),
         after=after,
-        throttled_s=float(found.throttled_s.sum()),
-        capped_s=float(work.interval_s[found.capped].sum()),
-        episodes=tuple(stretches(held, work.ends_s)),
-        balance=() if main is None or bucket is None else _history_points(work, found, main, bucket),
-        final_balances=tuple(found.balances[-1].tolist()),
+        throttled_s=float(replayed.throttled_s.sum()),
+        capped_s=float(work.interval_s[replayed.capped].sum()),
+        episodes=tuple(stretches(throttled, work.ends_s)),
+        balance=() if main is None or bucket is None else _history_points(work, replayed, main, bucket),
+        final_balances=tuple(replayed.balances[-1].tolist()),
     )
 
 
-def _history_points(work: Work, found: Replay, main: int, bucket: Limit) -> tuple[Point, ...]:
-    balances, ends_s = found.balances[:, main], work.ends_s
+def _history_points(work: Work, replayed: Replay, main: int, bucket: Limit) -> tuple[Point, ...]:
+    balances, ends_s = replayed.balances[:, main], work.ends_s
     stride = -(-len(balances) // (POINTS_MAX - 1))
     starts = np.arange(0, len(balances), stride)
     lowest = np.minimum.reduceat(balances, starts)

@@ -45,8 +45,8 @@ class Charge:
             return np.where(merges, io_bytes, np.maximum(io_bytes, self.min_bytes))
         if self.max_io_bytes is None:
             return np.ones(io_bytes.shape)
-        parts = io_bytes / self.max_io_bytes
-        return np.where(merges, parts, np.maximum(np.ceil(parts - _SIZE_SLACK), 1.0))
+        requests = io_bytes / self.max_io_bytes
+        return np.where(merges, requests, np.maximum(np.ceil(requests - _SIZE_SLACK), 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +109,10 @@ class Limits:
 
 def limits_of(volume: ResolvedVolume) -> Limits:
     """The limits of a resolved profile; buckets are `time_scale` times smaller, as on the emulated volume."""
-    found = [_limit(limit, float(volume.model["time_scale"])) for limit in volume.model["limits"]]
+    limits = [_limit(limit, float(volume.model["time_scale"])) for limit in volume.model["limits"]]
     return Limits(
-        caps=tuple(limit for limit in found if limit.capacity is None),
-        buckets=tuple(limit for limit in found if limit.capacity is not None),
+        caps=tuple(limit for limit in limits if limit.capacity is None),
+        buckets=tuple(limit for limit in limits if limit.capacity is not None),
     )
 
 

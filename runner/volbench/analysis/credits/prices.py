@@ -89,7 +89,7 @@ def _load(path: Path) -> Prices:
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(
-            f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}", where=document.origin(first["loc"])
+            f"{'.'.join(str(key) for key in first['loc'])}: {first['msg']}", where=document.origin(first["loc"])
         ) from error
 
 
@@ -102,14 +102,14 @@ def monthly_cost(
     write_bytes_per_s: float,
 ) -> Cost | None:
     """A month of a volume with these parameters under this mean traffic; None where there is no price."""
-    parts = prices.volumes.get(profile)
-    if parts is None:
+    charges = prices.volumes.get(profile)
+    if charges is None:
         return None
     traffic = {"read": read_bytes_per_s * _SECONDS_IN_MONTH, "write": write_bytes_per_s * _SECONDS_IN_MONTH}
     total, assumed = 0.0, False
-    for part in parts:
-        amount = traffic[part.traffic] if part.traffic else float(parameters[part.parameter or ""])
-        month = part.month(amount)
+    for charge in charges:
+        amount = traffic[charge.traffic] if charge.traffic else float(parameters[charge.parameter or ""])
+        month = charge.month(amount)
         total += month
-        assumed = assumed or (part.assumed and month > 0)
+        assumed = assumed or (charge.assumed and month > 0)
     return Cost(month=total, assumed=assumed)

@@ -70,14 +70,17 @@ def alternatives(profile: str, options: Mapping[str, str], work: Work, prices: P
         profile, options: the volume that there is, as in a SPEC; of its own type, other options are kept.
     """
     volume = resolve(profile, options)
-    kept = {key: value for key, value in options.items() if key not in _NOT_KEPT}
-    common = {key: value for key, value in kept.items() if key == _TIME_SCALE}
+    common_options = {key: value for key, value in options.items() if key not in _NOT_KEPT}
+    common = {key: value for key, value in common_options.items() if key == _TIME_SCALE}
     names = profile_names()
-    others = [name for name in prices.volumes if name in names and name != volume.profile]
-    candidates = [(profile, kept), *((name, common) for name in others if _mode(name) == volume.mode)]
-    found = [smallest(name, volume.size_bytes, work, prices, options=base) for name, base in candidates]
+    other_profiles = [name for name in prices.volumes if name in names and name != volume.profile]
+    candidates = [
+        (profile, common_options),
+        *((name, common) for name in other_profiles if _mode(name) == volume.mode),
+    ]
+    sized = [smallest(name, volume.size_bytes, work, prices, options=base) for name, base in candidates]
     return sorted(
-        (one for one in found if one is not None),
+        (alternative for alternative in sized if alternative is not None),
         key=lambda one: (math.inf if one.cost is None else one.cost.month, one.profile),
     )
 
@@ -115,14 +118,16 @@ def smallest(
 
 def instances(work: Work, prices: Prices) -> list[InstanceAlternative]:
     """The instances of the table whose own limits endure the load, cheapest first."""
-    found = []
+    alternatives_found = []
     for name in load_profile(INSTANCES).table:
         limits = _of_instance(limits_of(resolve("ebs-gp2", {"instance": name})))
         if _suits(limits, work):
             price = prices.instances.get(name)
             cost = None if price is None else Cost(month=price.hour * HOURS_IN_MONTH, assumed=price.assumed)
-            found.append(InstanceAlternative(instance=name, cost=cost))
-    return sorted(found, key=lambda one: (math.inf if one.cost is None else one.cost.month, one.instance))
+            alternatives_found.append(InstanceAlternative(instance=name, cost=cost))
+    return sorted(
+        alternatives_found, key=lambda one: (math.inf if one.cost is None else one.cost.month, one.instance)
+    )
 
 
 def cost_of(volume: ResolvedVolume, work: Work | None, prices: Prices) -> Cost | None:
@@ -148,12 +153,12 @@ def _tuned(profile: str, options: dict[str, str], work: Work, prices: Prices) ->
     if "throughput" in tunable and limits is not None:
         offered = min(cap.rate_per_s for cap in limits.caps if cap.resource == "throughput")
         if peaks["throughput"] > offered:
-            wanted = math.ceil(peaks["throughput"] / _TUNED_UNIT["throughput"])
-            options = {**options, "throughput": str(wanted)}
+            units = math.ceil(peaks["throughput"] / _TUNED_UNIT["throughput"])
+            options = {**options, "throughput": str(units)}
 
     def suits(iops: int) -> bool:
-        found = _limits(profile, {**options, "iops": str(iops)})
-        return found is not None and _suits(found, work)
+        tuned = _limits(profile, {**options, "iops": str(iops)})
+        return tuned is not None and _suits(tuned, work)
 
     least = _least(suits, max(1, math.ceil(peaks["iops"])), _most(profile, "iops_max", _TUNED_MAX))
     return None if least is None else {**options, "iops": str(least)}
@@ -208,8 +213,8 @@ def _least(suits: Callable[[int], bool], low: int, high: int) -> int | None:
 
 def _most(profile: str, figure: str, otherwise: int) -> int:
     """A profile's own upper bound, where it has such a figure."""
-    found = whole_profile(profile).figures.get(figure)
-    return otherwise if found is None else math.floor(found.number)
+    bound = whole_profile(profile).figures.get(figure)
+    return otherwise if bound is None else math.floor(bound.number)
 
 
 def _mode(name: str) -> str:

@@ -64,11 +64,11 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "", window: DayW
         _refuse_window(window)
         cell = _cell(path)
         return _history(read_series(cell / SERIES_FILE), assumed, device, where=cell, kind="sampled", clock="none")
-    files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+    files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
     if not path.is_dir() and path.suffix in {".csv", ".json"} and not looks_like_cloudwatch(_text(path)):
         _refuse_window(window)
         return read_plain_series(path, assumed)
-    read = [found for one in files[:FILES_MAX] for found in [_recorded(one)] if found is not None]
+    read = [recognised for file in files[:FILES_MAX] for recognised in [_recorded(file)] if recognised is not None]
     if not read:
         raise UsageError(
             "nothing here that can be read as a history",
@@ -86,13 +86,13 @@ def _refuse_window(window: DayWindow | None) -> None:
 def _of_recorded(
     read: list[tuple[str, Recorded]], assumed: Assumed, device: str, *, where: Path, window: DayWindow | None
 ) -> History:
-    clocked = any(one.clocked for _, one in read)
-    used = [(kind, one) for kind, one in read if one.clocked == clocked]
-    notes = tuple(dict.fromkeys(note for _, one in used for note in one.notes))
-    series = with_one_device(used[0][1].series if len(used) == 1 else merged(one for _, one in used))
+    clocked = any(recorded.clocked for _, recorded in read)
+    used = [(kind, recorded) for kind, recorded in read if recorded.clocked == clocked]
+    notes = tuple(dict.fromkeys(note for _, recorded in used for note in recorded.notes))
+    series = with_one_device(used[0][1].series if len(used) == 1 else merged(recorded for _, recorded in used))
     if not clocked:
         _refuse_window(window)
-    found = _history(
+    history = _history(
         series if window is None else _within(series, window),
         assumed,
         device,
@@ -100,18 +100,18 @@ def _of_recorded(
         kind=" and ".join(sorted({kind for kind, _ in used})),
         clock="day" if clocked else "none",
     )
-    return replace(found, warnings=(*notes, *found.warnings))
+    return replace(history, warnings=(*notes, *history.warnings))
 
 
 def _within(series: Found, window: DayWindow) -> dict[SeriesKey, Series]:
     """The samples that end in the window."""
-    times = [one.t_s for one in series.values() if len(one.t_s)]
+    times = [samples.t_s for samples in series.values() if len(samples.t_s)]
     span = window.within(min(float(t_s[0]) for t_s in times), max(float(t_s[-1]) for t_s in times))
     cut = {}
-    for key, one in series.items():
-        inside = (one.t_s > span[0]) & (one.t_s <= span[1])
+    for key, samples in series.items():
+        inside = (samples.t_s > span[0]) & (samples.t_s <= span[1])
         if inside.any():
-            cut[key] = Series(t_s=one.t_s[inside], value=one.value[inside])
+            cut[key] = Series(t_s=samples.t_s[inside], value=samples.value[inside])
     return cut
 
 
@@ -146,7 +146,7 @@ def _cell(path: Path) -> Path:
     """The cell's directory: the one given, or the only one of a run."""
     if (path / SERIES_FILE).exists():
         return path
-    cells = sorted(one.parent for one in path.glob(f"cells/*/{SERIES_FILE}"))
+    cells = sorted(file.parent for file in path.glob(f"cells/*/{SERIES_FILE}"))
     if len(cells) != 1:
         raise UsageError(
             f"the run has {len(cells)} cells with samples",
@@ -157,17 +157,17 @@ def _cell(path: Path) -> Path:
     return cells[0]
 
 
-def _history(found: Found, assumed: Assumed, device: str, *, where: Path, kind: str, clock: Clock) -> History:
-    found, guessed = _with_operations(found, assumed)
-    source, entity = _device(found, device, where)
+def _history(series: Found, assumed: Assumed, device: str, *, where: Path, kind: str, clock: Clock) -> History:
+    series, guessed = _with_operations(series, assumed)
+    source, entity = _device(series, device, where)
 
     def column(metric: str) -> Series | None:
-        return found.get(SeriesKey(source=source, metric=metric, entity=entity))
+        return series.get(SeriesKey(source=source, metric=metric, entity=entity))
 
-    wanted = {metric: column(metric) for metric in (*_RATES, _TOTAL, *_TRAFFIC)}
-    known = {metric: series for metric, series in wanted.items() if series is not None}
-    t_s = np.unique(np.concatenate([known[metric].t_s for metric in (*_RATES, _TOTAL) if metric in known]))
-    columns = {metric: _at(series, t_s) for metric, series in known.items()}
+    by_metric = {metric: column(metric) for metric in (*_RATES, _TOTAL, *_TRAFFIC)}
+    recorded = {metric: series for metric, series in by_metric.items() if series is not None}
+    t_s = np.unique(np.concatenate([recorded[metric].t_s for metric in (*_RATES, _TOTAL) if metric in recorded]))
+    columns = {metric: _at(series, t_s) for metric, series in recorded.items()}
     rates, warnings = _rates(columns, assumed)
     traffic = [columns[name] * 2**20 if name in columns else None for name in _TRAFFIC]
     if _TOTAL in columns and _RATES[0] not in columns:
@@ -184,21 +184,23 @@ def _history(found: Found, assumed: Assumed, device: str, *, where: Path, kind: 
     )
     begin_s = float(t_s[0] - work.interval_s[0])
     balance = column(_BALANCE)
-    held = column(_BALANCE_BYTES)
+    balance_bytes = column(_BALANCE_BYTES)
     observed = () if balance is None else zip((balance.t_s - begin_s).tolist(), balance.value / 100.0, strict=True)
     return History(
         work=work,
         text=f"{where.name} ({kind}, {entity or source}, {len(t_s)} points)",
         warnings=(*guessed, *warnings),
-        observed_bytes=() if held is None else tuple(zip((held.t_s - begin_s).tolist(), held.value, strict=True)),
+        observed_bytes=()
+        if balance_bytes is None
+        else tuple(zip((balance_bytes.t_s - begin_s).tolist(), balance_bytes.value, strict=True)),
         observed=tuple(observed),
         slow=_slow([series for name in _WAITS for series in [column(name)] if series is not None], work, begin_s),
     )
 
 
-def _with_operations(found: Found, assumed: Assumed) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
+def _with_operations(series: Found, assumed: Assumed) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
     """Of EFS without counts of samples only bytes are known: operations are taken to be of the assumed size."""
-    made = dict(found)
+    made = dict(series)
 
     def cloudwatch(metric: str) -> SeriesKey:
         return SeriesKey(source=CLOUDWATCH, metric=metric, entity=VOLUME)
@@ -231,17 +233,17 @@ def _slow(waits: list[Series], work: Work, begin_s: float) -> tuple[tuple[float,
     return tuple(stretches(slow, ends_s))
 
 
-def _device(found: Found, wanted: str, where: Path) -> tuple[str, str]:
+def _device(series: Found, device: str, where: Path) -> tuple[str, str]:
     """Source and entity of the device that is meant."""
-    usable = [key for key in found if key.metric in {*_RATES, _TOTAL} and key.source in _SOURCES]
+    usable = [key for key in series if key.metric in {*_RATES, _TOTAL} and key.source in _SOURCES]
     source = next((name for name in _SOURCES if any(key.source == name for key in usable)), None)
     if source is None:
         raise UsageError("there are no operations per second of a device in it", where=str(where))
     entities = sorted({key.entity for key in usable if key.source == source})
-    if wanted in entities or (len(entities) == 1 and not wanted):
-        return source, wanted or entities[0]
+    if device in entities or (len(entities) == 1 and not device):
+        return source, device or entities[0]
     raise UsageError(
-        f"it has no device {wanted!r}" if wanted else "it has several devices",
+        f"it has no device {device!r}" if device else "it has several devices",
         where=str(where),
         evidence=f"devices: {', '.join(entities)}",
         next_step=f"give --device {entities[0]}",
@@ -250,12 +252,12 @@ def _device(found: Found, wanted: str, where: Path) -> tuple[str, str]:
 
 def _at(series: Series, t_s: Floats) -> Floats:
     """Values at these times; NaN where there is none."""
-    found = np.full(t_s.shape, np.nan)
-    places = np.searchsorted(t_s, series.t_s)
-    inside = places < len(t_s)
-    exact = inside & (t_s[np.minimum(places, len(t_s) - 1)] == series.t_s)
-    found[places[exact]] = series.value[exact]
-    return found
+    values = np.full(t_s.shape, np.nan)
+    indices = np.searchsorted(t_s, series.t_s)
+    inside = indices < len(t_s)
+    exact = inside & (t_s[np.minimum(indices, len(t_s) - 1)] == series.t_s)
+    values[indices[exact]] = series.value[exact]
+    return values
 
 
 def _rates(columns: Mapping[str, Floats], assumed: Assumed) -> tuple[list[Floats], tuple[str, ...]]:

@@ -50,13 +50,13 @@ class Work:
 
     def demand(self, charge: Charge) -> Floats:
         """Units per second that a limit is asked for in each interval; 0 in gaps."""
-        found = self._demands.get(charge)
-        if found is None:
+        demand = self._demands.get(charge)
+        if demand is None:
             read = charge.per_request(self.read_bytes, sequential=self.sequential)
             write = charge.per_request(self.write_bytes, sequential=self.sequential)
-            found = charge.read_weight * read * self.reads_per_s + charge.write_weight * write * self.writes_per_s
-            self._demands[charge] = found
-        return found
+            demand = charge.read_weight * read * self.reads_per_s + charge.write_weight * write * self.writes_per_s
+            self._demands[charge] = demand
+        return demand
 
     def demand_with_gaps(self, limit: Limit, gaps: Gaps) -> Floats:
         """As `demand`; in gaps a bucket is asked for nothing, or for just what it earns."""
@@ -173,10 +173,10 @@ def from_points(
     """
     times = np.asarray(t_s, dtype=np.float64)
     _check_times(times, where)
-    known = np.isfinite(reads_per_s) & np.isfinite(writes_per_s)
-    if not known.any():
+    has_rates = np.isfinite(reads_per_s) & np.isfinite(writes_per_s)
+    if not has_rates.any():
         raise UsageError("no point of the history has a rate", where=where, evidence=f"{len(times)} points")
-    rates = [np.where(known, rate, 0.0) for rate in (reads_per_s, writes_per_s)]
+    rates = [np.where(has_rates, rate, 0.0) for rate in (reads_per_s, writes_per_s)]
     for name, rate in zip(("reads", "writes"), rates, strict=True):
         _check_sign(rate, times, name, where)
     sizes = [
@@ -199,13 +199,13 @@ def from_points(
         writes_per_s=columns[1],
         read_bytes=spans[0],
         write_bytes=spans[1],
-        known=np.insert(known, gapped, False),
+        known=np.insert(has_rates, gapped, False),
     )
 
 
-def stretches(wanted: Bools, ends_s: Floats) -> list[tuple[float, float]]:
+def stretches(mask: Bools, ends_s: Floats) -> list[tuple[float, float]]:
     """Begin and end of every run of intervals in which `wanted` is true."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     starts = np.concatenate([[0.0], ends_s])
     return [(float(starts[a]), float(starts[b])) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
@@ -247,11 +247,11 @@ def _sizes(rate: Floats, traffic: Floats | None, io_bytes: float, times: Floats,
     """Mean size of a request: traffic over rate, or `io_bytes` where either is unknown."""
     if traffic is None:
         return np.full(rate.shape, float(io_bytes))
-    told = np.where(np.isfinite(traffic), traffic, 0.0)
-    _check_sign(told, times, "traffic", where)
-    usable = (rate > 0) & (told > 0)
-    return np.where(usable, told / np.where(usable, rate, 1.0), float(io_bytes))
+    traffic_known = np.where(np.isfinite(traffic), traffic, 0.0)
+    _check_sign(traffic_known, times, "traffic", where)
+    usable = (rate > 0) & (traffic_known > 0)
+    return np.where(usable, traffic_known / np.where(usable, rate, 1.0), float(io_bytes))
 
 
-def _first(wanted: Iterable[bool]) -> int:
-    return int(np.flatnonzero(np.asarray(wanted))[0])
+def _first(flags: Iterable[bool]) -> int:
+    return int(np.flatnonzero(np.asarray(flags))[0])

@@ -62,11 +62,11 @@ class Scope:
 
     def groups(self, volume: str, step: str) -> dict[tuple[str, str], list[CellRow]]:
         """A volume's cells by step and parameters, invalid ones too."""
-        found: dict[tuple[str, str], list[CellRow]] = {}
+        groups: dict[tuple[str, str], list[CellRow]] = {}
         for cell in self.report.cells:
             if cell.volume == volume and step in {"", cell.step}:
-                found.setdefault((cell.step, repr(sorted(cell.parameters.items()))), []).append(cell)
-        return found
+                groups.setdefault((cell.step, repr(sorted(cell.parameters.items()))), []).append(cell)
+        return groups
 
     def measured(self, cells: Sequence[CellRow], metric: str) -> bool:
         """Whether these cells of one step and parameters should have a metric: then it is missing where it is not.
@@ -89,12 +89,12 @@ def scope_of(report: Report, policy: PolicyFile, *, where: str) -> Scope:
         if role not in names:
             raise UsageError(f"the run has no volume {role!r}", where=where, evidence=f"it has: {', '.join(names)}")
     current = policy.current or next((name for name in names if name != policy.candidate), names[0])
-    others = tuple(name for name in names if name != current) or (current,)
+    candidates = tuple(name for name in names if name != current) or (current,)
     return Scope(
         report=report,
         policy=policy,
         current=current,
-        candidates=(policy.candidate,) if policy.candidate else others,
+        candidates=(policy.candidate,) if policy.candidate else candidates,
     )
 
 
@@ -117,19 +117,28 @@ def decide(
 
     Raises UsageError for a condition that cannot be read, or names a step or check that is nowhere.
     """
-    parsed = [parse_condition(one.check, where=origin) for one, origin in zip(conditions, origins, strict=True)]
+    parsed = [
+        parse_condition(declared.check, where=origin) for declared, origin in zip(conditions, origins, strict=True)
+    ]
     rows = []
-    for one, condition, origin in zip(conditions, parsed, origins, strict=True):
-        _check_step(scopes, one, origin)
+    for declared, condition, origin in zip(conditions, parsed, origins, strict=True):
+        _check_step(scopes, declared, origin)
         if isinstance(condition, CheckIs) and checked is not None:
-            decision, said = _checked(condition, checked, origin)
+            decision, reason = _checked(condition, checked, origin)
             groups: tuple[GroupRow, ...] = ()
         else:
-            groups = tuple(group for scope in scopes for group in _judge(scope, condition, one, origin))
+            groups = tuple(group for scope in scopes for group in _judge(scope, condition, declared, origin))
             decision = worst(group.decision for group in groups) if groups else "undecided"
-            said = "" if groups else _why_nothing(condition, runs=len(scopes))
+            reason = "" if groups else _why_nothing(condition, runs=len(scopes))
         rows.append(
-            ConditionRow(check=one.check, where=origin, why=one.why, decision=decision, reason=said, groups=groups)
+            ConditionRow(
+                check=declared.check,
+                where=origin,
+                why=declared.why,
+                decision=decision,
+                reason=reason,
+                groups=groups,
+            )
         )
     return tuple(rows)
 
@@ -145,24 +154,24 @@ def _checked(condition: CheckIs, checked: Checked, where: str) -> tuple[Decision
 
 def worst(decisions: Iterable[Decision]) -> Decision:
     """no-go before undecided before go; of none at all: undecided."""
-    found = set(decisions)
-    if "no-go" in found:
+    distinct = set(decisions)
+    if "no-go" in distinct:
         return "no-go"
-    return "go" if found == {"go"} else "undecided"
+    return "go" if distinct == {"go"} else "undecided"
 
 
-def _judge(scope: Scope, condition: Condition, one: PolicyCondition, where: str) -> Iterator[GroupRow]:
+def _judge(scope: Scope, condition: Condition, declared: PolicyCondition, where: str) -> Iterator[GroupRow]:
     match condition:
         case NotWorse(volume=role):
-            rows = list(_against(scope, condition, one, where))
+            rows = list(_against(scope, condition, declared, where))
         case CheckIs():
             return
         case _:
-            role = one.volume
+            role = declared.volume
             rows = [
                 row
                 for volume in scope.volumes(role, where)
-                for row in _on_volume(scope, condition, volume, one.step)
+                for row in _on_volume(scope, condition, volume, declared.step)
             ]
     yield from rows
     yield from _passed_over(scope.volumes(role, where), rows)
@@ -191,16 +200,16 @@ def _on_volume(
             yield _enough(condition, cells)
 
 
-def _against(scope: Scope, condition: NotWorse, one: PolicyCondition, where: str) -> Iterator[GroupRow]:
+def _against(scope: Scope, condition: NotWorse, declared: PolicyCondition, where: str) -> Iterator[GroupRow]:
     than = scope.volumes(condition.than, where)
     if len(than) != 1:
         raise UsageError(
             f"{condition.than} stands for several volumes: {', '.join(than)}", where=where,
             next_step="name the one to compare with",
         )  # fmt: skip
-    before = scope.groups(than[0], one.step)
+    before = scope.groups(than[0], declared.step)
     for volume in scope.volumes(condition.volume, where):
-        for key, after in scope.groups(volume, one.step).items():
+        for key, after in scope.groups(volume, declared.step).items():
             names = [condition.metric] if condition.metric else PRIMARY_METRICS.get(after[0].kind, ())
             for name in names:
                 if scope.measured(after, name):
@@ -212,25 +221,25 @@ def _finding(scope: Scope, condition: FindingIs, volume: str, step: str) -> Iter
     cells = [cell for cell in scope.report.cells if cell.volume == volume and step in {"", cell.step}]
     for name in dict.fromkeys(cell.step for cell in cells):
         valid = [cell.cell_id for cell in cells if cell.step == name and cell.valid]
-        said = [row for row in scope.report.findings if (row.volume, row.step) == (volume, name)]
-        sure = [row for row in said if (row.confidence or 0.0) >= scope.policy.findings_from]
+        findings = [row for row in scope.report.findings if (row.volume, row.step) == (volume, name)]
+        sure = [row for row in findings if (row.confidence or 0.0) >= scope.policy.findings_from]
         named = [row for row in sure if row.cause == condition.cause and set(row.cell_ids) & set(valid)]
-        doubtful = [row for row in said if row not in sure and row.cause == condition.cause]
+        doubtful = [row for row in findings if row not in sure and row.cause == condition.cause]
         if named:
-            there: Decision = "go" if condition.present else "no-go"
+            decision: Decision = "go" if condition.present else "no-go"
             first = named[0].evidence[0].text if named[0].evidence else ""
             text = f"{condition.cause} in {len(named[0].cell_ids)} cells" + (f": {first}" if first else "")
         elif doubtful:
-            there = "undecided"
+            decision = "undecided"
             text = (
                 f"{condition.cause} was named, below the confidence of {scope.policy.findings_from:.0%} asked for"
             )
-        elif said and valid:
-            there = "no-go" if condition.present else "go"
-            text = f"not named; what was: {', '.join(row.cause for row in said)}"
+        elif findings and valid:
+            decision = "no-go" if condition.present else "go"
+            text = f"not named; what was: {', '.join(row.cause for row in findings)}"
         else:
-            there, text = "undecided", "the evidence carried no cause here, so nothing is known to be absent"
-        yield GroupRow(volume=volume, step=name, decision=there, text=text, cells=len(valid))
+            decision, text = "undecided", "the evidence carried no cause here, so nothing is known to be absent"
+        yield GroupRow(volume=volume, step=name, decision=decision, text=text, cells=len(valid))
 
 
 def _enough(condition: ValidCells, cells: Sequence[CellRow]) -> GroupRow:
@@ -247,10 +256,12 @@ def _enough(condition: ValidCells, cells: Sequence[CellRow]) -> GroupRow:
     )
 
 
-def _check_step(scopes: Sequence[Scope], one: PolicyCondition, where: str) -> None:
-    known = list(dict.fromkeys(cell.step for scope in scopes for cell in scope.report.cells))
-    if one.step and one.step not in known:
-        raise UsageError(f"the run has no step {one.step!r}", where=where, evidence=f"it has: {', '.join(known)}")
+def _check_step(scopes: Sequence[Scope], declared: PolicyCondition, where: str) -> None:
+    steps = list(dict.fromkeys(cell.step for scope in scopes for cell in scope.report.cells))
+    if declared.step and declared.step not in steps:
+        raise UsageError(
+            f"the run has no step {declared.step!r}", where=where, evidence=f"it has: {', '.join(steps)}"
+        )
 
 
 def _why_nothing(condition: Condition, *, runs: int) -> str:

@@ -108,9 +108,9 @@ def parse_condition(text: str, *, where: str) -> Condition:
     """
     text = text.strip()
     for pattern, read in _READERS:
-        found = pattern.fullmatch(text)
-        if found:
-            return read(found, where)
+        matched = pattern.fullmatch(text)
+        if matched:
+            return read(matched, where)
     raise UsageError(
         f"a condition that cannot be read: {text!r}",
         where=where,
@@ -118,47 +118,49 @@ def parse_condition(text: str, *, where: str) -> Condition:
     )
 
 
-def _finding(found: re.Match[str], where: str) -> Condition:
-    cause = found["cause"]
+def _finding(matched: re.Match[str], where: str) -> Condition:
+    cause = matched["cause"]
     if cause not in CAUSES:
         raise UsageError(f"no cause is called {cause!r}", where=where, evidence=_nearest(cause, CAUSES))
-    return FindingIs(cause=cause, present=found["state"] == "present")
+    return FindingIs(cause=cause, present=matched["state"] == "present")
 
 
-def _cells(found: re.Match[str], _where: str) -> Condition:
-    return ValidCells(at_least=int(found["number"]))
+def _cells(matched: re.Match[str], _where: str) -> Condition:
+    return ValidCells(at_least=int(matched["number"]))
 
 
-def _equal(found: re.Match[str], _where: str) -> Condition:
-    return CheckIs(name=" ".join(found["name"].split()))
+def _equal(matched: re.Match[str], _where: str) -> Condition:
+    return CheckIs(name=" ".join(matched["name"].split()))
 
 
-def _not_worse(found: re.Match[str], where: str) -> Condition:
-    if found["metric"] and _known_metric(found["metric"], where)[1] == "none":
-        raise UsageError(f"{found['metric']} has no better direction, so nothing is worse in it", where=where)
+def _not_worse(matched: re.Match[str], where: str) -> Condition:
+    if matched["metric"] and _known_metric(matched["metric"], where)[1] == "none":
+        raise UsageError(f"{matched['metric']} has no better direction, so nothing is worse in it", where=where)
     try:
-        by = parse_fraction(found["by"]) if found["by"] else 0.0
+        by = parse_fraction(matched["by"]) if matched["by"] else 0.0
     except ValueError as error:
         raise UsageError(str(error), where=where) from error
     if not 0 <= by < 1:
-        raise UsageError(f"{found['by']!r} is no share below 100 %", where=where, next_step="write it as 10 %")
-    return NotWorse(volume=found["volume"], than=found["than"], by=by, metric=found["metric"] or "")
+        raise UsageError(f"{matched['by']!r} is no share below 100 %", where=where, next_step="write it as 10 %")
+    return NotWorse(volume=matched["volume"], than=matched["than"], by=by, metric=matched["metric"] or "")
 
 
-def _limit(found: re.Match[str], where: str) -> Condition:
-    unit, _ = _known_metric(found["metric"], where)
-    operator = _OPERATORS.get(found["operator"])
+def _limit(matched: re.Match[str], where: str) -> Condition:
+    unit, _ = _known_metric(matched["metric"], where)
+    operator = _OPERATORS.get(matched["operator"])
     if operator is None:
         raise UsageError(
-            f"a measured value is never exactly equal: {found['operator']!r}", where=where, next_step="use <= or >="
+            f"a measured value is never exactly equal: {matched['operator']!r}",
+            where=where,
+            next_step="use <= or >=",
         )
     try:
-        limit = _quantity(found["limit"].strip(), unit)
+        limit = _quantity(matched["limit"].strip(), unit)
     except ValueError as error:
-        raise UsageError(f"the limit of {found['metric']}: {error}", where=where) from error
+        raise UsageError(f"the limit of {matched['metric']}: {error}", where=where) from error
     if not math.isfinite(limit):
-        raise UsageError(f"the limit of {found['metric']} is not finite", where=where)
-    return MetricLimit(metric=found["metric"], operator=operator, limit=limit)
+        raise UsageError(f"the limit of {matched['metric']} is not finite", where=where)
+    return MetricLimit(metric=matched["metric"], operator=operator, limit=limit)
 
 
 def _quantity(text: str, unit: str) -> float:
@@ -182,9 +184,9 @@ def _known_metric(name: str, where: str) -> tuple[str, str]:
     return CATALOGUE[name]
 
 
-def _nearest(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"perhaps you meant {near[0]}" if near else f"known: {', '.join(known)}"
+def _nearest(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"perhaps you meant {near[0]}" if near else f"known: {', '.join(names)}"
 
 
 _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Condition]], ...] = (

@@ -19,17 +19,17 @@ _WORDS: dict[bool | None, Decision] = {True: "go", False: "no-go", None: "undeci
 def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float) -> GroupRow:
     """Whether the median over valid cells keeps the limit, by the sign test; undecided without any."""
     values = _values(cells, condition.metric)
-    kept = sum(condition.holds(value) for value in values)
-    side = side_of(len(values), kept, alpha=alpha)
-    seen = f", {min(values):.4g} to {max(values):.4g}, median {median(values):.4g}" if values else ""
+    keeping = sum(condition.holds(value) for value in values)
+    side = side_of(len(values), keeping, alpha=alpha)
+    spread = f", {min(values):.4g} to {max(values):.4g}, median {median(values):.4g}" if values else ""
     return GroupRow(
         volume=cells[0].volume,
         step=cells[0].step,
         parameters=cells[0].parameters,
         decision=_WORDS[side],
-        text=f"{kept} of {len(values)} valid cells keep it{seen} {_unit(condition.metric)}".rstrip(),
+        text=f"{keeping} of {len(values)} valid cells keep it{spread} {_unit(condition.metric)}".rstrip(),
         cells=len(values),
-        more_cells=more_cells(len(values), kept, alpha=alpha) if side is None else None,
+        more_cells=more_cells(len(values), keeping, alpha=alpha) if side is None else None,
     )
 
 
@@ -91,8 +91,8 @@ def _more_pairs(ratio: float, low: float | None, high: float | None, limit: floa
         return 1
     if distance == 0:
         return None
-    whole = math.ceil(cells * (math.log(end / ratio) / distance) ** 2)
-    return max(1, whole - cells) if whole <= CELLS_NEEDED_MAX else None
+    needed = math.ceil(cells * (math.log(end / ratio) / distance) ** 2)
+    return max(1, needed - cells) if needed <= CELLS_NEEDED_MAX else None
 
 
 def _values(cells: Sequence[CellRow], name: str) -> list[float]:

@@ -8,27 +8,27 @@ CELLS_NEEDED_MAX = 100
 """More cells than this are not proposed: nobody would run them."""
 
 
-def tail(cells: int, kept: int) -> float:
+def tail(cells: int, keeping: int) -> float:
     """P(at least `kept` of `cells` keep a limit) if the median lay on it: the p-value of a one-sided sign test.
 
     Source: Conover, Practical Nonparametric Statistics, section 3.4.
     """
-    return float(sum(math.comb(cells, k) for k in range(kept, cells + 1)) / 2**cells)
+    return float(sum(math.comb(cells, k) for k in range(keeping, cells + 1)) / 2**cells)
 
 
-def side_of(cells: int, kept: int, *, alpha: float) -> bool | None:
+def side_of(cells: int, keeping: int, *, alpha: float) -> bool | None:
     """True: the median keeps the limit at level `alpha`; False: it breaks it; None: these cells cannot tell."""
-    if tail(cells, kept) <= alpha:
+    if tail(cells, keeping) <= alpha:
         return True
-    if tail(cells, cells - kept) <= alpha:
+    if tail(cells, cells - keeping) <= alpha:
         return False
     return None
 
 
-def more_cells(cells: int, kept: int, *, alpha: float) -> int | None:
+def more_cells(cells: int, keeping: int, *, alpha: float) -> int | None:
     """How many further cells would decide if they kept the limit as often as these; None when none would."""
-    share = kept / cells if cells else 1.0
-    for whole in range(cells + 1, CELLS_NEEDED_MAX + 1):
-        if side_of(whole, round(share * whole), alpha=alpha) is not None:
-            return whole - cells
+    share = keeping / cells if cells else 1.0
+    for total in range(cells + 1, CELLS_NEEDED_MAX + 1):
+        if side_of(total, round(share * total), alpha=alpha) is not None:
+            return total - cells
     return None

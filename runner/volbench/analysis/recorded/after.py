@@ -17,7 +17,7 @@ from volbench.store.added import write_added
 from volbench.store.run_directory import RunDirectory
 from volbench.store.series import Series, SeriesKey
 
-Found = dict[SeriesKey, Series]
+SeriesByKey = dict[SeriesKey, Series]
 CLOCK_STEP_MAX_S = 1.0
 PERIOD_S = 60.0
 """What a single point is about: CloudWatch's usual period."""
@@ -41,24 +41,24 @@ def add_recorded(directory: RunDirectory, source: str, *, volume: str) -> Added:
 
     Raises UsageError for a source that cannot be read, an unknown volume, or one that tells of other times.
     """
-    names = [one.name for one in directory.run.volumes]
+    names = [declared.name for declared in directory.run.volumes]
     if volume not in names:
         raise UsageError(f"the run has no volume {volume!r}", next_step=f"--volume {' or '.join(names)}")
     of_volume = {cell.cell_id for cell in directory.run.cells if cell.volume == volume}
     cells = [result for result in directory.results() if result.cell_id in of_volume]
     if not cells:
         raise UsageError(f"no cell of volume {volume} has a result", where=str(directory.path))
-    kind, found, notes = _read(source, cells)
+    kind, series, notes = _read(source, cells)
     samples = {}
     for cell in cells:
-        of_cell = _on_its_clock(found, cell)
+        of_cell = _on_its_clock(series, cell)
         if of_cell:
             samples[cell.cell_id] = write_added(directory.cell_dir(cell.cell_id), kind, of_cell)
     if not samples:
         raise UsageError(
             "it tells of other times than the run",
             where=source,
-            evidence=f"it has {_span(found)}; the run's from {_moment(_begin(cells))} to {_moment(_end(cells))}",
+            evidence=f"it has {_span(series)}; the run's from {_moment(_begin(cells))} to {_moment(_end(cells))}",
             next_step="the times of the file are taken as UTC where they name no zone",
         )
     stepped = [cell.cell_id for cell in cells if abs(cell.clock_step_s) > CLOCK_STEP_MAX_S]
@@ -67,7 +67,7 @@ def add_recorded(directory: RunDirectory, source: str, *, volume: str) -> Added:
     return Added(kind=kind, samples=samples, notes=notes)
 
 
-def _read(source: str, cells: list[CellResult]) -> tuple[str, Found, tuple[str, ...]]:
+def _read(source: str, cells: list[CellResult]) -> tuple[str, SeriesByKey, tuple[str, ...]]:
     if source.startswith(SCHEME):
         window = (datetime.fromtimestamp(_begin(cells), tz=UTC), datetime.fromtimestamp(_end(cells) + 60, tz=UTC))
         return "cloudwatch", *parse_answers(fetch(source, window=window))
@@ -91,16 +91,16 @@ def _read(source: str, cells: list[CellResult]) -> tuple[str, Found, tuple[str, 
     )
 
 
-def _on_its_clock(found: Found, cell: CellResult) -> Found:
+def _on_its_clock(series_by_key: SeriesByKey, cell: CellResult) -> SeriesByKey:
     """The samples that are about the cell's time, in seconds since its zero."""
-    kept = {}
-    for key, series in found.items():
+    series_of_cell = {}
+    for key, series in series_by_key.items():
         t_s = series.t_s - _zero(cell)
         period_s = interval_s(t_s) or PERIOD_S
         within = (t_s > 0) & (t_s - period_s < cell.wall_s)
         if within.any():
-            kept[key] = Series(t_s=t_s[within], value=series.value[within])
-    return kept
+            series_of_cell[key] = Series(t_s=t_s[within], value=series.value[within])
+    return series_of_cell
 
 
 def _zero(cell: CellResult) -> float:
@@ -115,10 +115,12 @@ def _end(cells: list[CellResult]) -> float:
     return max(_zero(cell) + cell.wall_s for cell in cells)
 
 
-def _span(found: Found) -> str:
-    if not found:
+def _span(series_by_key: SeriesByKey) -> str:
+    if not series_by_key:
         return "no points"
-    first, last = (pick(float(one.t_s[at]) for one in found.values()) for pick, at in ((min, 0), (max, -1)))
+    first, last = (
+        pick(float(series.t_s[at]) for series in series_by_key.values()) for pick, at in ((min, 0), (max, -1))
+    )
     return f"points from {_moment(first)} to {_moment(last)}"
 
 

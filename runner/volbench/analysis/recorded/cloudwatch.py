@@ -113,9 +113,9 @@ def parse_cloudwatch(text: str) -> Recorded:
     series, notes = parse_answers(parse_json(text))
     if not series:
         return Recorded(series={}, clocked=True, notes=("CloudWatch's answer has no data points", *notes))
-    first = min(float(one.t_s[0]) for one in series.values())
+    first = min(float(samples.t_s[0]) for samples in series.values())
     midnight_s = first - first % DAY_S
-    of_day = {key: Series(t_s=one.t_s - midnight_s, value=one.value) for key, one in series.items()}
+    of_day = {key: Series(t_s=samples.t_s - midnight_s, value=samples.value) for key, samples in series.items()}
     return Recorded(series=of_day, clocked=True, notes=("CloudWatch's times are UTC", *notes))
 
 
@@ -124,64 +124,64 @@ def parse_answers(answer: Any) -> tuple[dict[SeriesKey, Series], tuple[str, ...]
 
     Raises ValueError as parse_cloudwatch.
     """
-    parts: dict[str, list[_Metric]] = {}
+    metrics_by_key: dict[str, list[_Metric]] = {}
     for metric in _metrics(answer):
         if len(metric.start_s):
-            parts.setdefault(metric.key, []).append(metric)
-    found = {key: _joined(same) for key, same in parts.items()}
+            metrics_by_key.setdefault(metric.key, []).append(metric)
+    metrics = {key: _joined(same) for key, same in metrics_by_key.items()}
     series: dict[SeriesKey, Series] = {}
-    for name, entity, t_s, value in _values(found):
+    for name, entity, t_s, value in _values(metrics):
         if not len(t_s):
             continue
         series.setdefault(SeriesKey(source=SOURCE, metric=name, entity=entity), Series(t_s=t_s, value=value))
-    return series, tuple(_gaps(found))
+    return series, tuple(_gaps(metrics))
 
 
-def _joined(parts: Sequence[_Metric]) -> _Metric:
+def _joined(pages: Sequence[_Metric]) -> _Metric:
     """One metric of several pages or files; a time that comes twice keeps its last value."""
-    start_s = np.concatenate([one.start_s for one in parts])
-    value = np.concatenate([one.value for one in parts])
+    start_s = np.concatenate([page.start_s for page in pages])
+    value = np.concatenate([page.value for page in pages])
     backwards = start_s[::-1]
     unique, last = np.unique(backwards, return_index=True)
-    return _Metric(name=parts[0].name, statistic=parts[0].statistic, start_s=unique, value=value[::-1][last])
+    return _Metric(name=pages[0].name, statistic=pages[0].statistic, start_s=unique, value=value[::-1][last])
 
 
-def _values(found: Mapping[str, _Metric]) -> Iterator[tuple[str, str, Floats, Floats]]:
+def _values(metrics: Mapping[str, _Metric]) -> Iterator[tuple[str, str, Floats, Floats]]:
     """Our metric, what it is of, ends of periods, values."""
-    for metric in found.values():
+    for metric in metrics.values():
         ends_s = metric.start_s + metric.period_s
         if metric.statistic == _COUNT:
             if metric.name in COUNTS:
                 yield COUNTS[metric.name], VOLUME, ends_s, metric.value / metric.period_s
         elif metric.name in SUMS:
-            ours, scale = SUMS[metric.name]
-            yield ours, VOLUME, ends_s, metric.value * scale / metric.period_s
+            metric_name, scale = SUMS[metric.name]
+            yield metric_name, VOLUME, ends_s, metric.value * scale / metric.period_s
         elif metric.name in LEVELS:
-            ours, scale, entity = LEVELS[metric.name]
-            yield ours, entity, ends_s, metric.value * scale
-    for ours, (time_name, count_name) in _AWAITS.items():
-        if time_name in found and count_name in found:
-            times, counts = found[time_name], found[count_name]
+            metric_name, scale, entity = LEVELS[metric.name]
+            yield metric_name, entity, ends_s, metric.value * scale
+    for metric_name, (time_name, count_name) in _AWAITS.items():
+        if time_name in metrics and count_name in metrics:
+            times, counts = metrics[time_name], metrics[count_name]
             both, at_time, at_count = np.intersect1d(times.start_s, counts.start_s, return_indices=True)
             some = counts.value[at_count] > 0
             waits = times.value[at_time][some] / counts.value[at_count][some] * 1000
-            yield ours, VOLUME, both[some] + counts.period_s, waits
+            yield metric_name, VOLUME, both[some] + counts.period_s, waits
 
 
-def _gaps(found: Mapping[str, _Metric]) -> Iterator[str]:
+def _gaps(metrics: Mapping[str, _Metric]) -> Iterator[str]:
     """Stretches without points, of the metric that has most points: nothing is known of them."""
-    metric = max(found.values(), key=lambda one: len(one.start_s), default=None)
+    metric = max(metrics.values(), key=lambda one: len(one.start_s), default=None)
     if metric is None:
         return
     steps = np.diff(metric.start_s)
     wide = np.flatnonzero(steps > _GAP_PERIODS * metric.period_s)
     if len(wide):
         missing = int(np.round(steps[wide] / metric.period_s - 1).sum())
-        shown = ", ".join(_moment(metric.start_s[at] + metric.period_s) for at in wide[:_GAPS_SHOWN])
+        gap_ends = ", ".join(_moment(metric.start_s[at] + metric.period_s) for at in wide[:_GAPS_SHOWN])
         more = f" and {len(wide) - _GAPS_SHOWN} more" if len(wide) > _GAPS_SHOWN else ""
         yield (
             f"CloudWatch has no points for {missing} periods of {metric.period_s:g} s, in {len(wide)} gaps, from "
-            f"{shown}{more}"
+            f"{gap_ends}{more}"
         )
 
 
@@ -191,53 +191,55 @@ def _moment(epoch_s: float) -> str:
 
 def _metrics(answer: Any) -> Iterator[_Metric]:
     if isinstance(answer, list):
-        for one in answer:
-            yield from _metrics(one)
+        for each in answer:
+            yield from _metrics(each)
         return
     if not isinstance(answer, dict):
         raise ValueError("not an answer of CloudWatch")
     if answer.get("NextToken"):
         raise ValueError("the answer is only a first page (it has a NextToken): get all pages, as the AWS CLI does")
-    for one in _objects(answer.get("MetricDataResults", [])):
-        if one.get("StatusCode", "Complete") not in ("Complete", "PartialData"):
-            raise ValueError(f"CloudWatch could not answer for {one.get('Label')!r}: {one['StatusCode']}")
-        name, statistic = _named(str(one.get("Label", one.get("Id", ""))))
-        yield _metric(name, statistic, one.get("Timestamps", ()), one.get("Values", ()))
+    for result in _objects(answer.get("MetricDataResults", [])):
+        if result.get("StatusCode", "Complete") not in ("Complete", "PartialData"):
+            raise ValueError(f"CloudWatch could not answer for {result.get('Label')!r}: {result['StatusCode']}")
+        name, statistic = _named(str(result.get("Label", result.get("Id", ""))))
+        yield _metric(name, statistic, result.get("Timestamps", ()), result.get("Values", ()))
     if "Datapoints" in answer:
         yield from _of_statistics(str(answer.get("Label", "")), _objects(answer["Datapoints"]))
 
 
-def _objects(found: Any) -> list[dict[str, Any]]:
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+def _objects(results: Any) -> list[dict[str, Any]]:
+    if not isinstance(results, list) or not all(isinstance(result, dict) for result in results):
         raise ValueError("not an answer of CloudWatch: a list of objects is something else")
-    return found
+    return results
 
 
 def _named(label: str) -> tuple[str, str]:
     """Metric and statistic of a label: the console writes more into it, such as the volume's name."""
-    words = label.split()
-    statistic = next((word for word in words if word == _COUNT or word in _STATISTICS), "")
-    known = (word for word in words if word in SUMS or word in LEVELS)
-    left = [word for word in words if word != statistic]
-    return next(known, left[-1] if left else ""), statistic
+    tokens = label.split()
+    statistic = next((token for token in tokens if token == _COUNT or token in _STATISTICS), "")
+    known_names = (token for token in tokens if token in SUMS or token in LEVELS)
+    left = [token for token in tokens if token != statistic]
+    return next(known_names, left[-1] if left else ""), statistic
 
 
 def _of_statistics(name: str, points: Sequence[Mapping[str, Any]]) -> Iterator[_Metric]:
     for statistic in ("main", _COUNT):
         if statistic == _COUNT and name not in COUNTS:
             continue
-        told = []
+        samples = []
         for point in points:
             key = next((k for k in _STATISTICS if k in point), None) if statistic == "main" else _COUNT
             if key is not None and key in point:
-                told.append((point["Timestamp"], point[key]))
-        yield _metric(name, "" if statistic == "main" else _COUNT, [at for at, _ in told], [v for _, v in told])
+                samples.append((point["Timestamp"], point[key]))
+        yield _metric(
+            name, "" if statistic == "main" else _COUNT, [at for at, _ in samples], [v for _, v in samples]
+        )
 
 
 def _metric(name: str, statistic: str, stamps: Sequence[Any], values: Sequence[float]) -> _Metric:
     if not isinstance(stamps, list | tuple) or not isinstance(values, list | tuple):
         raise ValueError(f"{name} has no lists of times and values")
-    if not all(isinstance(one, int | float) and abs(one) < NUMBER_MAX for one in values):
+    if not all(isinstance(value, int | float) and abs(value) < NUMBER_MAX for value in values):
         raise ValueError(f"{name} has a value that is no number")
     if len(stamps) != len(values):
         raise ValueError(f"{name} has {len(stamps)} times and {len(values)} values")
@@ -250,8 +252,8 @@ def _epochs(stamps: Sequence[Any]) -> Floats:
     """Seconds since the epoch of numbers, or of times such as 2026-01-31T14:00:00Z; without a zone it is UTC."""
     if not len(stamps):
         return np.empty(0)
-    if all(isinstance(one, int | float) for one in stamps):
-        if not all(0 <= one < EPOCH_MAX_S for one in stamps):
+    if all(isinstance(stamp, int | float) for stamp in stamps):
+        if not all(0 <= stamp < EPOCH_MAX_S for stamp in stamps):
             raise ValueError("a time is outside 1970 .. 9000")
         return np.asarray(stamps, dtype=np.float64)
     texts = [str(stamp) for stamp in stamps]

@@ -55,7 +55,7 @@ _EC2 = _Kind(
     metrics=(
         *((name, "Sum") for name in ("EBSReadOps", "EBSWriteOps", "EBSReadBytes", "EBSWriteBytes")),
         *((name, "Average") for name in ("EBSIOBalance%", "EBSByteBalance%")),
-        *((f"InstanceEBS{what}ExceededCheck", "Maximum") for what in ("IOPS", "Throughput")),
+        *((f"InstanceEBS{limit}ExceededCheck", "Maximum") for limit in ("IOPS", "Throughput")),
     ),
 )
 _RDS = _Kind(
@@ -73,7 +73,7 @@ _KINDS = {"vol-": _EBS, "fs-": _EFS, "i-": _EC2, "db:": _RDS}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class _Request:
     kind: _Kind
     name: str
     begin: datetime
@@ -91,7 +91,7 @@ def fetch(spec: str, *, window: tuple[datetime, datetime] | None = None) -> dict
 
     Raises UsageError for the spec, EnvironmentLacks without boto3, credentials, or an answer.
     """
-    asked = _asked(spec, window)
+    request = _parse_request(spec, window)
     try:
         import boto3  # noqa: PLC0415 - an extra; most users have no need of it
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
@@ -103,15 +103,20 @@ def fetch(spec: str, *, window: tuple[datetime, datetime] | None = None) -> dict
         ) from error
     results: dict[str, dict[str, Any]] = {}
     try:
-        client = boto3.client("cloudwatch", region_name=asked.region)
+        client = boto3.client("cloudwatch", region_name=request.region)
         pages = client.get_paginator("get_metric_data").paginate(
-            MetricDataQueries=_queries(asked), StartTime=asked.begin, EndTime=asked.end, ScanBy="TimestampAscending"
+            MetricDataQueries=_queries(request),
+            StartTime=request.begin,
+            EndTime=request.end,
+            ScanBy="TimestampAscending",
         )
         for page in pages:
-            for one in page["MetricDataResults"]:
-                kept = results.setdefault(one["Id"], {"Label": one["Label"], "Timestamps": [], "Values": []})
-                kept["Timestamps"] += [moment.timestamp() for moment in one["Timestamps"]]
-                kept["Values"] += one["Values"]
+            for result in page["MetricDataResults"]:
+                merged = results.setdefault(
+                    result["Id"], {"Label": result["Label"], "Timestamps": [], "Values": []}
+                )
+                merged["Timestamps"] += [moment.timestamp() for moment in result["Timestamps"]]
+                merged["Values"] += result["Values"]
     except (BotoCoreError, ClientError) as error:
         raise EnvironmentLacks(
             "CloudWatch does not answer",
@@ -119,29 +124,29 @@ def fetch(spec: str, *, window: tuple[datetime, datetime] | None = None) -> dict
             evidence=str(error),
             next_step="check credentials, region and the right cloudwatch:GetMetricData",
         ) from error
-    if not any(one["Values"] for one in results.values()):
+    if not any(result["Values"] for result in results.values()):
         raise UsageError(
             "CloudWatch has no points of it",
             where=spec,
-            evidence=f"{asked.kind.namespace} {asked.kind.dimension}={asked.name}, "
-            f"{asked.begin:%Y-%m-%dT%H:%MZ} to {asked.end:%Y-%m-%dT%H:%MZ}, period {asked.period_s} s",
+            evidence=f"{request.kind.namespace} {request.kind.dimension}={request.name}, "
+            f"{request.begin:%Y-%m-%dT%H:%MZ} to {request.end:%Y-%m-%dT%H:%MZ}, period {request.period_s} s",
             next_step="check the name and the region; points of 60 s are kept for 15 days",
         )
     return {"MetricDataResults": list(results.values())}
 
 
-def _asked(spec: str, window: tuple[datetime, datetime] | None) -> _Asked:
-    name, _, rest = spec.removeprefix(SCHEME).partition("?")
-    options = dict(parse_qsl(rest, keep_blank_values=True))
+def _parse_request(spec: str, window: tuple[datetime, datetime] | None) -> _Request:
+    name, _, query = spec.removeprefix(SCHEME).partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
     kind = next((kind for begin, kind in _KINDS.items() if name.startswith(begin)), None)
     unknown = set(options) - {"hours", "period", "region"}
     if kind is None or unknown:
-        what = (
+        fault = (
             f"there is no option {min(unknown)!r}"
             if unknown
             else f"{name!r} is no name that CloudWatch is asked by"
         )
-        raise UsageError(what, where=spec, next_step=f"write {_LAYOUT}")
+        raise UsageError(fault, where=spec, next_step=f"write {_LAYOUT}")
     try:
         hours, period = float(options.get("hours", 24)), int(options.get("period", 0))
     except ValueError as error:
@@ -154,7 +159,7 @@ def _asked(spec: str, window: tuple[datetime, datetime] | None) -> _Asked:
     finest = next((finest for kept_s, finest in _KEPT_S if age_s <= kept_s), _KEPT_S[-1][1])
     period_s = period or finest
     aligned = datetime.fromtimestamp(begin.timestamp() // period_s * period_s, tz=UTC)
-    return _Asked(
+    return _Request(
         kind=kind,
         name=name.removeprefix("db:"),
         begin=aligned,
@@ -164,7 +169,7 @@ def _asked(spec: str, window: tuple[datetime, datetime] | None) -> _Asked:
     )
 
 
-def _queries(asked: _Asked) -> list[dict[str, Any]]:
+def _queries(request: _Request) -> list[dict[str, Any]]:
     """One query a metric and statistic; the label tells both apart."""
     return [
         {
@@ -172,13 +177,13 @@ def _queries(asked: _Asked) -> list[dict[str, Any]]:
             "Label": f"{metric} {statistic}",
             "MetricStat": {
                 "Metric": {
-                    "Namespace": asked.kind.namespace,
+                    "Namespace": request.kind.namespace,
                     "MetricName": metric,
-                    "Dimensions": [{"Name": asked.kind.dimension, "Value": asked.name}],
+                    "Dimensions": [{"Name": request.kind.dimension, "Value": request.name}],
                 },
-                "Period": asked.period_s,
+                "Period": request.period_s,
                 "Stat": statistic,
             },
         }
-        for number, (metric, statistic) in enumerate(asked.kind.metrics)
+        for number, (metric, statistic) in enumerate(request.kind.metrics)
     ]

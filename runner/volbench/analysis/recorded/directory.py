@@ -11,6 +11,7 @@ from volbench.analysis.explain.align import Floats, align, interval_s
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import device_of
 from volbench.analysis.explain.findings import SAMPLES_MIN, Explanation, explain_case, finding_rows
+from volbench.analysis.recorded.clients import client_count, queue_of_clients, without_acquittal
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
 from volbench.analysis.recorded.episodes import Episode, Level, find_episode, levels
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
@@ -56,7 +57,7 @@ class RecordedExplanation:
 
 
 def explain_recorded(
-    place: Path | Sequence[Path], *, device: str = "", window: DayWindow | None = None
+    source: Path | Sequence[Path], *, device: str = "", window: DayWindow | None = None
 ) -> RecordedExplanation:
     """Findings from a directory of recordings, or from one file or several.
 
@@ -70,41 +71,54 @@ def explain_recorded(
 
     Raises UsageError when nothing in it is known, or nothing of the device or the window.
     """
-    places = [place] if isinstance(place, Path) else list(place)
-    place = places[0]
-    collections = list(_collections(place))
-    collected = {f"{prefix}-{kind}" for prefix, one in collections for kind in one.used}
+    sources = [source] if isinstance(source, Path) else list(source)
+    source = sources[0]
+    collections = list(_collections(source))
+    collected = {f"{prefix}-{kind}" for prefix, collection in collections for kind in collection.used}
     read = {
-        name: one for each in places for name, one in _read(each) if name not in collected and not _needless(name)
+        name: file
+        for each in sources
+        for name, file in _read(each)
+        if name not in collected and not _needless(name)
     }
-    read |= {prefix: ("pt-stalk", one.recorded) for prefix, one in collections}
-    found = {name: one for name, (_, one) in read.items() if one.series}
-    if not found:
+    read |= {prefix: ("pt-stalk", collection.recorded) for prefix, collection in collections}
+    recordings = {name: recording for name, (_, recording) in read.items() if recording.series}
+    if not recordings:
         raise UsageError(
             "nothing here that can be read",
-            where=str(place),
+            where=str(source),
             next_step="give a directory with text of sar -d, sar -b, iostat -x, sysbench, pt-stalk or"
             " pt-diskstats, or JSON of CloudWatch",
         )
-    clocked = any(one.clocked for one in found.values())
-    used = {name: one for name, one in found.items() if one.clocked == clocked}
-    notes = [note for one in used.values() for note in one.notes]
-    notes += [f"{name} is left out: it has no time of day, other files have" for name in found.keys() - used.keys()]
+    clocked = any(recording.clocked for recording in recordings.values())
+    used = {name: recording for name, recording in recordings.items() if recording.clocked == clocked}
+    notes = [note for recording in used.values() for note in recording.notes]
+    notes += [
+        f"{name} is left out: it has no time of day, other files have" for name in recordings.keys() - used.keys()
+    ]
     case = _case(list(used.values()), clocked=clocked, collection=collections[0][1] if collections else None)
     case = _of_device(case, device)
     if window is not None and not clocked:
         raise UsageError("a window of the day needs recordings with times of day", where=f"--window {window.text}")
     span = None if window is None else window.within(*case.window_s)
-    part, explained, episode = _explained(case, span)
+    explained_case, explained, episode = _explained(case, span)
     if episode is not None and span is None:
         span = (episode.t0_s, episode.t1_s)
-        shown = (clock_text(one) if clocked else f"{one:g} s" for one in span)
-        notes.append(f"the volume was slower from {' to '.join(shown)} than in the rest (p {episode.p_value:.3g})")
-    volume = part.device.entity if part.device is not None and part.device.entity else place.name
+        bounds = (clock_text(bound_s) if clocked else f"{bound_s:g} s" for bound_s in span)
+        notes.append(f"the volume was slower from {' to '.join(bounds)} than in the rest (p {episode.p_value:.3g})")
+    device_name = explained_case.device.entity if explained_case.device is not None else ""
+    rows = finding_rows(device_name or source.name, STEP, {source.name: explained})
+    queue = queue_of_clients(explained_case, client_count(recordings.values()))
+    if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):
+        notes.append(queue.text)
     return RecordedExplanation(
-        findings=finding_rows(volume, STEP, {place.name: explained}),
+        findings=without_acquittal(rows, queue),
         files={**{name: kind for name, (kind, _) in read.items()}, **dict.fromkeys(sorted(collected), "pt-stalk")},
-        notes=tuple(dict.fromkeys([*notes, *_which_device(part), *explained.notes, *_not_recorded(part)])),
+        notes=tuple(
+            dict.fromkeys(
+                [*notes, *_which_device(explained_case), *explained.notes, *_not_recorded(explained_case)]
+            )
+        ),
         clocked=clocked,
         window_s=span,
         episode=episode,
@@ -115,10 +129,10 @@ def explain_recorded(
 def _of_device(case: Case, device: str) -> Case:
     if not device:
         return case
-    known = {key.entity for key in case.grid.columns if key.metric in ("reads_per_s", "operations_per_s")}
-    if device not in known:
+    devices = {key.entity for key in case.grid.columns if key.metric in ("reads_per_s", "operations_per_s")}
+    if device not in devices:
         raise UsageError(
-            f"the recording has no device {device!r}", evidence=f"devices: {', '.join(sorted(known - {''}))}"
+            f"the recording has no device {device!r}", evidence=f"devices: {', '.join(sorted(devices - {''}))}"
         )
     return replace(case, disk=device)
 
@@ -128,14 +142,14 @@ def _which_device(case: Case) -> Iterator[str]:
     device = case.device
     if case.disk is not None or device is None:
         return
-    known = {
+    entities = {
         entity
         for metric in ("reads_per_s", "operations_per_s")
         for entity in case.grid.entities(device.source, metric)
     }
-    if len(known) > 1:
+    if len(entities) > 1:
         yield (
-            f"{device.entity} is taken for the volume, since it has the most operations of {len(known)} devices"
+            f"{device.entity} is taken for the volume, since it has the most operations of {len(entities)} devices"
             " (--device names another)"
         )
 
@@ -143,21 +157,22 @@ def _which_device(case: Case) -> Iterator[str]:
 def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Explanation, Episode | None]:
     """The case as it was explained: its window, else all of it, else the episode where all of it names nothing."""
     if span is not None:
-        part = replace(case, grid=case.whole.within(*span))
-        return part, explain_case(part), None
+        windowed = replace(case, grid=case.whole.within(*span))
+        return windowed, explain_case(windowed), None
     explained = explain_case(case)
     latency = next(
-        (one for name in ("p95", "p99", "p50") if (one := case.at(f"latency_ms_{name}")) is not None), None
+        (percentile for name in ("p95", "p99", "p50") if (percentile := case.at(f"latency_ms_{name}")) is not None),
+        None,
     )
     waits = None if case.device is None else case.device.await_ms
     episode = find_episode(case.grid, waits if latency is None else latency)
-    if episode is None or any(one.cause != STALL for one in explained.findings):
+    if episode is None or any(finding.cause != STALL for finding in explained.findings):
         return case, explained, episode
-    part = replace(case, grid=case.whole.within(episode.t0_s, episode.t1_s))
-    if len(part.grid) < SAMPLES_MIN:
+    windowed = replace(case, grid=case.whole.within(episode.t0_s, episode.t1_s))
+    if len(windowed.grid) < SAMPLES_MIN:
         return case, explained, episode
-    of_episode = explain_case(part)
-    return (part, of_episode, episode) if of_episode.findings else (case, explained, episode)
+    of_episode = explain_case(windowed)
+    return (windowed, of_episode, episode) if of_episode.findings else (case, explained, episode)
 
 
 def _levels(case: Case, span: tuple[float, float]) -> Iterator[Level]:
@@ -166,13 +181,13 @@ def _levels(case: Case, span: tuple[float, float]) -> Iterator[Level]:
     if not during.any():
         return
     user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
-    others = {
+    columns = {
         "transactions": (case.at("tps"), "1/s"),
         "p95": (case.at("latency_ms_p95"), "ms"),
         "CPUs busy": (None if user is None or system is None else 100 * (user + system), "%"),
         "waiting for I/O": (_percent(case.at("iowait_ratio", "cpu")), "%"),
     }
-    yield from levels(case.whole, device_of(case.whole, case.disk), during, others)
+    yield from levels(case.whole, device_of(case.whole, case.disk), during, columns)
 
 
 def _percent(values: Floats | None) -> Floats | None:
@@ -192,8 +207,8 @@ def _not_recorded(case: Case) -> Iterator[str]:
 def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None) -> Case:
     series = with_one_device(merged(used))
     # The coarsest clock of the volume's source rules: a finer one would only repeat its samples.
-    disks = [interval_s(one.t_s) for key, one in series.items() if key.source in ("diskstats", "cloudwatch")]
-    width = max((one for one in disks if one is not None), default=None)
+    disks = [interval_s(values.t_s) for key, values in series.items() if key.source in ("diskstats", "cloudwatch")]
+    width = max((interval for interval in disks if interval is not None), default=None)
     grid = align(series, width_s=width)
     threads = grid.column("client", "threads_running")
     zero_s = 86_400.0 if clocked else 0.0  # a whole day: shows as the time of day
@@ -210,20 +225,20 @@ def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None)
     )
 
 
-def _collections(place: Path) -> Iterator[tuple[str, Collection]]:
+def _collections(source: Path) -> Iterator[tuple[str, Collection]]:
     """What pt-stalk collected, by prefix; of several only the first, which has a day of its own."""
     files: dict[str, dict[str, Path]] = {}
-    for path in sorted(place.iterdir())[:FILES_MAX] if place.is_dir() else ():
+    for path in sorted(source.iterdir())[:FILES_MAX] if source.is_dir() else ():
         named = kind_of(path.name)
         if named is not None and named[1] in READ and path.is_file():
             files.setdefault(named[0], {})[named[1]] = path
-    for prefix, found in files.items():
-        if "diskstats" in found:
+    for prefix, paths in files.items():
+        if "diskstats" in paths:
             try:
-                yield prefix, parse_collection(prefix, {kind: _text(path) for kind, path in found.items()})
+                yield prefix, parse_collection(prefix, {kind: _text(path) for kind, path in paths.items()})
             except ValueError as error:
                 raise UsageError(
-                    "looks like pt-stalk, but cannot be read", where=str(place / prefix), evidence=str(error)
+                    "looks like pt-stalk, but cannot be read", where=str(source / prefix), evidence=str(error)
                 ) from error
             return
 
@@ -233,11 +248,11 @@ def _needless(name: str) -> bool:
     return kind_of(name) is not None
 
 
-def _read(place: Path) -> Iterator[tuple[str, tuple[str, Recorded]]]:
+def _read(source: Path) -> Iterator[tuple[str, tuple[str, Recorded]]]:
     """Each file that is known, with its kind."""
-    if not place.exists():
-        raise UsageError("there is no such file or directory", where=str(place))
-    files = [place] if place.is_file() else sorted(path for path in place.iterdir() if path.is_file())
+    if not source.exists():
+        raise UsageError("there is no such file or directory", where=str(source))
+    files = [source] if source.is_file() else sorted(path for path in source.iterdir() if path.is_file())
     for path in files[:FILES_MAX]:
         text = _text(path)
         for kind, (looks_like, parse) in _KINDS.items():

@@ -50,7 +50,7 @@ class Level:
     @property
     def text(self) -> str:
         """In words."""
-        before, during = ("unknown" if one is None else number(one) for one in (self.before, self.during))
+        before, during = ("unknown" if value is None else number(value) for value in (self.before, self.during))
         times = ""
         if self.before and self.during is not None:
             times = f" (x{self.during / self.before:.2f})"
@@ -64,12 +64,12 @@ def find_episode(grid: Grid, values: Floats | None) -> Episode | None:
         grid: of the recording.
         values: waiting times or latencies on that grid, shape (buckets,); NaN is a gap.
     """
-    known = np.flatnonzero(np.isfinite(values)) if values is not None else np.empty(0, dtype=np.int64)
-    if values is None or len(known) < SAMPLES_MIN:
+    finite = np.flatnonzero(np.isfinite(values)) if values is not None else np.empty(0, dtype=np.int64)
+    if values is None or len(finite) < SAMPLES_MIN:
         return None
-    per_bucket = -(-len(known) // BUCKETS_MAX)
-    starts = np.arange(0, len(known) - per_bucket + 1, per_bucket)
-    level = np.array([float(np.median(values[known[at : at + per_bucket]])) for at in starts])
+    per_bucket = -(-len(finite) // BUCKETS_MAX)
+    starts = np.arange(0, len(finite) - per_bucket + 1, per_bucket)
+    level = np.array([float(np.median(values[finite[at : at + per_bucket]])) for at in starts])
     first, last, stands_out = _stretch(midranks(level))
     inside = np.zeros(len(level), dtype=bool)
     inside[first:last] = True
@@ -82,13 +82,13 @@ def find_episode(grid: Grid, values: Floats | None) -> Episode | None:
     p_value = (as_much + 1) / (PERMUTATIONS + 1)
     if p_value > P_MAX:
         return None
-    t0_s = float(grid.t_s[known[starts[first]]]) - grid.width_s
-    t1_s = float(grid.t_s[known[min(len(known), starts[last - 1] + per_bucket) - 1]])
+    t0_s = float(grid.t_s[finite[starts[first]]]) - grid.width_s
+    t1_s = float(grid.t_s[finite[min(len(finite), starts[last - 1] + per_bucket) - 1]])
     return Episode(t0_s=t0_s, t1_s=t1_s, p_value=p_value)
 
 
 def levels(
-    grid: Grid, device: Device | None, during: Mask, others: Mapping[str, tuple[Floats | None, str]]
+    grid: Grid, device: Device | None, during: Mask, further_columns: Mapping[str, tuple[Floats | None, str]]
 ) -> Iterator[Level]:
     """Figures before and during; where nothing was before, the rest of the recording stands for it.
 
@@ -114,7 +114,7 @@ def levels(
             "operation size": (size, "KiB"),
             "in flight": (device.in_flight, ""),
         }
-    for name, (values, unit) in {**columns, **others}.items():
+    for name, (values, unit) in {**columns, **further_columns}.items():
         if values is not None:
             yield Level(name=name, unit=unit, before=median(values[before]), during=median(values[during]))
 
@@ -145,8 +145,8 @@ def _independent_share(ranks: Floats, inside: Mask) -> float:
 
     r is the correlation of neighbours within the stretch and outside, corrected for its bias (Kendall 1954).
     """
-    rest = np.where(inside, ranks - ranks[inside].mean(), ranks - ranks[~inside].mean())
-    total = float((rest**2).sum())
-    r = float((rest[1:] * rest[:-1]).sum()) / total if total > 0 else 0.0
+    residuals = np.where(inside, ranks - ranks[inside].mean(), ranks - ranks[~inside].mean())
+    total = float((residuals**2).sum())
+    r = float((residuals[1:] * residuals[:-1]).sum()) / total if total > 0 else 0.0
     r = min(0.95, max(0.0, r + (1 + 3 * r) / len(ranks)))
     return float(np.sqrt((1 - r) / (1 + r)))

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from volbench.analysis.recorded.parsed import DayClock, Recorded, Table, scaled, time_of_day
+from volbench.records.parse import parse_json
 
 _COLUMNS = {
     "r/s": ("reads_per_s", 1.0),
@@ -142,9 +143,9 @@ def _read_text(text: str, reports: _Reports) -> None:
     headings: set[tuple[str, ...]] = set()
     begun = cpu_next = False
     for line in text.splitlines():
-        words = line.split()
+        cells = line.split()
         of_day_s = _stamp(line)
-        is_heading = _is_heading(words)
+        is_heading = _is_heading(cells)
         if of_day_s is not None or (line.startswith(_CPU_HEADING) and (headings or not begun)):
             reports.begin()
             headings, columns, begun = set(), [], True
@@ -154,33 +155,33 @@ def _read_text(text: str, reports: _Reports) -> None:
             cpu_next = True
         elif cpu_next:
             cpu_next = False
-            reports.cpu(dict(zip(_CPU, (scaled(word, 0.01) for word in words), strict=False)))
+            reports.cpu(dict(zip(_CPU, (scaled(cell, 0.01) for cell in cells), strict=False)))
         elif is_heading:
-            columns = [word.rstrip(":") for word in words]
+            columns = [cell.rstrip(":") for cell in cells]
             if not begun or tuple(columns) in headings:
                 reports.begin()
                 headings, begun = set(), True
             headings.add(tuple(columns))
-        elif not words or words[0].rstrip(":") == "Device" or words[-1] == "Device":
+        elif not cells or cells[0].rstrip(":") == "Device" or cells[-1] == "Device":
             columns = []
-        elif columns and len(words) == len(columns):
-            reports.device(dict(zip(columns, words, strict=True)))
+        elif columns and len(cells) == len(columns):
+            reports.device(dict(zip(columns, cells, strict=True)))
 
 
 def _read_json(text: str, reports: _Reports) -> None:
     try:
-        told: Any = json.loads(text)
-        statistics = [one for host in told["sysstat"]["hosts"] for one in host["statistics"]]
-        for one in statistics:
+        output: Any = parse_json(text)
+        statistics = [report for host in output["sysstat"]["hosts"] for report in host["statistics"]]
+        for report in statistics:
             reports.begin()
-            if "timestamp" in one:
-                of_day_s = _stamp(str(one["timestamp"]))
+            if "timestamp" in report:
+                of_day_s = _stamp(str(report["timestamp"]))
                 if of_day_s is None:
-                    raise ValueError(f"the time {one['timestamp']!r} cannot be read")
+                    raise ValueError(f"the time {report['timestamp']!r} cannot be read")
                 reports.stamp(of_day_s)
-            cpu = one.get("avg-cpu", {})
+            cpu = report.get("avg-cpu", {})
             reports.cpu({f"{name}_ratio": scaled(str(value), 0.01) for name, value in cpu.items()})
-            for disk in one.get("disk", ()):
+            for disk in report.get("disk", ()):
                 cells = {name: str(value) for name, value in disk.items()}
                 reports.device({**cells, "Device": cells["disk_device"], "%util": cells.get("util", "")})
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
@@ -189,9 +190,9 @@ def _read_json(text: str, reports: _Reports) -> None:
         ) from error
 
 
-def _is_heading(words: list[str]) -> bool:
+def _is_heading(cells: list[str]) -> bool:
     """Whether a line is a heading of -x, one of several with --pretty."""
-    names = {word.rstrip(":") for word in words}
+    names = {cell.rstrip(":") for cell in cells}
     return "Device" in names and any(some <= names for some in _EXTENDED)
 
 
@@ -205,10 +206,10 @@ def _stamp(line: str) -> float | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         dated = _DATE.match(text)
-        found = time_of_day(dated["time"]) if dated else None
-        if found is not None and found[1] and len(found[1].split()) == 1:
+        clock = time_of_day(dated["time"]) if dated else None
+        if clock is not None and clock[1] and len(clock[1].split()) == 1:
             raise ValueError(
-                f"its times have a word that is not known, {found[1]!r}: print it again with LC_ALL=C"
+                f"its times have a word that is not known, {clock[1]!r}: print it again with LC_ALL=C"
             ) from None
-        return found[0] if found is not None and not found[1] else None
+        return clock[0] if clock is not None and not clock[1] else None
     return moment.hour * 3600.0 + moment.minute * 60 + moment.second

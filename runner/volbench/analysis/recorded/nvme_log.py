@@ -60,20 +60,20 @@ def _objects(text: str) -> Iterator[tuple[float, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            found = parse_json(line)
-            if not isinstance(found, dict):
+            record = parse_json(line)
+            if not isinstance(record, dict):
                 raise TypeError("no object")
-            at = next(found[name] for name in _TIMES if name in found)
-            missing = [name for name in (*_RATES, *(time for time, _ in _AWAITS.values())) if name not in found]
+            at = next(record[name] for name in _TIMES if name in record)
+            missing = [name for name in (*_RATES, *(time for time, _ in _AWAITS.values())) if name not in record]
         except (ValueError, TypeError, StopIteration) as error:
             raise ValueError(f"line {number} is no JSON object with a timestamp") from error
         if missing:
             raise ValueError(f"line {number} lacks {', '.join(missing[:3])}")
-        counters = {name: value for name, value in found.items() if name.startswith(("total_", "e", _QUEUE))}
+        counters = {name: value for name, value in record.items() if name.startswith(("total_", "e", _QUEUE))}
         wrong = [name for name, value in counters.items() if not _counts(value)]
         if wrong:
             raise ValueError(f"line {number}: {wrong[0]} is no counter")
-        yield _epoch(at), found
+        yield _epoch(at), record
 
 
 def _between(

@@ -48,11 +48,11 @@ class Table:
 
     def series(self) -> dict[SeriesKey, Series]:
         """All of them."""
-        found = {}
+        series = {}
         for key, rows in self._rows.items():
             times = sorted(rows)
-            found[key] = Series(t_s=np.array(times), value=np.array([rows[t_s] for t_s in times]))
-        return found
+            series[key] = Series(t_s=np.array(times), value=np.array([rows[t_s] for t_s in times]))
+        return series
 
 
 class DayClock:
@@ -75,16 +75,16 @@ def time_of_day(line: str) -> tuple[float, str] | None:
 
     Takes 15:40:01, 15時40分01秒, 03:40:01 PM and the like: sysstat writes its times in the locale's form.
     """
-    found = _CLOCK.match(line + " ")
-    if found is None:
+    matched = _CLOCK.match(line + " ")
+    if matched is None:
         return None
-    hour, minute, second = (int(found[name]) for name in "hms")
-    half = found["before"] or found["after"]
+    hour, minute, second = (int(matched[name]) for name in "hms")
+    half = matched["before"] or matched["after"]
     if half is not None:
         hour = hour % 12 + (12 if half in _AFTERNOON else 0)
     if hour > 24 or minute > 59 or second > 60:
         return None
-    return hour * 3600.0 + minute * 60 + second, line[found.end() :].strip() if found.end() <= len(line) else ""
+    return hour * 3600.0 + minute * 60 + second, line[matched.end() :].strip() if matched.end() <= len(line) else ""
 
 
 def number(text: str) -> float | None:
@@ -110,8 +110,8 @@ def scaled(text: str, scale: float) -> float | None:
 def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
     """Series of several files; where two have the same one, their samples are joined by time."""
     table = Table()
-    for one in files:
-        for key, series in one.series.items():
+    for recorded in files:
+        for key, series in recorded.series.items():
             for t_s, value in zip(series.t_s.tolist(), series.value.tolist(), strict=True):
                 table.add(t_s, key.source, key.metric, key.entity, value)
     return table.series()

@@ -35,11 +35,11 @@ def parse_pt_diskstats(text: str) -> Recorded:
     columns: list[str] = []
     clocked = False
     for line in text.splitlines():
-        words = line.split()
-        if _is_heading(words):
-            columns = [word.lstrip("#") for word in words]
-        elif columns and len(words) == len(columns):
-            cells = dict(zip(columns, words, strict=True))
+        fields = line.split()
+        if _is_heading(fields):
+            columns = [heading.lstrip("#") for heading in fields]
+        elif columns and len(fields) == len(columns):
+            cells = dict(zip(columns, fields, strict=True))
             t_s, is_clock = _time_s(cells["ts"], clock)
             clocked = clocked or is_clock
             if t_s is not None:
@@ -50,8 +50,8 @@ def parse_pt_diskstats(text: str) -> Recorded:
     return Recorded(series=table.series(), clocked=clocked, notes=notes)
 
 
-def _is_heading(words: list[str]) -> bool:
-    return bool(words) and words[0] == "#ts" and {"device", "rd_s", "wr_s", "busy"} <= set(words)
+def _is_heading(headings: list[str]) -> bool:
+    return bool(headings) and headings[0] == "#ts" and {"device", "rd_s", "wr_s", "busy"} <= set(headings)
 
 
 def _time_s(text: str, clock: DayClock) -> tuple[float | None, bool]:
@@ -59,14 +59,14 @@ def _time_s(text: str, clock: DayClock) -> tuple[float | None, bool]:
     seconds = number(text)
     if seconds is not None:
         return seconds, False
-    found = time_of_day(text)
-    return (None, False) if found is None else (clock.at(found[0]), True)
+    stamp = time_of_day(text)
+    return (None, False) if stamp is None else (clock.at(stamp[0]), True)
 
 
 def _sample(table: Table, t_s: float, cells: dict[str, str]) -> None:
     concurrency = [number(cells[name]) for name in ("rd_cnc", "wr_cnc") if name in cells]
-    known = [one for one in concurrency if one is not None]
-    table.add(t_s, "diskstats", "aqu_sz", cells["device"], sum(known) if len(known) == 2 else None)
+    depths = [depth for depth in concurrency if depth is not None]
+    table.add(t_s, "diskstats", "aqu_sz", cells["device"], sum(depths) if len(depths) == 2 else None)
     for name, (metric, scale) in _COLUMNS.items():
         value = number(cells[name].rstrip("%")) if name in cells else None
         rate = _RATE_OF.get(name)

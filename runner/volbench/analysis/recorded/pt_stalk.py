@@ -25,6 +25,8 @@ READ = ("diskstats", "procstat", "mysqladmin", "variables", "df")
 """Kinds of files; what the others of a collection say is in these, or has no clock."""
 _SECTORS_PER_MIB = 2048.0
 _VALUES_MAX = 2_000_000
+_VARIABLE_CHARACTERS_MAX = 4_000
+"""What is longer is no value of a server that is asked for here."""
 _CPU = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
@@ -43,8 +45,8 @@ class Collection:
 
 def kind_of(name: str) -> tuple[str, str] | None:
     """Prefix and kind of a collected file's name; None for a name of another form."""
-    found = _NAME.fullmatch(name)
-    return (found["prefix"], found["kind"]) if found else None
+    matched = _NAME.fullmatch(name)
+    return (matched["prefix"], matched["kind"]) if matched else None
 
 
 def parse_collection(prefix: str, files: Mapping[str, str]) -> Collection:
@@ -85,11 +87,11 @@ def _sections(text: str) -> Iterator[tuple[float, str]]:
             continue
         if at is not None and lines:
             yield at, "\n".join(lines)
-        found, lines = _STAMP.match(line), []
-        if found is None:
+        stamp, lines = _STAMP.match(line), []
+        if stamp is None:
             at = None
             continue
-        moment = parse_moment(f"{found['date']}T{found['time']}")
+        moment = parse_moment(f"{stamp['date']}T{stamp['time']}")
         day = moment.toordinal() * DAY_S
         first_day = day if first_day is None else first_day
         fraction = _FRACTION.match(line)
@@ -99,14 +101,14 @@ def _sections(text: str) -> Iterator[tuple[float, str]]:
 
 def _disks(text: str) -> dict[str, list[int]]:
     """Counters of each device of /proc/diskstats that has been used."""
-    found = {}
+    devices = {}
     for line in text.splitlines():
-        words = line.split()
-        if len(words) >= 14:
-            counters = [parse_whole(word) for word in words[3:14]]
+        fields = line.split()
+        if len(fields) >= 14:
+            counters = [parse_whole(field) for field in fields[3:14]]
             if counters[0] or counters[4]:
-                found[words[2]] = counters
-    return found
+                devices[fields[2]] = counters
+    return devices
 
 
 def _disk_rates(table: Table, before: tuple[float, str], after: tuple[float, str]) -> None:
@@ -151,8 +153,8 @@ def _cpu_rates(table: Table, before: tuple[float, str], after: tuple[float, str]
 
 
 def _cpu_times(text: str) -> dict[str, int]:
-    line = next((one for one in text.splitlines() if one.startswith("cpu ")), "")
-    return {name: parse_whole(word) for name, word in zip(_CPU, line.split()[1:], strict=False)}
+    line = next((candidate for candidate in text.splitlines() if candidate.startswith("cpu ")), "")
+    return {name: parse_whole(field) for name, field in zip(_CPU, line.split()[1:], strict=False)}
 
 
 def _reports(text: str) -> Iterator[dict[str, int]]:
@@ -185,12 +187,13 @@ def _status(table: Table, reports: list[dict[str, int]], stamps: list[float]) ->
 
 def _variables(text: str) -> dict[str, str]:
     """SHOW GLOBAL VARIABLES, with tabs; there are several tables in it, the first of a name holds."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for line in text.splitlines():
         name, separator, value = line.partition("\t")
-        if separator and re.fullmatch(r"[a-z][a-z0-9_]*", name):
-            found.setdefault(name, value.strip())
-    return found
+        is_bounded = separator and len(line) <= _VARIABLE_CHARACTERS_MAX
+        if is_bounded and re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            variables.setdefault(name, value.strip())
+    return variables
 
 
 def _disk_behind(data_dir: str | None, df: str, devices: set[str]) -> str | None:
@@ -198,18 +201,18 @@ def _disk_behind(data_dir: str | None, df: str, devices: set[str]) -> str | None
     if data_dir is None:
         return None
     best: tuple[int, str] | None = None
-    place = PurePosixPath(data_dir)
+    directory = PurePosixPath(data_dir)
     for line in df.splitlines():
-        words = line.split()
-        if len(words) >= 6 and words[0].startswith("/dev/") and words[5].startswith("/"):
-            mount = PurePosixPath(words[5])
-            if (mount == place or mount in place.parents) and (best is None or len(mount.parts) > best[0]):
-                best = len(mount.parts), PurePosixPath(words[0]).name
+        fields = line.split()
+        if len(fields) >= 6 and fields[0].startswith("/dev/") and fields[5].startswith("/"):
+            mount = PurePosixPath(fields[5])
+            if (mount == directory or mount in directory.parents) and (best is None or len(mount.parts) > best[0]):
+                best = len(mount.parts), PurePosixPath(fields[0]).name
     return None if best is None else next((name for name in _names(best[1]) if name in devices), None)
 
 
 def _most_waited_for(series: Mapping[SeriesKey, Series]) -> str | None:
-    queues = {key.entity: float(one.value.mean()) for key, one in series.items() if key.metric == "aqu_sz"}
+    queues = {key.entity: float(samples.value.mean()) for key, samples in series.items() if key.metric == "aqu_sz"}
     return max(queues, key=lambda name: queues[name]) if queues else None
 
 

@@ -40,9 +40,9 @@ class _Kind:
     columns: Mapping[str, tuple[str, float]]
     ignored: frozenset[str] = frozenset()
 
-    def matches(self, words: list[str]) -> bool:
+    def matches(self, columns: list[str]) -> bool:
         """Whether a heading is one of this table."""
-        return self.needed <= set(words) <= self.columns.keys() | self.ignored
+        return self.needed <= set(columns) <= self.columns.keys() | self.ignored
 
 
 _KINDS = (
@@ -121,7 +121,7 @@ _NOT_A_CLOCK = 3
 
 def looks_like_sar(text: str) -> bool:
     """Whether a file has a heading, after a time, of a table that is read."""
-    return any(_kind_after_clock(rest.split()) is not None for _, rest in _timed(text, LINES_LOOKED_AT))
+    return any(_kind_after_clock(row.split()) is not None for _, row in _timed(text, LINES_LOOKED_AT))
 
 
 def parse_sar(text: str) -> Recorded:
@@ -161,16 +161,16 @@ class _Reader:
         timed = time_of_day(line)
         if timed is None:
             return
-        of_day_s, rest = timed
-        words = rest.split()
-        if words[:1] == ["COM"]:  # a comment (-C) ends no table
+        of_day_s, row = timed
+        fields = row.split()
+        if fields[:1] == ["COM"]:  # a comment (-C) ends no table
             return
-        if words and all(number(word.removesuffix("%")) is None for word in words):
-            self._begin_table(words)
+        if fields and all(number(field.removesuffix("%")) is None for field in fields):
+            self._begin_table(fields)
         if self._columns:
             t_s = self._day * DAY_S + self._clocks[self._columns].at(of_day_s)
-            if len(words) == len(self._columns) and tuple(words) != self._columns:
-                self._row(t_s, dict(zip(self._columns, words, strict=True)))
+            if len(fields) == len(self._columns) and tuple(fields) != self._columns:
+                self._row(t_s, dict(zip(self._columns, fields, strict=True)))
 
     def notes(self) -> Iterator[str]:
         """What a reader of the series must know."""
@@ -183,15 +183,15 @@ class _Reader:
         self._day = _days_between(self._first_date, dated)
         self._clocks, self._columns = {}, ()
 
-    def _begin_table(self, words: list[str]) -> None:
-        self._kind, self._columns = _kind(words), ()
-        if self._kind is None and (known := _kind_after_clock(words)) is not None:
+    def _begin_table(self, headings: list[str]) -> None:
+        self._kind, self._columns = _kind(headings), ()
+        if self._kind is None and (kind := _kind_after_clock(headings)) is not None:
             raise ValueError(
-                f"its times have a word that is not known, {words[0]!r} before the columns of the {known.name}"
+                f"its times have a word that is not known, {headings[0]!r} before the columns of the {kind.name}"
                 " table: print it again with LC_ALL=C"
             )
         if self._kind is not None:
-            self._columns, self._rows_of, self._after_blank = tuple(words), set(), False
+            self._columns, self._rows_of, self._after_blank = tuple(headings), set(), False
             self._clocks.setdefault(self._columns, DayClock())
 
     def _row(self, t_s: float, cells: Mapping[str, str]) -> None:
@@ -223,19 +223,19 @@ def with_one_device(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Serie
     without = _without_discards(series)
     total = series.get(SeriesKey(source="diskstats", metric=_OPERATIONS, entity=ALL_DEVICES))
     devices = {
-        key.entity: one
-        for key, one in series.items()
+        key.entity: samples
+        for key, samples in series.items()
         if key.source == "diskstats" and key.metric == _OPERATIONS and key.entity != ALL_DEVICES
     }
     if total is None or not devices:
         return without
-    alone = next((name for name, one in devices.items() if _same(total, one)), None)
-    kept = {key: one for key, one in series.items() if key.entity != ALL_DEVICES}
-    for key, one in without.items():
+    alone = next((name for name, samples in devices.items() if _same(total, samples)), None)
+    result = {key: samples for key, samples in series.items() if key.entity != ALL_DEVICES}
+    for key, samples in without.items():
         if alone is not None and key.entity == ALL_DEVICES:
             own = replace(key, entity=alone)
-            kept[own] = one if key.metric == _OPERATIONS else kept.get(own, one)
-    return kept
+            result[own] = samples if key.metric == _OPERATIONS else result.get(own, samples)
+    return result
 
 
 def _without_discards(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
@@ -244,36 +244,38 @@ def _without_discards(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Ser
         SeriesKey(source="diskstats", metric=metric, entity=ALL_DEVICES)
         for metric in (_OPERATIONS, "discards_per_s")
     )
-    kept = {key: one for key, one in series.items() if key != discards}
+    result = {key: samples for key, samples in series.items() if key != discards}
     if discards in series and operations in series:
-        one, taken = series[operations], series[discards]
-        known = dict(zip(taken.t_s.tolist(), taken.value.tolist(), strict=True))
-        less = np.array([known.get(t_s, 0.0) for t_s in one.t_s.tolist()])
-        kept[operations] = Series(t_s=one.t_s, value=np.maximum(0.0, one.value - less))
-    return kept
+        all_operations, discarded = series[operations], series[discards]
+        discards_at = dict(zip(discarded.t_s.tolist(), discarded.value.tolist(), strict=True))
+        less = np.array([discards_at.get(t_s, 0.0) for t_s in all_operations.t_s.tolist()])
+        result[operations] = Series(t_s=all_operations.t_s, value=np.maximum(0.0, all_operations.value - less))
+    return result
 
 
 def _same(total: Series, device: Series) -> bool:
-    known = dict(zip(device.t_s.tolist(), device.value.tolist(), strict=True))
-    pairs = [(a, known[t]) for t, a in zip(total.t_s.tolist(), total.value.tolist(), strict=True) if t in known]
+    device_at = dict(zip(device.t_s.tolist(), device.value.tolist(), strict=True))
+    pairs = [
+        (a, device_at[t]) for t, a in zip(total.t_s.tolist(), total.value.tolist(), strict=True) if t in device_at
+    ]
     return len(pairs) >= 3 and all(abs(a - b) <= 0.02 + 0.01 * b for a, b in pairs)
 
 
 def _timed(text: str, lines_max: int) -> Iterator[tuple[float, str]]:
     for line in text.splitlines()[:lines_max]:
-        found = time_of_day(line)
-        if found is not None:
-            yield found
+        clock = time_of_day(line)
+        if clock is not None:
+            yield clock
 
 
-def _kind(words: list[str]) -> _Kind | None:
+def _kind(headings: list[str]) -> _Kind | None:
     """The table that a heading is of; None for every table that is not read, and for a line that is no heading."""
-    return next((kind for kind in _KINDS if kind.matches(words)), None)
+    return next((kind for kind in _KINDS if kind.matches(headings)), None)
 
 
-def _kind_after_clock(words: list[str]) -> _Kind | None:
+def _kind_after_clock(headings: list[str]) -> _Kind | None:
     """The same, where words that belong to an unknown clock may stand before the columns."""
-    return next((kind for skip in range(_NOT_A_CLOCK) if (kind := _kind(words[skip:])) is not None), None)
+    return next((kind for skip in range(_NOT_A_CLOCK) if (kind := _kind(headings[skip:])) is not None), None)
 
 
 def _days_between(first: str, second: str) -> int:
@@ -291,12 +293,12 @@ def _days_between(first: str, second: str) -> int:
 
 def _dates(text: str) -> tuple[date | None, date | None]:
     """A banner's date with the month first and with the day first; the same twice where the year comes first."""
-    parts = [int(part) for part in re.findall(r"\d+", text)[:3]]
-    if len(parts) < 3:
+    numbers = [int(digits) for digits in re.findall(r"\d+", text)[:3]]
+    if len(numbers) < 3:
         return None, None
-    if parts[0] > 31:
-        return (_date(*parts),) * 2
-    first, second, year = parts
+    if numbers[0] > 31:
+        return (_date(*numbers),) * 2
+    first, second, year = numbers
     year += 2000 if year < 100 else 0
     return _date(year, first, second), _date(year, second, first)
 

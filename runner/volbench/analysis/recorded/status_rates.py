@@ -39,9 +39,11 @@ def status_rates(
         yield metric, None if grown is None else grown * scale / dt_s
     for name, metric in _GAUGES.items():
         yield metric, float(after[name]) if name in after else None
-    missed, asked = (_grown(before, after, f"innodb_buffer_pool_{what}") for what in ("reads", "read_requests"))
-    yield "buffer_pool_miss_ratio", missed / asked if missed is not None and asked else None
-    total, free, dirty = (after.get(f"innodb_buffer_pool_pages_{what}") for what in ("total", "free", "dirty"))
+    missed, requests = (
+        _grown(before, after, f"innodb_buffer_pool_{counter}") for counter in ("reads", "read_requests")
+    )
+    yield "buffer_pool_miss_ratio", missed / requests if missed is not None and requests else None
+    total, free, dirty = (after.get(f"innodb_buffer_pool_pages_{state}") for state in ("total", "free", "dirty"))
     yield "buffer_pool_free_ratio", free / total if total and free is not None else None
     yield "buffer_pool_dirty_ratio", dirty / total if total and dirty is not None else None
 

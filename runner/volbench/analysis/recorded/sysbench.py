@@ -25,17 +25,17 @@ def parse_sysbench(text: str) -> Recorded:
     """
     table = Table()
     for line in text.splitlines():
-        if found := _LINE.match(line):
-            t_s, tps = float(found["t"]), float(found["tps"])
+        if report := _LINE.match(line):
+            t_s, tps = float(report["t"]), float(report["tps"])
             table.add(t_s, "client", "tps", "", tps)
-            table.add(t_s, "client", "qps", "", float(found["qps"]))
-            table.add(t_s, "client", "threads_running", "", float(found["threads"]))
-            if found["errors"] is not None:
-                table.add(t_s, "client", "errors_per_s", "", float(found["errors"]))
+            table.add(t_s, "client", "qps", "", float(report["qps"]))
+            table.add(t_s, "client", "threads_running", "", float(report["threads"]))
+            if report["errors"] is not None:
+                table.add(t_s, "client", "errors_per_s", "", float(report["errors"]))
             if tps > 0:
-                table.add(t_s, "client", f"latency_ms_p{found['level']}", "", float(found["latency"]))
-        elif found := _QUEUE.match(line):
-            table.add(float(found["t"]), "client", "queue_length", "", float(found["queue"]))
+                table.add(t_s, "client", f"latency_ms_p{report['level']}", "", float(report["latency"]))
+        elif report := _QUEUE.match(line):
+            table.add(float(report["t"]), "client", "queue_length", "", float(report["queue"]))
     return Recorded(
         series=table.series(),
         clocked=False,

@@ -41,12 +41,12 @@ class DayWindow:
 def parse_window(text: str) -> DayWindow:
     """HH:MM-HH:MM or HH:MM:SS-HH:MM:SS. Raises UsageError."""
     matched = _WINDOW.match(text.strip())
-    parts = [] if matched is None else [int(part or 0) for part in matched.groups()]
-    if not parts or max(parts[0], parts[3]) > 24 or max(parts[1], parts[2], parts[4], parts[5]) > 59:
+    fields = [] if matched is None else [int(field or 0) for field in matched.groups()]
+    if not fields or max(fields[0], fields[3]) > 24 or max(fields[1], fields[2], fields[4], fields[5]) > 59:
         raise UsageError(
             "this is no window of the day", where=f"--window {text}", next_step="give one such as 14:35-15:10"
         )
-    begin_s, end_s = (float(h * 3600 + m * 60 + s) for h, m, s in (parts[:3], parts[3:]))
+    begin_s, end_s = (float(h * 3600 + m * 60 + s) for h, m, s in (fields[:3], fields[3:]))
     if begin_s == end_s:
         raise UsageError("the window is empty", where=f"--window {text}")
     return DayWindow(begin_s=begin_s, end_s=end_s + (DAY_S if end_s < begin_s else 0.0), text=text)
@@ -55,5 +55,5 @@ def parse_window(text: str) -> DayWindow:
 def clock_text(t_s: float) -> str:
     """Seconds since midnight as a time of day, with the day where it is not the first."""
     day, of_day = divmod(round(t_s), int(DAY_S))
-    shown = f"{of_day // 3600:02d}:{of_day // 60 % 60:02d}:{of_day % 60:02d}"
-    return shown if not day else f"{shown} (day {day + 1})"
+    time_of_day = f"{of_day // 3600:02d}:{of_day // 60 % 60:02d}:{of_day % 60:02d}"
+    return time_of_day if not day else f"{time_of_day} (day {day + 1})"

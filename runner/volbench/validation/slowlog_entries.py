@@ -1,0 +1,186 @@
+"""Divides the text of a slow query log into its entries: heads, the text after each, and the server's banners.
+
+Servers escape nothing, so a literal or a comment may hold lines that look like an entry. A head within a literal or
+a comment that is still open is text of the statement; `_with_text_inside` tells it from one that follows a literal
+that never ends. What a server writes is in `slowlog`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from volbench.records.parse import parse_moment
+
+STATEMENT_CHARACTERS_MAX = 128 << 20
+"""A longer statement is counted, not kept; servers allow a GiB, and have 16 or 64 MiB by default."""
+_HEAD_CHARACTERS_MAX = 8192
+_LOOKAHEAD_SEGMENTS = 1024
+_CLOCK_SLACK_S = 2.0
+BLANK = " \t\r\n\x00"
+"""A crash may leave zeros after the last entry."""
+
+_HEAD = re.compile(
+    r"# (?:(?:Time: (?P<time>[^\n]*)\n# )?User@Host: (?P<user>[^\n]*)\n# )?"
+    r"(?:(?P<named>(?:Thread_id|Schema): [^\n]*)\n# )?"
+    r"Query_time: (?P<query>\d{1,9}(?:\.\d{1,9})?)  ?Lock_time: (?P<lock>\d{1,9}(?:\.\d{1,9})?)  ?"
+    r"Rows_sent: (?P<sent>\d{1,20})  ?Rows_examined: (?P<examined>\d{1,20})(?P<more>[^\n]*)\n"
+)
+_BANNER_END = re.compile(r" started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n")
+"""What follows the version; of the line before it only the end is looked for, since it may be a long statement."""
+_BANNER_MARK = "started with:"
+PREAMBLE = re.compile(
+    r"(?P<comments>(?:#(?! administrator command: )[^\n]*\n)*)"
+    r"(?:use (?P<use>[^\n]*);\r?\n)?"
+    r"(?:SET (?=[lit])(?:last_insert_id=-?\d+,?)?(?:insert_id=-?\d+,?)?"
+    r"(?:timestamp=(?P<stamp>\d{1,12}(?:\.\d{1,6})?))?;\r?\n)?"
+)
+_MAY_HIDE = re.compile(r"['\"`#]|/\*|--")
+_OUTSIDE = r"[^'\"`#/\-]++|/(?!\*)|-(?!-(?:[\s\x00]|\Z))|`[^`]*+`|/\*.*?\*/|(?:\#|--)[^\n]*+"
+_CLOSED = re.compile(rf"(?>{_OUTSIDE}|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")*+\Z", re.DOTALL)
+_CLOSED_WITHOUT_ESCAPES = re.compile(rf"(?>{_OUTSIDE}|'[^']*+'|\"[^\"]*+\")*+\Z", re.DOTALL)
+"""Text without an open literal or comment, with backslash escapes, and with NO_BACKSLASH_ESCAPES."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """A head, None for text that has none before it, and the text up to the next head or banner.
+
+    `is_partial` tells that the text was far too long, and that not all of it was kept; `is_cut` that the log ends
+    within it.
+    """
+
+    head: re.Match[str] | None
+    body: str
+    is_partial: bool = False
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class Banner:
+    """Here the server opened the log."""
+
+
+def divide_segments(text: Iterable[str]) -> Iterator[Segment | Banner]:
+    """The log, divided at all that looks like a head or a banner."""
+    head: re.Match[str] | None = None
+    buffer, searched, is_partial = "", 0, False
+    for chunk in text:
+        buffer += chunk
+        start = 0
+        for matched in _HEAD.finditer(buffer, searched):
+            if matched["user"] is None and matched.start() and buffer[matched.start() - 1] != "\n":
+                continue
+            yield from _divided(head, buffer[start : matched.start()], is_partial=is_partial)
+            head, start, is_partial = matched, matched.end(), False
+        buffer = buffer[start:]
+        searched = max(0, len(buffer) - _HEAD_CHARACTERS_MAX)
+        if searched > STATEMENT_CHARACTERS_MAX:
+            buffer, searched, is_partial = buffer[searched:], 0, True
+    yield from _divided(head, buffer, is_partial=is_partial)
+
+
+def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[Segment | Banner]:
+    """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
+    start = 0
+    if _BANNER_MARK in body:
+        for banner in _BANNER_END.finditer(body):
+            line = max(start, body.rfind("\n", start, banner.start()) + 1)
+            if body.find(", Version: ", line, banner.start()) < 0:
+                continue
+            if head is not None or body[start:line].strip(BLANK):
+                yield Segment(head=head, body=body[start:line], is_partial=is_partial)
+            yield Banner()
+            head, start, is_partial = None, banner.end(), False
+    if head is not None or body[start:].strip(BLANK):
+        yield Segment(head=head, body=body[start:], is_partial=is_partial)
+
+
+def join_entries(segments: Iterator[Segment | Banner]) -> Iterator[Segment | Banner]:
+    """Each segment, joined with those after it whose heads are text of its statement."""
+    waiting: deque[Segment | Banner] = deque()
+
+    def ahead(number: int) -> Segment | Banner | None:
+        while len(waiting) <= number:
+            following = next(segments, None)
+            if following is None:
+                return None
+            waiting.append(following)
+        return waiting[number]
+
+    while (segment := ahead(0)) is not None:
+        waiting.popleft()
+        if isinstance(segment, Segment) and _is_open(segment):
+            segment, count = _with_text_inside(segment, ahead)
+            for _ in range(count):
+                waiting.popleft()
+        yield segment
+
+
+def _with_text_inside(segment: Segment, ahead: Callable[[int], Segment | Banner | None]) -> tuple[Segment, int]:
+    """The segment with those after it that are text of its open literal or comment, and how many they are.
+
+    A literal is open because its end comes later, or because it never ends: the entry was cut off, has an error of
+    syntax (which MySQL never writes), or is of a session with NO_BACKSLASH_ESCAPES. A later statement's quotes then
+    seem to end it. So where that may be, a head that was written when the next one should be is real.
+    """
+    body, first = segment.body, ahead(0)
+    is_closed = _CLOSED_WITHOUT_ESCAPES.match(body) is not None
+    may_be_whole = is_closed or not is_complete(body) or iso_time_s(segment) is None
+    if may_be_whole and (is_closed if first is None else isinstance(first, Segment) and _is_next(segment, first)):
+        return segment, 0
+    for number in range(_LOOKAHEAD_SEGMENTS):
+        following = ahead(number)
+        if following is None:
+            return replace(segment, body=body, is_cut=True), number
+        if isinstance(following, Banner):
+            break
+        body += (following.head[0] if following.head else "") + following.body
+        if is_complete(body) and _is_closed(body):
+            return replace(segment, body=body), number + 1
+    return segment, 0
+
+
+def _is_next(segment: Segment, following: Segment) -> bool:
+    """Whether the times of two segments let them be entries one after the other."""
+    written_s, next_s = _written_s(segment), _written_s(following)
+    return written_s is None or (next_s is not None and next_s > written_s - _CLOCK_SLACK_S)
+
+
+def _written_s(segment: Segment) -> float | None:
+    """When the entry was written, about, in one clock for all entries of a log."""
+    if (iso_s := iso_time_s(segment)) is not None:
+        return iso_s
+    preamble = PREAMBLE.match(segment.body)
+    if segment.head is None or preamble is None or preamble["stamp"] is None:
+        return None
+    return float(preamble["stamp"]) + float(segment.head["query"])
+
+
+def iso_time_s(segment: Segment) -> float | None:
+    """The time of a head as MySQL from 5.7 on writes it, None where it is no such time."""
+    text = segment.head["time"] if segment.head is not None else None
+    if text is None or "T" not in text:
+        return None
+    try:
+        return parse_moment(text.strip()).timestamp()
+    except ValueError:
+        return None
+
+
+def _is_closed(text: str) -> bool:
+    """Whether no literal and no comment is open at the end of the text."""
+    return _MAY_HIDE.search(text) is None or _CLOSED.match(text) is not None
+
+
+def _is_open(segment: Segment) -> bool:
+    """Whether the statement's text may go on after the next head; of one that is far too long nobody knows."""
+    return segment.head is not None and not segment.is_partial and not _is_closed(segment.body)
+
+
+def is_complete(body: str) -> bool:
+    """Whether the text ends as a statement does, with a line feed after its semicolon."""
+    text = body.rstrip(BLANK)
+    return text.endswith(";") and "\n" in body[len(text) :]

@@ -1,0 +1,48 @@
+"""The compose files in docker/: what each container may do, read from the files themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+DOCKER = Path(__file__).parents[2] / "docker"
+MAIN = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
+EMULATED = yaml.safe_load((DOCKER / "volumes" / "compose.yaml").read_text())["services"]
+WRITES = {"server-a", "server-b", "runner", "volume-b"}
+"""`prepare` changes owners and writes no file."""
+
+
+@pytest.mark.parametrize("name", sorted(MAIN))
+def test_a_container_of_a_run_is_not_root_and_has_no_rights(name: str) -> None:
+    service: dict[str, Any] = MAIN[name]
+    if name == "prepare":
+        assert service["cap_add"] == ["CHOWN"]
+        assert service["profiles"] == ["prepare"]
+        assert service["command"][0] == "chown"
+    else:
+        assert service["user"] == "${RUN_AS:-999:999}"
+        assert "cap_add" not in service
+
+
+@pytest.mark.parametrize(
+    ("name", "service"), [*MAIN.items(), ("volume-b", EMULATED["volume-b"])], ids=[*MAIN, "volume-b"]
+)
+def test_every_container_is_confined(name: str, service: dict[str, Any]) -> None:
+    assert service["cap_drop"] == ["ALL"]
+    assert service["read_only"] is True
+    assert service["network_mode"] == "none"
+    assert service["pids_limit"] > 0
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert not service.get("privileged")
+    assert not any("docker.sock" in volume for volume in service["volumes"])
+    assert ("tmpfs" in service) == (name in WRITES)
+
+
+def test_only_beside_an_emulated_volume_others_are_root() -> None:
+    """Its directory is root's alone."""
+    assert {name for name, service in EMULATED.items() if service.get("user") == "0:0"} == set(EMULATED)
+    for name in EMULATED.keys() - {"volume-b"}:
+        assert EMULATED[name]["cap_add"] == ["CHOWN", "DAC_OVERRIDE", "FOWNER"]

@@ -1,0 +1,35 @@
+"""docker/volumes/serve.sh: the daemon that it waits for is one process, known by pid and start time."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from volbench.volume.teardown import started_at
+
+SCRIPT = Path(__file__).parents[2] / "docker" / "volumes" / "serve.sh"
+
+
+@pytest.mark.parametrize(("later", "lives"), [(0, True), (1, False)])
+def test_the_daemon_is_known_by_its_start_time(later: int, lives: bool) -> None:
+    """Of a process whose name holds a parenthesis and a blank, by the function as it stands in the script."""
+    found = re.search(r"^lives\(\) \{\n.*?^\}\n", SCRIPT.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    process = subprocess.Popen(["sh", "-c", "printf 'a) b' >/proc/self/comm; read -r _"], stdin=subprocess.PIPE)
+    try:
+        started = started_at(process.pid)
+        assert started is not None
+        script = f"daemon={process.pid}\nstarted={started + later}\n{found[0]}\nlives"
+        assert (subprocess.run(["sh", "-euc", script], check=False).returncode == 0) is lives
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+    script = f"daemon={process.pid}\nstarted={started}\n{found[0]}\nlives"
+    assert subprocess.run(["sh", "-uc", script], check=False).returncode != 0
+
+
+def test_the_script_parses() -> None:
+    assert subprocess.run(["sh", "-n", SCRIPT], check=False).returncode == 0
