@@ -58,8 +58,8 @@ class Machine:
         """A fresh ext4.
 
         Args:
-            spec: `kind` loop or nbdkit; `mount_options`; of nbdkit `rdelay_ms`, `wdelay_ms` and `rate_mib`, which is
-                set when the load begins.
+            spec: `kind` loop or nbdkit; `mount_options`; of nbdkit `rdelay_ms`, `wdelay_ms` and `rate_mib`, set
+                when the load begins.
         """
         for place in (self.mount, self.root / "nbd"):
             place.mkdir(parents=True, exist_ok=True)

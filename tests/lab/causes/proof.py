@@ -21,6 +21,7 @@ EFFECT_MIN = 0.10
 """A cause that acts for a part of the window must cost so much speed in it, or as much in latency."""
 LATENCY_EFFECT_MIN = 0.30
 QUIET_CPU_WAIT_MAX, QUIET_READ_MS_MAX = 0.6, 5.0
+CROWDED_MIN = 0.85
 _FOREIGN_BEGUN_MIB = 0.25
 
 Counters = Sequence[tuple[float, Mapping[str, float]]]
@@ -185,6 +186,15 @@ def _foreign(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, floa
     return measured, [] if enough else [f"other programs moved {mib:.1f} MiB/s"]
 
 
+def _crowded(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """The volume gave nearly all that it can: what one program takes, the other lacks."""
+    rates = [rate(evidence, f"disk.sectors_{way}") or 0.0 for way in ("read", "written")]
+    share = max(rates) * 512 / MIB / float(row["limit_mib"])
+    return {"used_ratio": share}, [] if share >= CROWDED_MIN else [
+        f"only {share:.0%} of the volume's rate was used"
+    ]
+
+
 def _throttled(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     periods, held = (grown(evidence, f"cpu.{name}")[0] for name in ("nr_periods", "nr_throttled"))
     share = held / periods if periods else 0.0
@@ -252,6 +262,7 @@ _CHECKS = {
     "limit": _limit,
     "rate": _rate,
     "foreign": _foreign,
+    "crowded": _crowded,
     "throttled": _throttled,
     "cpu-wait": _cpu_wait,
     "latency": _latency,

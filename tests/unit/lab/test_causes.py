@@ -46,7 +46,8 @@ def run(truth: str | tuple[str, ...], *findings: Finding, family: str = "kernel"
     values: dict[str, Any] = {
         "condition": "c", "family": family, "shape": "step", "number": 1, "lab_seed": 1,
         "truth": (truth,) if isinstance(truth, str) else truth, "accepted": (), "drawn": {}, "place": "",
-        "wall_s": 20.0, "failure": "", "missing": (), "onset_s": None, "cap_of": "", "measured": {}, "findings": findings, **more,
+        "wall_s": 20.0, "failure": "", "missing": (), "onset_s": None, "cap_of": "", "measured": {},
+        "findings": findings, **more,
     }  # fmt: skip
     return Run(**values)
 
@@ -177,8 +178,9 @@ def test_confidences_of_a_family_are_counted_on_the_others_alone() -> None:
         run("y", finding("x"), family="b") for _ in range(50)
     ]
     confidence = scoring.left_out(runs)
-    assert confidence(runs[0], runs[0].findings[0]) < 0.1, "in the other family it was never true"  # type: ignore[operator]
-    assert confidence(runs[-1], runs[-1].findings[0]) > 0.9  # type: ignore[operator]
+    of_a, of_b = (confidence(one, one.findings[0]) or 0.0 for one in (runs[0], runs[-1]))
+    assert of_a < 0.1, "in the other family it was never true"
+    assert of_b > 0.9
 
 
 def test_two_causes_must_both_be_among_the_first_three() -> None:
