@@ -30,7 +30,7 @@ _PROGRAMS = {
     "fio-randread-64k": ["--rw=randread", "--bs=64k", "--iodepth=32"],
     "fio-seqread": ["--rw=read", "--bs=1m", "--iodepth=4"],
     "fio-seqwrite": ["--rw=write", "--bs=1m", "--iodepth=4"],
-    "fio-fsync": ["--rw=randwrite", "--bs=4k", "--iodepth=1", "--fdatasync=1", "--numjobs=4"],
+    "fio-fsync": ["--rw=randwrite", "--bs=16k", "--iodepth=1", "--fdatasync=1", "--numjobs=16"],
     "fio-randrw": ["--rw=randrw", "--bs=8k", "--iodepth=16"],
 }
 
@@ -106,7 +106,7 @@ class Program(Injector):
         big = place / "big"
         if program in _PROGRAMS:
             common = [f"--filename={big}", f"--size={FILE_MIB}m", "--direct=1", "--ioengine=libaio", "--time_based"]
-            return ["fio", "--name=foreign", *common, "--runtime=600", *_PROGRAMS[program]]
+            return ["fio", "--name=foreign", "--thread", *common, "--runtime=600", *_PROGRAMS[program]]
         drop = f"dd if={big} iflag=nocache count=0 status=none"
         loops = {
             "cp": f"cp {big} {place}/copy; sync {place}/copy; rm {place}/copy; {drop}",
@@ -125,7 +125,7 @@ class SecondServer(Injector):
 
     def prepare(self) -> None:
         """Copy its data directory and start it; it is idle until `on`."""
-        template = _second_template(self.machine.root)
+        template = _second_template(self.machine.cache)
         data = self.volume.mount / FOREIGN / "mysql"
         data.parent.mkdir(exist_ok=True)
         shutil.copytree(template, data)

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 CGROUPS = Path("/sys/fs/cgroup")
-GROUP = "volbench-lab"
+LANE = os.environ.get("VOLBENCH_CAUSES_LANE", "0")
+"""Labs beside each other on one machine have different ones: nothing of one is another's."""
+GROUP = f"volbench-lab-{LANE}"
 CONTROLLERS = ("blkio", "cpu", "cpuset", "memory")
 LABEL = "VOLBENCH_CAUSES_LAB"
 IMAGE_MIB = 1536
@@ -50,9 +52,10 @@ class Machine:
     """Makes and removes things below one directory; needs root."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.mount = root / "mnt"
-        self._image = root / "volume.img"
+        self.cache = root
+        self.root = root / f"lane-{LANE}"
+        self.mount = self.root / "mnt"
+        self._image = self.root / "volume.img"
 
     def open_volume(self, spec: Mapping[str, Any]) -> Volume:
         """A fresh ext4.
@@ -179,7 +182,7 @@ def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
 
 def labelled() -> dict[str, str]:
     """This environment with the label."""
-    return {**os.environ, LABEL: "1"}
+    return {**os.environ, LABEL: LANE}
 
 
 def kill_labelled() -> None:
@@ -189,7 +192,7 @@ def kill_labelled() -> None:
 
 def labelled_processes() -> list[int]:
     """Process ids that carry the label, zombies left out."""
-    mine = f"{LABEL}=1".encode()
+    mine = f"{LABEL}={LANE}".encode()
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIB = 1 << 20
-REACHED_MIN, REACHED_MAX = 0.88, 1.1
-"""A limit was met when operations came at this share of it. Above 1: a burst at its begin."""
+REACHED_MIN, REACHED_MAX = 0.75, 1.1
+"""A limit acted when operations came at this share of it, over all its phases. Above 1: a burst at its begin."""
 SETTLE_S = 0.4
 """Left out at the begin of each phase: what was in flight when it began."""
 EFFECT_MIN = 0.10
 """A cause that acts for a part of the window must cost so much speed in it, or as much in latency."""
 LATENCY_EFFECT_MIN = 0.30
 QUIET_CPU_WAIT_MAX, QUIET_READ_MS_MAX = 0.6, 5.0
-CROWDED_MIN = 0.85
+CROWDED_MIN = 0.6
 _FOREIGN_BEGUN_MIB = 0.25
 
 Counters = Sequence[tuple[float, Mapping[str, float]]]
