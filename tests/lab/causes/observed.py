@@ -116,7 +116,7 @@ def observe(place: Path, *, without: str = "") -> Run:
         shape=setup["shape"],
         number=setup["number"],
         lab_seed=setup["lab_seed"],
-        truth=tuple(setup["truth"]),
+        truth=tuple(_knowable(truth) for truth in setup["truth"]) if without else tuple(setup["truth"]),
         accepted=accepted,
         drawn=setup["drawn"],
         place=str(place),
@@ -149,6 +149,11 @@ def evidence_of(
         },
         is_steady=is_steady,
     )
+
+
+def _knowable(truth: str) -> str:
+    """Who is not shown the limits of a group can know that time is lost above the device, and not why."""
+    return f"{truth}|host.io_wait" if truth == "host.io_limit" else truth
 
 
 def _acted(done: Mapping[str, Any], zero_s: float, begin_s: float, end_s: float) -> list[tuple[float, float]]:

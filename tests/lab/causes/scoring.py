@@ -18,8 +18,8 @@ STORAGE = ("storage.", "host.", "interference.", "instance.")
 FOREIGN = "interference."
 SURE = 0.9
 ONSET_S_MAX, CAP_ERROR_MAX = 2.0, 0.03
-MET_MIN = 0.95
-"""Below this share of a limit, what was counted is not the limit's own figure."""
+MET_MIN, MET_MAX = 0.95, 1.05
+"""Outside these shares of a limit, what was counted is not the limit's own figure."""
 TOP = 3
 PRIOR_FINDINGS, PRIOR_MAX, ONE_OF_TWO_MAX = 2.0, 0.85, 0.5
 """As analysis/explain/calibration.py counts."""
@@ -115,7 +115,7 @@ def cap_error(run: Run) -> float | None:
 def has_cap(run: Run) -> bool:
     """Whether a limit was met all the time, and the first cause named is right: its figure can be asked for."""
     cap = run.measured.get("cap")
-    met = cap is not None and cap >= MET_MIN * run.measured.get("cap_set", cap)
+    met = cap is not None and MET_MIN <= cap / run.measured.get("cap_set", cap) <= MET_MAX
     return met and bool(run.cap_of) and is_right(run)
 
 
