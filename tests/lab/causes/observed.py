@@ -24,6 +24,8 @@ from volbench.store.series import read_series
 TRUTH_FILE = "truth.json"
 CPU_WAIT_DISTURBING = 0.25
 """Where sessions wait for a CPU for this share of their time, CPUs may be named beside the cause."""
+CPU_WAIT_CLEAN = 0.5
+"""Where a clean load had no CPU for this share of the time that it wanted one, CPUs may be named."""
 CPU = ("cpu.server_saturated", "cpu.steal")
 
 
@@ -105,7 +107,9 @@ def observe(place: Path, *, without: str = "") -> Run:
             failure = f"{type(error).__name__}: {error}"
     accepted = tuple(setup["accepted"])
     threads = int(setup["drawn"].get("threads", 1))
-    if proof.measured.get("cpu_wait_s_per_s", 0.0) >= CPU_WAIT_DISTURBING * threads:
+    is_clean = setup["truth"] == ["none"]
+    waited = proof.measured.get("cpu_wait_ratio" if is_clean else "cpu_wait_s_per_s", 0.0)
+    if waited >= (CPU_WAIT_CLEAN if is_clean else CPU_WAIT_DISTURBING * threads):
         accepted += CPU
     truth = {**setup, "accepted": accepted, "injected": not failure and proof.injected, "failure": failure}
     truth |= {"missing": proof.missing, "onset_s": proof.onset_s, "measured": proof.measured}

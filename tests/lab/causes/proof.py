@@ -22,7 +22,7 @@ SETTLE_S = 0.4
 EFFECT_MIN = 0.10
 """A cause that acts for a part of the window must cost so much speed in it, or as much in latency."""
 LATENCY_EFFECT_MIN = 0.30
-QUIET_CPU_WAIT_MAX, QUIET_READ_MS_MAX = 0.6, 5.0
+QUIET_ACHIEVED_MIN, QUIET_READ_MS_MAX = 0.8, 5.0
 CROWDED_MIN = 0.6
 _FOREIGN_BEGUN_MIB = 0.25
 
@@ -245,15 +245,17 @@ def _series(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float
 
 
 def _quiet(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
-    """Nothing else may have slowed a run that is called clean."""
+    """Nothing may have slowed a run that is called clean: it did all that it was to do, and the volume was fast."""
     lacks = []
-    share = disturbance(evidence).get("cpu_wait_ratio", 0.0)
-    if share > QUIET_CPU_WAIT_MAX:
-        lacks.append(f"the server waited for CPUs in {share:.0%} of the time that it wanted one")
+    t_s, tps = evidence.series.get(("client", "tps"), (np.array([]), np.array([])))
+    inside = tps[(t_s > evidence.window_s[0]) & (t_s <= evidence.window_s[1])]
+    achieved = float(np.mean(inside)) / float(row["rate"]) if len(inside) else 0.0
+    if achieved < QUIET_ACHIEVED_MIN:
+        lacks.append(f"{achieved:.0%} of its rate were achieved")
     taken, done = (grown(evidence, f"disk.{name}", [evidence.window_s])[0] for name in ("read_ms", "reads"))
     if done and taken / done > QUIET_READ_MS_MAX:
         lacks.append(f"a read took {taken / done:.1f} ms at the device")
-    return {}, lacks
+    return {"achieved_ratio": achieved}, lacks
 
 
 def _in(t_s: float, phases: Phases) -> bool:
