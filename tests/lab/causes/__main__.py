@@ -96,7 +96,7 @@ def _score(conditions: dict[str, Condition], options: argparse.Namespace) -> Non
     for source, label in SPARED.items():
         runs = read_runs(options.out.absolute(), without=source)
         if options.emulator.is_dir():
-            runs += emulated_runs(options.emulator, without=source or "emulator")
+            runs += emulated_runs(options.emulator)
         readings[label or "all samples"] = runs
         _say(f"== {label or 'all samples'}: {len(runs)} runs")
         for run in runs:

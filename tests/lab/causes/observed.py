@@ -23,7 +23,7 @@ from volbench.store.series import read_series
 
 TRUTH_FILE = "truth.json"
 CPU_WAIT_DISTURBING = 0.25
-"""Where sessions wait for a CPU for this share of their time, CPUs may be named beside the cause."""
+"""Where sessions wait for a CPU for this share of their time, the machine's other work slowed them as well."""
 CPU_WAIT_CLEAN = 0.5
 """Where a clean load had no CPU for this share of the time that it wanted one, CPUs may be named."""
 CPU = ("cpu.server_saturated", "cpu.steal")
@@ -106,11 +106,10 @@ def observe(place: Path, *, without: str = "") -> Run:
         except (VolbenchError, ValueError, OSError) as error:
             failure = f"{type(error).__name__}: {error}"
     accepted = tuple(setup["accepted"])
-    threads = int(setup["drawn"].get("threads", 1))
-    is_clean = setup["truth"] == ["none"]
-    waited = proof.measured.get("cpu_wait_ratio" if is_clean else "cpu_wait_s_per_s", 0.0)
-    if waited >= (CPU_WAIT_CLEAN if is_clean else CPU_WAIT_DISTURBING * threads):
-        accepted += CPU
+    if setup["truth"] == ["none"]:
+        accepted += CPU if proof.measured.get("cpu_wait_ratio", 0.0) >= CPU_WAIT_CLEAN else ()
+    else:
+        proof = undisturbed(proof, setup)
     truth = {**setup, "accepted": accepted, "injected": not failure and proof.injected, "failure": failure}
     truth |= {"missing": proof.missing, "onset_s": proof.onset_s, "measured": proof.measured}
     (place / TRUTH_FILE).write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
@@ -133,6 +132,16 @@ def observe(place: Path, *, without: str = "") -> Run:
         findings=() if report is None else tuple(finding_of(row) for row in report["findings"]),
         invalid_reasons=tuple(reason for cell in cells for reason in cell["invalid_reasons"]),
         metrics={name: one["value"] for cell in cells for name, one in cell["metrics"].items()},
+    )
+
+
+def undisturbed(proof: Proof, setup: Mapping[str, Any]) -> Proof:
+    """Not proven where the CPUs that others used slowed the load as well, unless CPUs are the cause."""
+    share = proof.measured.get("cpu_wait_s_per_s", 0.0) / int(setup["drawn"].get("threads", 1))
+    if share < CPU_WAIT_DISTURBING or any(cause in truth for truth in setup["truth"] for cause in CPU):
+        return proof
+    return dataclasses.replace(
+        proof, missing=(*proof.missing, f"sessions waited for CPUs in {share:.0%} of their time")
     )
 
 
@@ -198,8 +207,11 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
     )
 
 
-def emulated_runs(root: Path, *, without: str = "") -> list[Run]:
-    """Runs of the lab with the emulator, which is one family of mechanisms among others."""
+def emulated_runs(root: Path) -> list[Run]:
+    """Runs of the lab with the emulator, one family of mechanisms among others, read without the volume's counters.
+
+    Nothing is written below `root`.
+    """
     return [
         Run(
             condition=one.condition,
@@ -233,7 +245,7 @@ def emulated_runs(root: Path, *, without: str = "") -> list[Run]:
             invalid_reasons=one.invalid_reasons,
             metrics=one.metrics,
         )
-        for one in read_places(root, without=without)
+        for one in read_places(root, without="emulator")
     ]
 
 

@@ -13,8 +13,8 @@ from causes import page, scoring
 from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
 from causes.injectors import INJECTORS
 from causes.machine import write_rate
-from causes.observed import Finding, Run, cap_of, run_from
-from causes.proof import Evidence, prove
+from causes.observed import Finding, Run, cap_of, run_from, undisturbed
+from causes.proof import Evidence, Proof, prove
 from volbench.records.causes import CAUSES
 
 WINDOW = (5.0, 15.0)
@@ -123,6 +123,14 @@ def test_a_stall_is_proven_by_operations_that_do_not_end() -> None:
     assert prove([{"kind": "stalled"}], stalled).injected
     working = evidence({"disk.reads": lambda t: 9 * t, "disk.writes": lambda _: 5, "disk.in_flight": lambda _: 1})
     assert not prove([{"kind": "stalled"}], working).injected
+
+
+def test_a_load_that_others_kept_from_the_cpus_proves_nothing_else() -> None:
+    proof = Proof(measured={"cpu_wait_s_per_s": 0.9})
+    setup = {"truth": ["memory.buffer_pool_small"], "drawn": {"threads": 2}}
+    assert undisturbed(proof, setup).missing == ("sessions waited for CPUs in 45% of their time",)
+    assert undisturbed(proof, {**setup, "drawn": {"threads": 8}}).injected
+    assert undisturbed(proof, {**setup, "truth": ["cpu.server_saturated|cpu.steal"]}).injected
 
 
 def test_one_of_two_is_an_abstention_and_counts_apart() -> None:
