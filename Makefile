@@ -22,9 +22,10 @@ SEED ?= 4
 WHAT_IF_OUT ?= /var/tmp/volbench-lab-what-if
 CONDITIONS ?=
 LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
+CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine images local bench bench-emulator bench-kubernetes lab clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check lint format docs lock engine images local bench bench-emulator bench-kubernetes lab lab-causes clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -127,6 +128,11 @@ lab: ## causes made on purpose, and which were named: CONDITIONS=a,b RUNS=5 SEED
 	@$(BIN)/python tests/benchmarks/what_if.py --out $(WHAT_IF_OUT) --json results/examples/what-if/pairs.json || [ $$? -eq 1 ]
 	@$(LAB) score
 	@$(LAB) calibrate
+
+lab-causes: ## causes made by the kernel and other programs, as root: CONDITIONS=a,b RUNS=5 SEED=4; goes on where it was
+	@$(BOOTSTRAP) test
+	@$(CAUSES) run --runs $(RUNS) --seed $(SEED) --conditions "$(CONDITIONS)"
+	@$(CAUSES) score
 
 test-slow: posix-suites ## the tests that are slow by nature, which `make test` leaves out; an hour and more
 	@$(BOOTSTRAP) test

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volbench.sample import cgroup_io
 from volbench.sample.catalogue import SAMPLED, unit_of
 from volbench.sample.cgroup_io import CgroupIoAccount
 from volbench.sample.config import SamplingConfig
@@ -59,7 +60,10 @@ def mount_values() -> Values:
 
 
 def cgroup_values() -> Values:
-    return {(name, "sda"): 5 for name in ("reads", "writes", "read_bytes", "write_bytes")}
+    counters = {
+        (name, who): 5 for who in ("sda", "server") for name in ("reads", "writes", "read_bytes", "write_bytes")
+    }
+    return {**counters, **{(metric, "server"): 5 for metric, _ in cgroup_io.LIMITS.values()}}
 
 
 def cgroup_cpu_values() -> Values:
@@ -187,7 +191,7 @@ NOT_IN_FIXTURES = {"innodb": set[str]()}
 @every_sampler
 def test_units_are_last_in_names(source: str) -> None:
     endings = {
-        "1/s": "_per_s",
+        "1/s": ("_per_s", "_iops"),
         "s/s": "_s_per_s",
         "MiB/s": "_mib_per_s",
         "KiB": "_kib",
@@ -195,7 +199,7 @@ def test_units_are_last_in_names(source: str) -> None:
         "%": "_percent",
     }
     for name, metric in SAMPLED[source].items():
-        assert name.endswith(endings.get(metric.unit, "")), name
+        assert name.removesuffix("_max").endswith(endings.get(metric.unit, "")), name
         assert ("_ms" in name) == (metric.unit == "ms"), name
         assert metric.text
 

@@ -123,23 +123,27 @@ def _accounts(cell: CellSpec) -> _Accounts:
                 server_cpu=own_cpu_files(server),
                 client_cpu=own_cpu_files(CGROUPS),
             )
-    group = _server_group(cell)
+    group, own = _server_group(cell), Path("/proc/self/cgroup").read_text()
+    apart = bool(group) and group != own  # in one group, the server's CPU time cannot be told from the client's
     return _Accounts(
         server_io=_cgroup_dir(group),
-        server_cpu=_cpu_files(group),
-        client_cpu=_cpu_files(Path("/proc/self/cgroup").read_text()) if group else (),
+        server_cpu=_cpu_files(group) if apart else (),
+        client_cpu=_cpu_files(own) if apart else (),
     )
 
 
 def _server_group(cell: CellSpec) -> str:
-    """What the target wrote of the server's control group; empty when it has none of its own.
-
-    Then neither has the client: both are in that of whoever started them.
-    """
+    """/proc/PID/cgroup of the server: as the target wrote it, else of what starts it here; empty: not known."""
     if cell.places is None:
         return ""
+    control = Path(cell.places.control_dir)
     try:
-        return (Path(cell.places.control_dir) / SERVER_CGROUP_FILE).read_text()
+        return (control / SERVER_CGROUP_FILE).read_text()
+    except OSError:
+        pass  # the target did not put the server into a container
+    known = KnownProcess.from_file(control / SUPERVISOR_PID_FILE) if cell.places.supervisor == "launch" else None
+    try:
+        return Path(f"/proc/{known.pid}/cgroup").read_text() if known else ""
     except OSError:
         return ""
 

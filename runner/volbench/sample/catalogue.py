@@ -93,7 +93,21 @@ _MOUNTSTATS = _table(
         "transport_backlog": ("1", "mean number of requests waiting for a slot when one was sent"),
     },
 )  # fmt: skip
-_CGROUP_IO = _table("block device", _TRAFFIC)
+_LIMIT_TEXT = "allowed by the tightest limit of the server's control groups; absent without a limit"
+_CGROUP_IO = {
+    **_table("block device, or server: the volume's own device", _TRAFFIC),
+    **_table(
+        "server",
+        {
+            "read_ops_per_s": ("1/s", "reads that the server's control group asked of the volume's own device"),
+            "write_ops_per_s": ("1/s", "writes that it asked of that device"),
+            "read_iops_max": ("1/s", f"reads {_LIMIT_TEXT}"),
+            "write_iops_max": ("1/s", f"writes {_LIMIT_TEXT}"),
+            "read_mib_per_s_max": ("MiB/s", f"data read, {_LIMIT_TEXT}"),
+            "write_mib_per_s_max": ("MiB/s", f"data written, {_LIMIT_TEXT}"),
+        },
+    ),
+}
 _CGROUP_CPU = _table(
     "server or client",
     {

@@ -73,7 +73,7 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
             samplers=(
                 DiskStats(config.disks),
                 MountStats(config.mount_point),
-                CgroupIoAccount(cgroup_dir),
+                CgroupIoAccount(cgroup_dir, config.disks),
                 CgroupCpuAccount({"server": config.server_cpu_files, "client": config.client_cpu_files}),
                 Pressure(group=cgroup_dir),
                 Cpu(),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 SYS = Path("/sys")
 _DEPTH_MAX = 16
+_DISKS_MAX = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +75,40 @@ def btrfs_devices(name: str, *, sys: Path = SYS) -> tuple[str, ...]:
         if name in names:
             return names
     return ()
+
+
+def disks_of(names: Iterable[str], *, sys: Path = SYS) -> frozenset[str]:
+    """The named whole disks and all disks below them: of device-mapper, md, and of a loop device's file."""
+    reached: set[str] = set()
+    left = list(names)
+    while left and len(reached) < _DISKS_MAX:
+        name = left.pop()
+        if name not in reached:
+            reached.add(name)
+            left += _directly_below(sys / "class/block" / name, sys)
+    return frozenset(reached)
+
+
+def _directly_below(entry: Path, sys: Path) -> list[str]:
+    folder = entry.resolve()
+    lower = [_whole_disk(slave.resolve()) for slave in _entries(folder / "slaves")]
+    file = read_text(folder / "loop/backing_file")
+    try:
+        number = Path(file).stat().st_dev if file is not None else 0
+    except OSError:  # on the host, and this is a container
+        number = 0
+    carrier = sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
+    if number and carrier.exists():
+        lower.append(_whole_disk(carrier.resolve()))
+    return lower
+
+
+def _whole_disk(folder: Path) -> str:
+    return folder.parent.name if (folder / "partition").exists() else folder.name
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def read_text(file: Path) -> str | None:

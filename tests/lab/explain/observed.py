@@ -90,7 +90,7 @@ def observed(place: Path, *, without: str = "") -> Observed:
     failure, report, known = done["failure"], None, Known()
     if directory is not None and not failure:
         try:
-            report = _report_without(directory, without) if without else _report(directory)
+            report = report_of(directory, without)
             known = known_of(directory, truth["volume"], truth["drawn"])
         except VolbenchError as error:
             failure = f"{error.what} ({error.where})"
@@ -113,6 +113,15 @@ def observed(place: Path, *, without: str = "") -> Observed:
         truths=known.truths,
         forecast=known.forecast,
     )
+
+
+def report_of(directory: RunDirectory, without: str = "") -> dict[str, Any]:
+    """A run's report.json with the rules as they are now.
+
+    Args:
+        without: a source of samples that the rules are not shown.
+    """
+    return _report_without(directory, without) if without else _report(directory)
 
 
 def _report(directory: RunDirectory) -> dict[str, Any]:

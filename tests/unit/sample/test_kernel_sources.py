@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -134,6 +135,18 @@ def test_swapping_is_pages_a_second() -> None:
     }
 
 
+def sysfs(tmp_path: Path, disks: Mapping[str, str]) -> Path:
+    """A sysfs with whole disks by major:minor."""
+    sys = tmp_path / "sys"
+    for folder in ("dev/block", "class/block"):
+        (sys / folder).mkdir(parents=True)
+    for number, name in disks.items():
+        (sys / "devices" / name).mkdir(parents=True)
+        (sys / "dev/block" / number).symlink_to(sys / "devices" / name)
+        (sys / "class/block" / name).symlink_to(sys / "devices" / name)
+    return sys
+
+
 def version_2_group(tmp_path: Path) -> Path:
     group = tmp_path / "cgroup" / "system.slice" / "server.scope"
     group.mkdir(parents=True)
@@ -143,12 +156,9 @@ def version_2_group(tmp_path: Path) -> Path:
 
 def test_a_group_of_version_2_is_found_and_read_by_device_name(tmp_path: Path) -> None:
     group = version_2_group(tmp_path)
-    devices = tmp_path / "block"
-    (tmp_path / "devices" / "sdb").mkdir(parents=True)
-    devices.mkdir()
-    (devices / "8:16").symlink_to(tmp_path / "devices" / "sdb")
+    sys = sysfs(tmp_path, {"8:16": "sdb"})
     assert find_directory("0::/system.slice/server.scope\n", tmp_path / "cgroup") == group
-    sampler = CgroupIoAccount(group, devices)
+    sampler = CgroupIoAccount(group, sys=sys)
     assert sampler.probe().present
     values = sampler.read()
     sampler.close()
@@ -163,7 +173,7 @@ def test_a_group_of_version_1_is_found_below_its_controller(tmp_path: Path) -> N
     (group / "blkio.throttle.io_serviced").write_text((FIXTURES / "blkio-serviced-v1.txt").read_text())
     (group / "blkio.throttle.io_service_bytes").write_text((FIXTURES / "blkio-bytes-v1.txt").read_text())
     assert find_directory((FIXTURES / "proc-cgroup-v1.txt").read_text(), tmp_path) == group
-    sampler = CgroupIoAccount(group, tmp_path / "none")
+    sampler = CgroupIoAccount(group, sys=tmp_path / "none")
     assert sampler.probe().present
     assert sampler.read()["write_bytes", "8:16"] == 314773504
     sampler.close()
@@ -184,6 +194,48 @@ def test_a_group_that_counted_nothing_gives_no_zero(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="counted no I/O"):
         sampler.read()
     sampler.close()
+
+
+def test_the_tightest_limit_of_version_2_is_that_of_any_group_around_the_server(tmp_path: Path) -> None:
+    """A pod's, a slice's or a unit's limit holds back all that is below; limits of other disks do not count."""
+    group = version_2_group(tmp_path)
+    for around in (group, group.parent, tmp_path / "cgroup"):
+        (around / "cgroup.procs").write_text("")
+    (group / "io.max").write_text(
+        "8:16 rbps=max wbps=max riops=1200 wiops=max\n8:0 rbps=max wbps=max riops=5 wiops=5\n"
+    )
+    (group.parent / "io.max").write_text("8:16 rbps=2097152 wbps=max riops=800 wiops=max\n")
+    sampler = CgroupIoAccount(group, ("sdb",), sys=sysfs(tmp_path, {"8:16": "sdb", "8:0": "sda"}))
+    assert sampler.probe().present
+    before = sampler.read()
+    (group.parent / "io.max").write_text("8:16 rbps=2097152 wbps=max riops=max wiops=max\n")
+    after = sampler.read()
+    sampler.close()
+    limits = {name for name, who in rates(CgroupIoAccount, before, before) if who == "server" and "max" in name}
+    assert limits == {"read_iops_max", "read_mib_per_s_max"}
+    assert rates(CgroupIoAccount, before, before)["read_iops_max", "server"] == 800
+    assert rates(CgroupIoAccount, before, after)["read_iops_max", "server"] == 1200, "the group's own is left"
+
+
+def test_version_1_holds_a_group_to_its_own_limits_alone(tmp_path: Path) -> None:
+    """blkio-controller.rst: throttling treats all groups as one flat list."""
+    group = tmp_path / "blkio" / "docker" / "server"
+    group.mkdir(parents=True)
+    for place in (group, group.parent):
+        (place / "cgroup.procs").write_text("")
+        (place / "blkio.throttle.io_serviced").write_text((FIXTURES / "blkio-serviced-v1.txt").read_text())
+        (place / "blkio.throttle.io_service_bytes").write_text((FIXTURES / "blkio-bytes-v1.txt").read_text())
+        for name in ("read_iops", "write_iops", "read_bps", "write_bps"):
+            (place / f"blkio.throttle.{name}_device").write_text("")
+    (group / "blkio.throttle.write_iops_device").write_text("8:16 300\n")
+    (group.parent / "blkio.throttle.write_iops_device").write_text("8:16 100\n")
+    (group / "blkio.throttle.read_bps_device").write_text("8:16 12582912\n")
+    sampler = CgroupIoAccount(group, ("sdb",), sys=sysfs(tmp_path, {"8:16": "sdb"}))
+    assert sampler.probe().present
+    values = sampler.read()
+    sampler.close()
+    limits = {entry: value for entry, value in rates(CgroupIoAccount, values, values).items() if "max" in entry[0]}
+    assert limits == {("write_iops_max", "server"): 300, ("read_mib_per_s_max", "server"): 12}
 
 
 def test_no_hierarchy_with_an_account_is_none(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -59,6 +60,68 @@ def join_blkio(serviced: str, service_bytes: str) -> dict[str, CgroupIo]:
         )
         for device, counts in operations.items()
     }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CgroupIoLimits:
+    """What a group may ask of one device in a second; None: no limit."""
+
+    reads: int | None = None
+    writes: int | None = None
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+
+
+_V2_LIMITS = {"riops": "reads", "wiops": "writes", "rbps": "read_bytes", "wbps": "write_bytes"}
+
+
+def parse_io_max(text: str) -> dict[str, CgroupIoLimits]:
+    """io.max: `8:16 rbps=2097152 wbps=max riops=max wiops=120` by device; `max` is no limit.
+
+    Source: Documentation/admin-guide/cgroup-v2.rst.
+    """
+    found: dict[str, CgroupIoLimits] = {}
+    for line in text.splitlines():
+        device, *fields = line.split()
+        pairs = [field.split("=", 1) for field in fields if "=" in field]
+        limits = {_V2_LIMITS[key]: int(value) for key, value in pairs if key in _V2_LIMITS and value.isdigit()}
+        if limits:
+            found[device] = CgroupIoLimits(**limits)
+    return found
+
+
+def join_blkio_limits(reads: str, writes: str, read_bytes: str, write_bytes: str) -> dict[str, CgroupIoLimits]:
+    """The four blkio.throttle limits of version 1 by device; each line is `8:16 120`, a removed limit has none.
+
+    Args:
+        reads, writes: read_iops_device and write_iops_device.
+        read_bytes, write_bytes: read_bps_device and write_bps_device.
+
+    Source: Documentation/admin-guide/cgroup-v1/blkio-controller.rst.
+    """
+    named = {"reads": reads, "writes": writes, "read_bytes": read_bytes, "write_bytes": write_bytes}
+    by_device: dict[str, dict[str, int]] = {}
+    for name, text in named.items():
+        for line in text.splitlines():
+            device, _, value = line.partition(" ")
+            if value.strip().isdigit() and int(value) > 0:
+                by_device.setdefault(device, {})[name] = int(value)
+    return {device: CgroupIoLimits(**limits) for device, limits in by_device.items()}
+
+
+def tightest(limits: Iterable[CgroupIoLimits]) -> CgroupIoLimits:
+    """The least of each limit: a group is held to its own and to those of all groups around it."""
+    listed = list(limits)
+
+    def least(values: Iterable[int | None]) -> int | None:
+        return min((value for value in values if value is not None), default=None)
+
+    return CgroupIoLimits(
+        reads=least(one.reads for one in listed),
+        writes=least(one.writes for one in listed),
+        read_bytes=least(one.read_bytes for one in listed),
+        write_bytes=least(one.write_bytes for one in listed),
+    )
 
 
 def parse_cpu_stat(stat: str, usage: str = "") -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""Causes made by mechanisms that are not volbench's own: the kernel, other programs, other processes."""

@@ -1,0 +1,146 @@
+"""Causes made by the kernel and by other programs, and which of them explain names.
+
+python -m causes run    runs what is not done yet; needs root, control groups of version 1, fio, nbdkit, rsync
+python -m causes score  reads all runs that are done, with the rules as they are now, and writes data and a page
+python -m causes list   the conditions
+python -m causes clean  removes mounts, loop devices, groups and processes that a killed lab has left
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from causes.conditions import FILE, Condition, load_conditions, setup_of
+from causes.machine import Machine, missing_programs
+from causes.observed import Run, emulated_runs, observe, read_runs
+from causes.page import data_of, write
+from causes.runner import DONE_FILE, run_setup
+from causes.scoring import ONE_OF_TWO, figures, first, is_named, is_right, left_out
+from volbench import __version__
+from volbench.store.journal import utc_now
+from volbench.volume.host import host_facts
+
+DEFAULT_OUT = Path("/var/tmp/volbench-injectors")
+DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab" / "causes"
+EMULATOR_OUT = Path("/var/tmp/volbench-lab")
+SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
+SPARED = {"": "", "cgroup_io": "without the limits of the server's group"}
+"""What rules are not shown in a second reading: most volumes and hypervisors do not tell their limits."""
+
+
+def main() -> int:
+    """Parses the command line; 2 for one that is wrong or a machine that lacks something."""
+    parser = argparse.ArgumentParser(
+        prog="causes", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("what", choices=("run", "score", "list", "clean"))
+    parser.add_argument("--conditions", default="", help="names or families, comma-separated; empty: all")
+    parser.add_argument("--runs", type=int, default=5, help="of each condition")
+    parser.add_argument("--seed", type=int, default=1, help="of all values that are drawn")
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="where runs are kept")
+    parser.add_argument("--for", dest="for_s", type=float, default=None, help="begin no run after so many seconds")
+    parser.add_argument("--emulator", type=Path, default=EMULATOR_OUT, help="runs of tests/lab/explain")
+    parser.add_argument("--to", type=Path, default=DEFAULT_TO, help="where scores and page go")
+    options = parser.parse_args()
+    known = load_conditions()
+    names = [name for name in options.conditions.split(",") if name]
+    chosen = {name: one for name, one in known.items() if not names or name in names or one.family in names}
+    if not chosen:
+        sys.stderr.write(f"{FILE} has none of {', '.join(names)}; it has {', '.join(known)}\n")
+        return 2
+    if options.what == "list":
+        for name, condition in chosen.items():
+            _say(
+                f"{condition.family:11} {condition.shape:9} {name}: {condition.text} ({', '.join(condition.truth)})"
+            )
+    elif options.what == "clean":
+        Machine(options.out.absolute()).clean_up()
+    elif options.what == "score":
+        _score(known, options)
+    else:
+        lacking = missing_programs()
+        if lacking:
+            sys.stderr.write(f"this machine lacks {', '.join(lacking)}\n")
+            return 2
+        _run(chosen, options)
+    return 0
+
+
+def _run(conditions: dict[str, Condition], options: argparse.Namespace) -> None:
+    root = options.out.absolute()
+    root.mkdir(parents=True, exist_ok=True)
+    machine, until_s = Machine(root), time.monotonic() + (options.for_s or float("inf"))
+    left = 0
+    # Run by run over all conditions, so that a machine that drifts, or a lab that is cut short, hits all alike.
+    for number in range(1, options.runs + 1):
+        for condition in conditions.values():
+            setup = setup_of(condition, number=number, lab_seed=options.seed)
+            place = root / f"seed-{options.seed}" / setup.name
+            if (place / DONE_FILE).exists():
+                continue
+            if time.monotonic() > until_s:
+                left += 1
+                continue
+            done = run_setup(setup, place, machine)
+            _say(f"{done['wall_s']:4.0f} s  {_in_a_line(observe(place))}")
+    _say(f"{left} runs are left" if left else "all runs are done")
+
+
+def _score(conditions: dict[str, Condition], options: argparse.Namespace) -> None:
+    readings = {}
+    for source, label in SPARED.items():
+        runs = read_runs(options.out.absolute(), without=source)
+        if options.emulator.is_dir():
+            runs += emulated_runs(options.emulator)
+        readings[label or "all samples"] = runs
+        _say(f"== {label or 'all samples'}: {len(runs)} runs")
+        for run in runs:
+            if not run.injected or not is_right(run):
+                _say(f"  {_in_a_line(run)}  {run.place}")
+        for bar in figures(runs, left_out([run for run in runs if run.injected])):
+            verdict = {True: "pass", False: "FAIL", None: "not measured"}[bar.passed]
+            value = "-" if bar.value is None else f"{bar.value:.3g}"
+            _say(
+                f"  {verdict:12} {bar.name}: {value} ({'>=' if bar.at_least else '<='} {bar.limit}); {bar.meaning}"
+            )
+    data = data_of(readings, conditions, machine=_machine())
+    for path in write(data, options.to):
+        _say(str(path))
+
+
+def _in_a_line(run: Run) -> str:
+    if run.failure:
+        return f"{run.name}: FAILED {run.failure}"
+    if run.missing:
+        return f"{run.name}: not injected: {'; '.join(run.missing)} (named {first(run)})"
+    verdict = "right" if is_right(run) else "WRONG"
+    verdict = verdict if is_named(run) else f"abstained ({ONE_OF_TWO if run.findings else 'nothing named'})"
+    named = ", ".join(f"{one.cause} {one.confidence or 0:.2f}" for one in run.findings[:4])
+    cap = f" cap {run.measured['cap']:.4g}" if "cap" in run.measured else ""
+    return f"{run.name}: {verdict}; made {', '.join(run.truth)}{cap}; named {named or '-'}"
+
+
+def _machine() -> dict[str, Any]:
+    facts = host_facts().model_dump(mode="json")
+    here = Path(__file__).parent
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False)
+    return {
+        "at": utc_now(),
+        "volbench_version": __version__,
+        "commit": commit.stdout.strip() or "unknown",
+        "machine": {name: value for name, value in facts.items() if name in SHOWN_FACTS},
+    }
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""What the lab makes on this machine and removes again: volumes, control groups of version 1, processes.
+
+Everything has a name that only the lab uses, so that a lab that was killed is cleaned up by the next one: processes
+carry a variable in their environment, groups a prefix, loop devices a file below the lab's directory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CGROUPS = Path("/sys/fs/cgroup")
+LANE = os.environ.get("VOLBENCH_CAUSES_LANE", "0")
+"""Labs beside each other on one machine have different ones: nothing of one is another's."""
+GROUP = f"volbench-lab-{LANE}"
+CONTROLLERS = ("blkio", "cpu", "cpuset", "memory")
+LABEL = "VOLBENCH_CAUSES_LAB"
+IMAGE_MIB = 1536
+COMMAND_S_MAX = 120
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Volume:
+    """A mounted ext4 on a loop device.
+
+    Args:
+        mount: its directory.
+        device: kernel name of the loop device.
+        number, below: major:minor of the loop device and of the disk that holds its file.
+        server_pid: of nbdkit, which serves the file, None for a plain file.
+        rate_file: nbdkit reads its rate there.
+    """
+
+    mount: Path
+    device: str
+    number: str
+    below: str
+    server_pid: int | None = None
+    rate_file: Path | None = None
+
+
+class Machine:
+    """Makes and removes things below one directory; needs root."""
+
+    def __init__(self, root: Path) -> None:
+        self.cache = root
+        self.root = root / f"lane-{LANE}"
+        self.mount = self.root / "mnt"
+        self._image = self.root / "volume.img"
+
+    def open_volume(self, spec: Mapping[str, Any]) -> Volume:
+        """A fresh ext4.
+
+        Args:
+            spec: `kind` loop or nbdkit; `mount_options`; of nbdkit `rdelay_ms`, `wdelay_ms` and `rate_mib`, set
+                when the load begins.
+        """
+        for place in (self.mount, self.root / "nbd"):
+            place.mkdir(parents=True, exist_ok=True)
+        self._prefill()
+        served = self._serve(spec) if spec["kind"] == "nbdkit" else None
+        file = self._image if served is None else served[0]
+        device = run("losetup", "--find", "--show", "--direct-io=on", str(file)).strip()
+        run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", device)
+        run("mount", "-o", str(spec.get("mount_options", "defaults")), device, str(self.mount))
+        name = Path(device).name
+        disk = self._image.stat().st_dev
+        return Volume(
+            mount=self.mount,
+            device=name,
+            number=Path(f"/sys/class/block/{name}/dev").read_text().strip(),
+            below=f"{os.major(disk)}:{os.minor(disk)}",
+            server_pid=None if served is None else served[1],
+            rate_file=None if served is None else served[2],
+        )
+
+    def make_groups(self) -> None:
+        """One group in each hierarchy; the server is put into them."""
+        for controller in CONTROLLERS:
+            group = group_of(controller)
+            group.mkdir(exist_ok=True)
+            if controller == "cpuset":
+                for name in ("cpuset.cpus", "cpuset.mems"):
+                    (group / name).write_text((group.parent / name).read_text())
+
+    def clean_up(self) -> None:
+        """Remove all that this lab, or one before it, has made; results stay."""
+        kill_labelled()
+        while _is_mounted(self.mount):
+            run("umount", "--lazy", str(self.mount))
+        listed = run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")
+        for line in listed.splitlines():
+            device, _, file = line.partition(" ")
+            if file.strip().startswith(f"{self.root}/"):
+                run("losetup", "--detach", device)
+        while _is_mounted(self.root / "nbd" / "disk"):
+            run("umount", "--lazy", str(self.root / "nbd" / "disk"))
+        for controller in CONTROLLERS:
+            remove_group(group_of(controller))
+
+    def _prefill(self) -> None:
+        """Blocks of the image are allocated once, so that no run pays for them."""
+        size = IMAGE_MIB << 20
+        if not self._image.exists() or self._image.stat().st_blocks * 512 < size:
+            with self._image.open("wb") as file:
+                for _ in range(IMAGE_MIB):
+                    file.write(bytes(1 << 20))
+                os.fsync(file.fileno())
+
+    def _serve(self, spec: Mapping[str, Any]) -> tuple[Path, int, Path]:
+        """The image by nbdkit with its filters, as a file of nbdfuse."""
+        place, rate_file = self.root / "nbd", self.root / "nbd" / "rate"
+        socket, file = place / "socket", place / "disk"
+        socket.unlink(missing_ok=True)
+        file.touch()
+        write_rate(rate_file, 0)  # the data directory is copied without one
+        command = ["nbdkit", "--foreground", "--unix", str(socket), "--threads", "64"]
+        if "rdelay_ms" in spec or "wdelay_ms" in spec:
+            command += ["--filter=delay"]
+        command += ["--filter=rate", "file", str(self._image), f"rate-file={rate_file}", "rate=100G"]
+        command += [f"{name}={spec[key]}ms" for key, name in _DELAYS.items() if key in spec]
+        server = start(command)
+        wait_for(socket.exists, 10, "nbdkit's socket")
+        start(["nbdfuse", str(file), "--unix", str(socket)])
+        wait_for(lambda: _is_mounted(file) and file.stat().st_size > 0, 10, "nbdfuse's file")
+        return file, server.pid, rate_file
+
+
+_DELAYS = {"rdelay_ms": "rdelay", "wdelay_ms": "wdelay"}
+
+
+def write_rate(file: Path, rate_mib: float) -> None:
+    """The rate of nbdkit's rate filter, in bits a second; 0: none."""
+    file.write_text(f"{round(rate_mib * 8 * 2**20)}\n" if rate_mib else "100G\n")
+
+
+def group_of(controller: str) -> Path:
+    """The lab's group of a hierarchy."""
+    return CGROUPS / controller / GROUP
+
+
+def remove_group(group: Path) -> None:
+    """Move what still runs in it to the root group, then remove it."""
+    if not group.exists():
+        return
+    for pid in (group / "cgroup.procs").read_text().split():
+        with suppress(OSError):
+            (group.parent / "cgroup.procs").write_text(pid)
+    wait_for(lambda: _removed(group), 10, f"{group} to be empty")
+
+
+def _removed(group: Path) -> bool:
+    with suppress(OSError):
+        group.rmdir()
+    return not group.exists()
+
+
+def run(*command: str) -> str:
+    """A command to its end. Raises RuntimeError with its output when it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMMAND_S_MAX)
+    if done.returncode:
+        raise RuntimeError(
+            f"{' '.join(command)}: exit {done.returncode}: {(done.stdout + done.stderr).strip()[:400]}"
+        )
+    return done.stdout
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """A process in a session of its own that carries the lab's label."""
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, start_new_session=True, **{**quiet, **options, "env": labelled()})
+
+
+def labelled() -> dict[str, str]:
+    """This environment with the label."""
+    return {**os.environ, LABEL: LANE}
+
+
+def kill_labelled() -> None:
+    """Kill all processes with the label, and wait until they are gone. Raises RuntimeError for one that stays."""
+    wait_for(lambda: not [_kill(pid) for pid in labelled_processes()], 20, "killed processes to end")
+
+
+def labelled_processes() -> list[int]:
+    """Process ids that carry the label, zombies left out."""
+    mine = f"{LABEL}={LANE}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if mine in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def _kill(pid: int) -> int:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGCONT)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    return pid
+
+
+def wait_for(condition: Any, timeout_s: float, what: str) -> None:
+    """Poll until a condition holds. Raises RuntimeError at the time-out."""
+    until_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > until_s:
+            raise RuntimeError(f"waited {timeout_s:g} s for {what}")
+        time.sleep(POLL_S)
+
+
+def _is_mounted(place: Path) -> bool:
+    fields = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
+    return any(parts[1] == str(place) for parts in fields)
+
+
+def missing_programs() -> list[str]:
+    """Programs that the lab needs and this machine lacks."""
+    needed = ("losetup", "mkfs.ext4", "fio", "rsync", "tar", "fstrim", "nbdkit", "nbdfuse", "sysbench", "mysqld")
+    return [name for name in needed if shutil.which(name) is None]

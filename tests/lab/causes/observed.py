@@ -1,0 +1,272 @@
+"""What one run shows: what was made, the proof of it, and the findings of its report.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from causes.conditions import FOREVER_S
+from causes.counters import read_counters
+from causes.proof import Evidence, Proof, prove
+from causes.runner import COUNTERS_FILE, DONE_FILE, RESULTS, SETUP_FILE, STEP
+from explain.observed import read_places, report_of
+from volbench.errors import VolbenchError
+from volbench.records.cell import CellResult
+from volbench.store.run_directory import SERIES_FILE, RunDirectory
+from volbench.store.series import read_series
+
+TRUTH_FILE = "truth.json"
+CPU_WAIT_DISTURBING = 0.25
+"""Where sessions wait for a CPU for this share of their time, the machine's other work slowed them as well."""
+CPU_WAIT_CLEAN = 0.5
+"""Where a clean load had no CPU for this share of the time that it wanted one, CPUs may be named."""
+CPU = ("cpu.server_saturated", "cpu.steal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One finding of a report: its place in the ranking is its place in the list."""
+
+    cause: str
+    confidence: float | None
+    share: float | None
+    window_s: tuple[float, float] | None
+    checks: str
+    evidence: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run of the lab, read with the rules as they are now."""
+
+    condition: str
+    family: str
+    shape: str
+    number: int
+    lab_seed: int
+    truth: tuple[str, ...]
+    accepted: tuple[str, ...]
+    drawn: Mapping[str, Any]
+    place: str
+    wall_s: float
+    failure: str
+    missing: tuple[str, ...]
+    onset_s: float | None
+    cap_of: str
+    measured: Mapping[str, float]
+    findings: tuple[Finding, ...]
+    invalid_reasons: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def injected(self) -> bool:
+        """Whether it counts: it ran, and counters prove its cause."""
+        return not self.failure and not self.missing
+
+    @property
+    def name(self) -> str:
+        """Condition and number."""
+        return f"{self.condition}/{self.number}"
+
+
+def read_runs(root: Path, *, without: str = "") -> list[Run]:
+    """All runs that are done below a directory, their findings made anew.
+
+    Args:
+        without: a source of samples that the rules are not shown.
+    """
+    return [observe(done.parent, without=without) for done in sorted(root.glob(f"seed-*/*/*/{DONE_FILE}"))]
+
+
+def observe(place: Path, *, without: str = "") -> Run:
+    """One run; writes its truth.json."""
+    setup = json.loads((place / SETUP_FILE).read_text(encoding="utf-8"))
+    done = json.loads((place / DONE_FILE).read_text(encoding="utf-8"))
+    failure, proof, report, cells = done["failure"], Proof(), None, list[Any]()
+    directory = _directory(place)
+    if directory is None:
+        failure = failure or "there is no run directory"
+    elif not failure:
+        try:
+            (result,) = directory.results()
+            if not result.steps:
+                failure = f"no step was measured: {result.error.what if result.error else 'no reason given'}"
+            else:
+                proof = prove(setup["proof"], evidence_of(setup, done, directory, result, place))
+                report = report_of(directory, without)
+                cells = [
+                    cell for cell in report["cells"] if cell["step"] == STEP or cell["step"].startswith(f"{STEP}/")
+                ]
+        except (VolbenchError, ValueError, OSError) as error:
+            failure = f"{type(error).__name__}: {error}"
+    accepted = tuple(setup["accepted"])
+    if setup["truth"] == ["none"]:
+        accepted += CPU if proof.measured.get("cpu_wait_ratio", 0.0) >= CPU_WAIT_CLEAN else ()
+    else:
+        proof = undisturbed(proof, setup)
+    truth = {**setup, "accepted": accepted, "injected": not failure and proof.injected, "failure": failure}
+    truth |= {"missing": proof.missing, "onset_s": proof.onset_s, "measured": proof.measured}
+    (place / TRUTH_FILE).write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
+    return Run(
+        condition=setup["condition"],
+        family=setup["family"],
+        shape=setup["shape"],
+        number=setup["number"],
+        lab_seed=setup["lab_seed"],
+        truth=tuple(_knowable(truth) for truth in setup["truth"]) if without else tuple(setup["truth"]),
+        accepted=accepted,
+        drawn=setup["drawn"],
+        place=str(place),
+        wall_s=done["wall_s"],
+        failure=failure,
+        missing=proof.missing,
+        onset_s=proof.onset_s,
+        cap_of=cap_of(setup["proof"]),
+        measured=proof.measured,
+        findings=() if report is None else tuple(finding_of(row) for row in report["findings"]),
+        invalid_reasons=tuple(reason for cell in cells for reason in cell["invalid_reasons"]),
+        metrics={name: one["value"] for cell in cells for name, one in cell["metrics"].items()},
+    )
+
+
+def undisturbed(proof: Proof, setup: Mapping[str, Any]) -> Proof:
+    """Not proven where the CPUs that others used slowed the load as well, unless CPUs are the cause."""
+    share = proof.measured.get("cpu_wait_s_per_s", 0.0) / int(setup["drawn"].get("threads", 1))
+    if share < CPU_WAIT_DISTURBING or any(cause in truth for truth in setup["truth"] for cause in CPU):
+        return proof
+    return dataclasses.replace(
+        proof, missing=(*proof.missing, f"sessions waited for CPUs in {share:.0%} of their time")
+    )
+
+
+def evidence_of(
+    setup: Mapping[str, Any], done: Mapping[str, Any], directory: RunDirectory, result: CellResult, place: Path
+) -> Evidence:
+    """Counters, phases and series on the cell's clock."""
+    zero_s = result.zero_monotonic_ns / 1e9
+    begin_s, end_s = result.steps[0].window_s
+    series = read_series(directory.cell_dir(result.cell_id) / SERIES_FILE)
+    is_steady = setup["shape"] == "steady"
+    return Evidence(
+        counters=[(t_s - zero_s, values) for t_s, values in read_counters(place / COUNTERS_FILE)],
+        phases=[(begin_s, end_s)] if is_steady else _acted(done, zero_s, begin_s, end_s),
+        window_s=(begin_s, end_s),
+        series={
+            (key.source, key.metric): (np.asarray(one.t_s), np.asarray(one.value)) for key, one in series.items()
+        },
+        is_steady=is_steady,
+    )
+
+
+def _knowable(truth: str) -> str:
+    """Who is not shown the limits of a group can know that time is lost above the device, and not why."""
+    return f"{truth}|host.io_wait" if truth == "host.io_limit" else truth
+
+
+def _acted(done: Mapping[str, Any], zero_s: float, begin_s: float, end_s: float) -> list[tuple[float, float]]:
+    """When the first injector was really on, within the window."""
+    first = done["actions"][0]["injector"] if done["actions"] else ""
+    phases: list[tuple[float, float]] = []
+    for action in done["actions"]:
+        at_s = action["monotonic_ns"] / 1e9 - zero_s
+        if action["injector"] == first and action["switched_on"]:
+            phases.append((at_s, FOREVER_S))
+        elif action["injector"] == first and phases:
+            phases[-1] = (phases[-1][0], at_s)
+    return [(max(on_s, begin_s), min(off_s, end_s)) for on_s, off_s in phases if on_s < end_s]
+
+
+def cap_of(proof: Sequence[Mapping[str, Any]]) -> str:
+    """What is capped, `read iops` or `write mib`; empty: nothing."""
+    for row in proof:
+        if row["kind"] == "rate":
+            return "read mib"
+        if row["kind"] == "limit":
+            way = "read" if ".Read." in row["of"] else "write"
+            return f"{way} {'mib' if 'limit_mib' in row else 'iops'}"
+    return ""
+
+
+def finding_of(row: Mapping[str, Any]) -> Finding:
+    """A row of report.json's findings."""
+    window = row.get("window_s")
+    evidence = {one["metric"]: one["value"] for one in row["evidence"]}
+    return Finding(
+        cause=row["cause"],
+        confidence=row.get("confidence"),
+        share=row.get("share"),
+        window_s=None if window is None else (window[0], window[1]),
+        checks=str(evidence.get("checks", "")),
+        evidence=evidence,
+    )
+
+
+def emulated_runs(root: Path) -> list[Run]:
+    """Runs of the lab with the emulator, one family of mechanisms among others, read without the volume's counters.
+
+    Nothing is written below `root`.
+    """
+    return [
+        Run(
+            condition=one.condition,
+            family="emulator",
+            shape="",
+            number=one.number,
+            lab_seed=one.lab_seed,
+            truth=one.truth,
+            accepted=one.accepted,
+            drawn=one.drawn,
+            place=one.run_id,
+            wall_s=one.wall_s,
+            failure=one.failure,
+            missing=(),
+            onset_s=None,
+            cap_of=_EMULATED_CAPS.get(next(iter(one.truths), ""), ""),
+            measured={"cap": next(iter(one.truths.values()))}
+            if next(iter(one.truths), "") in _EMULATED_CAPS
+            else {},
+            findings=tuple(
+                Finding(
+                    cause=named.cause,
+                    confidence=named.confidence,
+                    share=named.share,
+                    window_s=named.window_s,
+                    checks=str(named.evidence.get("checks", "")),
+                    evidence=named.evidence,
+                )
+                for named in one.named
+            ),
+            invalid_reasons=one.invalid_reasons,
+            metrics=one.metrics,
+        )
+        for one in read_places(root, without="emulator")
+    ]
+
+
+_EMULATED_CAPS = {"iops": "all iops", "throughput": "all mib"}
+
+
+def as_data(run: Run) -> dict[str, Any]:
+    """For lab.json."""
+    return dataclasses.asdict(run)
+
+
+def run_from(data: Mapping[str, Any]) -> Run:
+    """The run of lab.json."""
+    lists = {name: tuple(data[name]) for name in ("truth", "accepted", "missing", "invalid_reasons")}
+    findings = tuple(
+        Finding(**{**one, "window_s": None if one["window_s"] is None else tuple(one["window_s"])})
+        for one in data["findings"]
+    )
+    return Run(**{**data, **lists, "findings": findings})
+
+
+def _directory(place: Path) -> RunDirectory | None:
+    found = sorted((place / RESULTS).glob("*-lab-*")) if (place / RESULTS).is_dir() else []
+    return RunDirectory.open(found[-1]) if found else None

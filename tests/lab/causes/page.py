@@ -1,0 +1,121 @@
+"""lab.json and its page: figures, families, confusion, calibration, each run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from causes import scoring
+from causes.conditions import Condition
+from causes.observed import Run, as_data
+from explain.scoring import reliability
+
+HERE = Path(__file__).parent
+DATA_FILE, PAGE_FILE = "lab.json", "index.html"
+SCHEMA = 1
+
+
+def data_of(
+    readings: Mapping[str, Sequence[Run]], conditions: Mapping[str, Condition], *, machine: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Everything that the page shows, and each run.
+
+    Args:
+        readings: runs, by what the rules were shown of them.
+        conditions: all, also those that were not run.
+        machine: facts of the machine, version and commit.
+    """
+    return {
+        "schema": SCHEMA,
+        **machine,
+        "conditions": {name: dataclasses.asdict(one) for name, one in conditions.items()},
+        "readings": {label: scores(runs) for label, runs in readings.items() if runs},
+        "runs": {label: [as_data(run) for run in runs] for label, runs in readings.items()},
+    }
+
+
+def scores(runs: Sequence[Run]) -> dict[str, Any]:
+    """All scores of one reading."""
+    counted = [run for run in runs if run.injected]
+    confidence = scoring.left_out(counted)
+    families = list(dict.fromkeys(run.family for run in runs))
+    by_family = {family: [run for run in runs if run.family == family] for family in families}
+    return {
+        "runs": len(runs),
+        "figures": [_bar(bar) for bar in scoring.figures(runs, confidence)],
+        "figures_stated": [_bar(bar) for bar in scoring.figures(runs)],
+        "families": {family: scoring.family_row(found, confidence) for family, found in by_family.items()},
+        "confusion": {
+            family: {row: dict(named) for row, named in scoring.confusion(_injected(found), _condition).items()}
+            for family, found in by_family.items()
+        },
+        "right_names": {run.condition: sorted(scoring.true_causes(run)) for run in runs},
+        "accepted_names": {run.condition: sorted(run.accepted) for run in runs},
+        "reliability": {
+            "stated": [dataclasses.asdict(row) for row in reliability(scoring.judged(counted, scoring.stated))],
+            "left_out": [dataclasses.asdict(row) for row in reliability(scoring.judged(counted, confidence))],
+        },
+        "not_scored": [
+            {"run": run.name, "reason": run.failure or "; ".join(run.missing)} for run in runs if not run.injected
+        ],
+        "onsets": [
+            {"run": run.name, "true": run.onset_s, "error": scoring.onset_error(run)}
+            for run in counted
+            if scoring.has_onset(run)
+        ],
+        "caps": [
+            {"run": run.name, "of": run.cap_of, "true": run.measured["cap"], "error": scoring.cap_error(run)}
+            for run in counted
+            if "cap" in run.measured and run.cap_of
+        ],
+    }
+
+
+def write(data: Mapping[str, Any], directory: Path) -> tuple[Path, Path]:
+    """lab.json and index.html."""
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = directory / DATA_FILE, directory / PAGE_FILE
+    paths[0].write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    paths[1].write_text(html(data), encoding="utf-8")
+    return paths
+
+
+def html(data: Mapping[str, Any]) -> str:
+    """The page."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    columns = {label: columns_of(one["confusion"]) for label, one in data["readings"].items()}
+    return environment.get_template("page.html.j2").render(data=data, columns=columns)
+
+
+def columns_of(confusion: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
+    """All causes that were named first, the most frequent first, no answer last."""
+    counted: Counter[str] = Counter()
+    for rows in confusion.values():
+        for named in rows.values():
+            counted.update(named)
+    named_first = [cause for cause, _ in counted.most_common() if cause not in (scoring.NONE, scoring.NOTHING)]
+    return [*named_first, *(one for one in (scoring.NONE, scoring.NOTHING) if one in counted)]
+
+
+def _injected(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.injected]
+
+
+def _condition(run: Run) -> str:
+    return run.condition
+
+
+def _bar(bar: scoring.Bar) -> dict[str, Any]:
+    return {**dataclasses.asdict(bar), "passed": bar.passed}

@@ -1,0 +1,276 @@
+"""Whether a cause really acted in a run, by counters that explain does not make: pure functions.
+
+A run whose counters do not prove the injection is "not injected": it is scored neither as right nor as wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MIB = 1 << 20
+REACHED_MIN, REACHED_MAX = 0.75, 1.1
+"""A limit acted when operations came at this share of it, over all its phases. Above 1: a burst at its begin."""
+BURST_MAX = 2.0
+"""The throttle counts an operation when it is asked for: in a phase of seconds, what is queued counts as well."""
+SETTLE_S = 0.4
+"""Left out at the begin of each phase: what was in flight when it began."""
+EFFECT_MIN = 0.10
+"""A cause that acts for a part of the window must cost so much speed in it, or as much in latency."""
+LATENCY_EFFECT_MIN = 0.30
+QUIET_ACHIEVED_MIN, QUIET_READ_MS_MAX = 0.8, 5.0
+CROWDED_MIN = 0.6
+_FOREIGN_BEGUN_MIB = 0.25
+
+Counters = Sequence[tuple[float, Mapping[str, float]]]
+Phases = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """What the counters showed of one run.
+
+    Args:
+        missing: what was not proven, in words; empty: injected.
+        measured: what the independent counters said, by name.
+        onset_s: when it began, on the cell's clock; None for what was there all along.
+    """
+
+    missing: tuple[str, ...] = ()
+    measured: Mapping[str, float] = field(default_factory=dict)
+    onset_s: float | None = None
+
+    @property
+    def injected(self) -> bool:
+        """Whether everything was proven."""
+        return not self.missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """All that a proof may use, on the cell's clock in seconds.
+
+    Args:
+        counters: the lab's own, by time.
+        phases: when the cause acted, within the measured window.
+        window_s: the measured window.
+        series: (source, metric) to (t_s, value), of the run.
+        is_steady: the cause acted all along.
+    """
+
+    counters: Counters
+    phases: Phases
+    window_s: tuple[float, float]
+    series: Mapping[tuple[str, str], tuple[NDArray[np.float64], NDArray[np.float64]]]
+    is_steady: bool
+
+
+def prove(wanted: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
+    """All rows of a condition's `proof` together, and the effect where it can be seen."""
+    missing: list[str] = []
+    measured: dict[str, float] = {}
+    for row in wanted:
+        values, lacks = _CHECKS[str(row["kind"])](row, evidence)
+        measured |= values
+        missing += lacks
+    effect = effects(evidence)
+    measured |= effect
+    measured |= disturbance(evidence)
+    acting = not evidence.is_steady and any(row["kind"] != "quiet" for row in wanted)
+    if acting and effect:
+        lost, slower = effect.get("effect_tps", 0.0), effect.get("effect_p95", 0.0)
+        if lost < EFFECT_MIN and slower < LATENCY_EFFECT_MIN:
+            missing.append(f"no effect: {lost:.0%} of tps lost, p95 {slower:+.0%}")
+    onset = None if evidence.is_steady or not evidence.phases else evidence.phases[0][0]
+    if onset is not None and any(row["kind"] == "foreign" for row in wanted):
+        onset = foreign_onset(evidence) or onset
+    return Proof(missing=tuple(missing), measured=measured, onset_s=onset)
+
+
+def grown(evidence: Evidence, name: str, phases: Phases | None = None) -> tuple[float, float]:
+    """(growth, seconds) of a counter over phases, each less its first moments; (0, 0) where it was not read."""
+    total = seconds = 0.0
+    for begin_s, end_s in evidence.phases if phases is None else phases:
+        inside = [
+            (t_s, values[name])
+            for t_s, values in evidence.counters
+            if begin_s + SETTLE_S <= t_s <= end_s and name in values
+        ]
+        if len(inside) >= 2:
+            total += inside[-1][1] - inside[0][1]
+            seconds += inside[-1][0] - inside[0][0]
+    return total, seconds
+
+
+def rate(evidence: Evidence, name: str, phases: Phases | None = None) -> float | None:
+    """Growth a second; None where it is not known."""
+    total, seconds = grown(evidence, name, phases)
+    return total / seconds if seconds > 0 else None
+
+
+def effects(evidence: Evidence) -> dict[str, float]:
+    """By how much tps fell and p95 rose while the cause acted, against the rest of the window."""
+    if evidence.is_steady:
+        return {}
+    found = {}
+    for metric, name in (("tps", "effect_tps"), ("latency_ms_p95", "effect_p95")):
+        t_s, value = evidence.series.get(("client", metric), (np.array([]), np.array([])))
+        inside = (t_s > evidence.window_s[0]) & (t_s <= evidence.window_s[1])
+        # A row is about the second before t_s: one that is half in a phase belongs to neither.
+        on, off = np.zeros(len(t_s), bool), np.ones(len(t_s), bool)
+        for begin_s, end_s in evidence.phases:
+            on |= (t_s - 1 >= begin_s - 0.1) & (t_s <= end_s + 0.1)
+            off &= (t_s <= begin_s) | (t_s - 1 >= end_s + 1)
+        with_it, without = value[inside & on], value[inside & off]
+        if len(with_it) >= 2 and len(without) >= 2 and np.median(without) > 0:
+            ratio = float(np.median(with_it) / np.median(without))
+            found[name] = 1 - ratio if metric == "tps" else ratio - 1
+    return found
+
+
+def disturbance(evidence: Evidence) -> dict[str, float]:
+    """How long the server's threads waited for a CPU: of the time that they wanted one, and a second."""
+    (run, seconds), (wait, _) = (
+        grown(evidence, f"server.{name}_s", [evidence.window_s]) for name in ("run", "wait")
+    )
+    if run + wait <= 0 or not seconds:
+        return {}
+    return {"cpu_wait_ratio": wait / (run + wait), "cpu_wait_s_per_s": wait / seconds}
+
+
+def foreign_onset(evidence: Evidence) -> float | None:
+    """When the foreign programs' own accounts had grown: midway between two readings."""
+    first: float | None = None
+    before = 0.0
+    for t_s, values in evidence.counters:
+        moved = values.get("foreign.read_bytes", 0.0) + values.get("foreign.write_bytes", 0.0)
+        first = moved if first is None and "foreign.read_bytes" in values else first
+        if first is not None and t_s >= evidence.phases[0][0] and moved - first >= _FOREIGN_BEGUN_MIB * MIB:
+            return (before + t_s) / 2 if before else t_s
+        before = t_s
+    return None
+
+
+def _limit(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    limit = float(row["limit"]) if "limit" in row else float(row["limit_mib"]) * MIB
+    seen = rate(evidence, str(row["of"]))
+    if seen is None:
+        return {}, [f"{row['of']} was not counted"]
+    unit = 1 if "limit" in row else MIB
+    measured = {"cap": seen / unit, "cap_set": limit / unit}
+    met = REACHED_MIN <= seen / limit <= (REACHED_MAX if evidence.is_steady else BURST_MAX)
+    return measured, [] if met else [f"{row['of']} came at {seen / limit:.2f} of its limit"]
+
+
+def _rate(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """Of the loop device, reads and writes apart: nbdkit's filter meters each direction by itself."""
+    seen = rate(evidence, "disk.sectors_read")
+    limit = float(row["limit_mib"])
+    if seen is None:
+        return {}, ["the device was not counted"]
+    mib = seen * 512 / MIB
+    met = REACHED_MIN <= mib / limit <= REACHED_MAX + 0.1
+    return {"cap": mib, "cap_set": limit}, [] if met else [f"reads came at {mib / limit:.2f} of the rate"]
+
+
+def _foreign(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    rates = [rate(evidence, f"foreign.{name}") or 0.0 for name in ("read_bytes", "write_bytes")]
+    mib = sum(rates) / MIB
+    measured = {"foreign_mib_per_s": mib}
+    own = [rate(evidence, f"blkio.loop.{way}.bytes") for way in ("Read", "Write")]
+    if all(one is not None for one in own):
+        measured["own_mib_per_s"] = sum(one or 0.0 for one in own) / MIB
+    enough = mib >= float(row["mib_per_s_min"])
+    return measured, [] if enough else [f"other programs moved {mib:.1f} MiB/s"]
+
+
+def _crowded(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """The volume gave nearly all that it can: what one program takes, the other lacks."""
+    rates = [rate(evidence, f"disk.sectors_{way}") or 0.0 for way in ("read", "written")]
+    share = max(rates) * 512 / MIB / float(row["limit_mib"])
+    return {"used_ratio": share}, [] if share >= CROWDED_MIN else [
+        f"only {share:.0%} of the volume's rate was used"
+    ]
+
+
+def _throttled(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    periods, held = (grown(evidence, f"cpu.{name}")[0] for name in ("nr_periods", "nr_throttled"))
+    share = held / periods if periods else 0.0
+    enough = share >= float(row["ratio_min"])
+    return {"throttled_ratio": share}, [] if enough else [
+        f"the quota held the server back in {share:.0%} of periods"
+    ]
+
+
+def _cpu_wait(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    run, wait = (grown(evidence, f"server.{name}_s")[0] for name in ("run", "wait"))
+    share = wait / (run + wait) if run + wait else 0.0
+    enough = share >= float(row["ratio_min"])
+    return {"injected_cpu_wait_ratio": share}, [] if enough else [f"the server waited for CPUs in {share:.0%}"]
+
+
+def _latency(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    way = str(row["of"])
+    taken, done = (grown(evidence, f"disk.{name}")[0] for name in (f"{way}_ms", f"{way}s"))
+    if not done:
+        return {}, [f"no {way} was counted"]
+    ms = taken / done
+    high, low = row.get("ms_max"), row.get("ms_min")
+    fits = (low is None or ms >= 0.95 * float(low)) and (high is None or ms <= float(high))
+    return {f"{way}_ms": ms}, [] if fits else [f"a {way} took {ms:.2f} ms at the device"]
+
+
+def _stalled(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    done = sum(grown(evidence, f"disk.{name}")[0] for name in ("reads", "writes"))
+    busy = [values.get("disk.in_flight", 0.0) for t_s, values in evidence.counters if _in(t_s, evidence.phases)]
+    waiting = float(np.mean([one > 0 for one in busy])) if busy else 0.0
+    fits = done <= 2 and waiting >= 0.7
+    return {"waiting_ratio": waiting}, [] if fits else [
+        f"{done:.0f} operations ended, {waiting:.0%} of time in flight"
+    ]
+
+
+def _series(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    t_s, value = evidence.series.get((str(row["source"]), str(row["metric"])), (np.array([]), np.array([])))
+    inside = value[(t_s > evidence.window_s[0]) & (t_s <= evidence.window_s[1])]
+    if not len(inside):
+        return {}, [f"the server did not count {row['metric']}"]
+    middle = float(np.median(inside))
+    enough = middle >= float(row["min"])
+    return {str(row["metric"]): middle}, [] if enough else [f"{row['metric']} was {middle:.3g}"]
+
+
+def _quiet(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """Nothing may have slowed a run that is called clean: it did all that it was to do, and the volume was fast."""
+    lacks = []
+    t_s, tps = evidence.series.get(("client", "tps"), (np.array([]), np.array([])))
+    inside = tps[(t_s > evidence.window_s[0]) & (t_s <= evidence.window_s[1])]
+    achieved = float(np.mean(inside)) / float(row["rate"]) if len(inside) else 0.0
+    if achieved < QUIET_ACHIEVED_MIN:
+        lacks.append(f"{achieved:.0%} of its rate were achieved")
+    taken, done = (grown(evidence, f"disk.{name}", [evidence.window_s])[0] for name in ("read_ms", "reads"))
+    if done and taken / done > QUIET_READ_MS_MAX:
+        lacks.append(f"a read took {taken / done:.1f} ms at the device")
+    return {"achieved_ratio": achieved}, lacks
+
+
+def _in(t_s: float, phases: Phases) -> bool:
+    return any(begin_s + SETTLE_S <= t_s <= end_s for begin_s, end_s in phases)
+
+
+_CHECKS = {
+    "limit": _limit,
+    "rate": _rate,
+    "foreign": _foreign,
+    "crowded": _crowded,
+    "throttled": _throttled,
+    "cpu-wait": _cpu_wait,
+    "latency": _latency,
+    "stalled": _stalled,
+    "series": _series,
+    "quiet": _quiet,
+}

@@ -1,0 +1,216 @@
+"""The lab whose causes other mechanisms make: its conditions, what proves an injection, and its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from causes import page, scoring
+from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
+from causes.injectors import INJECTORS
+from causes.machine import write_rate
+from causes.observed import Finding, Run, cap_of, run_from, undisturbed
+from causes.proof import Evidence, Proof, prove
+from volbench.records.causes import CAUSES
+
+WINDOW = (5.0, 15.0)
+STEP = ((10.0, 15.0),)
+
+
+def evidence(counters: Mapping[str, Any], *, phases: Any = STEP, steady: bool = False, **series: Any) -> Evidence:
+    """Counters at 5 a second from 0 to 15 s; each a function of time. Series are one value a second."""
+    times = np.arange(0.0, 15.01, 0.2)
+    return Evidence(
+        counters=[(float(t), {name: of(t) for name, of in counters.items()}) for t in times],
+        phases=(WINDOW,) if steady else phases,
+        window_s=WINDOW,
+        series={("client", name): (np.arange(1.0, 16.0), np.array([of(t) for t in range(1, 16)], float))
+                for name, of in series.items()},
+        is_steady=steady,
+    )  # fmt: skip
+
+
+def finding(cause: str, confidence: float = 0.95, checks: str = "all held", **evidence: Any) -> Finding:
+    begin = evidence.pop("begin_s", 5.0)
+    return Finding(
+        cause=cause, confidence=confidence, share=0.5, window_s=(begin, 15.0), checks=checks,
+        evidence={"checks": checks, **evidence},
+    )  # fmt: skip
+
+
+def run(truth: str | tuple[str, ...], *findings: Finding, family: str = "kernel", **more: Any) -> Run:
+    values: dict[str, Any] = {
+        "condition": "c", "family": family, "shape": "step", "number": 1, "lab_seed": 1,
+        "truth": (truth,) if isinstance(truth, str) else truth, "accepted": (), "drawn": {}, "place": "",
+        "wall_s": 20.0, "failure": "", "missing": (), "onset_s": None, "cap_of": "", "measured": {},
+        "findings": findings, **more,
+    }  # fmt: skip
+    return Run(**values)
+
+
+def test_every_condition_draws_the_same_values_again_and_names_only_known_causes() -> None:
+    for condition in load_conditions().values():
+        setup = setup_of(condition, number=3, lab_seed=9)
+        assert setup == setup_of(condition, number=3, lab_seed=9)
+        assert setup != setup_of(condition, number=4, lab_seed=9)
+        assert {name for truth in setup.truth for name in scoring.alternatives(truth)} <= set(CAUSES)
+        assert set(setup.accepted) <= set(CAUSES)
+        assert {spec["kind"] for spec in setup.inject} <= set(INJECTORS)
+        assert setup.proof, "what is not proven is not scored"
+
+
+def test_phases_lie_within_the_window() -> None:
+    generator = np.random.default_rng(1)
+    assert phases_of("steady", 9, generator) == ((BEFORE_S, FOREVER_S),)
+    ((on_s, off_s),) = phases_of("episode", 15, generator)
+    assert 0 < on_s < off_s < 15
+    assert all(on_s < 16 for on_s, _ in phases_of("periodic", 16, generator))
+
+
+def test_an_unknown_key_and_a_name_that_nothing_draws_are_refused(tmp_path: Path) -> None:
+    text = "measured_s: {steady: 9}\nloads: {a: {step: {threads: $threads}}}\nconditions:\n"
+    text += "  x: {family: f, text: t, truth: [none], load: a%s}\n"
+    for more, words in ((", wrong: 1", "unknown wrong"), ("", "nothing is drawn for threads")):
+        (tmp_path / "c.yaml").write_text(text % more)
+        with pytest.raises(ValueError, match=words):
+            load_conditions(tmp_path / "c.yaml")
+
+
+def test_a_limit_that_operations_reach_is_proven_with_the_rate_that_was_counted() -> None:
+    limited = evidence(
+        {"blkio.loop.Read.ops": lambda t: 2000 * min(t, 10.0) + 495 * max(0.0, t - 10.0)},
+        tps=lambda t: 100 if t <= 10 else 20,
+    )
+    proof = prove([{"kind": "limit", "of": "blkio.loop.Read.ops", "limit": 500}], limited)
+    assert proof.injected
+    assert proof.measured["cap"] == pytest.approx(495)
+    assert proof.measured["effect_tps"] == pytest.approx(0.8)
+    assert proof.onset_s == 10.0
+
+
+def test_a_limit_that_nothing_reached_or_felt_is_not_injected() -> None:
+    idle = evidence({"blkio.loop.Read.ops": lambda t: 100 * t}, tps=lambda _: 100)
+    proof = prove([{"kind": "limit", "of": "blkio.loop.Read.ops", "limit": 500}], idle)
+    assert [text.split(":")[0] for text in proof.missing] == [
+        "blkio.loop.Read.ops came at 0.20 of its limit",
+        "no effect",
+    ]
+
+
+def test_other_programs_begin_when_their_own_account_grows() -> None:
+    late = evidence(
+        {"foreign.read_bytes": lambda t: max(0.0, t - 11.0) * 20 * 2**20, "foreign.write_bytes": lambda _: 0},
+        tps=lambda t: 100 if t <= 11 else 20,
+    )
+    proof = prove([{"kind": "foreign", "mib_per_s_min": 4}], late)
+    assert proof.injected
+    assert proof.onset_s == pytest.approx(11.1, abs=0.15)
+
+
+def test_a_stall_is_proven_by_operations_that_do_not_end() -> None:
+    stalled = evidence(
+        {
+            "disk.reads": lambda t: min(t, 10.0),
+            "disk.writes": lambda _: 5,
+            "disk.in_flight": lambda t: 3 * (t > 10),
+        },
+        tps=lambda t: 100 if t <= 10 else 0,
+    )
+    assert prove([{"kind": "stalled"}], stalled).injected
+    working = evidence({"disk.reads": lambda t: 9 * t, "disk.writes": lambda _: 5, "disk.in_flight": lambda _: 1})
+    assert not prove([{"kind": "stalled"}], working).injected
+
+
+def test_a_load_that_others_kept_from_the_cpus_proves_nothing_else() -> None:
+    proof = Proof(measured={"cpu_wait_s_per_s": 0.9})
+    setup = {"truth": ["memory.buffer_pool_small"], "drawn": {"threads": 2}}
+    assert undisturbed(proof, setup).missing == ("sessions waited for CPUs in 45% of their time",)
+    assert undisturbed(proof, {**setup, "drawn": {"threads": 8}}).injected
+    assert undisturbed(proof, {**setup, "truth": ["cpu.server_saturated|cpu.steal"]}).injected
+
+
+def test_one_of_two_is_an_abstention_and_counts_apart() -> None:
+    pair = run(
+        "storage.throughput_limit",
+        finding("storage.iops_limit", 0.5, "one of two"),
+        finding("storage.throughput_limit", 0.5, "one of two"),
+    )
+    assert not scoring.is_named(pair)
+    assert scoring.is_one_of_two_right(pair)
+    assert not scoring.is_wrong_and_sure(pair)
+
+
+def test_wrong_and_sure_acquittals_and_accusations() -> None:
+    wrong = run("host.io_limit", finding("memory.buffer_pool_small", 0.97))
+    assert scoring.is_wrong_and_sure(wrong)
+    assert scoring.is_acquittal(wrong)
+    assert not scoring.is_acquittal(run("host.io_limit")), "who says nothing acquits nobody"
+    assert not scoring.is_acquittal(run("host.io_limit", finding("none"), finding("storage.degraded")))
+    assert scoring.is_accusation(run("none", finding("cpu.server_saturated")))
+    assert not scoring.is_accusation(
+        run("none", finding("cpu.server_saturated"), accepted=("cpu.server_saturated",))
+    )
+
+
+def test_a_run_that_was_not_injected_counts_neither_as_right_nor_as_wrong() -> None:
+    runs = [
+        run("host.io_limit", finding("host.io_limit")),
+        run("host.io_limit", finding("none"), missing=("no effect",)),
+    ]
+    bars = {bar.name: bar for bar in scoring.figures(runs)}
+    assert bars["first cause right, of runs where one is named"].value == 1.0
+    assert "1 not injected" in bars["runs"].meaning
+
+
+def test_a_caps_figure_is_compared_with_what_was_counted() -> None:
+    assert cap_of([{"kind": "limit", "of": "blkio.below.Write.bytes", "limit_mib": 3}]) == "write mib"
+    named = run(
+        "host.io_limit", finding("host.io_limit", read_iops=515), cap_of="read iops", measured={"cap": 500.0}
+    )
+    assert scoring.cap_error(named) == pytest.approx(0.03)
+
+
+def test_the_start_of_other_programs_is_the_window_of_the_finding() -> None:
+    named = run("interference.io", finding("interference.io", begin_s=11.5), onset_s=10.0)
+    assert scoring.onset_error(named) == pytest.approx(1.5)
+    assert scoring.onset_error(run("interference.io", finding("storage.read_latency"), onset_s=10.0)) is None
+
+
+def test_confidences_of_a_family_are_counted_on_the_others_alone() -> None:
+    """A cause that is always wrong in one family and always right in another."""
+    runs = [run("x", finding("x"), family="a") for _ in range(50)] + [
+        run("y", finding("x"), family="b") for _ in range(50)
+    ]
+    confidence = scoring.left_out(runs)
+    of_a, of_b = (confidence(one, one.findings[0]) or 0.0 for one in (runs[0], runs[-1]))
+    assert of_a < 0.1, "in the other family it was never true"
+    assert of_b > 0.9
+
+
+def test_two_causes_must_both_be_among_the_first_three() -> None:
+    both = run(("a|b", "c"), finding("b"), finding("x"), finding("y"), finding("c"))
+    assert scoring.recall([both]) == (1, 2)
+
+
+def test_the_page_shows_what_lab_json_holds() -> None:
+    runs = [
+        run("host.io_limit", finding("host.io_limit", read_iops=515), cap_of="read iops", measured={"cap": 500.0}),
+        run("interference.io", finding("storage.degraded"), family="foreign", onset_s=10.0),
+        run("none", failure="the server did not start"),
+    ]
+    data = page.data_of(
+        {"all samples": runs}, load_conditions(),
+        machine={"volbench_version": "1", "commit": "c", "at": "now",
+                 "machine": {"cpu_model": "", "cpus": 2, "memory_bytes": 1, "kernel": "6"}},
+    )  # fmt: skip
+    assert "the server did not start" in page.html(data)
+    assert [run_from(one) for one in data["runs"]["all samples"]] == runs
+
+
+def test_nbdkits_rate_is_in_bits(tmp_path: Path) -> None:
+    write_rate(tmp_path / "rate", 1.5)
+    assert (tmp_path / "rate").read_text() == f"{int(1.5 * 2**23)}\n"
