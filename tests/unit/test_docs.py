@@ -1,0 +1,167 @@
+"""README and docs/: short, linked, in step with the code, in the field's words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from volbench.cli.main import app
+from volbench.records.causes import CAUSES
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+WRITTEN = (
+    README,
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "runner/ARCHITECTURE.md",
+    ROOT / "suites/validation/README.md",
+    ROOT / "suites/policies/README.md",
+    ROOT / "docker/README.md",
+    ROOT / "docker/volumes/README.md",
+    ROOT / "k8s/README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+)
+"""Pages that people wrote, and the page of servers that a test run writes."""
+CELL_MAX = 500
+DIALECT = re.compile(
+    r"\b(anew|beside|mend(?:s|ed|ing)?|lacks?|told|meanwhile|perhaps|whatever is there)\b", re.IGNORECASE
+)
+"""Words that the glossary lists as not used; other ones of that list are English where they are no names."""
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_the_readme_is_short_and_shows_a_report_first() -> None:
+    text = README.read_text()
+    assert len(text.encode()) <= 6 * 1024
+    assert text.index("![") < text.index("\n## ")
+    assert (ROOT / "docs/pictures/report.png").stat().st_size <= 120 * 1024
+
+
+def test_the_readme_has_its_sections_in_order() -> None:
+    assert re.findall(r"^## (.*)$", README.read_text(), re.MULTILINE) == [
+        "Install",
+        "Compare two volumes",
+        "How to read the verdict",
+        "Commands",
+        "Documentation",
+        "Contributing",
+        "Licence",
+    ]
+
+
+def test_the_readme_links_every_page_of_docs() -> None:
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", README.read_text()))
+    read_elsewhere = {"docs/servers.md", "docs/internals.md"}
+    assert {named(path) for path in (ROOT / "docs").glob("*.md")} - read_elsewhere == linked
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_a_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", _without_code(page.read_text())):
+        if re.match(r"https?://", target):
+            continue
+        place, _, anchor = target.partition("#")
+        file = (page.parent / place).resolve() if place else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in _anchors(file.read_text()), target
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_a_table_cell_can_be_read(page: Path) -> None:
+    rows = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    assert [cell for row in rows for cell in row.split(" | ") if len(cell) > CELL_MAX] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_a_page_speaks_the_language_of_the_field(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", _without_code(page.read_text()))
+    if page.name == "glossary.md":
+        text = text[: text.index("## Words that volbench does not use")]
+    assert [match[0] for match in DIALECT.finditer(text)] == []
+
+
+def _commands() -> Iterator[tuple[str, str]]:
+    """Each page with each line of its code blocks that runs volbench, comments and continued lines taken in."""
+    for page in WRITTEN:
+        for block in re.findall(r"^```\w*\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+            for line in block.replace("\\\n", " ").splitlines():
+                match = re.match(r"(?:[A-Z_]+=\S+ )*(?:\S*/)?volbench (.*)", line)
+                if match and "..." not in match[1]:
+                    yield named(page), match[1]
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(_commands())))
+def test_a_command_of_the_documentation_exists_with_its_options(page: str, line: str) -> None:
+    command: Any = typer.main.get_command(app)
+    words = [word for word in shlex.split(line, comments=True) if word != "--verbose"]
+    while hasattr(command, "get_command"):
+        name = words.pop(0)
+        command = command.get_command(None, name)
+        assert command is not None, f"{page}: {name}"
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}
+
+
+def test_every_cause_is_explained() -> None:
+    page = (ROOT / "docs/causes.md").read_text()
+    sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+    assert set(sections) == set(CAUSES)
+    for cause, text in sections.items():
+        assert all(part in text for part in ("**Meaning.**", "**What you see.**", "**What to do.**")), cause
+        assert f"`{cause}`](#{_anchor(cause)})" in page, cause
+
+
+def test_the_layers_of_the_tour_are_those_of_the_contract() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    page = (ROOT / "runner/ARCHITECTURE.md").read_text()
+    layers = re.search(r"## Layers.*?```\n(.*?)```", page, re.DOTALL)
+    assert layers is not None
+    assert layers[1].splitlines() == contract["layers"]
+    packages = {name for layer in contract["layers"] for name in layer.split(" | ")}
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == packages
+
+
+EXTENDING = (ROOT / "docs/extending.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"`((?:\w+/)*[\w.-]+\.(?:py|yaml|md|json|j2))`", EXTENDING))), ids=str
+)
+def test_a_file_that_the_guide_names_is_there(path: str) -> None:
+    """A path from the root or below runner/volbench, or a name that is there once; NAME stands for a new file."""
+    if "NAME" in path:
+        path = str(Path(path).parent)
+    alone = () if "/" in path else (*(ROOT / "runner/volbench").rglob(path), *(ROOT / "tests/lab").rglob(path))
+    assert alone or any((base / path).exists() for base in (ROOT, ROOT / "runner/volbench"))
+
+
+def test_names_that_the_guide_gives_are_in_the_code() -> None:
+    code = "\n".join(path.read_text() for path in (ROOT / "runner/volbench").rglob("*.py"))
+    code += (ROOT / "tests/contract/test_workloads.py").read_text()
+    names = set(re.findall(r"`(_?[A-Z][A-Z_]+)`", EXTENDING))
+    assert {"CATALOGUE", "SAMPLERS", "_ACTS_ON", "NAMES"} <= names
+    assert [name for name in sorted(names) if not re.search(rf"^{name}\b", code, re.MULTILINE)] == []
+
+
+def _without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def _anchors(text: str) -> set[str]:
+    return {_anchor(heading) for heading in re.findall(r"^#+ (.*)$", _without_code(text), re.MULTILINE)}
+
+
+def _anchor(heading: str) -> str:
+    """As GitHub and the site make them of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
