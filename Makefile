@@ -92,9 +92,11 @@ format: ## what ruff can mend by itself: layout, order of imports, simple faults
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: ## every generated file: schemas, suites/README.md, pages of the examples; `git diff` then shows what changed
+docs: ## every generated file (schemas, suites/README.md, pages of the examples; see `git diff`), and the site in site/
 	@$(BOOTSTRAP) python
 	@PYTHONPATH=tests/support $(BIN)/python tests/support/generated.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "the documentation is in site/: $(BIN)/python -m http.server -d site"
 
 lock: ## resolve the lock files anew
 	@$(BOOTSTRAP) lock
