@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.records.causes import CAUSES
@@ -111,6 +112,18 @@ def test_a_command_of_the_documentation_exists_with_its_options(page: str, line:
         assert command is not None, f"{page}: {name}"
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}
+
+
+_NO_SERVER = (ROOT / "docs/compare.md").read_text().partition("## Without a server")[2]
+
+
+@pytest.mark.parametrize("line", re.findall(r"^volbench (.*)$", _NO_SERVER, re.MULTILINE))
+def test_a_command_that_needs_no_server_ends_as_the_page_says(line: str) -> None:
+    """Each in the checkout, as a reader types it."""
+    code = re.search(r"exit code (\d+)", line)
+    answer = CliRunner().invoke(app, shlex.split(line, comments=True))
+    assert answer.exit_code == (int(code[1]) if code else 0), answer.output
+    assert answer.output.strip()
 
 
 def test_every_cause_is_explained() -> None:
