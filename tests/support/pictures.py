@@ -29,8 +29,8 @@ def picture_of(page_file: Path, *, dark: bool = False) -> bytes:
             color_scheme="dark" if dark else "light",
         )
         page.goto(page_file.resolve().as_uri())
-        clip = {"x": 0.0, "y": 0.0, "width": float(WIDTH), "height": float(page.evaluate(_END)) + 12}
-        taken = page.screenshot(full_page=True, clip=clip)
+        height = float(page.evaluate(_END)) + 12
+        taken = page.screenshot(full_page=True, clip={"x": 0.0, "y": 0.0, "width": float(WIDTH), "height": height})
         browser.close()
     out = io.BytesIO()
     Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS).save(out, "PNG", optimize=True)
