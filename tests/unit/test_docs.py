@@ -11,10 +11,25 @@ from typing import Any
 
 import pytest
 import typer
+from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
+from volbench.records.capacity import CapacityPlan
 from volbench.records.causes import CAUSES
+from volbench.records.policy import PolicyFile
+from volbench.records.validation import (
+    BurstPlan,
+    CandidatePlace,
+    GrowthPlan,
+    MovePlan,
+    QueriesPlan,
+    ReplayPlan,
+    ReplicaPlan,
+    ServerPlace,
+    SettingsPlan,
+    ValidationPlan,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -135,6 +150,34 @@ def test_every_cause_is_explained() -> None:
         assert f"`{cause}`](#{_anchor(cause)})" in page, cause
 
 
+@pytest.mark.parametrize(
+    ("heading", "models"),
+    [
+        ("The plan", (ValidationPlan,)),
+        ("`source`, `candidate`", (ServerPlace, CandidatePlace)),
+        ("`queries`", (QueriesPlan,)),
+        ("`settings`", (SettingsPlan,)),
+        ("`replay`", (ReplayPlan,)),
+        ("`move`", (MovePlan,)),
+        ("`capacity`", (CapacityPlan,)),
+        ("`burst`", (BurstPlan,)),
+        ("`growth`", (GrowthPlan,)),
+        ("`replica`", (ReplicaPlan,)),
+    ],
+)
+def test_every_key_of_a_validation_plan_is_explained(heading: str, models: tuple[type[BaseModel], ...]) -> None:
+    page = (ROOT / "suites/validation/README.md").read_text()
+    text = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
+    assert _first_column(text) == keys
+
+
+def test_every_key_of_a_policy_is_explained() -> None:
+    page = (ROOT / "suites/policies/README.md").read_text()
+    keys = {field.alias or name for name, field in PolicyFile.model_fields.items()}
+    assert _first_column(page.partition("\n## ")[0]) == keys
+
+
 def test_the_layers_of_the_tour_are_those_of_the_contract() -> None:
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
     page = (ROOT / "runner/ARCHITECTURE.md").read_text()
@@ -159,12 +202,26 @@ def test_a_file_that_the_guide_names_is_there(path: str) -> None:
     assert alone or any((base / path).exists() for base in (ROOT, ROOT / "runner/volbench"))
 
 
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_a_module_that_a_page_names_is_there(page: Path) -> None:
+    """By its path from the root or below runner/volbench."""
+    paths = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text()))
+    below = (ROOT, ROOT / "runner/volbench")
+    missing = [path for path in paths if not any((base / path).exists() for base in below)]
+    assert [path for path in missing if "NAME" not in path] == []
+
+
 def test_names_that_the_guide_gives_are_in_the_code() -> None:
     code = "\n".join(path.read_text() for path in (ROOT / "runner/volbench").rglob("*.py"))
     code += (ROOT / "tests/contract/test_workloads.py").read_text()
     names = set(re.findall(r"`(_?[A-Z][A-Z_]+)`", EXTENDING))
     assert {"CATALOGUE", "SAMPLERS", "_ACTS_ON", "NAMES"} <= names
     assert [name for name in sorted(names) if not re.search(rf"^{name}\b", code, re.MULTILINE)] == []
+
+
+def _first_column(text: str) -> set[str]:
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
 def _without_code(text: str) -> str:
