@@ -14,9 +14,12 @@ import typer
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT
 from volbench.cli.main import app
 from volbench.records.capacity import CapacityPlan
 from volbench.records.causes import CAUSES
+from volbench.records.cell import ValidityLimits
 from volbench.records.policy import PolicyFile
 from volbench.records.validation import (
     BurstPlan,
@@ -148,6 +151,56 @@ def test_every_cause_is_explained() -> None:
     for cause, text in sections.items():
         assert all(part in text for part in ("**Meaning.**", "**What you see.**", "**What to do.**")), cause
         assert f"`{cause}`](#{_anchor(cause)})" in page, cause
+
+
+@pytest.mark.parametrize(
+    ("cause", "figures"),
+    [
+        ("storage.iops_limit", (f"{limit.EXCEEDED_MIN:.0%}", f"{limit.INFLATION_CAPPED:.0f} times")),
+        ("storage.burst_exhausted", (f"{BALANCE_EMPTY_PERCENT:g} %",)),
+        ("storage.read_latency", (f"{limit.READ_SLOW_MS:g} ms", f"{limit.SHARE_MIN:.0%}")),
+        ("storage.sync_latency", (f"{limit.SYNC_SLOW_MS:g} ms", f"{limit.SHARE_MIN:.0%}")),
+        ("storage.metadata_latency", (f"{limit.METADATA_SHARE_MIN:.0%}",)),
+        (
+            "storage.degraded",
+            (
+                f"{limit.DEGRADED_RISE:.0f} times",
+                f"{limit.DEGRADED_AWAIT_MS:.0f} ms",
+                f"{limit.DEGRADED_IOPS:.0f} IOPS",
+                f"{limit.DEGRADED_MIB_PER_S:.0f} MiB/s",
+            ),
+        ),
+        ("instance.storage_limit", (f"{limit.EXCEEDED_MIN:.0%}",)),
+        ("interference.backup", (f"{limit.INTERFERENCE_MIN:.0%}",)),
+        ("memory.buffer_pool_small", (f"{limit.POOL_MISS_MIN:.0%}",)),
+        ("redo.checkpoint_stall", (f"{limit.CHECKPOINT_AGE_FULL:.0%}",)),
+        ("lock.row_contention", (f"{limit.ROW_LOCK_SHARE_MIN:.0%}",)),
+        ("cpu.server_saturated", (f"{limit.CPU_BUSY_MIN:.0%}",)),
+        ("cpu.client_saturated", (f"{limit.CLIENT_CPU_MIN:.0%}",)),
+        ("cpu.steal", (f"{limit.STEAL_MIN:.0%}",)),
+        ("none", (f"{limit.STORAGE_SHARE_MIN:.0%}",)),
+    ],
+)
+def test_the_figures_of_a_cause_are_those_of_its_rule(cause: str, figures: tuple[str, ...]) -> None:
+    page = (ROOT / "docs/causes.md").read_text()
+    text = page.partition(f"\n## {cause}\n")[2].partition("\n## ")[0].replace("\n", " ")
+    assert [figure for figure in figures if figure.replace("%", " %").replace("  ", " ") not in text] == []
+
+
+def test_the_limits_of_validity_are_the_defaults() -> None:
+    text = (ROOT / "docs/statistics.md").read_text().partition("## Invalid cells\n")[2].partition("\n## ")[0]
+    limits = ValidityLimits()
+    for phrase in (
+        f"the client was CPU-bound | {limits.client_cpu * 100:g} %",
+        f"offer the rate | {limits.rate_shortfall * 100:g} %",
+        f"delivered | {limits.device_against_client * 100:g} %",
+        f"samples are missing | {limits.missed_samples * 100:g} %",
+        f"stolen CPU | {limits.foreign_cpu * 100:g} % of all CPU time; {limits.cpu_steal * 100:g} %",
+        f"{limits.foreign_iops:g} operations per second, and {limits.foreign_share * 100:g} %",
+        f"the wall clock was set | {limits.clock_step_s:g} s",
+        f"{limits.emulator_late * 100:g} % of its operations late",
+    ):
+        assert phrase in text
 
 
 @pytest.mark.parametrize(
