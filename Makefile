@@ -138,6 +138,6 @@ test-servers: ## attaches over TCP to each server image that a registry gives, e
 	@$(BOOTSTRAP) test
 	@VOLBENCH_SERVERS_PAGE=docs/servers.md $(BIN)/python -m pytest -m servers $(PYTEST)
 
-clean: ## caches and the Python environment; results and images stay
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+clean: ## caches, the site and the Python environment; results and images stay
+	@rm -rf site .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	@find runner tests -name __pycache__ -type d -prune -exec rm -rf {} +
