@@ -93,9 +93,11 @@ format: ## what ruff can mend by itself: layout, order of imports, simple faults
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: ## every generated file: schemas, suites/README.md, pages of the examples; `git diff` then shows what changed
+docs: ## every generated file (schemas, suites/README.md, pages of the examples; see `git diff`), and the site in site/
 	@$(BOOTSTRAP) python
 	@PYTHONPATH=tests/support $(BIN)/python tests/support/generated.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "the documentation is in site/: $(BIN)/python -m http.server -d site"
 
 lock: ## resolve the lock files anew
 	@$(BOOTSTRAP) lock
@@ -142,6 +144,6 @@ test-servers: ## attaches over TCP to each server image that a registry gives, e
 	@$(BOOTSTRAP) test
 	@VOLBENCH_SERVERS_PAGE=docs/servers.md $(BIN)/python -m pytest -m servers $(PYTEST)
 
-clean: ## caches and the Python environment; results and images stay
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+clean: ## caches, the site and the Python environment; results and images stay
+	@rm -rf site .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	@find runner tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,11 +6,9 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def test_the_licence_is_that_of_the_manifests() -> None:
@@ -25,26 +23,6 @@ def test_the_licence_is_that_of_the_manifests() -> None:
     for manifest in manifests:
         data = tomllib.loads(manifest.read_text())
         assert "Apache-2.0" in str(data.get("project", data.get("package"))["license"]), manifest
-
-
-@pytest.mark.parametrize(
-    "path", sorted(set(re.findall(r"`((?:\w+/)*[\w-]+\.(?:py|yaml|md|json))`", CONTRIBUTING))), ids=str
-)
-def test_a_file_that_the_guide_names_is_there(path: str) -> None:
-    """A root's path, or one below runner/volbench; NAME stands for a new file."""
-    names = {"rules_storage.py", "rules_server.py", "injection.py", "calibration.json", "ARCHITECTURE.md"}
-    if "NAME" not in path and path not in names:
-        assert (ROOT / path).exists() or (ROOT / "runner/volbench" / path).exists()
-
-
-def test_names_that_the_guide_gives_are_in_the_code() -> None:
-    code = "\n".join(path.read_text() for path in (ROOT / "runner/volbench").rglob("*.py"))
-    code += (ROOT / "tests/contract/test_workloads.py").read_text()
-    words = {"CATALOGUE", "PRIMARY_METRICS", "_STEPS", "GLOSSARY", "KINDS", "PHASED", "SWEPT", "WITHOUT_STATEMENTS",
-             "STREAMS", "_GROUPS", "SAMPLERS", "SOURCES", "_ACTS_ON", "NAMES", "STEPS"}  # fmt: skip
-    for word in sorted(words):
-        assert f"`{word}`" in CONTRIBUTING
-        assert re.search(rf"^{word}\b", code, re.MULTILINE), word
 
 
 def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:

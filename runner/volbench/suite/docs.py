@@ -45,8 +45,8 @@ _STEPS: tuple[type[Record], ...] = (
 )  # fmt: skip
 _TESTS = {
     "oltp_read_write": "point and range reads, updates, a delete and an insert in one transaction",
-    "oltp_read_only": "the reads of it",
-    "oltp_write_only": "the writes of it",
+    "oltp_read_only": "the reads of `oltp_read_write`",
+    "oltp_write_only": "the writes of `oltp_read_write`",
     "oltp_point_select": "one row by its key, no transaction",
     "oltp_insert": "one row",
     "oltp_delete": "one row by its key",
@@ -57,9 +57,9 @@ _TESTS = {
 }
 _HEAD = """# Suites
 
-A suite says what is run on each volume: server, data, steps, how often, and how volumes are compared. This page
-is
-generated from the program's own models (`volbench suite docs`); `suite.schema.json` beside it is for editors.
+A suite says what runs on each volume: server, data, steps, number of cells, and how volumes are compared.
+`volbench suite docs` generates this page from the program's models; `suite.schema.json` in this directory is for
+editors.
 
 ```yaml
 # yaml-language-server: $schema=suite.schema.json
@@ -77,9 +77,8 @@ volumes:
   io2: path:/mnt/io2
 ```
 
-`volbench suite check FILE` checks a file without running anything, `volbench plan FILE` says what would run,
-how long
-it takes and how much space it needs. An unknown key is an error, with file, line and the nearest match.
+`volbench suite check FILE` checks a file and runs nothing. `volbench plan FILE` shows what would run, how long it
+takes and how much space it needs. An unknown key is an error, with file, line and the nearest match.
 
 ## Values
 - A duration is a number of seconds, or has a unit: `250ms`, `30s`, `5m`, `2h`, `1d`.
@@ -89,7 +88,7 @@ it takes and how much space it needs. An unknown key is an error, with file, lin
 
 ## Single values from the command line: `--set KEY=VALUE`
 KEY is the path to the value, with dots. A step is named by its `name`, its number from 0, or its `kind`. VALUE
-is YAML. It can be given several times.
+is YAML. Repeat the option for more values.
 ```
 --set repeats=8
 --set dataset.rows=5000000
@@ -100,23 +99,24 @@ is YAML. It can be given several times.
 ```
 
 ## How steps combine
-- A cell copies the data onto the volume, starts the server and runs the steps in their order, on this one copy.
-  What a step changes, the next one finds: put reads before writes where that matters.
-- A list in `threads` makes one step of each count; they are reported one by one.
+- A cell copies the data to the volume, starts the server and runs the steps in order, on this one copy. A step
+  sees the changes of earlier steps: put reads before writes where that matters.
+- A list in `threads` creates one step for each count; reports show each of them.
 - `rate` makes the load open-loop: transactions arrive at that rate whether or not the volume keeps up, and
-  latency includes the time in the queue. Without it, clients wait for each answer, and a stall hides the
-  transactions that would have come.
-- Steps in `beside` start together with the measured time of the load (or `start_after` later); seconds with and
-  without them are reported apart as `NAME/during` and `NAME/alone`.
-- `restore` loads the dump that the last `dump` step left, so a `dump` comes before it.
-- `fio` measures every combination of its lists, one after the other, and each is a row of its own. It writes its
-  file whole first: a volume that hands out space only when it is written answers reads of the rest from nowhere.
-- `small_files`, `ddl`, `fio` and `sequential` work in a directory or schema of their own and remove it.
-- Two steps of one name get a number at the end: `idle`, `idle-2`.
+  latency includes the time in the queue. Without `rate`, clients wait for each answer, and a stall hides the
+  transactions that would have arrived.
+- Steps in `beside` run concurrently: they start with the measured time of the load (or `start_after` later).
+  Reports show the seconds with and without them separately, as `NAME/during` and `NAME/alone`.
+- `restore` loads the dump of the last `dump` step, so put a `dump` before it.
+- `fio` measures every combination of its lists, one after the other; each is a row of the report. It writes its
+  file in full first: a thin volume answers reads of unwritten blocks without any disk.
+- `small_files`, `ddl`, `fio` and `sequential` work in a separate directory or schema and remove it.
+- Two steps with the same name get a number at the end: `idle`, `idle-2`.
 
 ## Scales
-`scales` holds other sizes of a suite, each a list of keys with values, written as for `--set`; `--set scale=ci`
-puts those of `ci` in place. Other `--set` come after that and win. `full` is the suite as it stands.
+`scales` holds other sizes of a suite. Each one is a list of keys with values, written as for `--set`;
+`--set scale=ci` applies those of `ci`. Other `--set` options are applied later and win. `full` is the suite as
+written.
 
 ```
 scales:
@@ -128,7 +128,7 @@ scales:
 ## Sweeps
 `sweep` varies factors: each volume runs every combination of the design, `repeats` times, in blocks that hold every
 combination once in random order. The report says what each factor does. `volbench plan` shows combinations, cells,
-time, and what a fraction cannot tell apart.
+time, and which effects a fraction cannot distinguish.
 
 ```
 sweep:
@@ -139,8 +139,8 @@ sweep:
     steps.read-write.threads: {base: 8, levels: [16, 32]}
 ```
 
-- `volume.OPTION` is an option of the volume's SPEC, so of an emulated volume a parameter of its profile, of `nfs:`
-  a mount option (`true` and `false` put a word such as `noac` in or leave it out).
+- `volume.OPTION` is an option of the volume's SPEC: a parameter of the profile for an emulated volume, a mount
+  option for `nfs:` (`true` and `false` add or omit a word such as `noac`).
 - With `one_factor` each level is compared with the base by the exact test that compares volumes. `full` and
   `fractional` fit a linear model to logarithms: main effects, and interactions of two factors.
 - A fraction has one level a factor, 3 to 8 factors, and at least the `resolution` asked for.
@@ -161,7 +161,7 @@ def _sections() -> Iterator[str]:
         yield _table(model)
         if name == "engine":
             pinned = ", ".join(f"`{option}={value}`" for option, value in PINNED_DURABILITY.items())
-            yield f"\n`config` always begins with {pinned}; what a suite says itself comes after that and wins."
+            yield f"\n`config` always begins with {pinned}; the suite's own values come later and win."
     yield "\n## `steps`\n"
     for model in _STEPS:
         kind = model.model_fields["kind"].default
@@ -175,7 +175,7 @@ def _sections() -> Iterator[str]:
         yield "\n" + (
             f"The verdict rests on {', '.join(f'`{name}`' for name in primary)}.\n"
             if primary
-            else "It makes no verdict of its own.\n"
+            else "It gives no verdict.\n"
         )
 
 

@@ -243,7 +243,7 @@ def test_a_directory_without_our_marker_is_not_erased(tmp_path: Path) -> None:
     ],
     ids=repr,
 )  # fmt: skip
-def test_every_failure_has_the_exit_code_of_the_readme(
+def test_every_failure_has_the_exit_code_of_the_documentation(
     error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -254,7 +254,7 @@ def test_every_failure_has_the_exit_code_of_the_readme(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == code
-    assert f"| {code} |" in (ROOT / "README.md").read_text()
+    assert f"| {code} |" in (ROOT / "docs/troubleshooting.md").read_text()
 
 
 def test_an_interrupted_command_is_exit_code_130(run: RunDirectory) -> None:

@@ -14,7 +14,7 @@ from volbench.report.build import build_report
 from volbench.store.query import DERIVED, VIEWS, query
 from volbench.store.run_directory import RunDirectory
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs/results.md"
 
 SMALL = Synthetic(
     volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b", speed=2)),
@@ -67,8 +67,8 @@ def test_views_join(results: Path) -> None:
 
 
 def test_metrics_are_of_valid_steps(results: Path) -> None:
-    """README's example averages valid cells only; `all_metrics` has the others with their reasons."""
-    example = re.search(r'volbench query "(SELECT .*? FROM metrics .*?)"', README.read_text())
+    """The documentation's example averages valid cells only; `all_metrics` has the others with their reasons."""
+    example = re.search(r'volbench query "(SELECT .*? FROM metrics .*?)"', PAGE.read_text())
     assert example is not None
     of_valid = dict(query(results, example[1]).rows)
     invalid, valid = (

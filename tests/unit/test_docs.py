@@ -1,0 +1,290 @@
+"""README and docs/: short, linked, in step with the code, in the field's words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from pydantic import BaseModel
+from typer.testing import CliRunner
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT
+from volbench.cli.main import app
+from volbench.records.capacity import CapacityPlan
+from volbench.records.causes import CAUSES
+from volbench.records.cell import ValidityLimits
+from volbench.records.policy import PolicyFile
+from volbench.records.validation import (
+    BurstPlan,
+    CandidatePlace,
+    GrowthPlan,
+    MovePlan,
+    QueriesPlan,
+    ReplayPlan,
+    ReplicaPlan,
+    ServerPlace,
+    SettingsPlan,
+    ValidationPlan,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+WRITTEN = (
+    README,
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "runner/ARCHITECTURE.md",
+    ROOT / "suites/validation/README.md",
+    ROOT / "suites/policies/README.md",
+    ROOT / "docker/README.md",
+    ROOT / "docker/volumes/README.md",
+    ROOT / "k8s/README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+)
+"""Pages that people wrote, and the page of servers that a test run writes."""
+CELL_MAX = 500
+DIALECT = re.compile(
+    r"\b(anew|beside|mend(?:s|ed|ing)?|lacks?|told|meanwhile|perhaps|whatever is there)\b", re.IGNORECASE
+)
+"""Words that the glossary lists as not used; other ones of that list are English where they are no names."""
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_the_readme_is_short_and_shows_a_report_first() -> None:
+    text = README.read_text()
+    assert len(text.encode()) <= 6 * 1024
+    assert text.index("![") < text.index("\n## ")
+    assert (ROOT / "docs/pictures/report.png").stat().st_size <= 120 * 1024
+
+
+def test_the_readme_has_its_sections_in_order() -> None:
+    assert re.findall(r"^## (.*)$", README.read_text(), re.MULTILINE) == [
+        "Install",
+        "Compare two volumes",
+        "How to read the verdict",
+        "Commands",
+        "Documentation",
+        "Contributing",
+        "Licence",
+    ]
+
+
+def test_the_readme_links_every_page_of_docs() -> None:
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", README.read_text()))
+    read_elsewhere = {"docs/servers.md", "docs/internals.md"}
+    assert {named(path) for path in (ROOT / "docs").glob("*.md")} - read_elsewhere == linked
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_a_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", _without_code(page.read_text())):
+        if re.match(r"https?://", target):
+            continue
+        place, _, anchor = target.partition("#")
+        file = (page.parent / place).resolve() if place else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in _anchors(file.read_text()), target
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_a_table_cell_can_be_read(page: Path) -> None:
+    rows = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    assert [cell for row in rows for cell in row.split(" | ") if len(cell) > CELL_MAX] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_a_page_speaks_the_language_of_the_field(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", _without_code(page.read_text()))
+    if page.name == "glossary.md":
+        text = text[: text.index("## Words that volbench does not use")]
+    assert [match[0] for match in DIALECT.finditer(text)] == []
+
+
+def _commands() -> Iterator[tuple[str, str]]:
+    """Each page with each line of its code blocks that runs volbench, comments and continued lines taken in."""
+    for page in WRITTEN:
+        for block in re.findall(r"^```\w*\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+            for line in block.replace("\\\n", " ").splitlines():
+                match = re.match(r"(?:[A-Z_]+=\S+ )*(?:\S*/)?volbench (.*)", line)
+                if match and "..." not in match[1]:
+                    yield named(page), match[1]
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(set(_commands())))
+def test_a_command_of_the_documentation_exists_with_its_options(page: str, line: str) -> None:
+    command: Any = typer.main.get_command(app)
+    words = [word for word in shlex.split(line, comments=True) if word != "--verbose"]
+    while hasattr(command, "get_command"):
+        name = words.pop(0)
+        command = command.get_command(None, name)
+        assert command is not None, f"{page}: {name}"
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}
+
+
+_NO_SERVER = (ROOT / "docs/compare.md").read_text().partition("## Without a server")[2]
+
+
+@pytest.mark.parametrize("line", re.findall(r"^volbench (.*)$", _NO_SERVER, re.MULTILINE))
+def test_a_command_that_needs_no_server_ends_as_the_page_says(line: str) -> None:
+    """Each in the checkout, as a reader types it."""
+    code = re.search(r"exit code (\d+)", line)
+    answer = CliRunner().invoke(app, shlex.split(line, comments=True))
+    assert answer.exit_code == (int(code[1]) if code else 0), answer.output
+    assert answer.output.strip()
+
+
+def test_every_cause_is_explained() -> None:
+    page = (ROOT / "docs/causes.md").read_text()
+    sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+    assert set(sections) == set(CAUSES)
+    for cause, text in sections.items():
+        assert all(part in text for part in ("**Meaning.**", "**What you see.**", "**What to do.**")), cause
+        assert f"`{cause}`](#{_anchor(cause)})" in page, cause
+
+
+@pytest.mark.parametrize(
+    ("cause", "figures"),
+    [
+        ("storage.iops_limit", (f"{limit.EXCEEDED_MIN:.0%}", f"{limit.INFLATION_CAPPED:.0f} times")),
+        ("storage.burst_exhausted", (f"{BALANCE_EMPTY_PERCENT:g} %",)),
+        ("storage.read_latency", (f"{limit.READ_SLOW_MS:g} ms", f"{limit.SHARE_MIN:.0%}")),
+        ("storage.sync_latency", (f"{limit.SYNC_SLOW_MS:g} ms", f"{limit.SHARE_MIN:.0%}")),
+        ("storage.metadata_latency", (f"{limit.METADATA_SHARE_MIN:.0%}",)),
+        (
+            "storage.degraded",
+            (
+                f"{limit.DEGRADED_RISE:.0f} times",
+                f"{limit.DEGRADED_AWAIT_MS:.0f} ms",
+                f"{limit.DEGRADED_IOPS:.0f} IOPS",
+                f"{limit.DEGRADED_MIB_PER_S:.0f} MiB/s",
+            ),
+        ),
+        ("instance.storage_limit", (f"{limit.EXCEEDED_MIN:.0%}",)),
+        ("interference.backup", (f"{limit.INTERFERENCE_MIN:.0%}",)),
+        ("memory.buffer_pool_small", (f"{limit.POOL_MISS_MIN:.0%}",)),
+        ("redo.checkpoint_stall", (f"{limit.CHECKPOINT_AGE_FULL:.0%}",)),
+        ("lock.row_contention", (f"{limit.ROW_LOCK_SHARE_MIN:.0%}",)),
+        ("cpu.server_saturated", (f"{limit.CPU_BUSY_MIN:.0%}",)),
+        ("cpu.client_saturated", (f"{limit.CLIENT_CPU_MIN:.0%}",)),
+        ("cpu.steal", (f"{limit.STEAL_MIN:.0%}",)),
+        ("none", (f"{limit.STORAGE_SHARE_MIN:.0%}",)),
+    ],
+)
+def test_the_figures_of_a_cause_are_those_of_its_rule(cause: str, figures: tuple[str, ...]) -> None:
+    page = (ROOT / "docs/causes.md").read_text()
+    text = page.partition(f"\n## {cause}\n")[2].partition("\n## ")[0].replace("\n", " ")
+    assert [figure for figure in figures if figure.replace("%", " %").replace("  ", " ") not in text] == []
+
+
+def test_the_limits_of_validity_are_the_defaults() -> None:
+    text = (ROOT / "docs/statistics.md").read_text().partition("## Invalid cells\n")[2].partition("\n## ")[0]
+    limits = ValidityLimits()
+    for phrase in (
+        f"the client was CPU-bound | {limits.client_cpu * 100:g} %",
+        f"offer the rate | {limits.rate_shortfall * 100:g} %",
+        f"delivered | {limits.device_against_client * 100:g} %",
+        f"samples are missing | {limits.missed_samples * 100:g} %",
+        f"stolen CPU | {limits.foreign_cpu * 100:g} % of all CPU time; {limits.cpu_steal * 100:g} %",
+        f"{limits.foreign_iops:g} operations per second, and {limits.foreign_share * 100:g} %",
+        f"the wall clock was set | {limits.clock_step_s:g} s",
+        f"{limits.emulator_late * 100:g} % of its operations late",
+    ):
+        assert phrase in text
+
+
+@pytest.mark.parametrize(
+    ("heading", "models"),
+    [
+        ("The plan", (ValidationPlan,)),
+        ("`source`, `candidate`", (ServerPlace, CandidatePlace)),
+        ("`queries`", (QueriesPlan,)),
+        ("`settings`", (SettingsPlan,)),
+        ("`replay`", (ReplayPlan,)),
+        ("`move`", (MovePlan,)),
+        ("`capacity`", (CapacityPlan,)),
+        ("`burst`", (BurstPlan,)),
+        ("`growth`", (GrowthPlan,)),
+        ("`replica`", (ReplicaPlan,)),
+    ],
+)
+def test_every_key_of_a_validation_plan_is_explained(heading: str, models: tuple[type[BaseModel], ...]) -> None:
+    page = (ROOT / "suites/validation/README.md").read_text()
+    text = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
+    assert _first_column(text) == keys
+
+
+def test_every_key_of_a_policy_is_explained() -> None:
+    page = (ROOT / "suites/policies/README.md").read_text()
+    keys = {field.alias or name for name, field in PolicyFile.model_fields.items()}
+    assert _first_column(page.partition("\n## ")[0]) == keys
+
+
+def test_the_layers_of_the_tour_are_those_of_the_contract() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    page = (ROOT / "runner/ARCHITECTURE.md").read_text()
+    layers = re.search(r"## Layers.*?```\n(.*?)```", page, re.DOTALL)
+    assert layers is not None
+    assert layers[1].splitlines() == contract["layers"]
+    packages = {name for layer in contract["layers"] for name in layer.split(" | ")}
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == packages
+
+
+EXTENDING = (ROOT / "docs/extending.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"`((?:\w+/)*[\w.-]+\.(?:py|yaml|md|json|j2))`", EXTENDING))), ids=str
+)
+def test_a_file_that_the_guide_names_is_there(path: str) -> None:
+    """A path from the root or below runner/volbench, or a name that is there once; NAME stands for a new file."""
+    if "NAME" in path:
+        path = str(Path(path).parent)
+    alone = () if "/" in path else (*(ROOT / "runner/volbench").rglob(path), *(ROOT / "tests/lab").rglob(path))
+    assert alone or any((base / path).exists() for base in (ROOT, ROOT / "runner/volbench"))
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_a_module_that_a_page_names_is_there(page: Path) -> None:
+    """By its path from the root or below runner/volbench."""
+    paths = set(re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text()))
+    below = (ROOT, ROOT / "runner/volbench")
+    missing = [path for path in paths if not any((base / path).exists() for base in below)]
+    assert [path for path in missing if "NAME" not in path] == []
+
+
+def test_names_that_the_guide_gives_are_in_the_code() -> None:
+    code = "\n".join(path.read_text() for path in (ROOT / "runner/volbench").rglob("*.py"))
+    code += (ROOT / "tests/contract/test_workloads.py").read_text()
+    names = set(re.findall(r"`(_?[A-Z][A-Z_]+)`", EXTENDING))
+    assert {"CATALOGUE", "SAMPLERS", "_ACTS_ON", "NAMES"} <= names
+    assert [name for name in sorted(names) if not re.search(rf"^{name}\b", code, re.MULTILINE)] == []
+
+
+def _first_column(text: str) -> set[str]:
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def _without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def _anchors(text: str) -> set[str]:
+    return {_anchor(heading) for heading in re.findall(r"^#+ (.*)$", _without_code(text), re.MULTILINE)}
+
+
+def _anchor(heading: str) -> str:
+    """As GitHub and the site make them of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
