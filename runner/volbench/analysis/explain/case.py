@@ -12,7 +12,8 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Grid, Mask, mean, median
 from volbench.analysis.explain.budget import Budget, budget_of, statement_cpu
 from volbench.analysis.explain.burst import Burst, credits_spent, fit_burst
-from volbench.analysis.explain.device import Device, data_file_reads, device_of
+from volbench.analysis.explain.device import Device, device_of
+from volbench.analysis.explain.layers import ForeignFlow, foreign_flow, reads_directly
 from volbench.analysis.explain.limits import (
     Exceeded,
     Plateau,
@@ -132,39 +133,11 @@ class Case:
         return tuple(levels or [one for one in self.plateaus if one.may_be_limit])
 
     @cached_property
-    def host_limits(self) -> tuple[Plateau, ...]:
-        """Limits of the server's own reads that the device does not see: its queue is above the device.
-
-        A control group's limit (Docker, systemd, Kubernetes), a full queue or a filesystem holds an operation back
-        before the block device counts it: the server's reads queue, the same reads at the device do not.
-        """
-        files, device = data_file_reads(self.grid), self.device
-        reads = None if device is None else device.only("read")
-        if files is None or reads is None or not self.waits_above_device:
-            return ()
-        # What passes the limit is counted exactly at the device; who waits for it is counted by the server.
-        passed = replace(reads, in_flight=files.in_flight, await_ms=files.await_ms)
-        levels = plateaus(self.grid.t_s, passed, base_await_ms=median(reads.await_ms), cpu_bound=self.cpu_bound)
-        return tuple(replace(one, direction="read") for one in limits_of(levels, files.size_kib))
-
-    @cached_property
-    def waits_above_device(self) -> float | None:
-        """Milliseconds that a read of a data file waits above the device, median; None where that is not known.
-
-        Known where the device's reads are the server's: within a quarter of their number. At least twice what the
-        read takes at the device, and as long as a slow read: less is scheduling.
-        """
-        files, device = data_file_reads(self.grid), self.device
-        reads = None if device is None else device.only("read")
-        if files is None or reads is None:
+    def foreign(self) -> ForeignFlow | None:
+        """I/O of the device that this server never sent; None where it is not known, or no server works."""
+        if self.device is None or self.kind in WITHOUT_STATEMENTS:
             return None
-        sent, arrived = mean(files.iops), mean(reads.iops)
-        above, below = median(files.await_ms), median(reads.await_ms)
-        if not sent or not arrived or above is None or below is None:
-            return None
-        if abs(arrived / sent - 1) > limit.SAME_OPERATIONS or above - below < max(limit.READ_SLOW_MS, 2 * below):
-            return None
-        return above - below
+        return foreign_flow(self.grid, self.device, direct=reads_directly(self.variables))
 
     @cached_property
     def burst(self) -> Burst | None:

@@ -10,7 +10,7 @@ from statistics import median as median_of
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import median
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found, confidence_row
+from volbench.analysis.explain.found import Found, confidence_rows
 from volbench.analysis.explain.rules_server import server_findings
 from volbench.analysis.explain.rules_storage import storage_findings
 from volbench.analysis.explain.shared_evidence import log_sync_ms
@@ -56,7 +56,7 @@ def explain_case(case: Case) -> Explanation:
     found, taken = [_weighed(one) for one in _attributed(found)], _loss(found)
     found = [replace(one, recorded=case.recorded) for one in found]
     ranked = sorted(found, key=lambda one: _weight(one, taken), reverse=True)
-    said = (replace(one, evidence=(*one.evidence, confidence_row(one))) for one in ranked)
+    said = (replace(one, evidence=(*one.evidence, *confidence_rows(one))) for one in ranked)
     return Explanation(findings=tuple(said), notes=notes)
 
 

@@ -10,6 +10,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.advice import more_of
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT, Burst
+from volbench.analysis.explain.calibration import Evidence
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import Resource
 from volbench.analysis.explain.found import Found
@@ -17,6 +18,7 @@ from volbench.analysis.explain.limits import Plateau
 from volbench.analysis.explain.shared_evidence import (
     context,
     hardly_waited_for,
+    hidden_commit_share,
     latency_rise,
     queue_holds,
     throughput_fall,
@@ -54,6 +56,7 @@ def _limits(case: Case) -> Iterator[Found]:
             share=_queue_share(case, plateau),
             checks=tuple(checks),
             one_of_two=bool(either),
+            decided_by=_decided_by(plateau),
             evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
             advice=more_of(case, resource, plateau.level),
         )
@@ -116,6 +119,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
     checks = [True, None if level is None else True, queue_holds(case), None]
     yield Found(
         cause=cause,
+        decided_by="counted",
         window_s=window_s,
         share=None if case.storage_share is None else case.storage_share * min(1.0, share),
         checks=tuple(checks),
@@ -140,6 +144,7 @@ def _burst(case: Case) -> Iterator[Found]:
         text = f"the credits were at {balance:.1f} % all the time: the volume gives its baseline"
         yield Found(
             cause="storage.burst_exhausted",
+            decided_by="counted",
             window_s=plateau.window_s,
             share=_queue_share(case, plateau),
             checks=tuple(checks),
@@ -190,6 +195,7 @@ def _burst_within(case: Case, burst: Burst) -> Found:
     )
     return Found(
         cause="storage.burst_exhausted",
+        decided_by="before and after" if emptied is None else "counted",
         window_s=(at, case.window_s[1]),
         share=_queue_share(case, plateau),
         checks=tuple(checks),
@@ -224,12 +230,21 @@ def _instance(case: Case) -> Iterator[Found]:
     checks = [True, queue_holds(case)]
     yield Found(
         cause="instance.storage_limit",
+        decided_by="counted",
         window_s=case.window_s,
         share=case.storage_share,
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
         advice="A larger instance type: a larger volume would not help, its own limit was not reached.",
     )
+
+
+def _decided_by(plateau: Plateau) -> Evidence:
+    """What shows that a plateau is a limit."""
+    passed = {check.name for check in plateau.checks if check.holds}
+    if "exceeded" in passed:
+        return "counted"
+    return "metered" if "regularity" in passed else "level"
 
 
 def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
@@ -249,9 +264,19 @@ def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
             yield row(check.name, check.value, "1", check.text)
 
 
+def _writes_are_slow(case: Case) -> bool:
+    waited = None if case.device is None else median(case.device.w_await_ms)
+    return waited is not None and waited >= limit.SYNC_SLOW_MS
+
+
 def _queue_share(case: Case, plateau: Plateau) -> float | None:
-    """Share of statement time spent in the volume's queue: storage's share, less what it takes without a queue."""
+    """Share of statement time spent in the volume's queue: storage's share, less what it takes without a queue.
+
+    Commits without an instrument wait for writes: where writes are limited, they are in it.
+    """
     share = case.storage_share
+    if plateau.direction != "read" and case.budget is not None and _writes_are_slow(case):
+        share = min(1.0, case.budget.storage_share + hidden_commit_share(case))
     if share is None:
         return None
     share *= case.time_share(plateau.window_s)

@@ -47,6 +47,7 @@ def _client(case: Case) -> Iterator[Found]:
     checks = [True, used is None or bound[0], held is None or bound[1]]
     yield Found(
         cause="cpu.client_saturated",
+        decided_by="counted",
         window_s=case.window_s,
         share=None,
         checks=tuple(checks),
@@ -96,13 +97,21 @@ def _cpu(case: Case) -> Iterator[Found]:
     checks = [True, throttled or (None if pressure is None else True), None if rest is None else True]
     yield Found(
         cause="cpu.server_saturated",
+        decided_by="counted" if throttled else "level",
         window_s=case.window_s,
         share=rest,
         checks=tuple(checks),
+        one_of_two=not throttled and _commits_may_be_hidden(case),
         evidence=tuple(rows),
         advice="More CPU for the server (a larger quota where one holds it back), or less other work on this host:"
         " a faster volume changes little here.",
     )
+
+
+def _commits_may_be_hidden(case: Case) -> bool:
+    """Whether time that no wait shows may be commits that wait for limited writes, not computing."""
+    hides = case.budget is not None and case.budget.hides_commits and case.cpu_reach is None
+    return hides and any(one.direction != "read" for one in case.limits)
 
 
 def _starved_syncs(case: Case) -> Iterator[Found]:
@@ -189,6 +198,7 @@ def _checkpoint(case: Case) -> Iterator[Found]:
     checks = [True, dips, unseen, fast or None]
     yield Found(
         cause="redo.checkpoint_stall",
+        decided_by="before and after" if dips else "level",
         window_s=case.window_s,
         share=rest if unseen else None,
         checks=tuple(checks),
@@ -278,6 +288,7 @@ def _interference(case: Case) -> Iterator[Found]:
         shown = "; ".join(one.text for one in known)
         yield Found(
             cause="interference.backup",
+            decided_by="before and after",
             window_s=(max(other.t0_s, case.window_s[0]), min(other.t1_s, case.window_s[1])),
             share=worst.loss * case.time_share((other.t0_s, other.t1_s)),
             checks=(True, worst.beyond_noise, worst.samples >= 20 or None),
@@ -343,6 +354,7 @@ def _simple(
 ) -> Found:
     return Found(
         cause=cause,
+        decided_by="level" if cause == "memory.buffer_pool_small" else "counted",
         window_s=case.window_s,
         share=share,
         checks=tuple(checks),

@@ -93,6 +93,7 @@ def _found(
     )
     return Found(
         cause="storage.degraded",
+        decided_by="before and after",
         window_s=(at, case.window_s[1]),
         share=share,
         checks=tuple(checks),

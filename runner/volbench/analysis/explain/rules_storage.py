@@ -11,7 +11,8 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found
-from volbench.analysis.explain.rules_host import host_findings, neighbour_findings
+from volbench.analysis.explain.rules_foreign import foreign_findings
+from volbench.analysis.explain.rules_host import host_findings
 from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
 from volbench.analysis.explain.rules_slower import slower_findings
@@ -39,9 +40,9 @@ def storage_findings(case: Case) -> list[Found]:
     degraded = [*_degraded(case)]
     if degraded:
         return [*degraded, *_stalls(case)]
-    outside = [*host_findings(case), *neighbour_findings(case)]
-    if outside:
-        return [*outside, *_stalls(case)]
+    outside = [*host_findings(case), *foreign_findings(case)]
+    if outside:  # the device's own limits may be met as well; its waiting times are explained
+        return [*outside, *limit_findings(case), *_stalls(case)]
     streams = case.kind in STREAMS
     limits = limit_findings(case)
     if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design
@@ -67,6 +68,7 @@ def _stalls(case: Case) -> Iterator[Found]:
     checks = [True, known or None, longest.length_s >= 2 * case.grid.width_s]
     yield Found(
         cause="storage.stall",
+        decided_by="before and after",
         window_s=(together[0].t0_s, together[-1].t1_s),
         share=total / case.length_s,
         checks=tuple(checks),
@@ -139,6 +141,7 @@ def _degraded(case: Case) -> Iterator[Found]:
     checks = [True, before is not None and before * limit.DEGRADED_RISE <= (median(waits[few]) or 0.0)]
     yield Found(
         cause="storage.degraded",
+        decided_by="before and after" if before is not None else "level",
         window_s=(at - case.grid.width_s, float(case.grid.t_s[int(np.flatnonzero(few)[-1])])),
         share=case.storage_share,
         checks=tuple(checks),

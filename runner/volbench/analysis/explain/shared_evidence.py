@@ -107,3 +107,14 @@ def queue_holds(case: Case) -> bool | None:
     """Whether the recorded queue is what Little's law says; None without a recorded queue."""
     ratio = little_ratio(case.device) if case.device is not None else None
     return None if ratio is None else abs(ratio - 1) <= LITTLE_TOLERANCE
+
+
+def hidden_commit_share(case: Case) -> float:
+    """The share of statement time that may be commits without an instrument; 0 where the server has instruments.
+
+    What neither a wait nor CPU time explains; where that is not known, at most all that no wait shows.
+    """
+    budget = case.budget
+    if budget is None or not budget.hides_commits:
+        return 0.0
+    return budget.share("rest") if case.unseen_share is None else case.unseen_share

@@ -48,11 +48,19 @@ REGULARITY_OPERATIONS = 100.0
 SAME_OPERATIONS = 0.25
 """Reads of the device against reads of the server's files, within which they are the same operations: merges take
 some, the filesystem's own metadata adds some."""
+PAGE_CACHE_MISSES_MIN = 0.05
+"""Reads of the device against reads of the server's files through a page cache: with fewer, this device may not be
+where the files are."""
+LIMIT_MET = 0.93
+"""Of a configured limit: the kernel gives out slices of 100 ms, and intervals are cut across them."""
+LIMIT_MET_SHARE = 0.25
+"""Of a step's intervals: a limit that is met for less of the time is not what the step waits for."""
 FOREIGN_SHARE_MIN = 0.25
-"""Of the device's reads: with less from others, the server's own are what the device works on."""
-FOREIGN_RISE = 3.0
+"""Of the device's operations or bytes: with less from others, the server's own are what the device works on."""
 FOREIGN_SLOWDOWN = 1.3
-"""Rise of others' reads that is a beginning, and of the server's own read time that is its effect."""
+"""Rise of the server's own waits, or fall of its transactions, that is the effect of others' I/O."""
+FOREIGN_SAMPLES = 3
+"""Intervals that others' I/O lasts at least: the two counters are read a moment apart."""
 READ_SLOW_MS = 2.5
 """A read without a queue: network SSDs give 0.5 to 2 ms (Percona's figures of gp2: 1 to 2 ms unthrottled)."""
 SYNC_SLOW_MS = 4.0

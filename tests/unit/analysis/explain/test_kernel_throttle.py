@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
 import pytest
+from kernel_throttle import case_of
 
-from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.findings import explain_case
 from volbench.analysis.explain.found import Found
-from volbench.analysis.explain.run import cases_of
-from volbench.store.run_directory import RunDirectory
 
-RUNS = Path(__file__).parents[3] / "fixtures" / "kernel-throttle"
 STORAGE = ("storage.", "host.", "interference.")
-
-
-@cache
-def case_of(name: str) -> Case:
-    directory = RunDirectory(RUNS / name)
-    (case,) = (case for result in directory.results() for case in cases_of(directory, result))
-    return case
 
 
 def storage_causes(name: str) -> list[Found]:
