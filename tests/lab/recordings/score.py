@@ -18,6 +18,7 @@ from volbench.analysis.explain import calibration as calibrated
 from volbench.analysis.explain.calibration import Calibration, Counted, Counts
 from volbench.analysis.explain.thresholds import STALL_COMPLETIONS_MAX
 from volbench.analysis.recorded.directory import explain_recorded
+from volbench.records.report import FindingRow
 
 TOOLS = (("sar.txt",), ("iostat.txt",), ("sar.txt", "iostat.txt"))
 """What a DBA may have: one of the texts, or both."""
@@ -38,6 +39,7 @@ class Outcome:
     truth: tuple[str, ...]
     causes: tuple[str, ...]
     kinds: tuple[str, ...]
+    evidence: tuple[str, ...]
     confidences: tuple[float, ...]
 
     @property
@@ -65,11 +67,14 @@ def outcomes(directory: Path, seeds: Sequence[int] | None = None) -> Iterator[Ou
                 volume_is_cause=truth["volume_is_cause"],
                 truth=(*truth["truth"], *(["storage.stall"] if _stood_still(truth["tps"]) else [])),
                 causes=tuple(one.cause for one in found.findings),
-                kinds=tuple(
-                    next(str(row.value) for row in one.evidence if row.metric == "checks") for one in found.findings
-                ),
+                kinds=tuple(_value(one, "checks") for one in found.findings),
+                evidence=tuple(_value(one, "decided_by") for one in found.findings),
                 confidences=tuple(one.confidence or 0.0 for one in found.findings),
             )
+
+
+def _value(finding: FindingRow, metric: str) -> str:
+    return next(str(row.value) for row in finding.evidence if row.metric == metric)
 
 
 def _stood_still(tps: Sequence[float]) -> bool:
@@ -90,9 +95,9 @@ def interval(true: int, findings: int) -> tuple[float, float]:
 def counts_of(found: Sequence[Outcome], seeds: Sequence[int]) -> Counts:
     """Findings and how many were true; a cause that several files of one recording show counts once."""
     once = {
-        (one.recording, cause, kind): true
+        (one.recording, cause, kind, evidence): true
         for one in found
-        for cause, kind, true in zip(one.causes, one.kinds, one.true, strict=True)
+        for cause, kind, evidence, true in zip(one.causes, one.kinds, one.evidence, one.true, strict=True)
     }
 
     def counted(place: int) -> dict[str, Counted]:
@@ -106,6 +111,9 @@ def counts_of(found: Sequence[Outcome], seeds: Sequence[int]) -> Counts:
             "seeds": tuple(seeds),
             "kinds": counted(2),
             "causes": counted(1),
+            "by_evidence": calibrated.fit(
+                (cause, evidence, true) for (_, cause, _, evidence), true in once.items()
+            ),
         }
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median as median_of
+from typing import TypeVar
 
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import median
@@ -30,6 +31,7 @@ _MANY_SHORT = (
 )
 ALL_ALONG = frozenset({"memory.buffer_pool_small"})
 """Causes that are looked for in the time without what ran beside the load: of its slow part they explain less."""
+_Finding = TypeVar("_Finding", Found, FindingRow)
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
 
@@ -55,7 +57,7 @@ def explain_case(case: Case) -> Explanation:
         notes = notes if found else (*notes, _unexplained(case))
     found, taken = [_weighed(one) for one in _attributed(found)], _loss(found)
     found = [replace(one, recorded=case.recorded) for one in found]
-    ranked = sorted(found, key=lambda one: _weight(one, taken), reverse=True)
+    ranked = _ranked(found, lambda one: _weight(one, taken))
     said = (replace(one, evidence=(*one.evidence, *confidence_rows(one))) for one in ranked)
     return Explanation(findings=tuple(said), notes=notes)
 
@@ -80,7 +82,7 @@ def finding_rows(
         by_cause.pop(NONE, None)
     rows = [_row(volume, step, cause, found, len(cells), left_out) for cause, found in by_cause.items()]
     taken = _loss(rows)
-    return tuple(sorted(rows, key=lambda one: len(one.cell_ids) * _weight(one, taken), reverse=True))
+    return tuple(_ranked(rows, lambda one: len(one.cell_ids) * _weight(one, taken)))
 
 
 def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
@@ -109,6 +111,23 @@ def _row(volume: str, step: str, cause: str, found: Mapping[str, Found], repeats
         evidence=tuple(evidence),
         advice=shown.advice,
     )
+
+
+def _ranked(findings: Sequence[_Finding], weight: Callable[[_Finding], float]) -> list[_Finding]:
+    """Findings by weight, descending.
+
+    Of causes of the volume that cannot be told apart only the first has its whole weight: they explain one thing.
+    """
+    ranked = sorted(findings, key=weight, reverse=True)
+    pair = [one for one in ranked if one.cause.startswith("storage.") and _is_undecided(one)]
+    return sorted(ranked, key=lambda one: weight(one) / (2 if one in pair[1:] else 1), reverse=True)
+
+
+def _is_undecided(finding: Found | FindingRow) -> bool:
+    """Whether it is one of two causes that the evidence does not tell apart."""
+    if isinstance(finding, Found):
+        return finding.one_of_two
+    return any(piece.metric == "checks" and piece.value == "one of two" for piece in finding.evidence)
 
 
 def _weight(found: Found | FindingRow, taken: float) -> float:

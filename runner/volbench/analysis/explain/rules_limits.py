@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -27,6 +27,11 @@ from volbench.analysis.explain.wording import amount, clock, number, percent, ro
 from volbench.records.report import EvidenceRow
 
 _LIMIT_CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
+_OTHER_SIZE = (
+    "fio --name=decide --filename=FILE_ON_THE_VOLUME --size=1g --direct=1 --ioengine=libaio --iodepth=32"
+    " --runtime=30 --time_based --rw=rand{verb} --bs=4k, then with --bs=64k; a limit of operations keeps the"
+    " operations, a limit of bytes keeps the MiB/s"
+)
 COUNTED_FULL = 0.8
 """Share of an interval above the limit from which its value is about the limit."""
 
@@ -40,8 +45,11 @@ def limit_findings(case: Case) -> list[Found]:
 
 def _limits(case: Case) -> Iterator[Found]:
     """One finding for each resource: its longest plateau."""
-    either = [*_either(case)]
-    for resource, cause in _LIMIT_CAUSE.items():
+    either = [*_either(case, case.limits)]
+    likely_first = sorted(
+        _LIMIT_CAUSE.items(), key=lambda pair: [*(one.resource for one in case.limits), pair[0]].index(pair[0])
+    )
+    for resource, cause in likely_first:
         named = [one for one in case.limits if one.resource == resource]
         if hardly_waited_for(case):
             continue
@@ -62,9 +70,9 @@ def _limits(case: Case) -> Iterator[Found]:
         )
 
 
-def _either(case: Case) -> Iterator[EvidenceRow]:
+def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
     """Says so where operations and bytes are flat together and nothing tells which of them is limited."""
-    iops, throughput = ([one for one in case.limits if one.resource == kind] for kind in _LIMIT_CAUSE)
+    iops, throughput = ([one for one in levels if one.resource == kind] for kind in _LIMIT_CAUSE)
     together = any(one.first < other.last and other.first < one.last for one in iops for other in throughput)
     size_kib = case.device.size_kib if case.device is not None else None
     if together and size_kib is not None:
@@ -73,13 +81,17 @@ def _either(case: Case) -> Iterator[EvidenceRow]:
             " cannot be told without the volume's own counters; it is one of the two"
         )
         yield row("size_kib", size_kib, "KiB", text)
+        direction = next((one.direction for one in levels if one.direction is not None), None)
+        yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=direction or 'read')}")
 
 
 def likely_limit_findings(case: Case) -> Iterator[Found]:
     """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure."""
-    text = (
-        "a volume that takes this long for each operation would look alike: the same step with half the threads"
-        " decides (a limit keeps its rate, a slow volume halves it)"
+    text = "a volume that takes this long for each operation would look alike: it is one of the two"
+    half = "" if case.threads is None else f" --set steps.{case.name}.threads={max(1, case.threads // 2)}"
+    decide = (
+        f"this decides: volbench run SUITE --volume NAME=SPEC{half or ' with half the threads'}; a limit keeps its"
+        " rate, a slow volume halves it"
     )
     for resource, cause in _LIMIT_CAUSE.items():
         named = [one for one in case.likely_limits if one.resource == resource]
@@ -95,6 +107,8 @@ def likely_limit_findings(case: Case) -> Iterator[Found]:
             evidence=(
                 *_plateau_rows(case, plateau),
                 row("one_of_two", "limit or latency", "1", text),
+                row("decide", None, "1", decide),
+                *_either(case, case.likely_limits),
                 *context(case),
             ),
             advice=more_of(case, resource, plateau.level),

@@ -60,9 +60,10 @@ def test_throughput_limit() -> None:
     assert causes(case(Load(size_kib=256, queue=24), Storage(mib_per_s=60.0)))[0] == "storage.throughput_limit"
 
 
-def test_either_limit_is_said_to_be_one_of_two() -> None:
-    """Operations of 64 KiB, and no counter of the volume's own."""
-    found = explain_case(case(Load(size_kib=64, queue=24), Storage(mib_per_s=40.0))).findings
+@pytest.mark.parametrize("size_kib", [16.0, 64.0])
+def test_either_limit_is_said_to_be_one_of_two(size_kib: float) -> None:
+    """Operations of one size, and no counter of the volume's own."""
+    found = explain_case(case(Load(size_kib=size_kib, queue=24), Storage(mib_per_s=40.0))).findings
     assert {one.cause for one in found[:2]} == {"storage.iops_limit", "storage.throughput_limit"}
     for one in found[:2]:
         assert any("cannot be told" in row.text for row in one.evidence)

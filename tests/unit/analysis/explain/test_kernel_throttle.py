@@ -46,6 +46,7 @@ def test_a_limit_of_bytes_met_with_pages_of_one_size_is_one_of_two_and_mib_are_t
     assert set(causes) >= {"storage.iops_limit", "storage.throughput_limit"}
     assert all(cause.one_of_two for cause in causes.values())
     assert "768 IOPS (12 MiB/s) of reads" in text(causes["storage.iops_limit"])
+    assert "fio --name=decide" in text(causes["storage.iops_limit"])
     assert value(causes["storage.throughput_limit"], "throughput") == pytest.approx(12, rel=0.03)
 
 
