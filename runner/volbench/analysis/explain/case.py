@@ -85,14 +85,20 @@ class Case:
 
         So are those beside it, which may lie partly in it.
         """
-        device = self.device
+        device, still = self.device, self.stalled
         if device is None or not self.storage_stalls:
             return device
-        ends, width_s = self.grid.t_s, self.grid.width_s * 1.001
-        beside = [(ends > one.t0_s - width_s) & (ends <= one.t1_s + width_s) for one in self.storage_stalls]
-        still = np.logical_or.reduce(beside)
         bytes_ = None if device.mib_per_s is None else np.where(still, np.nan, device.mib_per_s)
         return replace(device, iops=np.where(still, np.nan, device.iops), mib_per_s=bytes_)
+
+    @cached_property
+    def stalled(self) -> Mask:
+        """Intervals in which the volume stood still, and those beside them, shape (buckets,)."""
+        ends, width_s = self.grid.t_s, self.grid.width_s * 1.001
+        still = np.zeros(len(self.grid), dtype=np.bool_)
+        for stall in self.storage_stalls:
+            still |= (ends > stall.t0_s - width_s) & (ends <= stall.t1_s + width_s)
+        return still
 
     @cached_property
     def plateaus(self) -> tuple[Plateau, ...]:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Mask, mean, median
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.layers import (
     FOREIGN_MIB_MIN,
     FOREIGN_OPERATIONS_MIN,
-    LOGS,
     ForeignFlow,
-    server_flow,
     stretches,
 )
-from volbench.analysis.explain.shared_evidence import context, hardly_waited_for
+from volbench.analysis.explain.shared_evidence import Effect, context, effect_rows, hardly_waited_for
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
@@ -35,15 +31,6 @@ _FIND_WHO = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Effect:
-    """What others' I/O did to a figure of this server. `slowdown`: how many times worse; `clear`: beyond noise."""
-
-    slowdown: float
-    clear: bool
-    evidence: EvidenceRow
-
-
 def foreign_findings(case: Case) -> list[Found]:
     """I/O of others on the same device, with its time, its size, and what it does to this server."""
     flow = case.foreign
@@ -55,8 +42,8 @@ def foreign_findings(case: Case) -> list[Found]:
     first, last = int(np.flatnonzero(active)[0]), int(np.flatnonzero(active)[-1])
     bounded = first >= limit.FOREIGN_SAMPLES or len(active) - 1 - last >= limit.FOREIGN_SAMPLES
     window_s = float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
-    effects = [*_effects(case, active)] if bounded else []
-    worst = max((one for one in effects if one.clear), key=lambda one: one.slowdown, default=None)
+    effects = [*effect_rows(case, active)] if bounded else []
+    worst = max((one for one in effects if one.is_worse), key=lambda one: one.slowdown, default=None)
     checks = (
         True,
         True if bounded else None,
@@ -154,35 +141,9 @@ def _flow_rows(case: Case, flow: ForeignFlow, active: Mask, *, bounded: bool) ->
     )  # fmt: skip
 
 
-def _effects(case: Case, active: Mask) -> Iterator[Effect]:
-    """What changed for this server while others' I/O lasted, against the rest of the step."""
-    reads, syncs = server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS)
-    for metric, values, unit, noun, higher_is_worse in (
-        ("tps", case.at("tps"), "1/s", "transactions a second", False),
-        ("read_ms", None if reads is None else reads.each_ms_series, "ms", "ms for a read", True),
-        ("sync_ms", None if syncs is None else syncs.each_ms_series, "ms", "ms for a sync of a log", True),
-        ("latency_ms_p95", case.at("latency_ms_p95"), "ms", "ms p95", True),
-    ):
-        if values is None:
-            continue
-        inside, outside = values[active], values[~active]
-        known = min(int(np.isfinite(inside).sum()), int(np.isfinite(outside).sum()))
-        during, without = median(inside), median(outside)
-        if known < limit.FOREIGN_SAMPLES or not during or not without:
-            continue
-        slowdown = during / without if higher_is_worse else without / during
-        z = rank_sum_z(inside, outside) * (1 if higher_is_worse else -1)
-        text = f"{number(without)} {noun} without it, {number(during)} with it"
-        yield Effect(
-            slowdown=slowdown,
-            clear=slowdown > 1 and z >= limit.INTERFERENCE_Z,
-            evidence=row(metric, during, unit, text),
-        )
-
-
 def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
     """The effects that are clear; the first where none is."""
-    clear = [one.evidence for one in effects if one.clear]
+    clear = [one.evidence for one in effects if one.is_worse]
     return clear or [one.evidence for one in effects[:1] if worst is None]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.shared_evidence import data_read_ms, slowest_sync_ms, sync_by_volume_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
+from volbench.records.parse import parse_whole
 from volbench.records.report import EvidenceRow
 
 _PAGE_BYTES = 16_384
@@ -207,9 +209,16 @@ def _checkpoint(case: Case) -> Iterator[Found]:
     )
 
 
+def whole_variable(case: Case, name: str) -> int | None:
+    """A server variable that is a whole number above 0; None where it is not known or is something else."""
+    with suppress(ValueError):
+        value = parse_whole(case.variables.get(name, ""))
+        return value if value > 0 else None
+    return None
+
+
 def _redo_capacity(case: Case) -> int | None:
-    found = case.variables.get("innodb_redo_log_capacity") or case.variables.get("innodb_log_file_size", "")
-    return int(found) if found.isdigit() and int(found) > 0 else None
+    return whole_variable(case, "innodb_redo_log_capacity") or whole_variable(case, "innodb_log_file_size")
 
 
 def _redo_turnover_s(case: Case) -> float | None:
@@ -236,19 +245,14 @@ def _pool(case: Case) -> Iterator[Found]:
     While something runs beside the load, the pages read are not the load's alone: that time is left out.
     """
     misses, reads = case.at("buffer_pool_miss_ratio", "innodb"), case.at("pages_read_per_s", "innodb")
-    pool, page = (case.variables.get(name, "") for name in ("innodb_buffer_pool_size", "innodb_page_size"))
+    pool, page = (whole_variable(case, name) for name in ("innodb_buffer_pool_size", "innodb_page_size"))
     alone = ~np.logical_or.reduce([_during(case, other) for other in case.beside]) if case.beside else None
     part = slice(None) if alone is None else alone
     share = _read_share(case, part)
-    if misses is None or reads is None or share is None or not pool.isdigit() or int(pool) <= 0:
+    if misses is None or reads is None or share is None or pool is None:
         return
     missed = median(misses[part])
-    turnover = (
-        float(np.nansum(reads[part]))
-        * case.grid.width_s
-        * (int(page) if page.isdigit() else _PAGE_BYTES)
-        / int(pool)
-    )
+    turnover = float(np.nansum(reads[part])) * case.grid.width_s * (page or _PAGE_BYTES) / pool
     if missed is None or missed < limit.POOL_MISS_MIN or share < limit.POOL_SHARE_MIN or turnover < 1:
         return
     if alone is not None:
@@ -261,7 +265,7 @@ def _pool(case: Case) -> Iterator[Found]:
         row(
             "buffer_pool_miss_ratio", missed, "1",
             f"{percent(missed)} of page requests must read{_read_each(reads[part], read_ms)}; what was read is"
-            f" {turnover:.1f} times the buffer pool of {int(pool) >> 20} MiB",
+            f" {turnover:.1f} times the buffer pool of {pool >> 20} MiB",
         ),
         "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often.",
     )  # fmt: skip

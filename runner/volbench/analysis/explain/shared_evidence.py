@@ -3,18 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import median
+from volbench.analysis.explain.align import Mask, median
 from volbench.analysis.explain.budget import PART_TEXT, STORAGE
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
+from volbench.analysis.explain.layers import LOGS, server_flow
 from volbench.analysis.explain.wording import before_and_after, number, percent, row
 from volbench.records.report import EvidenceRow
 
 PARTS_SHOWN = 3
 RISE_MIN = 1.2
 """Latency after against before, from which it rose."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """A figure of this server in some intervals against the rest of the step.
+
+    `slowdown`: how many times worse; `is_worse`: worse beyond noise.
+    """
+
+    slowdown: float
+    is_worse: bool
+    evidence: EvidenceRow
+
+
+def effect_rows(case: Case, during: Mask) -> Iterator[Effect]:
+    """What changed for this server and its clients in some intervals, against the rest of the step.
+
+    Args:
+        case: the step.
+        during: the intervals, shape (buckets,).
+
+    Figures with fewer than FOREIGN_SAMPLES known intervals on either side are left out.
+    """
+    reads, syncs = server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS)
+    for metric, values, unit, noun, higher_is_worse in (
+        ("tps", case.at("tps"), "1/s", "transactions a second", False),
+        ("latency_ms_p95", case.at("latency_ms_p95"), "ms", "ms p95", True),
+        ("read_ms", None if reads is None else reads.each_ms_series, "ms", "ms for a read", True),
+        ("sync_ms", None if syncs is None else syncs.each_ms_series, "ms", "ms for a sync of a log", True),
+    ):
+        if values is None:
+            continue
+        inside, outside = values[during], values[~during]
+        known = min(int(np.isfinite(inside).sum()), int(np.isfinite(outside).sum()))
+        now, before = median(inside), median(outside)
+        if known < limit.FOREIGN_SAMPLES or not now or not before:
+            continue
+        slowdown = now / before if higher_is_worse else before / now
+        z = rank_sum_z(inside, outside) * (1 if higher_is_worse else -1)
+        text = f"{number(before)} {noun} without it, {number(now)} with it"
+        yield Effect(
+            slowdown=slowdown,
+            is_worse=slowdown > 1 / (1 - limit.INTERFERENCE_MIN) and z >= limit.INTERFERENCE_Z,
+            evidence=row(metric, now, unit, text),
+        )
 
 
 def context(case: Case) -> Iterator[EvidenceRow]:
