@@ -224,12 +224,21 @@ class Case:
     def cpu_reach(self) -> float | None:
         """Share of statement time that computing and waiting for a CPU can be at most; None where it is not known.
 
-        A thread that is ready waits while others run before it: its time on a CPU, times the threads for each CPU.
+        All processes of the cell used and waited for CPUs for so long (the kernel's schedstat): its statements did
+        so for no longer. And a thread that is ready waits while others run before it: its time on a CPU, times the
+        threads for each CPU.
         """
         runnable, budget = mean(self.at("runnable_threads", "cpu")), self.budget
-        if budget is None or runnable is None or not self.cpus or self.statement_cpu_s_per_s is None:
+        if budget is None:
             return None
-        return budget.share("cpu") * max(1.0, runnable / self.cpus)
+        bounds = []
+        used, delayed = (self.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
+        statements = mean(budget.statement_s)
+        if used is not None and delayed is not None and statements:
+            bounds.append(min(1.0, (mean(used + delayed) or 0.0) / statements))
+        if runnable is not None and self.cpus and self.statement_cpu_s_per_s is not None:
+            bounds.append(budget.share("cpu") * max(1.0, runnable / self.cpus))
+        return min(bounds, default=None)
 
     @cached_property
     def server_throttled(self) -> float | None:

@@ -49,6 +49,7 @@ def _limits(case: Case) -> Iterator[Found]:
     likely_first = sorted(
         _LIMIT_CAUSE.items(), key=lambda pair: [*(one.resource for one in case.limits), pair[0]].index(pair[0])
     )
+    shares: list[float | None] = []
     for resource, cause in likely_first:
         named = [one for one in case.limits if one.resource == resource]
         if hardly_waited_for(case):
@@ -58,10 +59,11 @@ def _limits(case: Case) -> Iterator[Found]:
             continue
         plateau = max(named, key=lambda one: one.last - one.first)
         checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
+        shares.append(_queue_share(case, plateau))
         yield Found(
             cause=cause,
             window_s=plateau.window_s,
-            share=_queue_share(case, plateau),
+            share=shares[0] if either else shares[-1],  # of two that cannot be told apart, the likely one is first
             checks=tuple(checks),
             one_of_two=bool(either),
             decided_by=_decided_by(plateau),
@@ -85,8 +87,13 @@ def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
         yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=direction or 'read')}")
 
 
-def likely_limit_findings(case: Case) -> Iterator[Found]:
-    """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure."""
+def likely_limit_findings(case: Case, share: float | None) -> Iterator[Found]:
+    """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure.
+
+    Args:
+        case: the step.
+        share: of the latency, that the slow volume would explain.
+    """
     text = "a volume that takes this long for each operation would look alike: it is one of the two"
     half = "" if case.threads is None else f" --set steps.{case.name}.threads={max(1, case.threads // 2)}"
     decide = (
@@ -101,7 +108,7 @@ def likely_limit_findings(case: Case) -> Iterator[Found]:
         yield Found(
             cause=cause,
             window_s=plateau.window_s,
-            share=_queue_share(case, plateau),
+            share=share,
             checks=(queue_holds(case), *(check.holds for check in plateau.checks)),
             one_of_two=True,
             evidence=(
@@ -258,7 +265,7 @@ def _decided_by(plateau: Plateau) -> Evidence:
     passed = {check.name for check in plateau.checks if check.holds}
     if "exceeded" in passed:
         return "counted"
-    return "metered" if "regularity" in passed else "level"
+    return "metered" if passed & {"regularity", "evenness"} else "level"
 
 
 def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:

@@ -48,8 +48,10 @@ def storage_findings(case: Case) -> list[Found]:
     if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design
         limits = [*slower_findings(case)]
     slow = [] if limits else [*waiting_streams(case)] if streams else [*_slow_files(case)]
-    if case.likely_limits and any(one.cause in _LATENCIES for one in slow):
-        slow = [*likely_limit_findings(case), *(replace(one, one_of_two=True) for one in slow)]
+    latencies = [one for one in slow if one.cause in _LATENCIES]
+    if case.likely_limits and latencies:  # a latency comes first: it needs no further assumption
+        alike = [*likely_limit_findings(case, latencies[0].share)]
+        slow = [*(replace(one, one_of_two=bool(alike)) for one in slow), *alike]
     return [*limits, *_stalls(case), *metadata_findings(case), *slow]
 
 
