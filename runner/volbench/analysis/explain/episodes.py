@@ -20,8 +20,10 @@ from volbench.analysis.explain.cliffs import midranks
 from volbench.analysis.explain.device import Device
 from volbench.analysis.explain.wording import number
 
-SAMPLES_MIN = 16
-"""Samples below which no stretch can stand out by enough."""
+SAMPLES_MIN = 12
+"""Samples below which no stretch can stand out by enough: 3 of 12 lie side by side by chance in 1 of 22 orders."""
+RANKS_MIN = 18
+"""Samples from which ranks count: of fewer, no ranks of a short stretch stand out by enough; logarithms may."""
 BUCKETS_MAX = 240
 LENGTH_MIN = 3
 PERMUTATIONS = 399
@@ -31,10 +33,12 @@ RISE_MIN = 1.5
 Z_NEVER = 3.0
 """The largest deviation of 16 to 240 independent samples is above it in more than P_MAX of all cases (3.1 for 16,
 4.0 for 120, of 600 permutations each): what stays below needs no permutations."""
+Z_NEVER_SHORT = 2.2
 RAMP_BUCKETS_MIN = 4
 """Intervals that a rise takes at least to be called a ramp: the samples beside a step may be half of each level."""
 RAMP_GAIN = 0.7
 """A ramp is said only where it leaves at most this share of what a step leaves unexplained."""
+RECURRING_SAMPLES_MIN = 16
 PERIODS_MIN = 3
 PERIOD_SPREAD_MAX = 0.15
 """Spread of the distances of recurring stretches, as a share of their mean, up to which they are periodic."""
@@ -102,17 +106,17 @@ def find_episode(grid: Grid, values: Floats | None) -> Episode | None:
     per_bucket = -(-len(known) // BUCKETS_MAX)
     starts = np.arange(0, len(known) - per_bucket + 1, per_bucket)
     level = np.array([float(np.median(values[known[at : at + per_bucket]])) for at in starts])
-    first, last, stands_out = _stretch(midranks(level))
+    scores = midranks(level) if len(level) >= RANKS_MIN else np.log(np.maximum(level, 1e-12))
+    first, last, stands_out = _stretch(scores)
     inside = np.zeros(len(level), dtype=bool)
     inside[first:last] = True
     if np.median(level[inside]) < RISE_MIN * np.median(level[~inside]):
         return None
     generator = np.random.default_rng(_SEED)
-    ranks = midranks(level)
-    stands_out *= _independent_share(ranks, inside)
-    if stands_out < Z_NEVER:
+    stands_out *= _independent_share(scores, inside)
+    if stands_out < (Z_NEVER if len(level) >= RANKS_MIN else Z_NEVER_SHORT):
         return None
-    as_much = sum(_stretch(generator.permutation(ranks))[2] >= stands_out for _ in range(PERMUTATIONS))
+    as_much = sum(_stretch(generator.permutation(scores))[2] >= stands_out for _ in range(PERMUTATIONS))
     p_value = (as_much + 1) / (PERMUTATIONS + 1)
     if p_value > P_MAX:
         return None
@@ -148,6 +152,8 @@ def find_change(grid: Grid, values: Floats | None) -> Change | None:
 def _recurring(grid: Grid, values: Floats) -> Change | None:
     """At least PERIODS_MIN stretches on the upper of two separate levels, at even distances; else None."""
     known = values[np.isfinite(values)]
+    if len(known) < RECURRING_SAMPLES_MIN:
+        return None
     low, high = np.quantile(known, [0.1, 0.9])
     third = (high - low) / 3
     between = (known > low + third) & (known < high - third)
@@ -245,15 +251,16 @@ def _size_kib(device: Device) -> Floats | None:
     return size
 
 
-def _stretch(ranks: Floats) -> tuple[int, int, float]:
-    """First and end of the stretch whose rank sum is furthest above its expectation, and by how many deviations."""
-    size = len(ranks)
-    sums = np.concatenate([[0.0], np.cumsum(ranks - (size + 1) / 2)])
+def _stretch(scores: Floats) -> tuple[int, int, float]:
+    """First and end of the stretch whose sum is furthest above its expectation, and by how many deviations."""
+    size = len(scores)
+    sums = np.concatenate([[0.0], np.cumsum(scores - scores.mean())])
+    deviation = float(scores.std(ddof=1)) or 1.0
     first, end = np.triu_indices(size + 1, LENGTH_MIN)
     length = end - first
     usable = size - length >= LENGTH_MIN
     first, end, length = first[usable], end[usable], length[usable]
-    z = (sums[end] - sums[first]) / np.sqrt(length * (size - length) * (size + 1) / 12)
+    z = (sums[end] - sums[first]) / (deviation * np.sqrt(length * (size - length) / size))
     best = int(np.argmax(z))
     return int(first[best]), int(end[best]), float(z[best])
 

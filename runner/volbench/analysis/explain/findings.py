@@ -34,8 +34,12 @@ _MANY_SHORT = (
     "The volume is neither slow nor at a limit: there is much for it to do, and each piece is short. Fewer"
     " operations help (a larger buffer pool, commits in groups), and so would still shorter ones."
 )
-ALL_ALONG = frozenset({"memory.buffer_pool_small"})
-"""Causes that are looked for in the time without what ran beside the load: of its slow part they explain less."""
+ALL_ALONG = frozenset(
+    {"memory.buffer_pool_small", "cpu.server_saturated", "storage.read_latency", "storage.sync_latency"}
+)
+"""Causes that are there all along: of a part that something else made slow they explain less."""
+EVENTS = frozenset({INTERFERENCE, "interference.io", "host.io_limit", "storage.degraded"})
+"""Causes that say what speed was lost while they lasted."""
 _Finding = TypeVar("_Finding", Found, FindingRow)
 _BY_MEDIANS = frozenset(
     {"storage.read_latency", "storage.sync_latency", "host.io_wait", "memory.buffer_pool_small"}
@@ -239,13 +243,7 @@ def _attributed(found: Sequence[Found]) -> list[Found]:
 
 def _loss(found: Sequence[Found | FindingRow]) -> float:
     """The most speed that something beside the load took while it ran, as a share; 0 where nothing did."""
-    said = [
-        piece.value
-        for one in found
-        if one.cause == INTERFERENCE
-        for piece in one.evidence
-        if piece.metric == "loss"
-    ]
+    said = [piece.value for one in found if one.cause in EVENTS for piece in one.evidence if piece.metric == "loss"]
     return max((float(value) for value in said if isinstance(value, int | float)), default=0.0)
 
 

@@ -16,13 +16,12 @@ from volbench.analysis.explain.layers import (
     ForeignFlow,
     stretches,
 )
-from volbench.analysis.explain.shared_evidence import Effect, context, effect_rows, hardly_waited_for
+from volbench.analysis.explain.rules_host import GAP_S
+from volbench.analysis.explain.shared_evidence import Effect, context, effect_rows, hardly_waited_for, loss_rows
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
 NEIGHBOUR = "interference.io"
-GAP_S = 5.0
-"""A pause of others' I/O that does not end it."""
 LOGICAL_TOOLS = ("mysqldump", "mariadb-dump", "mydumper")
 """Backup tools that read through the server: its reads are theirs. Others read the files themselves."""
 _FIND_WHO = (
@@ -55,7 +54,12 @@ def foreign_findings(case: Case) -> list[Found]:
             window_s=window_s,
             share=_share(case, active, worst, known=bool(effects)),
             checks=checks,
-            evidence=(*_flow_rows(case, flow, active, bounded=bounded), *_shown(effects, worst), *context(case)),
+            evidence=(
+                *_flow_rows(case, flow, active, bounded=bounded),
+                *_shown(effects, worst),
+                *loss_rows(effects),
+                *context(case),
+            ),
             advice=_FIND_WHO,
             decided_by="before and after" if worst is not None else "level",
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import mean, median
+from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import DIRECTIONS, FILE_LAYER, Direction, Resource
 from volbench.analysis.explain.found import Found
@@ -29,10 +29,26 @@ from volbench.analysis.explain.layers import (
     time_above_ms,
 )
 from volbench.analysis.explain.limits import Plateau, limits_of, plateaus
-from volbench.analysis.explain.shared_evidence import context, hardly_waited_for, hidden_commit_share
+from volbench.analysis.explain.shared_evidence import (
+    context,
+    effect_rows,
+    hardly_waited_for,
+    hidden_commit_share,
+    loss_rows,
+)
 from volbench.analysis.explain.wording import amount, number, percent, row
 from volbench.records.report import EvidenceRow
 
+_CHARGED_AT_ONCE = 1.6
+"""Of a limit, what one interval may have; more is an interval that was partly without the limit."""
+_SLICE = 0.1
+"""Of a limit, what intervals of a few seconds may have beyond it: slices of 100 ms that they share with others."""
+_MOST = 0.8
+_NEAR = 0.6
+"""Of a limit: operations that are charged at once leave intervals with less, and the mean is near it."""
+_CLEAR_SLOWDOWN = 2.0
+GAP_S = 5.0
+"""A pause of what is met or active that does not end it."""
 HOST_LIMIT, HOST_WAIT = "host.io_limit", "host.io_wait"
 _LOOK_ABOVE = (
     "Look above the volume: limits of the server's control group (docker inspect: BlkioDevice*; systemctl show -p"
@@ -75,7 +91,7 @@ def host_findings(case: Case) -> list[Found]:
         return []
     findings = []
     for direction in DIRECTIONS:
-        lost = lost_reads(case) if direction == "read" else lost_syncs(case)
+        lost = _lost(case, direction)
         finding = _configured(case, direction, lost) or (None if lost is None else _unnamed(case, lost))
         if finding is not None:
             findings.append(finding)
@@ -147,42 +163,101 @@ def _configured(case: Case, direction: Direction, lost: LostTime | None) -> Foun
         flow = device_flow(case.device, direction)
     if flow is None:
         return None
-    share = lost.share if lost is not None else _share_of(case, direction)
-    if lost is None and not (share is not None and share >= limit.SHARE_MIN):
-        return None
     for resource, maximum in configured_limits(case.grid, direction).items():
         carried = flow.rate if resource == "iops" else flow.mib_per_s
         if carried is None:
             continue
-        met = np.isfinite(carried) & np.isfinite(maximum) & (carried >= limit.LIMIT_MET * maximum)
-        met &= carried <= maximum * (2 - limit.LIMIT_MET)
-        spans = stretches(met, gap=3, least=limit.PLATEAU_SAMPLES_MIN)
-        if not spans or met.mean() < limit.LIMIT_MET_SHARE:
-            continue
-        level, level_now = median(maximum[met]) or 0.0, median(carried[met]) or 0.0
-        first, last = spans[0][0], spans[-1][1]
-        window_s = float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last - 1])
-        unit = "1/s" if resource == "iops" else "MiB/s"
-        text = (
-            f"the server's control group may {direction} {amount(level, resource)} and did"
-            f" {amount(level_now, resource)} in {percent(float(met.mean()))} of the time"
-        )
-        names = {"verb": direction, "Verb": direction.capitalize()}
-        names |= {"unit": "iops", "Unit": "IOPS"} if resource == "iops" else {"unit": "bps", "Unit": "Bandwidth"}
-        return Found(
-            cause=HOST_LIMIT,
-            window_s=window_s,
-            share=share,
-            checks=(True, True, None if lost is None else True),
-            evidence=(
-                row(f"{direction}_{resource}", level_now, unit, text),
-                *(() if lost is None else _layer_rows(lost)),
-                *context(case),
-            ),
-            advice=_RAISE.format(**names),
-            decided_by="counted",
-        )
+        for during in (limit_met(carried, maximum), _limited(case, carried, maximum, lost)):
+            finding = _limit_of_group(case, direction, resource, during, carried, maximum)
+            if finding is not None:
+                return finding
     return None
+
+
+def _limit_of_group(
+    case: Case, direction: Direction, resource: Resource, during: Mask, carried: Floats, maximum: Floats
+) -> Found | None:
+    """A configured limit in the intervals in which it acts; None where nobody waits for it then."""
+    spans = stretches(during, gap=max(2, round(GAP_S / case.grid.width_s)), least=limit.LIMIT_MET_SAMPLES)
+    if not spans:
+        return None
+    limited = case if during.all() else replace(case, grid=case.grid.where(during))
+    lost = _lost(limited, direction)
+    share = lost.share if lost is not None else _share_of(limited, direction)
+    effects = [one for one in effect_rows(case, during) if one.is_worse]
+    waits = share is not None and share >= limit.SHARE_MIN and bool(during.mean() > _MOST)
+    if lost is None and not waits and not effects:  # a rate that happens to be near the limit harms nobody
+        return None
+    level, level_now = mean(maximum[during]) or 0.0, mean(carried[during]) or 0.0
+    first, last = spans[0][0], spans[-1][1]
+    text = (
+        f"the server's control group may {direction} {amount(level, resource)} and did"
+        f" {amount(level_now, resource)} in {percent(float(during.mean()))} of the time"
+    )
+    names = {"verb": direction, "Verb": direction.capitalize()}
+    names |= {"unit": "iops", "Unit": "IOPS"} if resource == "iops" else {"unit": "bps", "Unit": "Bandwidth"}
+    return Found(
+        cause=HOST_LIMIT,
+        window_s=(float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last - 1])),
+        share=None if share is None else share * case.time_share_of(during),
+        checks=(True, True, True if lost is not None or effects else None),
+        evidence=(
+            row(f"{direction}_{resource}", level, "1/s" if resource == "iops" else "MiB/s", text),
+            *(() if lost is None else _layer_rows(lost)),
+            *(one.evidence for one in effects),
+            *loss_rows(effects),
+            *context(case),
+        ),
+        advice=_RAISE.format(**names),
+        decided_by="counted",
+    )
+
+
+def _limited(case: Case, carried: Floats, maximum: Floats, lost: LostTime | None) -> Mask:
+    """Intervals with a limit whose rate is not even enough to meet it in each, shape (buckets,).
+
+    A limit that comes and goes within seconds, or few long operations that are charged at once: it acts where the
+    server was clearly slower while it was set, or where time is lost above the device, and what passed is near it.
+    """
+    known = np.isfinite(carried) & np.isfinite(maximum)
+    nothing = np.zeros(len(known), dtype=np.bool_)
+    if not known.any() or float(np.median(np.minimum(carried[known] / maximum[known], 1.0))) < _NEAR:
+        near = known.any() and float(np.mean(carried[known])) >= _NEAR * float(np.mean(maximum[known]))
+        if not near or float(np.mean(carried[known])) > _CHARGED_AT_ONCE * float(np.mean(maximum[known])):
+            return nothing
+    if known.all():
+        return known if lost is not None else nothing
+    slower = [one.slowdown for one in effect_rows(case, known) if one.is_worse]
+    return known if slower and max(slower) >= _CLEAR_SLOWDOWN else nothing
+
+
+def limit_met(carried: Floats, maximum: Floats) -> Mask:
+    """Intervals in which a configured limit is met, shape (buckets,).
+
+    Args:
+        carried: what passed, a second; shape (buckets,).
+        maximum: the limit, NaN where there is none.
+
+    An interval by itself, or a running mean over LIMIT_MET_SAMPLES intervals with the limit, is within LIMIT_MET of
+    it. Where a running mean is beyond the limit, it is not kept, and no interval with it counts.
+    """
+    known = np.isfinite(carried) & np.isfinite(maximum)
+    met = np.zeros(len(carried), dtype=np.bool_)
+    for first, last in stretches(known, gap=1, least=1):
+        ratios = np.minimum(carried[first:last] / maximum[first:last], _CHARGED_AT_ONCE)
+        met[first:last] = np.abs(ratios - 1) <= 1 - limit.LIMIT_MET
+        for at in range(len(ratios) - limit.LIMIT_MET_SAMPLES + 1):
+            share = float(ratios[at : at + limit.LIMIT_MET_SAMPLES].mean())
+            if share > 2 - limit.LIMIT_MET + _SLICE:  # it is not kept: no limit of what was counted
+                met[first:last] = False
+                break
+            if share >= limit.LIMIT_MET:
+                met[first + at : first + at + limit.LIMIT_MET_SAMPLES] = True
+    return met
+
+
+def _lost(case: Case, direction: Direction) -> LostTime | None:
+    return lost_reads(case) if direction == "read" else lost_syncs(case)
 
 
 def _share_of(case: Case, direction: Direction) -> float | None:
@@ -197,8 +272,8 @@ def _share_of(case: Case, direction: Direction) -> float | None:
 def _unnamed(case: Case, lost: LostTime) -> Found | None:
     """A meter that nothing names, where what passes it comes as regularly as only a meter lets it; else a wait."""
     limits = host_limits(case, lost)
-    if not limits and case.cpu_bound:  # an operation that is done waits for a CPU, too
-        return None
+    if not limits and case.cpu_bound and not _cpu_is_little(case, lost):
+        return None  # an operation that is done waits for a CPU, too
     rows = [*_layer_rows(lost)]
     checks: list[bool | None] = [True]
     window_s = case.window_s
@@ -219,6 +294,11 @@ def _unnamed(case: Case, lost: LostTime) -> Found | None:
         advice=_LOOK_ABOVE,
         decided_by="metered" if limits else "level",
     )
+
+
+def _cpu_is_little(case: Case, lost: LostTime) -> bool:
+    """Whether the cell's processes ran and waited for CPUs for far less time than is lost above the device."""
+    return case.cpu_reach is not None and lost.share is not None and case.cpu_reach < 0.5 * lost.share
 
 
 def host_limits(case: Case, lost: LostTime) -> tuple[Plateau, ...]:

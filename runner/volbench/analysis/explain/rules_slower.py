@@ -21,7 +21,7 @@ from volbench.analysis.explain.device import Device
 from volbench.analysis.explain.episodes import RISE_MIN, Change, find_change
 from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import dispersion, elasticity
-from volbench.analysis.explain.shared_evidence import context, effect_rows
+from volbench.analysis.explain.shared_evidence import context, effect_rows, loss_rows
 from volbench.analysis.explain.wording import clock, number, row
 
 SAMPLES_MIN = 5
@@ -139,6 +139,7 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Found | None:
             row("await_ms", slowdown.during_ms, "ms", _text(case, slowdown, queues)),
             row("iops", rates[1], "1/s", given),
             *(one.evidence for one in effects if one.is_worse),
+            *loss_rows(effects),
             *(() if decided else (row("decide", None, "1", _DECIDE),)),
             *context(case),
         ),

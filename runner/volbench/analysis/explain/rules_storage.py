@@ -30,6 +30,8 @@ from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
 STALLS_SHOWN = 5
+_SECOND = 0.9
+"""Of the share of what loads the device from outside: a limit that is met with it comes after it."""
 _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 
 
@@ -41,8 +43,13 @@ def storage_findings(case: Case) -> list[Found]:
     if degraded:
         return [*degraded, *_stalls(case)]
     outside = [*host_findings(case), *foreign_findings(case)]
-    if outside:  # the device's own limits may be met as well; its waiting times are explained
-        return [*outside, *limit_findings(case), *_stalls(case)]
+    if outside:  # the device's own limits may be met as well, with the others' I/O; its waiting times are explained
+        most = max((one.share for one in outside if one.share is not None), default=None)
+        limits = [
+            replace(one, share=min(one.share, _SECOND * most)) if one.share is not None and most else one
+            for one in limit_findings(case)
+        ]
+        return [*outside, *limits, *_stalls(case)]
     streams = case.kind in STREAMS
     limits = limit_findings(case)
     if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design

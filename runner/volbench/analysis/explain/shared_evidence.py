@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +65,14 @@ def effect_rows(case: Case, during: Mask) -> Iterator[Effect]:
             is_worse=slowdown > 1 / (1 - limit.INTERFERENCE_MIN) and z >= limit.INTERFERENCE_Z,
             evidence=row(metric, now, unit, text),
         )
+
+
+def loss_rows(effects: Sequence[Effect]) -> Iterator[EvidenceRow]:
+    """The most speed that was lost meanwhile, as a share: what was there before explains only the rest."""
+    slowest = max((one.slowdown for one in effects if one.is_worse), default=None)
+    if slowest is not None:
+        loss = 1 - 1 / slowest
+        yield row("loss", loss, "1", f"{percent(loss)} of the speed was lost meanwhile")
 
 
 def context(case: Case) -> Iterator[EvidenceRow]:

@@ -61,8 +61,9 @@ PAGE_CACHE_MISSES_MIN = 0.05
 where the files are."""
 LIMIT_MET = 0.93
 """Of a configured limit: the kernel gives out slices of 100 ms, and intervals are cut across them."""
-LIMIT_MET_SHARE = 0.25
-"""Of a step's intervals: a limit that is met for less of the time is not what the step waits for."""
+LIMIT_MET_SAMPLES = 3
+"""Intervals for which a configured limit is met at least, and over which its rate is averaged: the kernel charges a
+long operation at once, so that one second may have half again as much and the next one less."""
 FOREIGN_SHARE_MIN = 0.25
 """Of the device's operations or bytes: with less from others, the server's own are what the device works on."""
 FOREIGN_SLOWDOWN = 1.3
