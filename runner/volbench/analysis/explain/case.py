@@ -241,6 +241,19 @@ class Case:
         return min(bounds, default=None)
 
     @cached_property
+    def cpu_cycle_share(self) -> float | None:
+        """Share of the clients' time in which the cell's processes ran or waited for a CPU; None: not known.
+
+        By Little's law for the loop: each client is at one thing at a time, itself or its session in the server, so
+        seconds on CPUs and in their queue (the kernel's schedstat) over the number of clients is that share. It
+        counts waits for a CPU that the server takes for file waits, since a read that is done waits for one.
+        """
+        used, delayed = (self.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
+        if used is None or delayed is None or not self.threads or self.budget is None:
+            return None
+        return min(1.0, (mean(used + delayed) or 0.0) / self.threads)
+
+    @cached_property
     def server_throttled(self) -> float | None:
         """Share of periods in which the server's CPU quota held it back, median; None without a quota."""
         return median(self.grid.column("cgroup_cpu", "throttled_ratio", "server"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -158,12 +159,10 @@ def lost_syncs(case: Case) -> LostTime | None:
 
 def _configured(case: Case, direction: Direction, lost: LostTime | None) -> Found | None:
     """A limit of the server's control group that its operations meet while they wait."""
-    flow = cgroup_flow(case.grid, direction, case.device.entity if case.device is not None else "")
-    if flow is None and case.device is not None:
-        flow = device_flow(case.device, direction)
-    if flow is None:
-        return None
-    for resource, maximum in configured_limits(case.grid, direction).items():
+    limits = configured_limits(case.grid, direction)
+    flows = [cgroup_flow(case.grid, direction, case.device.entity if case.device is not None else "")]
+    flows.append(device_flow(case.device, direction) if case.device is not None else None)
+    for flow, (resource, maximum) in product([one for one in flows if one is not None], limits.items()):
         carried = flow.rate if resource == "iops" else flow.mib_per_s
         if carried is None:
             continue
@@ -185,6 +184,9 @@ def _limit_of_group(
     lost = _lost(limited, direction)
     share = lost.share if lost is not None else _share_of(limited, direction)
     effects = [one for one in effect_rows(case, during) if one.is_worse]
+    at_it = np.abs(carried[during] / maximum[during] - 1) <= 1 - limit.LIMIT_MET
+    if during.mean() > _MOST and at_it.mean() > _MOST and case.unseen_share is not None:
+        share = max(share or 0.0, case.unseen_share)  # reads ahead of who waits for them have no instrument
     waits = share is not None and share >= limit.SHARE_MIN and bool(during.mean() > _MOST)
     if lost is None and not waits and not effects:  # a rate that happens to be near the limit harms nobody
         return None
@@ -239,20 +241,22 @@ def limit_met(carried: Floats, maximum: Floats) -> Mask:
         maximum: the limit, NaN where there is none.
 
     An interval by itself, or a running mean over LIMIT_MET_SAMPLES intervals with the limit, is within LIMIT_MET of
-    it. Where a running mean is beyond the limit, it is not kept, and no interval with it counts.
+    it. A limit that is exceeded most of the time is none of what was counted: no interval with it counts.
     """
     known = np.isfinite(carried) & np.isfinite(maximum)
     met = np.zeros(len(carried), dtype=np.bool_)
     for first, last in stretches(known, gap=1, least=1):
         ratios = np.minimum(carried[first:last] / maximum[first:last], _CHARGED_AT_ONCE)
         met[first:last] = np.abs(ratios - 1) <= 1 - limit.LIMIT_MET
+        beyond = 0
         for at in range(len(ratios) - limit.LIMIT_MET_SAMPLES + 1):
             share = float(ratios[at : at + limit.LIMIT_MET_SAMPLES].mean())
-            if share > 2 - limit.LIMIT_MET + _SLICE:  # it is not kept: no limit of what was counted
-                met[first:last] = False
-                break
-            if share >= limit.LIMIT_MET:
+            if share > 2 - limit.LIMIT_MET + _SLICE:
+                beyond += 1
+            elif share >= limit.LIMIT_MET:
                 met[first + at : first + at + limit.LIMIT_MET_SAMPLES] = True
+        if beyond > (last - first) / 2:
+            met[first:last] = False
     return met
 
 

@@ -13,6 +13,7 @@ from volbench.analysis.explain.align import Floats, Mask, mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.layers import device_flow, server_flow, time_above_ms
 from volbench.analysis.explain.shared_evidence import data_read_ms, slowest_sync_ms, sync_by_volume_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.parse import parse_whole
@@ -78,6 +79,9 @@ def _cpu(case: Case) -> Iterator[Found]:
     reach = None if throttled else case.cpu_reach
     if rest is not None and reach is not None:
         rest = min(rest, reach)  # others may fill the CPUs of a host whose server waits for something else
+    cycle = case.cpu_cycle_share
+    if cycle is not None:
+        rest = cycle
     if not (throttled or case.cpu_bound) or (rest is not None and rest < limit.CPU_SHARE_MIN):
         return
     rows = []
@@ -91,23 +95,31 @@ def _cpu(case: Case) -> Iterator[Found]:
     if pressure is not None:
         waited = f"tasks waited for a CPU in {percent(pressure)} of the time"
         rows.append(row("cpu_some_ratio", pressure, "1", waited))
-    if rest is not None:
-        text = "of the time nothing waits for the volume"
-        if case.waiting_share is None:
-            text = "of statement time is neither file nor lock waits"
-        rows.append(row("rest_share", rest, "1", f"{percent(rest)} {text}"))
+    rows += _cpu_rows(case, cycle, rest)
     checks = [True, throttled or (None if pressure is None else True), None if rest is None else True]
     yield Found(
         cause="cpu.server_saturated",
-        decided_by="counted" if throttled else "level",
+        decided_by="counted" if throttled or cycle is not None else "level",
         window_s=case.window_s,
         share=rest,
         checks=tuple(checks),
-        one_of_two=not throttled and _commits_may_be_hidden(case),
+        one_of_two=not throttled and cycle is None and _commits_may_be_hidden(case),
         evidence=tuple(rows),
         advice="More CPU for the server (a larger quota where one holds it back), or less other work on this host:"
         " a faster volume changes little here.",
     )
+
+
+def _cpu_rows(case: Case, cycle: float | None, rest: float | None) -> Iterator[EvidenceRow]:
+    """How much of the time computing and waiting for a CPU take."""
+    if cycle is not None:
+        text = f"{percent(cycle)} of the clients' time the cell's processes run or wait for a CPU (schedstat)"
+        yield row("cpu_cycle_share", cycle, "1", text)
+    elif rest is not None:
+        text = "of the time nothing waits for the volume"
+        if case.waiting_share is None:
+            text = "of statement time is neither file nor lock waits"
+        yield row("rest_share", rest, "1", f"{percent(rest)} {text}")
 
 
 def _commits_may_be_hidden(case: Case) -> bool:
@@ -260,6 +272,9 @@ def _pool(case: Case) -> Iterator[Found]:
     read_ms = data_read_ms(case)
     if read_ms is not None and read_ms >= limit.READ_SLOW_MS:
         return
+    share *= _at_device(case)
+    if share < limit.SHARE_MIN:
+        return
     yield _simple(
         case, "memory.buffer_pool_small", share, [True, turnover >= 2, None if read_ms is None else True],
         row(
@@ -269,6 +284,19 @@ def _pool(case: Case) -> Iterator[Found]:
         ),
         "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often.",
     )  # fmt: skip
+
+
+def _at_device(case: Case) -> float:
+    """Of the time that the server's reads take, the part at the device where CPUs are saturated; else all of it.
+
+    A read that is done waits for a CPU: what lies above the device then is no work for a larger pool.
+    """
+    reads = server_flow(case.grid, "read", ("data",))
+    device = None if case.device is None else device_flow(case.device, "read")
+    if not case.cpu_bound or case.cpu_cycle_share is None or reads is None or device is None:
+        return 1.0
+    above_ms = time_above_ms(reads, device)
+    return 1.0 if above_ms is None or not reads.each_ms else max(0.0, 1 - above_ms / reads.each_ms)
 
 
 def _read_each(pages: Floats, read_ms: float | None) -> str:

@@ -49,7 +49,7 @@ DIRECTION_SHARE_MIN = 0.05
 """Of all operations: a direction with less is a trace, and the sum is the other direction."""
 IRREGULAR_MIN = 1.0
 """More than arrivals by chance have (Poisson): a meter with a queue before it gives nothing of the kind."""
-REGULARITY_SAMPLES = 8
+REGULARITY_SAMPLES = 6
 REGULARITY_OPERATIONS = 100.0
 """Operations in an interval below which whole numbers and ticks decide the variance."""
 
