@@ -216,6 +216,11 @@ def _notes_of_rates(probe: Probe) -> Iterator[str]:
             f"A burst ended: {FIGURES[fall.figure].title} fell from {fall.first:,.0f} to {fall.last:,.0f} IOPS "
             f"after {fall.after_s:.0f} s; the table shows what it was before, later figures lack credits."
         )
+    for operation in probe.throttled_alone:
+        yield (
+            f"One {operation} at a time met the limit of IOPS already: most pass at once, some wait for the limit."
+            " The 99th percentile is that of the limit."
+        )
     for name, mean in probe.uneven.items():
         yield (
             f"{FIGURES[name].title}: {figure_text(probe.figures[name])} {FIGURES[name].unit} is the median half "

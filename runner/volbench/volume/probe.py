@@ -93,6 +93,8 @@ class Probe:
         held: phases in which this machine's other work held the measurement back, also when it was repeated, and
             the share of the time for which it did at most. Their figures are this machine's, not the volume's.
         foreign_cpu_ratio: of all CPUs, what others used in the worst of these phases.
+        throttled_alone: `read` or `write`, where one operation at a time met the limit already: the tail of its
+            latency is the limit's, not the volume's.
     """
 
     spec: str
@@ -109,6 +111,7 @@ class Probe:
     late_share: float | None
     held: Mapping[str, float] = field(default_factory=dict)
     foreign_cpu_ratio: float = 0.0
+    throttled_alone: tuple[str, ...] = ()
 
 
 def check_seconds(seconds: float) -> None:
@@ -154,6 +157,8 @@ class _Measurement:
         self._extent_bytes = min(FILE_BYTES_MAX, _affordable_bytes(directory, place))
         self._figures: dict[str, float] = {}
         self._results: list[JobResult] = []
+        self._alone: dict[str, JobResult] = {}
+        self._throttled_alone: list[str] = []
         self._falls: list[Fall] = []
         self._unsaturated: list[str] = []
         self._uneven: dict[str, float] = {}
@@ -188,6 +193,7 @@ class _Measurement:
             late_share=_late_share(self._opened),
             held=self._held,
             foreign_cpu_ratio=self._foreign_cpu_ratio,
+            throttled_alone=tuple(self._throttled_alone),
         )
 
     def _undisturbed(self, phase: str, measure_once: Callable[[], _Figures]) -> _Figures:
@@ -231,6 +237,7 @@ class _Measurement:
         result = self._job(_random(operation), size_bytes, 1, _LATENCY_SHARE)
         self._figures[f"{operation}_{name}_ms"] = result.latency_ms
         if size_bytes == SMALL_BYTES:
+            self._alone[operation] = result
             self._figures[f"{operation}_{name}_ms_p99"] = result.latency_ms_p99
 
     def _iops(self, operation: str) -> None:
@@ -238,14 +245,17 @@ class _Measurement:
         self._watch(f"IOPS of random {operation}s, {RANDOM_DEPTH} at a time")
         result = self._job(_random(operation), SMALL_BYTES, RANDOM_DEPTH, _IOPS_SHARE)
         self._rate(figure, result, scale=1.0)
-        alone_ms = self._figures[f"{operation}_4k_ms"]
+        alone = self._alone[operation]
         fall = find_fall(figure, result.iops_series)
         if fall is not None:
             self._falls.append(fall)
             self._figures[figure] = fall.first
-        elif result.iops_typical < _FALL * 1e3 / alone_ms:
-            self._falls.append(Fall(figure=figure, first=1e3 / alone_ms, last=result.iops_typical, after_s=None))
-        elif RANDOM_DEPTH / result.iops_typical * 1e3 < _SATURATED * alone_ms:
+        elif result.iops_typical < _FALL * alone.iops_typical:
+            early = Fall(figure=figure, first=alone.iops_typical, last=result.iops_typical, after_s=None)
+            self._falls.append(early)
+        elif is_throttled_alone(alone, result):
+            self._throttled_alone.append(operation)
+        elif RANDOM_DEPTH / result.iops_typical * 1e3 < _SATURATED * alone.latency_ms:
             self._unsaturated.append(figure)
 
     def _stream(self, operation: str) -> None:
@@ -313,6 +323,20 @@ def _held_share(share: CpuShare | None) -> tuple[float, float]:
         return 0.0, 0.0
     delay = share.own.delay_s + (share.server.delay_s if share.server is not None else 0.0)
     return min(1.0, share.foreign_cpus, delay), share.foreign_ratio
+
+
+def is_throttled_alone(alone: JobResult, many: JobResult) -> bool:
+    """Whether one operation at a time did as much as many at a time, in bursts with waits between them.
+
+    One stream does 1 / mean latency operations a second, which is less than 1 / median where a limiter lets some
+    pass at once and makes others wait (the kernel's throttle works in slices of 100 ms).
+
+    Args:
+        alone: one operation at a time.
+        many: the same operations with a queue.
+    """
+    mean_ms = 1e3 / alone.iops_typical
+    return alone.iops_typical >= _FALL * many.iops_typical and mean_ms >= _SATURATED * alone.latency_ms
 
 
 def find_fall(figure: str, series: tuple[tuple[float, float], ...]) -> Fall | None:

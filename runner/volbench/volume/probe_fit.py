@@ -159,7 +159,9 @@ class _Fit:
             if speed * STREAM_DEPTH > self._measured[f"{operation}_mib_per_s"] * _MIB:
                 stream = self._figure(f"{operation}_stream", round(speed), "bytes per s")
                 fixed_ms = max(0.0, small_ms - SMALL_BYTES / speed * 1e3)
-        p99_ms = self._measured[f"{operation}_4k_ms_p99"] * fixed_ms / small_ms
+        p99_ms: float | None = self._measured[f"{operation}_4k_ms_p99"] * fixed_ms / small_ms
+        if operation in self._probe.throttled_alone:  # waits for the limit, which the profile has already
+            p99_ms = None
         latency: dict[str, Any] = {"parts": [self._leg(operation, fixed_ms, p99_ms)]}
         if stream is not None:
             latency["stream_bytes_per_s"] = stream

@@ -42,6 +42,7 @@ class Outcome:
     causes: tuple[str, ...]
     kinds: tuple[str, ...]
     checks: tuple[str, ...]
+    evidence: tuple[str, ...]
     confidences: tuple[float, ...]
 
     @property
@@ -69,12 +70,15 @@ def outcomes(directory: Path, seeds: Sequence[int] | None = None) -> Iterator[Ou
                 volume_is_cause=truth["volume_is_cause"],
                 truth=(*truth["truth"], *(["storage.stall"] if _stood_still(truth["tps"]) else [])),
                 causes=tuple(one.cause for one in found.findings),
-                kinds=tuple(
-                    next(str(row.value) for row in one.evidence if row.metric == "checks") for one in found.findings
-                ),
+                kinds=tuple(_value(one, "checks") for one in found.findings),
                 checks=tuple(_checks_of(one) for one in found.findings),
+                evidence=tuple(_value(one, "decided_by") for one in found.findings),
                 confidences=tuple(one.confidence or 0.0 for one in found.findings),
             )
+
+
+def _value(finding: FindingRow, metric: str) -> str:
+    return next(str(row.value) for row in finding.evidence if row.metric == metric)
 
 
 def _checks_of(finding: FindingRow) -> str:
@@ -104,9 +108,9 @@ def interval(true: int, findings: int) -> tuple[float, float]:
 def counts_of(found: Sequence[Outcome], seeds: Sequence[int]) -> Counts:
     """Findings and how many were true; a cause that several files of one recording show counts once."""
     once = {
-        (one.recording, cause, kind): true
+        (one.recording, cause, kind, evidence): true
         for one in found
-        for cause, kind, true in zip(one.causes, one.kinds, one.true, strict=True)
+        for cause, kind, evidence, true in zip(one.causes, one.kinds, one.evidence, one.true, strict=True)
     }
 
     def counted(place: int) -> dict[str, Counted]:
@@ -120,6 +124,9 @@ def counts_of(found: Sequence[Outcome], seeds: Sequence[int]) -> Counts:
             "seeds": tuple(seeds),
             "kinds": counted(2),
             "causes": counted(1),
+            "by_evidence": calibrated.fit(
+                (cause, evidence, true) for (_, cause, _, evidence), true in once.items()
+            ),
         }
     )
 

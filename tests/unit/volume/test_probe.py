@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volbench.cli.volume_shown import probe_notes
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
 from volbench.records.facts import VolumeFacts
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
-from volbench.volume.probe import DIRECTORY, Fall, Probe, check_seconds, find_fall, measure
+from volbench.volume.probe import DIRECTORY, Fall, Probe, check_seconds, find_fall, is_throttled_alone, measure
 from volbench.volume.probe_assumed import assumed_figures
 from volbench.volume.probe_figures import FIGURES, expected_figures, rate_per_s
 from volbench.volume.probe_files import measure_files
-from volbench.volume.probe_fio import parse_iops_log, parse_result
+from volbench.volume.probe_fio import JobResult, parse_iops_log, parse_result
 from volbench.volume.probe_fit import check_destination, fitted_profile
 from volbench.volume.probe_nearest import distance, nearest_profiles, unseen
 from volbench.volume.profile_files import profile_names, whole_profile
@@ -226,6 +227,34 @@ def test_a_burst_is_fitted_as_credits(tmp_path: Path) -> None:
     (limit,) = (limit for limit in resolved.model["limits"] if limit["credits"])
     assert (limit["rate_per_s"], limit["burst"], limit["fill"]) == (150.0, 11440, 0.5)
     assert whole_profile(str(file)).figures["credit_bucket"].assumed
+
+
+def job_result(iops: float, latency_ms: float, latency_ms_p99: float) -> JobResult:
+    return JobResult(
+        operations=1000, moved_bytes=4096000, iops=iops, latency_ms=latency_ms, latency_ms_p99=latency_ms_p99,
+        sync_ms=None, sync_ms_p99=None, iops_series=tuple((0.5 * tick, iops) for tick in range(1, 7)),
+    )  # fmt: skip
+
+
+def test_the_median_of_one_operation_at_a_time_inverted_is_no_rate() -> None:
+    """A kernel's throttle at 800/s: most operations pass in 0.053 ms, some wait 90 ms; 1 / median is 18,690/s."""
+    alone, many = job_result(800, 0.0535, 92.0), job_result(800, 40.0, 60.0)
+    assert is_throttled_alone(alone, many)
+    assert not is_throttled_alone(job_result(1400, 0.7, 1.5), job_result(3000, 10.0, 12.0))
+    assert not is_throttled_alone(job_result(800, 1.2, 2.0), job_result(800, 40.0, 60.0))
+
+
+def test_a_limit_that_one_operation_at_a_time_meets_is_fitted_once(tmp_path: Path) -> None:
+    """The tail of its latency is the limit's wait: as the volume's, the throttle would be there twice."""
+    throttled = {**GP3, "read_4k_ms": 0.0535, "read_4k_ms_p99": 92.0, "read_16k_ms": 0.055, "read_iops": 800.0}
+    file = tmp_path / "mine.yaml"
+    file.write_text(fitted_profile(replace(probe_of(throttled), throttled_alone=("read",)), "mine", on=DAY))
+    figures = whole_profile(str(file)).figures
+    assert figures["read_p99"].assumed
+    assert float(figures["read_p99"].value) < 1000
+    assert not figures["write_p99"].assumed
+    notes = probe_notes(replace(probe_of(throttled), throttled_alone=("read",)), [])
+    assert any("One read at a time met the limit" in note for note in notes)
 
 
 def test_a_network_file_system_is_fitted_in_files_mode(tmp_path: Path) -> None:

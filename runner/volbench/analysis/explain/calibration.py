@@ -3,19 +3,40 @@
 calibration.json is written by `python -m explain calibrate` from the lab's own data. `derived` are the runs that
 rules were mended on: confidences come from them. `checked` are runs that nobody had seen while rules were mended;
 without them, or when they disagree, confidences are not called calibrated.
+
+A confidence is of one cause named by one kind of evidence (`fit`). Small counts are drawn towards a prior: with t
+of n findings true,
+
+    confidence = (t + PRIOR_FINDINGS * prior) / (n + PRIOR_FINDINGS)
+
+the mean of a Beta posterior whose prior has the weight of PRIOR_FINDINGS findings. The prior is the rate of all
+findings of that kind of checks, at most PRIOR_MAX: what was never counted is never called very likely.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import resources
 from typing import Literal
+
+from pydantic import Field
 
 from volbench.records.base import Record
 
 Kind = Literal["all held", "some not made", "some failed", "one of two"]
+Evidence = Literal["counted", "metered", "before and after", "level"]
+"""What names a cause: a counter or a configured limit that says so, a rate as regular as a meter's, a change at one
+time with the rest of the step as its control, or a figure beyond a threshold."""
+UNDECIDED: tuple[Kind, ...] = ("some failed", "one of two")
+"""Kinds of checks that say more than the evidence does: they are counted by themselves."""
 FILE = "calibration.json"
 RECORDINGS_FILE = "calibration_recordings.json"
 """The same of recordings: tests/fixtures/recordings, counted by `tests/lab/recordings/score.py --calibrate`."""
+PRIOR_FINDINGS = 2.0
+PRIOR_MAX = 0.85
+"""Below the 0.9 from which a confidence is shown as `very likely`."""
+ONE_OF_TWO_MAX = 0.5
+"""Of two causes that the evidence does not tell apart, one is not the cause."""
 
 
 class Counted(Record):
@@ -24,14 +45,20 @@ class Counted(Record):
     true: int
     findings: int
 
+    @property
+    def rate(self) -> float:
+        """(true + 1/2) / (findings + 1): the mean of Jeffreys's posterior; 1/2 where nothing was counted."""
+        return (self.true + 0.5) / (self.findings + 1)
+
 
 class Counts(Record):
-    """Findings of some runs of the lab, by what their checks came to and by cause."""
+    """Findings of some runs of the lab, by what their checks came to, by cause, and by cause and evidence."""
 
     runs: int
     seeds: tuple[int, ...]
     kinds: dict[Kind, Counted]
     causes: dict[str, Counted]
+    by_evidence: dict[str, dict[str, Counted]] = Field(default_factory=dict)
 
 
 class Calibration(Record):
@@ -43,20 +70,65 @@ class Calibration(Record):
     agrees: bool | None = None
     place: str = "volbench's lab"
 
-    def confidence(self, kind: Kind) -> float:
-        """(true + 1/2) / (findings + 1): the mean of Jeffreys's posterior; 1/2 of a kind that was never seen."""
-        counted = self.derived.kinds.get(kind, Counted(true=0, findings=0))
-        return (counted.true + 0.5) / (counted.findings + 1)
+    def confidence(self, kind: Kind, cause: str = "", decided_by: Evidence = "level") -> float:
+        """How sure a finding of a cause is.
 
-    def said(self, kind: Kind) -> str:
-        """What was counted, for the evidence of a finding of this kind."""
-        counted = self.derived.kinds.get(kind, Counted(true=0, findings=0))
-        seen = None if self.checked is None else self.checked.kinds.get(kind)
-        text = f"{counted.true} of {counted.findings} such findings were true in {self.place}"
-        if self.agrees and seen is not None:
-            text += f", {seen.true} of {seen.findings} in runs of it that no rule was mended on"
+        Args:
+            kind: what its checks came to.
+            cause: its name; empty: any cause.
+            decided_by: the evidence that names it.
+
+        A calibration without counts by evidence has those of all causes by what their checks came to; a cause that
+        is not among its causes gets PRIOR_MAX at most. One of two causes is never surer than ONE_OF_TWO_MAX.
+        """
+        pooled = self.derived.kinds.get(kind, _NOTHING).rate
+        prior = min(pooled, PRIOR_MAX)
+        if not cause:
+            return pooled
+        value = pooled if cause in self.derived.causes else prior
+        if self.derived.by_evidence:
+            counted = self._counted(kind, cause, decided_by)
+            value = (counted.true + PRIOR_FINDINGS * prior) / (counted.findings + PRIOR_FINDINGS)
+        return min(value, ONE_OF_TWO_MAX) if kind == "one of two" else value
+
+    def _counted(self, kind: Kind, cause: str, decided_by: Evidence) -> Counted:
+        """What was counted of findings of a cause by such evidence."""
+        return self.derived.by_evidence.get(cause, {}).get(evidence_kind(kind, decided_by), _NOTHING)
+
+    def said(self, kind: Kind, cause: str = "", decided_by: Evidence = "level") -> str:
+        """What was counted, for the evidence of a finding; of any cause where nothing was counted of this one."""
+        counted, such = self._counted(kind, cause, decided_by), "such findings of this cause"
+        if not counted.findings:
+            counted, such = self.derived.kinds.get(kind, _NOTHING), "such findings"
+        text = f"{counted.true} of {counted.findings} {such} were true in {self.place}"
+        new = None if self.checked is None else self.checked.kinds.get(kind)
+        if self.agrees and new is not None:
+            text += f", {new.true} of {new.findings} in runs of it that no rule was mended on"
         unchecked = {None: ", not checked on new runs yet", False: ", and new runs of it did not agree"}
         return f"{text} (other faults, machines and loads may differ{unchecked.get(self.agrees, '')})"
+
+
+_NOTHING = Counted(true=0, findings=0)
+
+
+def evidence_kind(kind: Kind, decided_by: Evidence) -> str:
+    """The key of a finding among those of its cause: what decides it, or that its checks do not."""
+    return kind if kind in UNDECIDED else decided_by
+
+
+def fit(outcomes: Iterable[tuple[str, str, bool]]) -> dict[str, dict[str, Counted]]:
+    """Counts by cause and kind of evidence, for `Counts.by_evidence`; `Calibration.confidence` shrinks them.
+
+    Args:
+        outcomes: for each finding its cause, its kind of evidence (the value of its evidence row `decided_by`),
+            and whether it was true.
+    """
+    counts: dict[str, dict[str, Counted]] = {}
+    for cause, evidence, is_true in outcomes:
+        of_cause = counts.setdefault(cause, {})
+        before = of_cause.get(evidence, _NOTHING)
+        of_cause[evidence] = Counted(true=before.true + is_true, findings=before.findings + 1)
+    return {cause: dict(sorted(of_cause.items())) for cause, of_cause in sorted(counts.items())}
 
 
 def read_calibration(name: str = FILE) -> Calibration:

@@ -12,7 +12,8 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Grid, Mask, mean, median
 from volbench.analysis.explain.budget import Budget, budget_of, statement_cpu
 from volbench.analysis.explain.burst import Burst, credits_spent, fit_burst
-from volbench.analysis.explain.device import Device, data_file_reads, device_of
+from volbench.analysis.explain.device import Device, device_of
+from volbench.analysis.explain.layers import ForeignFlow, foreign_flow, reads_directly
 from volbench.analysis.explain.limits import (
     Exceeded,
     Plateau,
@@ -84,14 +85,20 @@ class Case:
 
         So are those beside it, which may lie partly in it.
         """
-        device = self.device
+        device, still = self.device, self.stalled
         if device is None or not self.storage_stalls:
             return device
-        ends, width_s = self.grid.t_s, self.grid.width_s * 1.001
-        beside = [(ends > one.t0_s - width_s) & (ends <= one.t1_s + width_s) for one in self.storage_stalls]
-        still = np.logical_or.reduce(beside)
         bytes_ = None if device.mib_per_s is None else np.where(still, np.nan, device.mib_per_s)
         return replace(device, iops=np.where(still, np.nan, device.iops), mib_per_s=bytes_)
+
+    @cached_property
+    def stalled(self) -> Mask:
+        """Intervals in which the volume stood still, and those beside them, shape (buckets,)."""
+        ends, width_s = self.grid.t_s, self.grid.width_s * 1.001
+        still = np.zeros(len(self.grid), dtype=np.bool_)
+        for stall in self.storage_stalls:
+            still |= (ends > stall.t0_s - width_s) & (ends <= stall.t1_s + width_s)
+        return still
 
     @cached_property
     def plateaus(self) -> tuple[Plateau, ...]:
@@ -132,39 +139,11 @@ class Case:
         return tuple(levels or [one for one in self.plateaus if one.may_be_limit])
 
     @cached_property
-    def host_limits(self) -> tuple[Plateau, ...]:
-        """Limits of the server's own reads that the device does not see: its queue is above the device.
-
-        A control group's limit (Docker, systemd, Kubernetes), a full queue or a filesystem holds an operation back
-        before the block device counts it: the server's reads queue, the same reads at the device do not.
-        """
-        files, device = data_file_reads(self.grid), self.device
-        reads = None if device is None else device.only("read")
-        if files is None or reads is None or not self.waits_above_device:
-            return ()
-        # What passes the limit is counted exactly at the device; who waits for it is counted by the server.
-        passed = replace(reads, in_flight=files.in_flight, await_ms=files.await_ms)
-        levels = plateaus(self.grid.t_s, passed, base_await_ms=median(reads.await_ms), cpu_bound=self.cpu_bound)
-        return tuple(replace(one, direction="read") for one in limits_of(levels, files.size_kib))
-
-    @cached_property
-    def waits_above_device(self) -> float | None:
-        """Milliseconds that a read of a data file waits above the device, median; None where that is not known.
-
-        Known where the device's reads are the server's: within a quarter of their number. At least twice what the
-        read takes at the device, and as long as a slow read: less is scheduling.
-        """
-        files, device = data_file_reads(self.grid), self.device
-        reads = None if device is None else device.only("read")
-        if files is None or reads is None:
+    def foreign(self) -> ForeignFlow | None:
+        """I/O of the device that this server never sent; None where it is not known, or no server works."""
+        if self.device is None or self.kind in WITHOUT_STATEMENTS:
             return None
-        sent, arrived = mean(files.iops), mean(reads.iops)
-        above, below = median(files.await_ms), median(reads.await_ms)
-        if not sent or not arrived or above is None or below is None:
-            return None
-        if abs(arrived / sent - 1) > limit.SAME_OPERATIONS or above - below < max(limit.READ_SLOW_MS, 2 * below):
-            return None
-        return above - below
+        return foreign_flow(self.grid, self.device, direct=reads_directly(self.variables))
 
     @cached_property
     def burst(self) -> Burst | None:
@@ -245,12 +224,34 @@ class Case:
     def cpu_reach(self) -> float | None:
         """Share of statement time that computing and waiting for a CPU can be at most; None where it is not known.
 
-        A thread that is ready waits while others run before it: its time on a CPU, times the threads for each CPU.
+        All processes of the cell used and waited for CPUs for so long (the kernel's schedstat): its statements did
+        so for no longer. And a thread that is ready waits while others run before it: its time on a CPU, times the
+        threads for each CPU.
         """
         runnable, budget = mean(self.at("runnable_threads", "cpu")), self.budget
-        if budget is None or runnable is None or not self.cpus or self.statement_cpu_s_per_s is None:
+        if budget is None:
             return None
-        return budget.share("cpu") * max(1.0, runnable / self.cpus)
+        bounds = []
+        used, delayed = (self.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
+        statements = mean(budget.statement_s)
+        if used is not None and delayed is not None and statements:
+            bounds.append(min(1.0, (mean(used + delayed) or 0.0) / statements))
+        if runnable is not None and self.cpus and self.statement_cpu_s_per_s is not None:
+            bounds.append(budget.share("cpu") * max(1.0, runnable / self.cpus))
+        return min(bounds, default=None)
+
+    @cached_property
+    def cpu_cycle_share(self) -> float | None:
+        """Share of the clients' time in which the cell's processes ran or waited for a CPU; None: not known.
+
+        By Little's law for the loop: each client is at one thing at a time, itself or its session in the server, so
+        seconds on CPUs and in their queue (the kernel's schedstat) over the number of clients is that share. It
+        counts waits for a CPU that the server takes for file waits, since a read that is done waits for one.
+        """
+        used, delayed = (self.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
+        if used is None or delayed is None or not self.threads or self.budget is None:
+            return None
+        return min(1.0, (mean(used + delayed) or 0.0) / self.threads)
 
     @cached_property
     def server_throttled(self) -> float | None:

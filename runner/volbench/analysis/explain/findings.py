@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median as median_of
+from typing import TypeVar
+
+import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import median
+from volbench.analysis.explain.align import Mask, median
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found, confidence_row
+from volbench.analysis.explain.episodes import find_change
+from volbench.analysis.explain.found import Found, confidence_rows
+from volbench.analysis.explain.layers import LOGS, server_flow
 from volbench.analysis.explain.rules_server import server_findings
+from volbench.analysis.explain.rules_slower import change_intervals
 from volbench.analysis.explain.rules_storage import storage_findings
-from volbench.analysis.explain.shared_evidence import log_sync_ms
+from volbench.analysis.explain.shared_evidence import effect_rows, log_sync_ms
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow, FindingRow
 
@@ -28,8 +34,22 @@ _MANY_SHORT = (
     "The volume is neither slow nor at a limit: there is much for it to do, and each piece is short. Fewer"
     " operations help (a larger buffer pool, commits in groups), and so would still shorter ones."
 )
-ALL_ALONG = frozenset({"memory.buffer_pool_small"})
-"""Causes that are looked for in the time without what ran beside the load: of its slow part they explain less."""
+ALL_ALONG = frozenset(
+    {"memory.buffer_pool_small", "cpu.server_saturated", "storage.read_latency", "storage.sync_latency"}
+)
+"""Causes that are there all along: of a part that something else made slow they explain less."""
+EVENTS = frozenset({INTERFERENCE, "interference.io", "host.io_limit", "storage.degraded"})
+"""Causes that say what speed was lost while they lasted."""
+_Finding = TypeVar("_Finding", Found, FindingRow)
+_BY_MEDIANS = frozenset(
+    {"storage.read_latency", "storage.sync_latency", "host.io_wait", "memory.buffer_pool_small"}
+)
+"""Causes that are named by medians of a step against a threshold."""
+_OF_ALL = frozenset(
+    {"storage.burst_exhausted", "storage.degraded", INTERFERENCE, "interference.io", "storage.stall"}
+)
+"""Causes that are changes themselves: all of the step is needed to see them."""
+_OF_CLIENTS = ("tps", "latency_ms_p95")
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
 
@@ -47,17 +67,82 @@ def explain_case(case: Case) -> Explanation:
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
     notes = tuple(_missing(case))
-    storage = storage_findings(case)
-    found = [*storage, *server_findings(case, volume_named=bool(storage))]
+    found = _with_episode(case, _named(case))
     if not found:
         innocent = _innocent(case)
         found = [innocent] if innocent is not None else []
         notes = notes if found else (*notes, _unexplained(case))
     found, taken = [_weighed(one) for one in _attributed(found)], _loss(found)
     found = [replace(one, recorded=case.recorded) for one in found]
-    ranked = sorted(found, key=lambda one: _weight(one, taken), reverse=True)
-    said = (replace(one, evidence=(*one.evidence, confidence_row(one))) for one in ranked)
+    ranked = _ranked(found, lambda one: _weight(one, taken))
+    said = (replace(one, evidence=(*one.evidence, *confidence_rows(one))) for one in ranked)
     return Explanation(findings=tuple(said), notes=notes)
+
+
+def _named(case: Case) -> list[Found]:
+    storage = storage_findings(case)
+    return [*storage, *server_findings(case, volume_named=bool(storage))]
+
+
+def _with_episode(case: Case, whole: list[Found]) -> list[Found]:
+    """Findings of all of a step, and of its worst stretch by itself, where there is one.
+
+    Medians of a step say little of a stretch of it. What is named only in the stretch is added, with its share of
+    the time. What only the step's medians named, neither the stretch nor the rest, is left out if the stretch
+    has a cause.
+    """
+    during = worst_stretch(case)
+    if during is None:
+        return whole
+    inside, outside = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
+    named = [one for one in _named(inside) if one.cause not in _OF_ALL]
+    causes = {one.cause for one in whole}
+    added = [one for one in named if one.cause not in causes and not _was_there_before(one.cause, causes, outside)]
+    if not named:
+        return whole
+    elsewhere = {one.cause for one in named} | {one.cause for one in _named(outside)}
+    share = case.time_share_of(during)
+    changed = [one.evidence for one in effect_rows(case, during) if one.is_worse]
+    return [
+        *(one for one in whole if one.cause not in _BY_MEDIANS or one.cause in elsewhere),
+        *(
+            replace(one, share=None if one.share is None else one.share * share, evidence=(*one.evidence, *changed))
+            for one in added
+        ),
+    ]
+
+
+def _was_there_before(cause: str, named: Collection[str], outside: Case) -> bool:
+    """Whether a cause of a stretch is no change: the level that an empty bucket leaves, CPUs as busy before."""
+    if cause in LIMITS and "storage.burst_exhausted" in named:
+        return True
+    return cause == "cpu.server_saturated" and outside.cpu_bound
+
+
+def worst_stretch(case: Case) -> Mask | None:
+    """The intervals in which clients were served clearly worse than in the rest, shape (buckets,); else None.
+
+    By the client's latency or rate, or by the server's reads and syncs where clients were harmed meanwhile; of a
+    step without a client and a server, by the volume's waiting time.
+    """
+    tps, p95 = case.at("tps"), case.at("latency_ms_p95")
+    pace = None if tps is None else np.where(tps > 0, 1 / np.maximum(tps, 1e-9), np.nan)
+    flows = (server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS))
+    waits = [None if flow is None else flow.each_ms_series for flow in flows]
+    known = [values for values in (p95, pace, *waits) if values is not None]
+    if not known and case.device is not None and case.device.await_ms is not None:
+        known = [case.device.await_ms]
+    for column in known:
+        values = np.where(case.stalled, np.nan, column) if case.device is not None else column
+        change = find_change(case.grid, values)
+        if change is None:
+            continue
+        during = change_intervals(case, change, values)
+        harmed = any(one.is_worse for one in effect_rows(case, during) if one.evidence.metric in _OF_CLIENTS)
+        long_enough = SAMPLES_MIN <= int(during.sum()) <= len(case.grid) - SAMPLES_MIN
+        if long_enough and (harmed or tps is None):
+            return during
+    return None
 
 
 def finding_rows(
@@ -80,7 +165,7 @@ def finding_rows(
         by_cause.pop(NONE, None)
     rows = [_row(volume, step, cause, found, len(cells), left_out) for cause, found in by_cause.items()]
     taken = _loss(rows)
-    return tuple(sorted(rows, key=lambda one: len(one.cell_ids) * _weight(one, taken), reverse=True))
+    return tuple(_ranked(rows, lambda one: len(one.cell_ids) * _weight(one, taken)))
 
 
 def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
@@ -109,6 +194,23 @@ def _row(volume: str, step: str, cause: str, found: Mapping[str, Found], repeats
         evidence=tuple(evidence),
         advice=shown.advice,
     )
+
+
+def _ranked(findings: Sequence[_Finding], weight: Callable[[_Finding], float]) -> list[_Finding]:
+    """Findings by weight, descending.
+
+    Of causes of the volume that cannot be told apart only the first has its whole weight: they explain one thing.
+    """
+    ranked = sorted(findings, key=weight, reverse=True)
+    pair = [one for one in ranked if one.cause.startswith("storage.") and _is_undecided(one)]
+    return sorted(ranked, key=lambda one: weight(one) / (2 if one in pair[1:] else 1), reverse=True)
+
+
+def _is_undecided(finding: Found | FindingRow) -> bool:
+    """Whether it is one of two causes that the evidence does not tell apart."""
+    if isinstance(finding, Found):
+        return finding.one_of_two
+    return any(piece.metric == "checks" and piece.value == "one of two" for piece in finding.evidence)
 
 
 def _weight(found: Found | FindingRow, taken: float) -> float:
@@ -141,13 +243,7 @@ def _attributed(found: Sequence[Found]) -> list[Found]:
 
 def _loss(found: Sequence[Found | FindingRow]) -> float:
     """The most speed that something beside the load took while it ran, as a share; 0 where nothing did."""
-    said = [
-        piece.value
-        for one in found
-        if one.cause == INTERFERENCE
-        for piece in one.evidence
-        if piece.metric == "loss"
-    ]
+    said = [piece.value for one in found if one.cause in EVENTS for piece in one.evidence if piece.metric == "loss"]
     return max((float(value) for value in said if isinstance(value, int | float)), default=0.0)
 
 

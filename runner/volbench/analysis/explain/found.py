@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volbench.analysis.explain.calibration import CALIBRATION, RECORDINGS, Calibration, Kind
+from volbench.analysis.explain.calibration import (
+    CALIBRATION,
+    RECORDINGS,
+    Calibration,
+    Evidence,
+    Kind,
+    evidence_kind,
+)
 from volbench.records.report import EvidenceRow
 
 
@@ -13,7 +20,7 @@ class Found:
     """One cause. `share` is the part of the latency that it explains, None where that cannot be said.
 
     A check of `checks` that could not be made is None. `one_of_two`: the evidence does not tell it from
-    another cause. `recorded`: it is from what other tools wrote.
+    another cause. `recorded`: it is from what other tools wrote. `decided_by` is the evidence that names it.
     """
 
     cause: str
@@ -24,6 +31,7 @@ class Found:
     advice: str
     one_of_two: bool = False
     recorded: bool = False
+    decided_by: Evidence = "level"
 
     @property
     def kind(self) -> Kind:
@@ -35,9 +43,14 @@ class Found:
         return "some not made" if any(check is None for check in self.checks) else "all held"
 
     @property
+    def evidence_kind(self) -> str:
+        """What its confidence is counted by, besides its cause."""
+        return evidence_kind(self.kind, self.decided_by)
+
+    @property
     def confidence(self) -> float:
-        """How often findings of this kind were true of causes that were made on purpose."""
-        return self.calibration.confidence(self.kind)
+        """How often findings of this cause by such evidence were true, where causes were made on purpose."""
+        return self.calibration.confidence(self.kind, self.cause, self.decided_by)
 
     @property
     def calibration(self) -> Calibration:
@@ -45,9 +58,23 @@ class Found:
         return RECORDINGS if self.recorded else CALIBRATION
 
 
-def confidence_row(found: Found) -> EvidenceRow:
+def confidence_rows(found: Found) -> tuple[EvidenceRow, EvidenceRow]:
     """What the confidence rests on, and what it does not say."""
     held, unmade = sum(check is True for check in found.checks), sum(check is None for check in found.checks)
     text = f"{held} of {len(found.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
     text += ", and it is one of two causes that cannot be told apart" if found.one_of_two else ""
-    return EvidenceRow(metric="checks", value=found.kind, text=f"{text}; {found.calibration.said(found.kind)}")
+    counted = found.calibration.said(found.kind, found.cause, found.decided_by)
+    return (
+        EvidenceRow(metric="checks", value=found.kind, text=f"{text}; {counted}"),
+        EvidenceRow(
+            metric="decided_by", value=found.evidence_kind, text=f"decided by: {_DECIDED_BY[found.decided_by]}"
+        ),
+    )
+
+
+_DECIDED_BY: dict[Evidence, str] = {
+    "counted": "a counter or a configured limit that says so",
+    "metered": "a rate that is as regular as a meter's",
+    "before and after": "a change at one time, against the rest of the step",
+    "level": "figures beyond a threshold",
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.advice import more_of
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT, Burst
+from volbench.analysis.explain.calibration import Evidence
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import Resource
 from volbench.analysis.explain.found import Found
@@ -18,6 +19,7 @@ from volbench.analysis.explain.rules_credits import emptied_findings
 from volbench.analysis.explain.shared_evidence import (
     context,
     hardly_waited_for,
+    hidden_commit_share,
     latency_rise,
     queue_holds,
     throughput_fall,
@@ -26,6 +28,11 @@ from volbench.analysis.explain.wording import amount, clock, number, percent, ro
 from volbench.records.report import EvidenceRow
 
 _LIMIT_CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
+_OTHER_SIZE = (
+    "fio --name=decide --filename=FILE_ON_THE_VOLUME --size=1g --direct=1 --ioengine=libaio --iodepth=32"
+    " --runtime=30 --time_based --rw=rand{verb} --bs=4k, then with --bs=64k; a limit of operations keeps the"
+    " operations, a limit of bytes keeps the MiB/s"
+)
 COUNTED_FULL = 0.8
 """Share of an interval above the limit from which its value is about the limit."""
 
@@ -39,8 +46,12 @@ def limit_findings(case: Case) -> list[Found]:
 
 def _limits(case: Case) -> Iterator[Found]:
     """One finding for each resource: its longest plateau."""
-    either = [*_either(case)]
-    for resource, cause in _LIMIT_CAUSE.items():
+    either = [*_either(case, case.limits)]
+    likely_first = sorted(
+        _LIMIT_CAUSE.items(), key=lambda pair: [*(one.resource for one in case.limits), pair[0]].index(pair[0])
+    )
+    shares: list[float | None] = []
+    for resource, cause in likely_first:
         named = [one for one in case.limits if one.resource == resource]
         if hardly_waited_for(case):
             continue
@@ -49,20 +60,22 @@ def _limits(case: Case) -> Iterator[Found]:
             continue
         plateau = max(named, key=lambda one: one.last - one.first)
         checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
+        shares.append(_queue_share(case, plateau))
         yield Found(
             cause=cause,
             window_s=plateau.window_s,
-            share=_queue_share(case, plateau),
+            share=shares[0] if either else shares[-1],  # of two that cannot be told apart, the likely one is first
             checks=tuple(checks),
             one_of_two=bool(either),
+            decided_by=_decided_by(plateau),
             evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
             advice=more_of(case, resource, plateau.level),
         )
 
 
-def _either(case: Case) -> Iterator[EvidenceRow]:
+def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
     """Says so where operations and bytes are flat together and nothing tells which of them is limited."""
-    iops, throughput = ([one for one in case.limits if one.resource == kind] for kind in _LIMIT_CAUSE)
+    iops, throughput = ([one for one in levels if one.resource == kind] for kind in _LIMIT_CAUSE)
     together = any(one.first < other.last and other.first < one.last for one in iops for other in throughput)
     size_kib = case.device.size_kib if case.device is not None else None
     if together and size_kib is not None:
@@ -71,13 +84,22 @@ def _either(case: Case) -> Iterator[EvidenceRow]:
             " cannot be told without the volume's own counters; it is one of the two"
         )
         yield row("size_kib", size_kib, "KiB", text)
+        direction = next((one.direction for one in levels if one.direction is not None), None)
+        yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=direction or 'read')}")
 
 
-def likely_limit_findings(case: Case) -> Iterator[Found]:
-    """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure."""
-    text = (
-        "a volume that takes this long for each operation would look alike: the same step with half the threads"
-        " decides (a limit keeps its rate, a slow volume halves it)"
+def likely_limit_findings(case: Case, share: float | None) -> Iterator[Found]:
+    """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure.
+
+    Args:
+        case: the step.
+        share: of the latency, that the slow volume would explain.
+    """
+    text = "a volume that takes this long for each operation would look alike: it is one of the two"
+    half = "" if case.threads is None else f" --set steps.{case.name}.threads={max(1, case.threads // 2)}"
+    decide = (
+        f"this decides: volbench run SUITE --volume NAME=SPEC{half or ' with half the threads'}; a limit keeps its"
+        " rate, a slow volume halves it"
     )
     for resource, cause in _LIMIT_CAUSE.items():
         named = [one for one in case.likely_limits if one.resource == resource]
@@ -87,12 +109,14 @@ def likely_limit_findings(case: Case) -> Iterator[Found]:
         yield Found(
             cause=cause,
             window_s=plateau.window_s,
-            share=_queue_share(case, plateau),
+            share=share,
             checks=(queue_holds(case), *(check.holds for check in plateau.checks)),
             one_of_two=True,
             evidence=(
                 *_plateau_rows(case, plateau),
                 row("one_of_two", "limit or latency", "1", text),
+                row("decide", None, "1", decide),
+                *_either(case, case.likely_limits),
                 *context(case),
             ),
             advice=more_of(case, resource, plateau.level),
@@ -117,6 +141,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
     checks = [True, None if level is None else True, queue_holds(case), None]
     yield Found(
         cause=cause,
+        decided_by="counted",
         window_s=window_s,
         share=None if case.storage_share is None else case.storage_share * min(1.0, share),
         checks=tuple(checks),
@@ -141,6 +166,7 @@ def _burst(case: Case) -> Iterator[Found]:
         text = f"the credits were at {balance:.1f} % all the time: the volume gives its baseline"
         yield Found(
             cause="storage.burst_exhausted",
+            decided_by="counted",
             window_s=plateau.window_s,
             share=_queue_share(case, plateau),
             checks=tuple(checks),
@@ -191,6 +217,7 @@ def _burst_within(case: Case, burst: Burst) -> Found:
     )
     return Found(
         cause="storage.burst_exhausted",
+        decided_by="before and after" if emptied is None else "counted",
         window_s=(at, case.window_s[1]),
         share=_queue_share(case, plateau),
         checks=tuple(checks),
@@ -225,12 +252,21 @@ def _instance(case: Case) -> Iterator[Found]:
     checks = [True, queue_holds(case)]
     yield Found(
         cause="instance.storage_limit",
+        decided_by="counted",
         window_s=case.window_s,
         share=case.storage_share,
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
         advice="A larger instance type: a larger volume would not help, its own limit was not reached.",
     )
+
+
+def _decided_by(plateau: Plateau) -> Evidence:
+    """What shows that a plateau is a limit."""
+    passed = {check.name for check in plateau.checks if check.holds}
+    if "exceeded" in passed:
+        return "counted"
+    return "metered" if passed & {"regularity", "evenness"} else "level"
 
 
 def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
@@ -250,9 +286,19 @@ def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
             yield row(check.name, check.value, "1", check.text)
 
 
+def _writes_are_slow(case: Case) -> bool:
+    waited = None if case.device is None else median(case.device.w_await_ms)
+    return waited is not None and waited >= limit.SYNC_SLOW_MS
+
+
 def _queue_share(case: Case, plateau: Plateau) -> float | None:
-    """Share of statement time spent in the volume's queue: storage's share, less what it takes without a queue."""
+    """Share of statement time spent in the volume's queue: storage's share, less what it takes without a queue.
+
+    Commits without an instrument wait for writes: where writes are limited, they are in it.
+    """
     share = case.storage_share
+    if plateau.direction != "read" and case.budget is not None and _writes_are_slow(case):
+        share = min(1.0, case.budget.storage_share + hidden_commit_share(case))
     if share is None:
         return None
     share *= case.time_share(plateau.window_s)

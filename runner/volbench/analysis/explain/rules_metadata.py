@@ -52,6 +52,7 @@ def metadata_findings(case: Case) -> Iterator[Found]:
     what = "opens, lookups and the like" if trips.counted else "opens and closes of data files, no syncs,"
     yield Found(
         cause="storage.metadata_latency",
+            decided_by="counted" if trips.counted else "level",
         window_s=case.window_s,
         share=min(1.0, trips.seconds / streams),
         checks=tuple(checks),

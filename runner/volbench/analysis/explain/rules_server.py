@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,10 @@ from volbench.analysis.explain.align import Floats, Mask, mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.layers import device_flow, server_flow, time_above_ms
 from volbench.analysis.explain.shared_evidence import data_read_ms, slowest_sync_ms, sync_by_volume_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
+from volbench.records.parse import parse_whole
 from volbench.records.report import EvidenceRow
 
 _PAGE_BYTES = 16_384
@@ -47,6 +50,7 @@ def _client(case: Case) -> Iterator[Found]:
     checks = [True, used is None or bound[0], held is None or bound[1]]
     yield Found(
         cause="cpu.client_saturated",
+        decided_by="counted",
         window_s=case.window_s,
         share=None,
         checks=tuple(checks),
@@ -75,6 +79,9 @@ def _cpu(case: Case) -> Iterator[Found]:
     reach = None if throttled else case.cpu_reach
     if rest is not None and reach is not None:
         rest = min(rest, reach)  # others may fill the CPUs of a host whose server waits for something else
+    cycle = case.cpu_cycle_share
+    if cycle is not None:
+        rest = cycle
     if not (throttled or case.cpu_bound) or (rest is not None and rest < limit.CPU_SHARE_MIN):
         return
     rows = []
@@ -88,21 +95,37 @@ def _cpu(case: Case) -> Iterator[Found]:
     if pressure is not None:
         waited = f"tasks waited for a CPU in {percent(pressure)} of the time"
         rows.append(row("cpu_some_ratio", pressure, "1", waited))
-    if rest is not None:
-        text = "of the time nothing waits for the volume"
-        if case.waiting_share is None:
-            text = "of statement time is neither file nor lock waits"
-        rows.append(row("rest_share", rest, "1", f"{percent(rest)} {text}"))
+    rows += _cpu_rows(case, cycle, rest)
     checks = [True, throttled or (None if pressure is None else True), None if rest is None else True]
     yield Found(
         cause="cpu.server_saturated",
+        decided_by="counted" if throttled or cycle is not None else "level",
         window_s=case.window_s,
         share=rest,
         checks=tuple(checks),
+        one_of_two=not throttled and cycle is None and _commits_may_be_hidden(case),
         evidence=tuple(rows),
         advice="More CPU for the server (a larger quota where one holds it back), or less other work on this host:"
         " a faster volume changes little here.",
     )
+
+
+def _cpu_rows(case: Case, cycle: float | None, rest: float | None) -> Iterator[EvidenceRow]:
+    """How much of the time computing and waiting for a CPU take."""
+    if cycle is not None:
+        text = f"{percent(cycle)} of the clients' time the cell's processes run or wait for a CPU (schedstat)"
+        yield row("cpu_cycle_share", cycle, "1", text)
+    elif rest is not None:
+        text = "of the time nothing waits for the volume"
+        if case.waiting_share is None:
+            text = "of statement time is neither file nor lock waits"
+        yield row("rest_share", rest, "1", f"{percent(rest)} {text}")
+
+
+def _commits_may_be_hidden(case: Case) -> bool:
+    """Whether time that no wait shows may be commits that wait for limited writes, not computing."""
+    hides = case.budget is not None and case.budget.hides_commits and case.cpu_reach is None
+    return hides and any(one.direction != "read" for one in case.limits)
 
 
 def _starved_syncs(case: Case) -> Iterator[Found]:
@@ -189,6 +212,7 @@ def _checkpoint(case: Case) -> Iterator[Found]:
     checks = [True, dips, unseen, fast or None]
     yield Found(
         cause="redo.checkpoint_stall",
+        decided_by="before and after" if dips else "level",
         window_s=case.window_s,
         share=rest if unseen else None,
         checks=tuple(checks),
@@ -197,9 +221,16 @@ def _checkpoint(case: Case) -> Iterator[Found]:
     )
 
 
+def whole_variable(case: Case, name: str) -> int | None:
+    """A server variable that is a whole number above 0; None where it is not known or is something else."""
+    with suppress(ValueError):
+        value = parse_whole(case.variables.get(name, ""))
+        return value if value > 0 else None
+    return None
+
+
 def _redo_capacity(case: Case) -> int | None:
-    found = case.variables.get("innodb_redo_log_capacity") or case.variables.get("innodb_log_file_size", "")
-    return int(found) if found.isdigit() and int(found) > 0 else None
+    return whole_variable(case, "innodb_redo_log_capacity") or whole_variable(case, "innodb_log_file_size")
 
 
 def _redo_turnover_s(case: Case) -> float | None:
@@ -226,19 +257,14 @@ def _pool(case: Case) -> Iterator[Found]:
     While something runs beside the load, the pages read are not the load's alone: that time is left out.
     """
     misses, reads = case.at("buffer_pool_miss_ratio", "innodb"), case.at("pages_read_per_s", "innodb")
-    pool, page = (case.variables.get(name, "") for name in ("innodb_buffer_pool_size", "innodb_page_size"))
+    pool, page = (whole_variable(case, name) for name in ("innodb_buffer_pool_size", "innodb_page_size"))
     alone = ~np.logical_or.reduce([_during(case, other) for other in case.beside]) if case.beside else None
     part = slice(None) if alone is None else alone
     share = _read_share(case, part)
-    if misses is None or reads is None or share is None or not pool.isdigit() or int(pool) <= 0:
+    if misses is None or reads is None or share is None or pool is None:
         return
     missed = median(misses[part])
-    turnover = (
-        float(np.nansum(reads[part]))
-        * case.grid.width_s
-        * (int(page) if page.isdigit() else _PAGE_BYTES)
-        / int(pool)
-    )
+    turnover = float(np.nansum(reads[part])) * case.grid.width_s * (page or _PAGE_BYTES) / pool
     if missed is None or missed < limit.POOL_MISS_MIN or share < limit.POOL_SHARE_MIN or turnover < 1:
         return
     if alone is not None:
@@ -246,15 +272,31 @@ def _pool(case: Case) -> Iterator[Found]:
     read_ms = data_read_ms(case)
     if read_ms is not None and read_ms >= limit.READ_SLOW_MS:
         return
+    share *= _at_device(case)
+    if share < limit.SHARE_MIN:
+        return
     yield _simple(
         case, "memory.buffer_pool_small", share, [True, turnover >= 2, None if read_ms is None else True],
         row(
             "buffer_pool_miss_ratio", missed, "1",
             f"{percent(missed)} of page requests must read{_read_each(reads[part], read_ms)}; what was read is"
-            f" {turnover:.1f} times the buffer pool of {int(pool) >> 20} MiB",
+            f" {turnover:.1f} times the buffer pool of {pool >> 20} MiB",
         ),
         "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often.",
     )  # fmt: skip
+
+
+def _at_device(case: Case) -> float:
+    """Of the time that the server's reads take, the part at the device where CPUs are saturated; else all of it.
+
+    A read that is done waits for a CPU: what lies above the device then is no work for a larger pool.
+    """
+    reads = server_flow(case.grid, "read", ("data",))
+    device = None if case.device is None else device_flow(case.device, "read")
+    if not case.cpu_bound or case.cpu_cycle_share is None or reads is None or device is None:
+        return 1.0
+    above_ms = time_above_ms(reads, device)
+    return 1.0 if above_ms is None or not reads.each_ms else max(0.0, 1 - above_ms / reads.each_ms)
 
 
 def _read_each(pages: Floats, read_ms: float | None) -> str:
@@ -278,6 +320,7 @@ def _interference(case: Case) -> Iterator[Found]:
         shown = "; ".join(one.text for one in known)
         yield Found(
             cause="interference.backup",
+            decided_by="before and after",
             window_s=(max(other.t0_s, case.window_s[0]), min(other.t1_s, case.window_s[1])),
             share=worst.loss * case.time_share((other.t0_s, other.t1_s)),
             checks=(True, worst.beyond_noise, worst.samples >= 20 or None),
@@ -343,6 +386,7 @@ def _simple(
 ) -> Found:
     return Found(
         cause=cause,
+        decided_by="level" if cause == "memory.buffer_pool_small" else "counted",
         window_s=case.window_s,
         share=share,
         checks=tuple(checks),

@@ -1,70 +1,250 @@
-"""A volume that got slower by itself: from one second on each operation takes longer, with no longer queue.
+"""A volume that got slower by itself: from some time on each operation takes longer, and it does no more work.
 
-An exhausted burst looks alike at first: operations fall and waiting times rise. What tells them apart is what a
-longer queue brings afterwards: nothing at a limit, as much more where latency alone rules.
+By Little's law N = X * W at the device. A longer time W with more operations X is a heavier load; with as many or
+fewer, the volume serves each of them more slowly, whatever the number N in a closed loop becomes then. An exhausted
+burst and a limit that begins look alike at first: what tells them apart is a meter's regularity, and what a longer
+queue brings afterwards, nothing at a limit and as much more where latency alone rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, mean
+from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.cliffs import Cliff, cliffs
+from volbench.analysis.explain.cliffs import cliffs
+from volbench.analysis.explain.device import Device
+from volbench.analysis.explain.episodes import RISE_MIN, Change, find_change
 from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import dispersion, elasticity
-from volbench.analysis.explain.shared_evidence import context, latency_rise, throughput_fall
-from volbench.analysis.explain.wording import before_and_after, clock, number, row
+from volbench.analysis.explain.shared_evidence import context, effect_rows, loss_rows
+from volbench.analysis.explain.wording import clock, number, row
 
 SAMPLES_MIN = 5
-QUEUE_RISE_MAX = 2.0
+WORK_RISE_MAX = 1.1
+"""Rise of operations or bytes while they take longer, up to which the load is no heavier."""
+SIZE_RISE_MAX = 1.3
+CPU_RISE_MAX = 0.15
+"""Rise of the CPUs' use to saturation while operations take longer: then they may be what is slow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slowdown:
+    """A stretch in which operations take longer than in the rest of the step. `during` has shape (buckets,)."""
+
+    change: Change
+    during: Mask
+    before_ms: float
+    during_ms: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long."""
+        return self.during_ms / self.before_ms
 
 
 def slower_findings(case: Case) -> Iterator[Found]:
-    """One finding for the largest lasting rise of the waiting time that no limit and no queue explains."""
+    """One finding for the largest rise of the waiting time that no limit and no heavier load explains."""
     device = case.device
     if device is None or device.await_ms is None or device.in_flight is None:
         return
-    found = [one for one in cliffs(case.grid.t_s, device.await_ms, ratio_min=limit.DEGRADED_RISE) if one.ratio > 1]
-    for cliff in sorted(found, key=lambda one: one.ratio, reverse=True)[:1]:
-        after = slice(cliff.index, None)
-        rates, queues = (before_and_after(one, cliff.index) for one in (device.iops, device.in_flight))
-        slope = elasticity(device.iops[after], device.in_flight[after])
-        silent = _silent(case, cliff.index)
-        # A sum of metered reads and free writes is irregular, too: it tells nothing where it is all that is known.
-        spread = None if device.reads is None else dispersion(device.iops[after] * case.grid.width_s)
-        unmetered = None if spread is None else spread >= limit.IRREGULAR_MIN or None
-        free = _free(slope)
-        if free is False and (silent or unmetered):
-            free = None  # a queue that hardly varies has no slope to speak of
-        if len(case.grid) - cliff.index < SAMPLES_MIN or rates is None or queues is None:
-            continue
-        if not (free or silent or unmetered) or free is False or silent is False:
-            continue
-        if any(_metered(one, after, case.grid.width_s) for one in (device.reads, device.writes)):
-            continue
-        if queues[1] > QUEUE_RISE_MAX * queues[0] or rates[1] >= rates[0]:
-            continue
-        alike = _both_rose(device.r_await_ms, device.w_await_ms, cliff.index)
-        share = _share_after(case, cliff)
-        if alike is not False and (share is None or share >= limit.SHARE_MIN):
-            yield _found(case, cliff, share, rates, queues, [True, free, silent, unmetered, alike])
+    for slowdown in sorted(slowdowns(case, device), key=lambda one: -one.ratio):
+        finding = _finding(case, device, slowdown)
+        if finding is not None:
+            yield from (
+                finding,
+                *((_perhaps_limited(case, device, slowdown, finding),) if finding.one_of_two else ()),
+            )
+            return
 
 
-def _metered(rates: Floats | None, after: slice, width_s: float) -> bool:
-    """Whether reads alone, or writes, come as regularly as only a meter lets them: a control group limits each."""
-    spread = None if rates is None else dispersion(rates[after] * width_s)
-    return spread is not None and spread <= limit.REGULARITY_CAPPED
+def slowdowns(case: Case, device: Device) -> list[Slowdown]:
+    """All rises of the waiting time of operations, of reads and of writes that are beyond chance."""
+    changes = []
+    for column in (device.await_ms, device.r_await_ms, device.w_await_ms):
+        if column is None:
+            continue
+        waits = np.where(case.stalled, np.nan, column)  # operations that a stall held took long once
+        if np.isnan(waits).all():
+            continue
+        abrupt = [one for one in cliffs(case.grid.t_s, waits, ratio_min=limit.DEGRADED_RISE) if one.ratio > 1]
+        lasting = [Change(shape="step", t0_s=one.at_s, t1_s=one.at_s) for one in abrupt]
+        change = None if lasting else find_change(case.grid, waits)
+        changes += [(one, waits) for one in (*lasting, *(() if change is None else (change,)))]
+    slow = []
+    for change, waits in changes:
+        during = change_intervals(case, change, waits)
+        before_ms, during_ms = median(waits[~during]), median(waits[during])
+        if before_ms and during_ms and during_ms >= RISE_MIN * before_ms and during.sum() >= SAMPLES_MIN:
+            slow.append(Slowdown(change=change, during=during, before_ms=before_ms, during_ms=during_ms))
+    return slow
 
 
-def _share_after(case: Case, cliff: Cliff) -> float | None:
-    """Of statement time in files, since the volume is slower; None where it is not known."""
-    later = replace(case, grid=case.grid.within(cliff.at_s, case.window_s[1]))
-    return later.storage_share
+def change_intervals(case: Case, change: Change, values: Floats) -> Mask:
+    """The intervals of a change, shape (buckets,): of a periodic one, those on its upper level."""
+    middle = case.grid.t_s - case.grid.width_s / 2
+    if change.shape == "episode":
+        return np.asarray((middle > change.t0_s) & (middle <= change.t1_s))
+    if change.shape == "periodic":
+        low, high = np.nanquantile(values, [0.1, 0.9])
+        return np.asarray(np.nan_to_num(values, nan=low) > (low + high) / 2)
+    return np.asarray(middle > change.t0_s)
+
+
+def _finding(case: Case, device: Device, slowdown: Slowdown) -> Found | None:
+    during = slowdown.during
+    if _heavier(device, during) or _cpus_filled(case, during):
+        return None
+    spreads = [_spread(rates, during, case.grid.width_s) for rates in (device.reads, device.writes)]
+    known = [spread for spread in spreads if spread is not None]
+    if any(spread <= limit.REGULARITY_CAPPED for spread in known):
+        return None
+    slope = _slope(device, during)
+    silent = _silent(case, during)
+    unmetered = _unmetered(device, during, case.grid.width_s)
+    free = _free(slope)
+    if free is False and (silent or unmetered):
+        free = None  # a queue that hardly varies has no slope to speak of
+    if free is False or silent is False:
+        return None
+    share = _share(case, slowdown)
+    effects = [*effect_rows(case, during)]
+    if (share is not None and share < limit.SHARE_MIN) or (effects and not any(one.is_worse for one in effects)):
+        return None
+    alike = _both_rose(device.r_await_ms, device.w_await_ms, during)
+    decided = bool(free or silent or unmetered)
+    even = any(spread <= limit.EVENNESS_CAPPED for spread in known)
+    rates = median(device.iops[~during]) or 0.0, median(device.iops[during]) or 0.0
+    queues = (
+        median(np.asarray(device.in_flight)[~during]) or 0.0,
+        median(np.asarray(device.in_flight)[during]) or 0.0,
+    )
+    given = (
+        f"it does {number(rates[1])} operations a second, and did {number(rates[0])} before:"
+        f" {'no limit is reached' if decided else 'whether a limit began is not known'}"
+    )
+    time_share = case.time_share_of(during)
+    return Found(
+        cause="storage.degraded",
+        decided_by="before and after",
+        window_s=_window_s(case, during),
+        share=None if share is None else share * time_share,
+        checks=(True, free, silent, unmetered, alike or None, any(one.is_worse for one in effects) or None),
+        one_of_two=not decided or (even and not silent),
+        evidence=(
+            row("await_ms", slowdown.during_ms, "ms", _text(case, slowdown, queues)),
+            row("iops", rates[1], "1/s", given),
+            *(one.evidence for one in effects if one.is_worse),
+            *loss_rows(effects),
+            *(() if decided else (row("decide", None, "1", _DECIDE),)),
+            *context(case),
+        ),
+        advice=f"The volume itself got slower at {clock(slowdown.change.t0_s, case.clock_zero_s)}, not this load"
+        " heavier: look at the storage's own history and at its other users.",
+    )
+
+
+def _perhaps_limited(case: Case, device: Device, slowdown: Slowdown, finding: Found) -> Found:
+    """The other of two causes that look alike: a limit that began."""
+    level = median(device.served[slowdown.during]) or 0.0
+    when = clock(slowdown.change.t0_s, case.clock_zero_s)
+    text = f"from {when} on it gives {number(level)} operations a second: a limit that began would look alike"
+    return replace(
+        finding,
+        cause="storage.iops_limit",
+        checks=(True, None),
+        evidence=(row("iops", level, "1/s", text), *finding.evidence),
+        advice="Look for a limit that began then (provisioned IOPS or bytes, a host's or a hypervisor's throttle).",
+    )
+
+
+_DECIDE = (
+    "this decides: the volume's own counters of its limits (CloudWatch VolumeIOPSExceededCheck, nvme log of the"
+    " volume), or the same step with half the threads; a limit keeps its rate, a slow volume halves it"
+)
+
+
+def _text(case: Case, slowdown: Slowdown, queues: tuple[float, float]) -> str:
+    change, (before, now) = slowdown.change, (number(slowdown.before_ms), number(slowdown.during_ms))
+    start, end = (clock(t_s, case.clock_zero_s) for t_s in (change.t0_s, change.t1_s))
+    when = {
+        "step": f"from {start} on",
+        "ramp": f"after a rise from {start} to {end}",
+        "episode": f"from {start} to {end}",
+        "periodic": f"from {start} on, each {number(change.period_s or 0.0)} s again,",
+    }[change.shape]
+    return (
+        f"{when} an operation takes {now} ms, else {before} ms ({number(slowdown.ratio)} times as long), with"
+        f" {number(queues[1])} in flight, else {number(queues[0])}"
+    )
+
+
+def _window_s(case: Case, during: Mask) -> tuple[float, float]:
+    first, last = (int(index) for index in np.flatnonzero(during)[[0, -1]])
+    return float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
+
+
+def _heavier(device: Device, during: Mask) -> bool:
+    """Whether the volume does more than before: more operations of a direction, more bytes, or larger ones."""
+    for values in (device.iops, device.reads, device.writes, device.mib_per_s):
+        before, now = (None, None) if values is None else (median(values[~during]), median(values[during]))
+        if before and now and now > WORK_RISE_MAX * before:
+            return True
+    if device.mib_per_s is None:
+        return False
+    sizes = [
+        float(np.nansum(device.mib_per_s[mask])) / max(float(np.nansum(device.iops[mask])), 1e-9)
+        for mask in (~during, during)
+    ]
+    return sizes[0] > 0 and sizes[1] > SIZE_RISE_MAX * sizes[0]
+
+
+def _cpus_filled(case: Case, during: Mask) -> bool:
+    """Whether the CPUs became saturated meanwhile: completions that wait for a CPU look like slow operations."""
+    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    if user is None or system is None:
+        return False
+    before, now = median((user + system)[~during]), median((user + system)[during])
+    return before is not None and now is not None and now >= limit.CPU_BUSY_MIN and now - before > CPU_RISE_MAX
+
+
+def _spread(rates: Floats | None, during: Mask, width_s: float) -> float | None:
+    """How regularly the operations of one direction come; a control group limits each by itself."""
+    return None if rates is None else dispersion(rates[during] * width_s)
+
+
+def _slope(device: Device, during: Mask) -> float | None:
+    """How the rate follows the queue, of the direction that waits most: a free one would hide the other's limit."""
+    views = [view for view in (device.only("read"), device.only("write")) if view is not None]
+    view = max(views or [device], key=lambda one: mean(np.asarray(one.in_flight)[during]) or 0.0)
+    return elasticity(view.iops[during], np.asarray(view.in_flight)[during])
+
+
+def _unmetered(device: Device, during: Mask, width_s: float) -> bool | None:
+    """Whether reads and writes each come too irregularly for a meter; None where that is not known of both.
+
+    A sum of metered reads and free writes is irregular, too: it tells nothing.
+    """
+    total = mean(device.iops[during]) or 0.0
+    for rates in (device.reads, device.writes):
+        if rates is None:
+            return None
+        if (mean(rates[during]) or 0.0) < limit.DIRECTION_SHARE_MIN * total:
+            continue
+        spread = _spread(rates, during, width_s)
+        if spread is None or spread < limit.IRREGULAR_MIN:
+            return None
+    return True
+
+
+def _share(case: Case, slowdown: Slowdown) -> float | None:
+    """Of the statement time in the slow intervals: what the volume takes more than before; None: not known."""
+    later = replace(case, grid=case.grid.where(slowdown.during))
+    return None if later.storage_share is None else later.storage_share * (1 - 1 / slowdown.ratio)
 
 
 def _free(slope: float | None) -> bool | None:
@@ -74,56 +254,24 @@ def _free(slope: float | None) -> bool | None:
     return slope >= limit.ELASTICITY_FREE
 
 
-def _found(
-    case: Case,
-    cliff: Cliff,
-    share: float | None,
-    rates: tuple[float, float],
-    queues: tuple[float, float],
-    checks: list[bool | None],
-) -> Found:
-    at = cliff.at_s
-    rose = latency_rise(case, cliff.index)
-    text = (f"{rose}: " if rose else "") + (
-        f"from {clock(at, case.clock_zero_s)} on an operation takes {number(cliff.after)} ms, before"
-        f" {number(cliff.before)} ms, with {number(queues[1])} in flight, before {number(queues[0])}"
-    )
-    given = (
-        f"it gives {number(rates[1])} operations a second, and gave {number(rates[0])} before: no limit is reached"
-    )
-    return Found(
-        cause="storage.degraded",
-        window_s=(at, case.window_s[1]),
-        share=share,
-        checks=tuple(checks),
-        evidence=(
-            row("await_ms", cliff.after, "ms", text),
-            row("iops", rates[1], "1/s", given),
-            *throughput_fall(case, cliff.index),
-            *context(case),
-        ),
-        advice=f"The volume itself got slower at {clock(at, case.clock_zero_s)}, not this load heavier: look at the"
-        " storage's own history and at its other users.",
-    )
-
-
-def _silent(case: Case, index: int) -> bool | None:
-    """Whether the volume's counters say that no limit was exceeded afterwards; None: it does not count."""
+def _silent(case: Case, during: Mask) -> bool | None:
+    """Whether the volume's counters say that no limit was exceeded meanwhile; None: it does not count."""
     counted = case.exceeded
     columns = (
         counted.volume_iops, counted.volume_throughput, counted.instance_iops, counted.instance_throughput,
     )  # fmt: skip
-    shares = [mean(one[index:]) for one in columns if one is not None]
-    known = [one for one in shares if one is not None]
+    shares = [mean(column[during]) for column in columns if column is not None]
+    known = [share for share in shares if share is not None]
     if not known or limit.EXCEEDED_SILENT < max(known) < limit.EXCEEDED_MIN:
         return None
     return max(known) <= limit.EXCEEDED_SILENT
 
 
-def _both_rose(reads: Floats | None, writes: Floats | None, index: int) -> bool | None:
-    """Whether reads and writes both take twice as long; None when only one kind is known."""
-    levels = [before_and_after(one, index) for one in (reads, writes) if one is not None]
-    known = [one for one in levels if one is not None]
-    if len(known) < 2:
-        return None
-    return bool(np.all([after >= 2 * before for before, after in known]))
+def _both_rose(reads: Floats | None, writes: Floats | None, during: Mask) -> bool | None:
+    """Whether reads and writes both take longer; None when only one kind is known."""
+    ratios = []
+    for waits in (reads, writes):
+        before, now = (None, None) if waits is None else (median(waits[~during]), median(waits[during]))
+        if before and now is not None:
+            ratios.append(now / before)
+    return None if len(ratios) < 2 else min(ratios) >= RISE_MIN

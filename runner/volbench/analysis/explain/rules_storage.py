@@ -11,7 +11,8 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found
-from volbench.analysis.explain.rules_host import host_findings, neighbour_findings
+from volbench.analysis.explain.rules_foreign import foreign_findings
+from volbench.analysis.explain.rules_host import host_findings
 from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
 from volbench.analysis.explain.rules_slower import slower_findings
@@ -29,6 +30,8 @@ from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 
 STALLS_SHOWN = 5
+_SECOND = 0.9
+"""Of the share of what loads the device from outside: a limit that is met with it comes after it."""
 _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 
 
@@ -39,16 +42,23 @@ def storage_findings(case: Case) -> list[Found]:
     degraded = [*_degraded(case)]
     if degraded:
         return [*degraded, *_stalls(case)]
-    outside = [*host_findings(case), *neighbour_findings(case)]
-    if outside:
-        return [*outside, *_stalls(case)]
+    outside = [*host_findings(case), *foreign_findings(case)]
+    if outside:  # the device's own limits may be met as well, with the others' I/O; its waiting times are explained
+        most = max((one.share for one in outside if one.share is not None), default=None)
+        limits = [
+            replace(one, share=min(one.share, _SECOND * most)) if one.share is not None and most else one
+            for one in limit_findings(case)
+        ]
+        return [*outside, *limits, *_stalls(case)]
     streams = case.kind in STREAMS
     limits = limit_findings(case)
     if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design
         limits = [*slower_findings(case)]
     slow = [] if limits else [*waiting_streams(case)] if streams else [*_slow_files(case)]
-    if case.likely_limits and any(one.cause in _LATENCIES for one in slow):
-        slow = [*likely_limit_findings(case), *(replace(one, one_of_two=True) for one in slow)]
+    latencies = [one for one in slow if one.cause in _LATENCIES]
+    if case.likely_limits and latencies:  # a latency comes first: it needs no further assumption
+        alike = [*likely_limit_findings(case, latencies[0].share)]
+        slow = [*(replace(one, one_of_two=bool(alike)) for one in slow), *alike]
     return [*limits, *_stalls(case), *metadata_findings(case), *slow]
 
 
@@ -67,6 +77,7 @@ def _stalls(case: Case) -> Iterator[Found]:
     checks = [True, known or None, longest.length_s >= 2 * case.grid.width_s]
     yield Found(
         cause="storage.stall",
+        decided_by="before and after",
         window_s=(together[0].t0_s, together[-1].t1_s),
         share=total / case.length_s,
         checks=tuple(checks),
@@ -139,6 +150,7 @@ def _degraded(case: Case) -> Iterator[Found]:
     checks = [True, before is not None and before * limit.DEGRADED_RISE <= (median(waits[few]) or 0.0)]
     yield Found(
         cause="storage.degraded",
+        decided_by="before and after" if before is not None else "level",
         window_s=(at - case.grid.width_s, float(case.grid.t_s[int(np.flatnonzero(few)[-1])])),
         share=case.storage_share,
         checks=tuple(checks),

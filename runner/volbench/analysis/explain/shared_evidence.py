@@ -2,19 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import median
+from volbench.analysis.explain.align import Mask, median
 from volbench.analysis.explain.budget import PART_TEXT, STORAGE
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.cliffs import rank_sum_z
 from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
+from volbench.analysis.explain.layers import LOGS, server_flow
 from volbench.analysis.explain.wording import before_and_after, number, percent, row
 from volbench.records.report import EvidenceRow
 
 PARTS_SHOWN = 3
 RISE_MIN = 1.2
 """Latency after against before, from which it rose."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """A figure of this server in some intervals against the rest of the step.
+
+    `slowdown`: how many times worse; `is_worse`: worse beyond noise.
+    """
+
+    slowdown: float
+    is_worse: bool
+    evidence: EvidenceRow
+
+
+def effect_rows(case: Case, during: Mask) -> Iterator[Effect]:
+    """What changed for this server and its clients in some intervals, against the rest of the step.
+
+    Args:
+        case: the step.
+        during: the intervals, shape (buckets,).
+
+    Figures with fewer than FOREIGN_SAMPLES known intervals on either side are left out.
+    """
+    reads, syncs = server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS)
+    for metric, values, unit, noun, higher_is_worse in (
+        ("tps", case.at("tps"), "1/s", "transactions a second", False),
+        ("latency_ms_p95", case.at("latency_ms_p95"), "ms", "ms p95", True),
+        ("read_ms", None if reads is None else reads.each_ms_series, "ms", "ms for a read", True),
+        ("sync_ms", None if syncs is None else syncs.each_ms_series, "ms", "ms for a sync of a log", True),
+    ):
+        if values is None:
+            continue
+        inside, outside = values[during], values[~during]
+        known = min(int(np.isfinite(inside).sum()), int(np.isfinite(outside).sum()))
+        now, before = median(inside), median(outside)
+        if known < limit.FOREIGN_SAMPLES or not now or not before:
+            continue
+        slowdown = now / before if higher_is_worse else before / now
+        z = rank_sum_z(inside, outside) * (1 if higher_is_worse else -1)
+        text = f"{number(before)} {noun} without it, {number(now)} with it"
+        yield Effect(
+            slowdown=slowdown,
+            is_worse=slowdown > 1 / (1 - limit.INTERFERENCE_MIN) and z >= limit.INTERFERENCE_Z,
+            evidence=row(metric, now, unit, text),
+        )
+
+
+def loss_rows(effects: Sequence[Effect]) -> Iterator[EvidenceRow]:
+    """The most speed that was lost meanwhile, as a share: what was there before explains only the rest."""
+    slowest = max((one.slowdown for one in effects if one.is_worse), default=None)
+    if slowest is not None:
+        loss = 1 - 1 / slowest
+        yield row("loss", loss, "1", f"{percent(loss)} of the speed was lost meanwhile")
 
 
 def context(case: Case) -> Iterator[EvidenceRow]:
@@ -92,8 +150,8 @@ def sync_by_volume_ms(case: Case) -> float | None:
     sync_ms, device = slowest_sync_ms(case), case.device
     if sync_ms is None or device is None or not case.cpu_bound:
         return None
-    write_ms, flush_ms = median(device.w_await_ms), median(device.f_await_ms)
-    if write_ms is None or flush_ms is None or sync_ms < limit.SYNC_BY_VOLUME * (write_ms + flush_ms):
+    write_ms, flush_ms = median(device.w_await_ms), median(device.f_await_ms) or 0.0  # without a flush: none is sent
+    if write_ms is None or sync_ms < limit.SYNC_BY_VOLUME * (write_ms + flush_ms):
         return None
     return write_ms + flush_ms
 
@@ -107,3 +165,14 @@ def queue_holds(case: Case) -> bool | None:
     """Whether the recorded queue is what Little's law says; None without a recorded queue."""
     ratio = little_ratio(case.device) if case.device is not None else None
     return None if ratio is None else abs(ratio - 1) <= LITTLE_TOLERANCE
+
+
+def hidden_commit_share(case: Case) -> float:
+    """The share of statement time that may be commits without an instrument; 0 where the server has instruments.
+
+    What neither a wait nor CPU time explains; where that is not known, at most all that no wait shows.
+    """
+    budget = case.budget
+    if budget is None or not budget.hides_commits:
+        return 0.0
+    return budget.share("rest") if case.unseen_share is None else case.unseen_share

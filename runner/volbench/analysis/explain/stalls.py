@@ -10,6 +10,10 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Mask, median
 from volbench.analysis.explain.device import Device
 
+PARTIAL_MAX = 0.75
+"""Completions in an interval beside a stall, against the usual, up to which the stall was in it, too."""
+_MAD_TO_SIGMA = 1.4826
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stall:
@@ -30,7 +34,7 @@ def client_stalls(t_s: Floats, width_s: float, tps: Floats) -> tuple[Stall, ...]
     Args:
         t_s, tps: shape (buckets,); NaN is a gap, not a stall.
     """
-    return _stretches(t_s, width_s, tps == 0) if (tps > 0).any() else ()
+    return _widened(t_s, width_s, tps, _stretches(t_s, width_s, tps == 0)) if (tps > 0).any() else ()
 
 
 def storage_stalls(t_s: Floats, width_s: float, device: Device, queue: Floats | None = None) -> tuple[Stall, ...]:
@@ -48,7 +52,8 @@ def storage_stalls(t_s: Floats, width_s: float, device: Device, queue: Floats | 
     waiting = _waiting(device, queue)
     if usual is None or waiting is None:
         return ()
-    return _stretches(t_s, width_s, (device.iops <= limit.STALL_COMPLETIONS_MAX * usual) & waiting)
+    still = _stretches(t_s, width_s, (device.iops <= limit.STALL_COMPLETIONS_MAX * usual) & waiting)
+    return _widened(t_s, width_s, device.iops, still)
 
 
 def stalled_together(client: tuple[Stall, ...], storage: tuple[Stall, ...], slack_s: float) -> tuple[Stall, ...]:
@@ -58,6 +63,30 @@ def stalled_together(client: tuple[Stall, ...], storage: tuple[Stall, ...], slac
         for one in client
         if any(other.t0_s - slack_s <= one.t1_s and one.t0_s <= other.t1_s + slack_s for other in storage)
     )
+
+
+def _widened(t_s: Floats, width_s: float, rate: Floats, still: tuple[Stall, ...]) -> tuple[Stall, ...]:
+    """Stalls with their parts of the intervals beside them: a stall hardly ever begins with an interval.
+
+    An interval beside a stall that completed a share s of the usual was still for 1 - s of its length. It counts
+    where s is below PARTIAL_MAX and beyond the usual spread; operations that were held and then completed at once
+    make it smaller than it was, never larger.
+    """
+    usual = median(rate[rate > 0])
+    if usual is None:
+        return still
+    spread = _MAD_TO_SIGMA * (median(np.abs(rate[rate > 0] - usual)) or 0.0)
+    least = min(PARTIAL_MAX * usual, usual - 2 * spread)
+
+    def part_s(index: int) -> float:
+        inside = 0 <= index < len(rate) and np.isfinite(rate[index]) and rate[index] < least
+        return width_s * (1 - float(rate[index]) / usual) if inside else 0.0
+
+    widened = []
+    for stall in still:
+        first, last = (int(np.argmin(np.abs(t_s - end))) for end in (stall.t0_s + width_s, stall.t1_s))
+        widened.append(Stall(t0_s=stall.t0_s - part_s(first - 1), t1_s=stall.t1_s + part_s(last + 1)))
+    return tuple(widened)
 
 
 def _waiting(device: Device, queue: Floats | None) -> Mask | None:

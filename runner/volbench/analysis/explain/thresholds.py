@@ -25,13 +25,21 @@ COMPENSATION_CAPPED = 0.5
 COMPENSATION_FREE = 0.9
 """Variance of reads + writes against the sum of both variances: below 1 they take from each other."""
 MIX_SPREAD_MIN = 0.03
+ABSORPTION_CAPPED = 0.1
+ABSORPTION_FREE = 2.5
+"""Variance of the logarithm of the rate against that of the time. Levels that the kernel's throttle made in 20
+recordings: 0.00 to 0.16, 17 of them up to 0.01; volumes ruled by their latency: 2.7 to 281; free ones 0.2 to
+3.4."""
+ABSORPTION_SPREAD_MIN = 0.015
+"""Spread of the logarithm of the queue below which what absorbs it cannot be told from rounding."""
 INFLATION_CAPPED = 3.0
 INFLATION_FREE = 1.5
 """Waiting time against that of the same volume without a queue."""
 
 REGULARITY_CAPPED = 0.02
 """Variance of the operations in an interval against their mean. N streams that each wait by themselves give the
-squared variation of a wait (renewal theory), 0.1 or more for any storage; only a meter is more regular."""
+squared variation of a wait (renewal theory), 0.1 or more for most storage; a meter is more regular, and so are
+streams that take a constant time."""
 EVENNESS_CAPPED = 0.3
 """The kernel's own throttle (blkio, v1) gave 0.002 to 0.27 in ten recordings, volumes ruled by their latency 8 and
 more: evenness counts, but only beside a second check."""
@@ -41,18 +49,27 @@ DIRECTION_SHARE_MIN = 0.05
 """Of all operations: a direction with less is a trace, and the sum is the other direction."""
 IRREGULAR_MIN = 1.0
 """More than arrivals by chance have (Poisson): a meter with a queue before it gives nothing of the kind."""
-REGULARITY_SAMPLES = 8
+REGULARITY_SAMPLES = 6
 REGULARITY_OPERATIONS = 100.0
 """Operations in an interval below which whole numbers and ticks decide the variance."""
 
 SAME_OPERATIONS = 0.25
 """Reads of the device against reads of the server's files, within which they are the same operations: merges take
 some, the filesystem's own metadata adds some."""
+PAGE_CACHE_MISSES_MIN = 0.05
+"""Reads of the device against reads of the server's files through a page cache: with fewer, this device may not be
+where the files are."""
+LIMIT_MET = 0.93
+"""Of a configured limit: the kernel gives out slices of 100 ms, and intervals are cut across them."""
+LIMIT_MET_SAMPLES = 3
+"""Intervals for which a configured limit is met at least, and over which its rate is averaged: the kernel charges a
+long operation at once, so that one second may have half again as much and the next one less."""
 FOREIGN_SHARE_MIN = 0.25
-"""Of the device's reads: with less from others, the server's own are what the device works on."""
-FOREIGN_RISE = 3.0
+"""Of the device's operations or bytes: with less from others, the server's own are what the device works on."""
 FOREIGN_SLOWDOWN = 1.3
-"""Rise of others' reads that is a beginning, and of the server's own read time that is its effect."""
+"""Rise of the server's own waits, or fall of its transactions, that is the effect of others' I/O."""
+FOREIGN_SAMPLES = 3
+"""Intervals that others' I/O lasts at least: the two counters are read a moment apart."""
 READ_SLOW_MS = 2.5
 """A read without a queue: network SSDs give 0.5 to 2 ms (Percona's figures of gp2: 1 to 2 ms unthrottled)."""
 SYNC_SLOW_MS = 4.0

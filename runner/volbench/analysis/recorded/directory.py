@@ -10,10 +10,10 @@ from pathlib import Path
 from volbench.analysis.explain.align import Floats, align, interval_s
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import device_of
+from volbench.analysis.explain.episodes import Episode, Level, find_episode, levels
 from volbench.analysis.explain.findings import SAMPLES_MIN, Explanation, explain_case, finding_rows
 from volbench.analysis.recorded.clients import client_count, queue_of_clients, without_acquittal
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
-from volbench.analysis.recorded.episodes import Episode, Level, find_episode, levels
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.analysis.recorded.parsed import Recorded, merged
 from volbench.analysis.recorded.pt_diskstats import looks_like_pt_diskstats, parse_pt_diskstats

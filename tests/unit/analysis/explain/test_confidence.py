@@ -1,4 +1,4 @@
-"""Confidence is how often findings of the same kind were true, and says what it was counted on."""
+"""Confidence is how often findings of a cause by such evidence were true, and says what it was counted on."""
 
 from __future__ import annotations
 
@@ -6,45 +6,83 @@ import dataclasses
 
 import pytest
 
-from volbench.analysis.explain.calibration import CALIBRATION, Calibration, Kind
-from volbench.analysis.explain.found import Found, confidence_row
+from volbench.analysis.explain.calibration import (
+    CALIBRATION,
+    ONE_OF_TWO_MAX,
+    PRIOR_MAX,
+    Calibration,
+    Counted,
+    Kind,
+    fit,
+)
+from volbench.analysis.explain.found import Found, confidence_rows
 
-FOUND = Found(cause="storage.stall", window_s=(0.0, 1.0), share=None, checks=(True, True), evidence=(), advice="")
+STALL = Found(cause="storage.stall", window_s=(0.0, 1.0), share=None, checks=(True, True), evidence=(), advice="")
 
 
-def found(*checks: bool | None, one_of_two: bool = False) -> Found:
-    return dataclasses.replace(FOUND, checks=checks, one_of_two=one_of_two)
+def stall(*checks: bool | None, one_of_two: bool = False) -> Found:
+    return dataclasses.replace(STALL, checks=checks, one_of_two=one_of_two)
+
+
+def calibration(outcomes: list[tuple[str, str, bool]]) -> Calibration:
+    kinds = {"all held": {"true": 98, "findings": 100}}
+    derived = {"runs": 1, "seeds": (), "kinds": kinds, "causes": {}, "by_evidence": fit(outcomes)}
+    return Calibration.model_validate({"source": "", "derived": derived})
 
 
 @pytest.mark.parametrize(
-    ("one", "kind"),
+    ("finding", "kind"),
     [
-        (found(True, True), "all held"),
-        (found(True, None), "some not made"),
-        (found(True, None, False), "some failed"),
-        (found(True, True, one_of_two=True), "one of two"),
+        (stall(True, True), "all held"),
+        (stall(True, None), "some not made"),
+        (stall(True, None, False), "some failed"),
+        (stall(True, True, one_of_two=True), "one of two"),
     ],
 )
-def test_the_kind_is_what_the_checks_came_to(one: Found, kind: Kind) -> None:
-    assert one.kind == kind
-    assert one.confidence == CALIBRATION.confidence(kind)
+def test_the_kind_is_what_the_checks_came_to(finding: Found, kind: Kind) -> None:
+    assert finding.kind == kind
+    assert finding.confidence == CALIBRATION.confidence(kind, finding.cause)
 
 
 def test_a_check_that_failed_or_could_not_be_made_is_never_a_gain() -> None:
-    """And of two causes that cannot be told apart each has half."""
-    assert found(True, False).confidence <= found(True, None).confidence <= found(True, True).confidence < 1
-    assert found(True, one_of_two=True).confidence == pytest.approx(0.5, abs=0.05)
+    """And of two causes that cannot be told apart each has at most half."""
+    assert stall(True, False).confidence <= stall(True, None).confidence <= stall(True, True).confidence < 1
+    assert stall(True, one_of_two=True).confidence <= ONE_OF_TWO_MAX
 
 
 def test_the_evidence_says_what_was_counted_and_what_that_is_worth() -> None:
-    one = confidence_row(found(True, None))
-    assert one.value == "some not made"
-    assert one.text.startswith("1 of 2 checks hold, 1 could not be made; ")
-    assert f" of {CALIBRATION.derived.kinds['some not made'].findings} such findings were true" in one.text
-    assert "other faults, machines and loads may differ" in one.text
-    assert "one of two" in confidence_row(found(True, one_of_two=True)).text
+    checks, decided_by = confidence_rows(stall(True, None))
+    assert checks.value == "some not made"
+    assert checks.text.startswith("1 of 2 checks hold, 1 could not be made; ")
+    assert f" of {CALIBRATION.derived.kinds['some not made'].findings} such findings" in checks.text
+    assert "other faults, machines and loads may differ" in checks.text
+    assert "one of two" in confidence_rows(stall(True, one_of_two=True))[0].text
+    assert (decided_by.metric, decided_by.value) == ("decided_by", "level")
 
 
 def test_a_kind_that_was_never_seen_is_a_toss_up() -> None:
     empty = {"runs": 0, "seeds": (), "kinds": {}, "causes": {}}
     assert Calibration.model_validate({"source": "", "derived": empty}).confidence("all held") == 0.5
+
+
+def test_a_cause_and_its_evidence_are_counted_by_themselves() -> None:
+    """A meter that was right each time lends nothing to a threshold that was wrong each second time."""
+    cause = "storage.iops_limit"
+    counted = calibration([(cause, "metered", True)] * 40 + [(cause, "level", True), (cause, "level", False)] * 10)
+    assert counted.confidence("all held", cause, "metered") > 0.95
+    assert counted.confidence("all held", cause, "level") == pytest.approx((10 + 2 * PRIOR_MAX) / 22)
+
+
+def test_what_was_never_counted_is_never_very_likely() -> None:
+    """Whatever other causes reach, and few findings are drawn towards the same prior."""
+    counted = calibration([("host.io_limit", "metered", True)])
+    assert counted.confidence("all held", "interference.io", "level") == PRIOR_MAX < 0.9
+    assert PRIOR_MAX <= counted.confidence("all held", "host.io_limit", "metered") < 0.91
+
+
+def test_fit_counts_each_cause_by_its_evidence() -> None:
+    outcomes = [("a", "metered", True), ("a", "metered", False), ("a", "level", True), ("b", "level", False)]
+    assert fit(outcomes) == {
+        "a": {"level": Counted(true=1, findings=1), "metered": Counted(true=1, findings=2)},
+        "b": {"level": Counted(true=0, findings=1)},
+    }

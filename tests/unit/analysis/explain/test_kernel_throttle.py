@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
 import pytest
+from kernel_throttle import case_of
 
-from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.findings import explain_case
 from volbench.analysis.explain.found import Found
-from volbench.analysis.explain.run import cases_of
-from volbench.store.run_directory import RunDirectory
 
-RUNS = Path(__file__).parents[3] / "fixtures" / "kernel-throttle"
 STORAGE = ("storage.", "host.", "interference.")
-
-
-@cache
-def case_of(name: str) -> Case:
-    directory = RunDirectory(RUNS / name)
-    (case,) = (case for result in directory.results() for case in cases_of(directory, result))
-    return case
 
 
 def storage_causes(name: str) -> list[Found]:
@@ -59,6 +46,7 @@ def test_a_limit_of_bytes_met_with_pages_of_one_size_is_one_of_two_and_mib_are_t
     assert set(causes) >= {"storage.iops_limit", "storage.throughput_limit"}
     assert all(cause.one_of_two for cause in causes.values())
     assert "768 IOPS (12 MiB/s) of reads" in text(causes["storage.iops_limit"])
+    assert "fio --name=decide" in text(causes["storage.iops_limit"])
     assert value(causes["storage.throughput_limit"], "throughput") == pytest.approx(12, rel=0.03)
 
 

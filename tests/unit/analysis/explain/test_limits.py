@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from volbench.analysis.explain.align import align
 from volbench.analysis.explain.device import Device, Resource, device_of, little_ratio
 from volbench.analysis.explain.limits import (
     Plateau,
+    absorption,
     base_await_ms,
     compensation,
     elasticity,
@@ -34,7 +37,7 @@ def limits(load: Load, storage: Storage, **more: float | bool) -> tuple[Plateau,
 @pytest.mark.parametrize("cap", [150.0, 500.0, 3000.0, 16000.0])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_names_an_iops_cap_within_five_percent(cap: float, seed: int) -> None:
-    (found,) = limits(Load(seed=seed, queue=max(8.0, cap / 200)), Storage(iops=cap))
+    found, *_ = limits(Load(seed=seed, queue=max(8.0, cap / 200)), Storage(iops=cap))
     assert found.resource == "iops"
     assert found.level == pytest.approx(cap, rel=0.05)
 
@@ -44,7 +47,7 @@ def test_flushes_that_the_kernel_counts_as_writes_are_no_part_of_a_cap(share: fl
     """Whatever share of them is counted so, when the volume counts nothing itself."""
     flushes = np.random.default_rng(3).uniform(15, 25, 60)
     writes = series_of("diskstats", "writes_per_s", "sda") + share * flushes
-    (found,) = limits(
+    found, *_ = limits(
         Load(),
         Storage(
             iops=250.0,
@@ -62,7 +65,7 @@ def test_a_volume_that_counts_its_writes_is_believed(source: str) -> None:
     """Forty flushes a second, all of them counted as writes by the kernel."""
     counted = series_of("diskstats", "writes_per_s", "sda")
     entity = "" if source == "emulator" else "sda"
-    (found,) = limits(
+    found, *_ = limits(
         Load(),
         Storage(
             iops=250.0,
@@ -83,15 +86,17 @@ def series_of(source: str, metric: str, entity: str) -> np.ndarray:
 
 @pytest.mark.parametrize("cap", [40.0, 125.0, 250.0])
 def test_names_a_throughput_cap_of_large_operations(cap: float) -> None:
-    (found,) = limits(Load(size_kib=256, queue=24), Storage(mib_per_s=cap))
+    found, *_ = limits(Load(size_kib=256, queue=24), Storage(mib_per_s=cap))
     assert found.resource == "throughput"
     assert found.level == pytest.approx(cap, rel=0.05)
 
 
-def test_operations_of_one_middling_size_do_not_tell_which_limit_it_is() -> None:
-    """64 KiB: 640 operations and 40 MiB a second are the same plateau."""
-    found = limits(Load(size_kib=64, queue=24), Storage(mib_per_s=40.0))
+@pytest.mark.parametrize(("size_kib", "likely"), [(16, "iops"), (64, "throughput"), (256, "throughput")])
+def test_operations_of_one_size_do_not_tell_which_limit_it_is(size_kib: float, likely: str) -> None:
+    """64 KiB: 640 operations and 40 MiB a second are the same plateau. The likely one comes first."""
+    found = limits(Load(size_kib=size_kib, queue=24), Storage(mib_per_s=40.0))
     assert {one.resource for one in found} == {"iops", "throughput"}
+    assert found[0].resource == likely
 
 
 @pytest.mark.parametrize("latency_ms", [0.1, 0.8, 5.0, 30.0])
@@ -107,9 +112,40 @@ def test_a_closed_loop_whose_queue_never_varies_proves_nothing() -> None:
 
 
 def test_a_rate_more_regular_than_any_waiting_is_a_meter() -> None:
-    """Eight streams with waits of their own vary by a tenth of the mean at least; a token bucket hardly at all."""
-    (found,) = limits_of(plateaus(np.arange(1.0, 61.0), steady_device(variance_over_mean=0.002)), 16.0)
+    """A token bucket hardly varies, and what the queue varies is time."""
+    metered = steady_device(variance_over_mean=0.002)
+    queue = 8 * np.exp(np.random.default_rng(4).normal(0, 0.05, 60))
+    varied = dataclasses.replace(metered, in_flight=queue, await_ms=1000 * queue / metered.iops)
+    found, *_ = limits_of(plateaus(np.arange(1.0, 61.0), varied), 16.0)
     assert (found.resource, round(found.level, -2)) == ("iops", 3000)
+
+
+def test_an_even_rate_with_a_queue_that_never_varies_is_a_limit_or_a_constant_latency() -> None:
+    """Eight streams that take 2.6 ms each time come as evenly as a meter lets them."""
+    levels = plateaus(np.arange(1.0, 61.0), steady_device(variance_over_mean=0.002))
+    assert limits_of(levels, 16.0) == ()
+    assert all(level.may_be_limit for level in levels)
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.05, 0.2])
+def test_streams_of_a_constant_latency_are_no_limit(spread: float) -> None:
+    """However even their rate is: it follows the queue."""
+    queue = 8 * np.exp(np.random.default_rng(4).normal(0, spread, 60))
+    rate = queue / 0.0026
+    streams = dataclasses.replace(
+        steady_device(variance_over_mean=0.0), iops=rate, mib_per_s=rate / 64, in_flight=queue,
+        await_ms=2.6 * np.exp(np.random.default_rng(5).normal(0, 0.002, 60)),
+    )  # fmt: skip
+    levels = plateaus(np.arange(1.0, 61.0), streams)
+    assert not any(level.is_limit or level.may_be_limit for level in levels)
+    assert (absorption(rate, queue) or 0) > 2.5
+
+
+def test_what_absorbs_the_queue_is_the_time_at_a_meter_and_the_rate_elsewhere() -> None:
+    queue = 12 * np.exp(np.random.default_rng(6).normal(0, 0.1, 40))
+    assert absorption(np.full(40, 800.0), queue) == pytest.approx(0, abs=1e-9)
+    assert (absorption(queue / 0.005, queue) or 0) > 1e6
+    assert absorption(queue, np.full(40, 8.0)) is None
 
 
 def steady_device(*, variance_over_mean: float) -> Device:
@@ -123,7 +159,9 @@ def steady_device(*, variance_over_mean: float) -> Device:
 
 
 def test_saturated_cpus_are_no_limit_of_the_volume() -> None:
-    assert limits(Load(), Storage(iops=3000.0), cpu_bound=True) == ()
+    """A short queue may be what the CPUs leave it; a long one is the volume's own, whoever uses the CPUs."""
+    assert limits(Load(queue=4), Storage(iops=3000.0), cpu_bound=True) == ()
+    assert limits(Load(queue=16), Storage(iops=3000.0), cpu_bound=True)
 
 
 def test_without_a_queue_there_is_no_limit() -> None:
@@ -175,7 +213,7 @@ def test_scaling_operations_and_time_never_changes_the_verdict(scale: float, cap
                     await_ms=found.await_ms / scale, in_flight=found.in_flight, reads=found.reads * scale,
                     writes=found.writes * scale)  # type: ignore[operator]  # fmt: skip
     there = limits_of(plateaus(t_s / scale, scaled), found.size_kib)
-    assert [one.resource for one in there] == (["iops"] if capped else [])
+    assert [one.resource for one in there] == (["iops", "throughput"] if capped else [])
     if capped:
         assert there[0].level == pytest.approx(600 * scale, rel=0.05)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from synthetic_cell import Load, Storage, columns
 
 from volbench.analysis.explain.align import align
@@ -18,6 +19,14 @@ def test_finds_a_stall_at_client_and_volume() -> None:
     assert [(one.t0_s, one.t1_s) for one in client] == [(20.0, 25.0)]
     assert [(one.t0_s, one.length_s) for one in storage] == [(20.0, 5.0)]
     assert stalled_together(client, storage, 1.0) == client
+
+
+def test_a_stall_of_three_seconds_that_begins_within_one_is_three_seconds() -> None:
+    """From 10.4 to 13.4: two intervals without a transaction, and parts of those beside them."""
+    tps = np.full(30, 100.0) + np.random.default_rng(2).normal(0, 4, 30)
+    tps[10], tps[11], tps[12], tps[13] = 40.0, 0.0, 0.0, 60.0
+    (stall,) = client_stalls(np.arange(1.0, 31.0), 1.0, tps)
+    assert (stall.t0_s, stall.t1_s) == pytest.approx((10.4, 13.4), abs=0.1)
 
 
 def test_a_gap_is_no_stall_and_neither_is_a_step_without_transactions() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from volbench.analysis.explain.align import Floats, Grid
-from volbench.analysis.recorded.episodes import Level, find_episode, levels
+from volbench.analysis.explain.episodes import Level, find_change, find_episode, levels
 
 
 def grid(samples: int) -> Grid:
@@ -56,3 +56,45 @@ def test_levels_before_and_during() -> None:
     found = [*levels(grid(8), None, during, {"p95": (values, "ms"), "tps": (None, "1/s")})]
     assert found == [Level(name="p95", unit="ms", before=1.0, during=3.0)]
     assert found[0].text == "p95 1 before, 3 ms during (x3.00)"
+
+
+def autocorrelated(samples: int, seed: int, r: float) -> Floats:
+    """AR(1) noise on a logarithmic scale, as the waiting times of a steady volume."""
+    generator = np.random.default_rng(seed)
+    noise = generator.normal(size=samples)
+    values = np.zeros(samples)
+    for at in range(samples):
+        values[at] = (r * values[at - 1] if at else 0.0) + np.sqrt(1 - r * r) * noise[at]
+    return np.exp(0.3 * values)
+
+
+@pytest.mark.parametrize("r", [0.0, 0.3, 0.6, 0.8])
+def test_autocorrelated_noise_seldom_makes_an_episode(r: float) -> None:
+    """Our own noise: at most 1 of 40 series of a minute at each correlation of neighbours."""
+    alarms = sum(find_change(grid(60), autocorrelated(60, seed, r)) is not None for seed in range(40))
+    assert alarms <= 1
+
+
+def rising(shape: str) -> Floats:
+    t_s, values = np.arange(1, 61.0), waits(60) ** 0.3
+    rise = {
+        "step": 1 + 2.0 * (t_s > 30),
+        "ramp": 1 + 3.0 * np.clip((t_s - 20) / 18, 0, 1),
+        "episode": 1 + 2.0 * ((t_s > 20) & (t_s <= 32)),
+        "periodic": 1 + 2.0 * (t_s % 15 >= 9),
+    }
+    return values * rise[shape]
+
+
+@pytest.mark.parametrize("shape", ["step", "ramp", "episode", "periodic"])
+def test_a_change_has_a_shape(shape: str) -> None:
+    values = rising(shape)
+    change = find_change(grid(60), values)
+    assert change is not None
+    assert change.shape == shape
+    if shape == "ramp":
+        assert (change.t0_s, change.t1_s) == pytest.approx((20, 38), abs=4)
+    if shape == "step":
+        assert change.t0_s == pytest.approx(30, abs=1)
+    if shape == "periodic":
+        assert change.period_s == pytest.approx(15, abs=1)
