@@ -24,7 +24,7 @@ from volbench.store.files import read_record
 from volbench.store.histograms import HISTOGRAM_COLUMNS
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory, find_runs
 from volbench.store.series import SERIES_COLUMNS
-from volbench.store.tables import open_table
+from volbench.store.tables import check_table
 
 _TEXT, _NUMBER, _FLAG, _WHOLE = pa.string(), pa.float64(), pa.bool_(), pa.int64()
 VIEWS: dict[str, dict[str, pa.DataType]] = {
@@ -215,7 +215,7 @@ def _judged(report: Report) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _take_file(files: list[str], path: Path, schema: pa.Schema) -> None:
-    open_table(path, schema).close()
+    check_table(path, schema)
     files.append(str(path))
 
 

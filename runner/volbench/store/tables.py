@@ -149,11 +149,17 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     return file
 
 
+def check_table(path: Path, schema: pa.Schema) -> None:
+    """Raises RunUnreadable as `open_table` and `check_columns` do, for a table that something else will read."""
+    open_table(path, schema).close()
+    with os.fdopen(open_file(path), "rb") as file, closing(duckdb.connect()) as connection:
+        check_columns(path, connection, f"/proc/self/fd/{file.fileno()}")
+
+
 def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
     """The table in pieces of at most `rows` rows. Raises RunUnreadable, also for damage in the middle."""
+    check_table(path, schema)
     with open_table(path, schema) as file:
-        with os.fdopen(open_file(path), "rb") as same, closing(duckdb.connect()) as connection:
-            check_columns(path, connection, f"/proc/self/fd/{same.fileno()}")
         try:
             for batch in file.iter_batches(batch_size=rows, columns=schema.names):
                 _check_values(batch, path)

@@ -237,6 +237,23 @@ def test_a_report_and_a_query_name_a_hostile_table_and_go_on_without_it(
     assert answer.warnings == (fault,)
 
 
+def test_a_query_names_a_table_with_a_list_without_end(tmp_path: Path) -> None:
+    """Arrow reads tables for the query, with all entries of a row at once."""
+    run = build_run(
+        tmp_path,
+        Synthetic(
+            volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b")),
+            repeats=1,
+            steps=(OltpStep(name="load", warmup_s=1, duration_s=4),),
+        ),
+    )
+    hostile = min(run.path.glob("cells/*/histograms.parquet"))
+    too_long_a_list(hostile)
+    answer = query(tmp_path, "SELECT count(DISTINCT cell_id) FROM histograms WHERE len(bin) >= 0")
+    assert answer.rows == [(1,)]
+    assert answer.warnings == (f"{hostile}: the table is larger than what volbench reads",)
+
+
 def test_a_hostile_table_that_a_command_needs_is_its_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
