@@ -59,7 +59,9 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         finished_at=finished_at(events),
         complete=done == len(run.cells) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
-        summary=summarise_run(pairs, cells, names, warnings, said=sweep.said if sweep else ()),
+        summary=summarise_run(
+            pairs, cells, names, warnings, said=sweep.said if sweep else (), findings=explained.findings
+        ),
         engine=engine,
         data=data_row(events, engine),
         host=run.host.model_dump(mode="json", exclude_none=True),

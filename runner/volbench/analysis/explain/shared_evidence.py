@@ -150,7 +150,10 @@ def sync_by_volume_ms(case: Case) -> float | None:
     sync_ms, device = slowest_sync_ms(case), case.device
     if sync_ms is None or device is None or not case.cpu_bound:
         return None
-    write_ms, flush_ms = median(device.w_await_ms), median(device.f_await_ms) or 0.0  # without a flush: none is sent
+    write_ms, flush_ms = (
+        median(device.w_await_ms),
+        median(device.f_await_ms) or 0.0,
+    )  # without a flush: none is sent
     if write_ms is None or sync_ms < limit.SYNC_BY_VOLUME * (write_ms + flush_ms):
         return None
     return write_ms + flush_ms
