@@ -74,6 +74,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
             warnings,
             said=sweep.said if sweep else (),
             time_difference=difference_sentences(differences),
+            findings=explained.findings,
         ),
         engine=engine,
         data=data_row(events, engine),

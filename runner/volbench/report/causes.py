@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.records.report import EvidenceRow, FindingRow
@@ -31,8 +31,10 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """Cause -> its heading, and the panels that show it, the best first. A cause that is not here goes by its name."""
 _WORDS = ((0.9, "very likely"), (0.7, "likely"), (0.4, "possible"), (0.0, "a hint only"))
-CHECKS = "checks"
-"""The metric of the evidence row that a confidence rests on."""
+NONE = "none"
+CHECKS, DECIDED_BY, DECIDE = "checks", "decided_by", "decide"
+"""Metrics of the evidence rows that a confidence rests on, and of the one with a measurement that would decide."""
+_NOT_FACTS = (CHECKS, DECIDED_BY, "loss")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +64,8 @@ def shown_cause(finding: FindingRow, panels: Collection[str]) -> ShownCause:
         finding=finding,
         title=cause_title(finding.cause),
         certainty=certainty(finding),
-        facts=tuple(row for row in finding.evidence if row.metric != CHECKS),
-        rests_on=tuple(row for row in finding.evidence if row.metric == CHECKS),
+        facts=tuple(row for row in finding.evidence if row.metric not in _NOT_FACTS),
+        rests_on=tuple(row for row in finding.evidence if row.metric in (CHECKS, DECIDED_BY)),
         panel=next((key for key in wanted if key in panels), ""),
     )
 
@@ -71,6 +73,43 @@ def shown_cause(finding: FindingRow, panels: Collection[str]) -> ShownCause:
 def cause_title(cause: str) -> str:
     """Return a cause in words; its name where there are none."""
     return _TITLES[cause][0] if cause in _TITLES else cause
+
+
+def lead(findings: Sequence[FindingRow]) -> str:
+    """Return what a report of one volume begins with: the first cause in words, with its figures and its advice.
+
+    Of causes that cannot be told apart both are named, and what would decide. Empty without a finding.
+    """
+    named = [finding for finding in findings if finding.cause != NONE]
+    if not named:
+        return f"{cause_title(NONE)}." if findings else ""
+    first = named[0]
+    others = [one for one in named[1:] if one.step == first.step and one.cause != first.cause]
+    alike = next((one for one in others if is_undecided(first) and is_undecided(one)), None)
+    title = cause_title(first.cause)
+    if alike is not None:
+        title = f"One of two causes: {_lower(title)}, or {_lower(cause_title(alike.cause))}"
+    details = [f"step {first.step}", certainty(first)]
+    if first.window_s is not None:
+        details.append(f"second {first.window_s[0]:.0f} to {first.window_s[1]:.0f} of the run")
+    sentences = [f"{title} ({'; '.join(detail for detail in details if detail)})."]
+    sentences += [f"{_upper(row.text)}." for row in first.evidence[:1]]
+    decides = next((row.text for row in first.evidence if row.metric == DECIDE), "")
+    sentences.append(f"{_upper(decides)}." if decides and alike is not None else first.advice)
+    return " ".join(sentences)
+
+
+def is_undecided(finding: FindingRow) -> bool:
+    """Return whether it is one of two causes that the evidence does not tell apart."""
+    return any(row.metric == CHECKS and row.value == "one of two" for row in finding.evidence)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def certainty(finding: FindingRow) -> str:

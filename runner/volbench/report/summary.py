@@ -7,7 +7,8 @@ from statistics import median
 
 from volbench.analysis.comparison_summary import PairSummary, overall
 from volbench.records.metrics import PRIMARY_METRICS
-from volbench.records.report import CellRow, ComparisonRow, Summary
+from volbench.records.report import CellRow, ComparisonRow, FindingRow, Summary
+from volbench.report.causes import lead
 from volbench.report.compared import comparison_rows
 from volbench.report.wording import comparison_text, label, number, quantity
 
@@ -23,12 +24,16 @@ def summarise_run(
     *,
     said: Sequence[str] = (),
     time_difference: tuple[str, ...] = (),
+    findings: Sequence[FindingRow] = (),
 ) -> Summary:
-    """The summary of all candidates against the first volume; of a sweep on one volume, what `said` says first."""
+    """The summary of all candidates against the first volume.
+
+    Of a sweep on one volume it is what `said` says first; of one volume, its first cause and its medians.
+    """
     compared = ranked_sentence(pairs) if len(pairs) > 1 else " ".join(map(pair_sentence, pairs))
     return Summary(
         verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
-        sentence=compared or next(iter(said), "") or _without_pairs(cells, volumes),
+        sentence=compared or next(iter(said), "") or _without_pairs(cells, volumes, lead(findings)),
         low_power=any("low power" in caveat for caveat in caveats),
         caveats=caveats,
         time_difference=time_difference,
@@ -120,8 +125,8 @@ def _valid_cells(rows: Sequence[ComparisonRow]) -> str:
     )
 
 
-def _without_pairs(cells: Sequence[CellRow], volumes: Sequence[str]) -> str:
-    """Nothing was compared: one volume, or no metric with a direction on both sides."""
+def _without_pairs(cells: Sequence[CellRow], volumes: Sequence[str], cause: str) -> str:
+    """Nothing was compared: one volume, whose cause in words comes first, or no metric that both sides have."""
     if len(volumes) > 1:
         return "No verdict: no cell gave a metric that can be compared."
     values: dict[tuple[str, str, str], list[float]] = {}
@@ -135,4 +140,7 @@ def _without_pairs(cells: Sequence[CellRow], volumes: Sequence[str]) -> str:
         for (step, name, unit), found in list(values.items())[:SHOWN_MAX]
     ]
     about = ", ".join(shown) or "no valid cell"
-    return f"One volume, {volumes[0] if volumes else 'none'}, so nothing to compare; medians: {about}."
+    volume = volumes[0] if volumes else "none"
+    return (
+        f"{cause} One volume, {volume}; medians: {about}." if cause else f"One volume, {volume}; medians: {about}."
+    )

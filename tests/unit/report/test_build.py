@@ -118,7 +118,7 @@ def test_a_single_volume_has_no_verdict_but_numbers(single: RunDirectory) -> Non
     report = build_report(single)
     assert report.summary.verdict == "single_volume"
     assert report.comparisons == ()
-    assert "nothing to compare; medians: transactions/s " in report.summary.sentence
+    assert "One volume, a; medians: transactions/s " in report.summary.sentence
 
 
 def test_a_run_without_any_result_is_reported(tmp_path: Path) -> None:
