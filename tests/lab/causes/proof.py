@@ -133,10 +133,8 @@ def effects(evidence: Evidence) -> dict[str, float]:
 
 
 def disturbance(evidence: Evidence) -> dict[str, float]:
-    """How long the server's threads waited for a CPU: of the time that they wanted one, and a second."""
-    (run, seconds), (wait, _) = (
-        grown(evidence, f"server.{name}_s", [evidence.window_s]) for name in ("run", "wait")
-    )
+    """While the cause acted, how long threads waited for a CPU: of the time that they wanted one, and a second."""
+    (run, seconds), (wait, _) = (grown(evidence, f"server.{name}_s") for name in ("run", "wait"))
     if run + wait <= 0 or not seconds:
         return {}
     return {"cpu_wait_ratio": wait / (run + wait), "cpu_wait_s_per_s": wait / seconds}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -214,3 +215,14 @@ def test_the_page_shows_what_lab_json_holds() -> None:
 def test_nbdkits_rate_is_in_bits(tmp_path: Path) -> None:
     write_rate(tmp_path / "rate", 1.5)
     assert (tmp_path / "rate").read_text() == f"{int(1.5 * 2**23)}\n"
+
+
+RESULTS = Path(__file__).parents[3] / "results" / "examples" / "lab" / "causes"
+
+
+@pytest.mark.parametrize("label", ["fresh runs", "fresh runs, without the limits of the server's group"])
+def test_published_scores_are_those_of_the_published_runs(label: str) -> None:
+    data = json.loads((RESULTS / page.DATA_FILE).read_text())
+    runs = [run_from(one) for one in data["runs"][label]]
+    assert json.loads(json.dumps(page.scores(runs))) == data["readings"][label]
+    assert page.html(data) == (RESULTS / page.PAGE_FILE).read_text()
