@@ -104,7 +104,7 @@ def test_a_volume_that_disappears(small: Bench) -> None:
 
     again = small.end(small.resume())
     assert again.code == 3, again.output
-    assert "is not the one that the run began with" in again.output
+    assert "is not the one that the run started with" in again.output
     assert list(volume.iterdir()) == []
 
 

@@ -84,7 +84,7 @@ def _of_cell(run: RunRecord, planned: PlannedCell, spec: VolumeSpec, kind: JobKi
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     places = kubernetes.places_of(workspace.volume_folder)
     key = "" if kind == "prepare" else TEMPLATE_KEY
-    cell = cell_spec(run, planned, places=places, template_key=key)
+    cell = cell_spec(run, planned, paths=places, template_key=key)
     volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id))
     job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
     choices = read_options(run.target_options)

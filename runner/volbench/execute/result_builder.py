@@ -1,4 +1,4 @@
-"""What happens in a cell, put down as it happens, so that a result can be written whatever comes."""
+"""Collects what happens in a cell as it happens, so that a result can be written however the cell ends."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from volbench.errors import VolbenchError
-from volbench.execute.volume_watch import kernel_refused
+from volbench.execute.volume_watch import failure_from_os_error
 from volbench.records.cell import CellResult, CellSpec, Failure, Phase, SourceQuality, StepResult
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.workload.interface import Clock
 
 
-class Diary:
-    """Collects a cell's phases, steps, facts and failure; `result()` makes the record of them."""
+class CellResultBuilder:
+    """Collects a cell's phases, steps, facts and failure; `result()` returns the record."""
 
     def __init__(self, cell: CellSpec, *, volume_facts: VolumeFacts, host: HostFacts) -> None:
         self.clock = Clock(zero_monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC))
@@ -33,39 +33,41 @@ class Diary:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """A stretch of the cell's time; kept also when it ends with an exception."""
-        start_s = self.clock.now_s()
+        """Record the block as a phase of the cell, also if the block ends with an exception."""
+        t0_s = self.clock.now_s()
         try:
             yield
         finally:
-            self.add_phase(name, start_s)
+            self.add_phase(name, t0_s)
 
-    def add_phase(self, name: str, start_s: float) -> None:
-        """A stretch of the cell's time that began at `start_s` and ends now."""
-        self._phases.append(Phase(name=name, t0_s=start_s, t1_s=self.clock.now_s()))
+    def add_phase(self, name: str, t0_s: float) -> None:
+        """Record a phase that began at `start_s` and ends now."""
+        self._phases.append(Phase(name=name, t0_s=t0_s, t1_s=self.clock.now_s()))
 
     @contextmanager
-    def keeping_failure(self) -> Iterator[None]:
-        """An expected failure or an interruption ends the block, and stands in the result."""
+    def capturing_failure(self) -> Iterator[None]:
+        """Put an expected failure or an interruption of the block into the result instead of raising it."""
         try:
             yield
         except VolbenchError as error:
             self.failure = failure_of(error)
         except OSError as error:
-            self.failure = failure_of(kernel_refused(error))
+            self.failure = failure_of(failure_from_os_error(error))
         except KeyboardInterrupt:
             self.interrupted = True
 
     def window_of(self, phase: str) -> tuple[float, float] | None:
-        """Start and end of a phase that is over; None when there was none."""
-        return next(((one.t0_s, one.t1_s) for one in self._phases if one.name == phase), None)
+        """Return start and end of a phase that is over, or None."""
+        return next(
+            ((candidate.t0_s, candidate.t1_s) for candidate in self._phases if candidate.name == phase), None
+        )
 
     def clock_step_s(self) -> float:
-        """How far the wall clock has gone away from the monotonic clock since the cell's zero."""
+        """Return how far the wall clock has drifted from the monotonic clock since the cell's zero."""
         return time.time() - self._zero_wall_s - self.clock.now_s()
 
     def result(self) -> CellResult:
-        """The record of all that."""
+        """Return the cell's record."""
         zero_utc = datetime.fromtimestamp(self._zero_wall_s, UTC).isoformat(timespec="milliseconds")
         return CellResult(
             cell_id=self._cell.cell_id,
@@ -87,7 +89,7 @@ class Diary:
 
 
 def failure_of(error: VolbenchError) -> Failure:
-    """The failure as it stands in results."""
+    """Return an error as a record of result.json."""
     return Failure(
         cause=getattr(error, "cause", "") or "step_failed",
         what=error.what,
