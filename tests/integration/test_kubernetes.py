@@ -116,7 +116,7 @@ def test_a_server_that_gets_too_little_memory_is_named(cluster: ClusterBench) ->
     claim = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
     ended = cluster.end(cluster.start(options=["server_memory=100Mi"], volumes=claim))
     assert ended.code == 5, ended.output
-    assert "for want of memory" in ended.output
+    assert "for lack of memory" in ended.output
     assert cluster.leftovers() == []
 
 

@@ -137,7 +137,7 @@ def server_on(volume: EmulatedVolume, base: Path, flavor: Flavor, *, in_docker: 
         config = {**CONFIG, "innodb_redo_log_capacity": "4GiB"}  # files too large to begin one in that time
     spec = ServerSpec.model_validate({"flavor": flavor, "config": config, "start_timeout": START_S_MAX})
     with supervised(control, base, flavor if in_docker else None) as (supervisor, _):
-        yield Server(spec=spec, places=places, supervisor=supervisor)
+        yield Server(spec=spec, paths=places, supervisor=supervisor)
 
 
 def live_through(

@@ -30,7 +30,7 @@ def server_of(cell: CellSpec) -> Iterator[CellServer]:
             "the cell has neither places nor a server to attach to", where=f"cell {cell.cell_id}"
         )
     with running_supervisor(cell.places) as supervisor:
-        yield Server(spec=cell.server, places=cell.places, supervisor=supervisor)
+        yield Server(spec=cell.server, paths=cell.places, supervisor=supervisor)
 
 
 @contextmanager

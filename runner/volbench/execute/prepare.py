@@ -40,7 +40,7 @@ def prepare_dataset(cell: CellSpec, out: Path) -> CellResult:
         template = prepare_template(
             spec=cell.server,
             dataset=cell.dataset,
-            places=paths,
+            paths=paths,
             supervisor=supervisor,
             progress=report,
         )

@@ -251,7 +251,7 @@ class Orchestrator:
     def _prepare_templates(
         self, volumes: Mapping[str, OpenVolume], waiting: Sequence[PlannedCell]
     ) -> dict[str, str]:
-        """Return shape of a cell -> key of its template; the agent answers at once if the cache has the template."""
+        """Return shape of a cell -> key of its template; the agent answers at once if the template is cached."""
         shapes = {shape_of(self._run, cell) for cell in waiting}
         keys: dict[str, str] = {}
 
