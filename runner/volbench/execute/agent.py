@@ -217,9 +217,9 @@ def _run_step(step: Step, context: StepContext, builder: CellResultBuilder) -> s
     with builder.phase(f"step:{step.name}"):
         outcome = workload_for(step).run(step, context)
     builder.steps.append(_result(step.name, step.kind, parameters_of(step), outcome))
-    for step_part in outcome.parts:
+    for sub_result in outcome.sub_results:
         builder.steps.append(
-            _result(f"{step.name}/{step_part.suffix}", step_part.kind, step_part.parameters, step_part.outcome)
+            _result(f"{step.name}/{sub_result.suffix}", sub_result.kind, sub_result.parameters, sub_result.outcome)
         )
     return outcome.ends_cell
 

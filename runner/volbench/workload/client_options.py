@@ -14,9 +14,9 @@ SYSBENCH_LINE_BYTES_MAX = 250  # sysbench 1.0 reads its configuration in pieces 
 
 @contextlib.contextmanager
 def sysbench_config_file(option_file: Path, database: str) -> Iterator[Path]:
-    """A file for sysbench's --config-file in memory, which only its owner can read, gone at the end of the block.
+    """Yield a file in memory for sysbench's --config-file, readable by its owner only, removed after the block.
 
-    Raises EnvironmentLacks when the option file cannot be read or sysbench cannot hold what is in it.
+    Raises EnvironmentLacks if the option file cannot be read or sysbench cannot use one of its values.
     """
     text = sysbench_config(read_option_file(option_file), database)
     file = MemoryFile(text)

@@ -54,15 +54,15 @@ class ColdFiles:
     @property
     def resident(self) -> int | None:
         """Pages still in the page cache; None when it could not be told of every file."""
-        known = [residency.resident for _, residency in self.files if residency.resident is not None]
-        return sum(known) if len(known) == len(self.files) else None
+        counts = [residency.resident for _, residency in self.files if residency.resident is not None]
+        return sum(counts) if len(counts) == len(self.files) else None
 
 
 def make_cold(directory: Path) -> ColdFiles:
-    """Sync and evict every file below a directory, then look at what is left in the page cache.
+    """Sync and evict every file below a directory, then count the pages that are still in the page cache.
 
-    Also drops the machine's caches where that is allowed: names and inodes are cached apart from file data. Looking
-    opens every file, which brings those back, so they are dropped once more at the end. Raises OSError.
+    Also drop the machine's caches if permitted: names and inodes are cached apart from file data. Counting opens
+    every file, which caches names and inodes again, so they are dropped once more at the end. Raise OSError.
     """
     sync_filesystem(directory)  # names and inodes too; not the whole machine, whose other writers may be many
     paths = list(tree_files(directory))
@@ -74,7 +74,7 @@ def make_cold(directory: Path) -> ColdFiles:
 
 
 def label_of(cold: ColdFiles, facts: VolumeFacts, *, read_bytes: int, device_bytes: int | None) -> Coldness:
-    """How cold reading `read_bytes` of the files was, by what the device delivered meanwhile."""
+    """Return how cold a read of `read_bytes` was, judged by the bytes that the device delivered."""
     return coldness_label(
         ColdEvidence(
             pages=cold.pages,
@@ -91,7 +91,7 @@ def label_of(cold: ColdFiles, facts: VolumeFacts, *, read_bytes: int, device_byt
 def cold_details(
     cold: ColdFiles, label: Coldness, *, read_bytes: int, device_bytes: int | None, relative_to: Path
 ) -> dict[str, Any]:
-    """The evidence, file by file; of very many files the first ones, and how many were left out."""
+    """Return the evidence file by file, of at most DETAILED_FILES_MAX files, and the number of omitted files."""
     return {
         "label": label.label,
         "reason": label.reason,
@@ -120,13 +120,13 @@ def _file_details(path: Path, residency: Residency, relative_to: Path) -> dict[s
     return details
 
 
-def why_not_cold(label: Coldness, *, what: str) -> tuple[str, ...]:
-    """The reason that makes a step invalid for a cold claim; nothing when it was cold."""
+def why_not_cold(label: Coldness, *, subject: str) -> tuple[str, ...]:
+    """Return the reason why a step is not valid as a cold read; empty if it was cold."""
     if label.label in COLD_LABELS:
         return ()
-    return (f"{what} was not cold but {label.label}: {label.reason}",)
+    return (f"{subject} was not cold but {label.label}: {label.reason}",)
 
 
 def difference(before: int | None, after: int | None) -> int | None:
-    """What a counter grew by; None when either reading is not known."""
+    """Return a counter's increase; None if a reading is unknown."""
     return None if before is None or after is None else after - before

@@ -1,4 +1,4 @@
-"""The cold_read step: reads that no cache may serve, of files first, then of tables after a cold start."""
+"""The cold_read step: reads without caches, of files first, then of tables after a cold start."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from volbench.workload.schema_data import table_names
 from volbench.workload.table_scan import ScanResult, scan_cold
 
 COLD_START: dict[str, Scalar] = {"innodb_buffer_pool_load_at_startup": "OFF"}
-"""Without it the server itself warms its buffer pool from the list of pages of its last shutdown."""
+"""Otherwise the server warms its buffer pool from the list of pages of its last shutdown."""
 SERVER_READ_SHARE_MIN = 0.7
-"""Of the clustered indexes' size, which counts pages that are reserved but not used yet."""
+"""Smallest read share of the clustered indexes' size, which includes reserved pages that are unused yet."""
 _MIB = 1 << 20
 
 
 @dataclass(kw_only=True)
 class _Findings:
-    """What both parts of the step add up to."""
+    """Collects the results of both parts of the step."""
 
     metrics: dict[str, MetricValue] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -45,21 +45,21 @@ class _Findings:
     def add(self, values: dict[str, float]) -> None:
         self.metrics |= {name: metric(name, value) for name, value in values.items()}
 
-    def judge(self, label: Coldness, *, what: str) -> None:
-        self.notes.append(f"{what}: {label.label} ({label.reason})")
-        self.invalid_reasons += why_not_cold(label, what=what)
+    def judge(self, label: Coldness, *, subject: str) -> None:
+        self.notes.append(f"{subject}: {label.label} ({label.reason})")
+        self.invalid_reasons += why_not_cold(label, subject=subject)
 
 
 class ColdRead:
     """Reads the schema's files, and its tables after a restart."""
 
     def check(self, step: ColdReadStep, ctx: StepContext) -> None:
-        """Before anything runs: the server may be restarted, its files are seen. Raises EnvironmentLacks."""
+        """Check that volbench may restart the server and sees its files. Raise EnvironmentLacks."""
         if isinstance(ctx.server, AttachedServer):
             raise EnvironmentLacks(
-                "a cold read restarts the server, and this one is not volbench's own",
+                "a cold read restarts the server, and volbench did not start this one",
                 where=f"step {step.name}",
-                next_step="leave the step out, or run the suite with --target local or docker",
+                next_step="remove the step, or run the suite with --target local or docker",
             )
         directory = ctx.server.data_dir / ctx.dataset.schema_name
         if not directory.is_dir():
@@ -67,12 +67,12 @@ class ColdRead:
                 "the schema's files cannot be seen from here",
                 where=f"step {step.name}",
                 evidence=f"there is no directory {directory}",
-                next_step="a cold read needs a server whose data directory is mounted beside the agent",
+                next_step="a cold read needs a server whose data directory the agent can read",
             )
 
     def run(self, step: ColdReadStep, ctx: StepContext) -> StepOutcome:
-        """Run both parts; the server runs again when this returns. Raises StepFailed."""
-        found = _Findings()
+        """Run both parts; the server runs again afterwards. Raise StepFailed."""
+        findings = _Findings()
         tables = table_names(ctx.server, ctx.dataset.schema_name)
         begun_s = ctx.clock.now_s()
         ended_s = begun_s
@@ -80,26 +80,26 @@ class ColdRead:
         ctx.server.stop()
         try:
             if step.files:
-                begun_s, ended_s = _read_cold(step, ctx, found)
+                begun_s, ended_s = _read_cold(step, ctx, findings)
             if step.table_scan:
-                scanned_from_s, ended_s = _scan_cold(step, ctx, tables, found)
+                scanned_from_s, ended_s = _scan_cold(step, ctx, tables, findings)
                 begun_s = begun_s if step.files else scanned_from_s
         finally:
             if not ctx.server.alive():
                 ctx.server.start()
         return StepOutcome(
             window_s=(begun_s, ended_s),
-            metrics=found.metrics,
-            notes=tuple(found.notes),
-            details=found.details,
-            invalid_reasons=tuple(found.invalid_reasons),
+            metrics=findings.metrics,
+            notes=tuple(findings.notes),
+            details=findings.details,
+            invalid_reasons=tuple(findings.invalid_reasons),
         )
 
 
-def _read_cold(step: ColdReadStep, ctx: StepContext, found: _Findings) -> tuple[float, float]:
-    """Read the schema's files cold, and warm when asked; returns the window of the cold read.
+def _read_cold(step: ColdReadStep, ctx: StepContext, findings: _Findings) -> tuple[float, float]:
+    """Read the schema's files cold, and warm if the step says so; return the window of the cold read.
 
-    MiB/s are of stored bytes: space that was allocated and never written reads as zeros without the device.
+    MiB/s count stored bytes: allocated space that was never written reads as zeros without the device.
     """
     directory = ctx.server.data_dir / ctx.dataset.schema_name
     ctx.progress("evicting the schema's files", None)
@@ -109,7 +109,7 @@ def _read_cold(step: ColdReadStep, ctx: StepContext, found: _Findings) -> tuple[
     begun_s, reads, ended_s = _timed_read(step, ctx, cold, "reading files, cold")
     device_bytes = difference(device_before, ctx.device_read_bytes())
     seconds = ended_s - begun_s
-    found.add(
+    findings.add(
         {
             "cold_read_s": seconds,
             "cold_read_mib_per_s": stored / _MIB / seconds,
@@ -117,22 +117,22 @@ def _read_cold(step: ColdReadStep, ctx: StepContext, found: _Findings) -> tuple[
         }
     )
     label = label_of(cold, ctx.volume_facts, read_bytes=stored, device_bytes=device_bytes)
-    found.judge(label, what="reading files")
-    found.details["files"] = {
+    findings.judge(label, subject="reading files")
+    findings.details["files"] = {
         **cold_details(cold, label, read_bytes=stored, device_bytes=device_bytes, relative_to=ctx.server.data_dir),
         "size_bytes": size_bytes,
         "slowest_file_s": max((read.seconds for read in reads), default=None),
     }
     if step.warm_too:
         warm_from_s, _, warm_until_s = _timed_read(step, ctx, cold, "reading files, warm")
-        found.add({"warm_read_mib_per_s": stored / _MIB / (warm_until_s - warm_from_s)})
+        findings.add({"warm_read_mib_per_s": stored / _MIB / (warm_until_s - warm_from_s)})
     return begun_s, ended_s
 
 
 def _timed_read(
     step: ColdReadStep, ctx: StepContext, cold: ColdFiles, text: str
 ) -> tuple[float, tuple[FileRead, ...], float]:
-    """Read all files once; what each took is known only where they are read here and not by cat."""
+    """Read all files once; times of single files are known only without cat."""
     expected = max(1, cold.size_bytes)
     begun_s = ctx.clock.now_s()
     try:
@@ -146,7 +146,7 @@ def _timed_read(
             block_size_bytes=step.block_size_bytes,
             timeout_s=step.timeout_s,
             cancelled=ctx.cancelled,
-            seen=lambda taken: ctx.progress(text, min(0.99, taken / expected)),
+            on_progress=lambda taken: ctx.progress(text, min(0.99, taken / expected)),
         )
     except OSError as error:
         raise StepFailed(
@@ -155,8 +155,8 @@ def _timed_read(
     return begun_s, tuple(reads), ctx.clock.now_s()
 
 
-def _scan_cold(step: ColdReadStep, ctx: StepContext, tables: list[str], found: _Findings) -> tuple[float, float]:
-    """Start the server on cold files, ask one row, read every table in full; returns the window of it all."""
+def _scan_cold(step: ColdReadStep, ctx: StepContext, tables: list[str], findings: _Findings) -> tuple[float, float]:
+    """Start the server on cold files, read one row, read every table in full; return the window of all three."""
     ctx.progress("evicting the data directory's files", None)
     cold = make_cold(ctx.server.data_dir)
     begun_s = ctx.clock.now_s()
@@ -168,7 +168,7 @@ def _scan_cold(step: ColdReadStep, ctx: StepContext, tables: list[str], found: _
         first_row=random.Random(ctx.seed).randint(1, ctx.dataset.rows),  # noqa: S311 - not for secrets
         until_monotonic_s=time.monotonic() + step.timeout_s,
     )
-    found.add(
+    findings.add(
         {
             "server_start_s": start_s,
             "first_query_ms": scan.first_query_ms,
@@ -178,12 +178,12 @@ def _scan_cold(step: ColdReadStep, ctx: StepContext, tables: list[str], found: _
     )
     read_bytes = scan.data_bytes if scan.server_read_bytes is None else scan.server_read_bytes
     label = label_of(cold, ctx.volume_facts, read_bytes=read_bytes, device_bytes=scan.device_bytes)
-    found.judge(label, what="table scan")
+    findings.judge(label, subject="table scan")
     if read_bytes < scan.data_bytes * SERVER_READ_SHARE_MIN:
-        found.invalid_reasons.append(
-            f"the server read only {read_bytes / scan.data_bytes:.0%} of the tables' data: it had the rest"
+        findings.invalid_reasons.append(
+            f"the server read only {read_bytes / scan.data_bytes:.0%} of the tables' data: the rest was cached"
         )
-    found.details["table_scan"] = {
+    findings.details["table_scan"] = {
         **cold_details(
             cold, label, read_bytes=read_bytes, device_bytes=scan.device_bytes, relative_to=ctx.server.data_dir
         ),

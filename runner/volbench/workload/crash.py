@@ -1,4 +1,4 @@
-"""The crash step: what a power cut or a killed server costs in acknowledged commits, and the recovery after it."""
+"""The crash step: acknowledged commits lost by a power cut or a killed server, and the recovery after it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from volbench.records.metrics import metric
 from volbench.records.steps import CrashStep
 from volbench.volume.power import Power
 from volbench.workload import ledger
-from volbench.workload.failures import server_or
+from volbench.workload.failures import with_server_cause
 from volbench.workload.interface import StepContext, StepOutcome
-from volbench.workload.ledger import Kept, Shape, Writer
+from volbench.workload.ledger import LedgerSpec, RecoveryCheck, Writer
 from volbench.workload.schema_data import table_names
 from volbench.workload.scratch import acknowledge_lost_writes
 from volbench.workload.state import LAST_WRITE
 
 _TICK_S = 0.1
 _LOG_LINES_MAX = 40
-_TELLING = re.compile(
+_RECOVERY_LINE = re.compile(
     r"recover|crash|not shut ?down|rollback|rolled back|prepared|corrupt|checksum|torn|doublewrite|error|binlog",
     re.IGNORECASE,
 )
-_OF_RECOVERY = frozenset({"server_crashed", "server_failed", "start_timeout"})
-"""Causes of a start that fails because of what lies on the volume; others are the machine's, and fail the cell."""
+_RECOVERY_CAUSES = frozenset({"server_crashed", "server_failed", "start_timeout"})
+"""Causes of a failed start that come from the data on the volume; other causes fail the cell."""
 DURABILITY_VARIABLES = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "log_bin")
 How = Literal["power_cut", "kill_server"]
 
@@ -44,48 +44,48 @@ class Cut:
     recovery_s: float | None
     first_query_ms: float | None
     dropped: dict[str, int]
-    kept: Kept
+    verification: RecoveryCheck
     log: tuple[str, ...]
     not_recovered: str = ""
-    """Why the server did not come back; empty: it did."""
+    """Why the server did not start again; empty: it did."""
 
     def details(self) -> dict[str, Any]:
-        """As the step's evidence."""
+        """Return the cut as details of the step."""
         return {
-            **{name: value for name, value in vars(self).items() if name != "kept"},
-            **asdict(self.kept),
+            **{name: value for name, value in vars(self).items() if name != "verification"},
+            **asdict(self.verification),
         }
 
 
 class Crash:
-    """Commits, cuts, recovers and counts, as often as the step says."""
+    """Commits, cuts, recovers and counts, as many times as the step says."""
 
     def check(self, step: CrashStep, ctx: StepContext) -> None:
-        """Before anything runs: a server that may be killed, and a power switch. Raises EnvironmentLacks."""
+        """Check that volbench may kill the server, and the power switch. Raise EnvironmentLacks."""
         if isinstance(ctx.server, AttachedServer):
             raise EnvironmentLacks(
-                "a crash test kills the server, and this one is not volbench's own",
+                "a crash test kills the server, and volbench did not start this one",
                 where=f"step {step.name}",
-                next_step="leave the step out, or run the suite with --target local or docker",
+                next_step="remove the step, or run the suite with --target local or docker",
             )
         if how_of(step, ctx) == "power_cut":
             _power(step, ctx).check()
 
     def run(self, step: CrashStep, ctx: StepContext) -> StepOutcome:
-        """Run all cuts, or until the server does not come back after one: that is a result, and the cell's last."""
+        """Run all cuts; a server that does not start again is a result, and ends the cell."""
         how = how_of(step, ctx)
-        shape = Shape(seed=ctx.seed, parts=step.rows_per_commit, row_bytes=step.row_bytes)
+        ledger_spec = LedgerSpec(seed=ctx.seed, rows_per_commit=step.rows_per_commit, row_bytes=step.row_bytes)
         moments = random.Random(f"{ctx.seed}/{step.name}")  # noqa: S311 - not for secrets
         settings = {
             name: value for name, value in ctx.server.facts().variables.items() if name in DURABILITY_VARIABLES
         }
-        ledger.create(ctx.server, shape)
+        ledger.create(ctx.server, ledger_spec)
         begun_s = ctx.clock.now_s()
         cuts = []
         for number in range(1, step.cuts + 1):
             ctx.progress(f"crash test, cut {number} of {step.cuts}", (number - 1) / step.cuts)
             after_s = step.after_s * moments.uniform(0.5, 1.5)
-            cuts.append(_cut(step, ctx, shape, number, after_s))
+            cuts.append(_cut(step, ctx, ledger_spec, number, after_s))
             if cuts[-1].not_recovered:
                 break
         ended_s = ctx.clock.now_s()
@@ -105,12 +105,12 @@ class Crash:
                 "cuts": [cut.details() for cut in cuts],
                 "damaged_tables": list(damaged),
             },
-            ends_cell=f"the server did not come back after a cut: {lost_server}" if lost_server else "",
+            ends_cell=f"the server did not start again after a cut: {lost_server}" if lost_server else "",
         )
 
 
 def how_of(step: CrashStep, ctx: StepContext) -> How:
-    """What the step says, or: an emulated volume loses its power, elsewhere the server is killed."""
+    """Return the step's way to crash; `auto`: cut the power of an emulated volume, else kill the server."""
     if step.how != "auto":
         return step.how
     return "power_cut" if ctx.emulator_socket is not None else "kill_server"
@@ -119,7 +119,7 @@ def how_of(step: CrashStep, ctx: StepContext) -> How:
 def _power(step: CrashStep, ctx: StepContext) -> Power:
     if ctx.emulator_socket is None:
         raise EnvironmentLacks(
-            "only an emulated volume has a power that can be cut",
+            "a power cut needs an emulated volume",
             where=f"step {step.name}",
             evidence=f"the data is on {ctx.volume_facts.path or 'a volume'}",
             next_step="use how: kill_server, or a volume emulated:PROFILE",
@@ -127,14 +127,14 @@ def _power(step: CrashStep, ctx: StepContext) -> Power:
     return Power(ctx.emulator_socket)
 
 
-def _cut(step: CrashStep, ctx: StepContext, shape: Shape, number: int, after_s: float) -> Cut:
-    """Commit for a while, cut, recover, compare."""
+def _cut(step: CrashStep, ctx: StepContext, ledger_spec: LedgerSpec, number: int, after_s: float) -> Cut:
+    """Commit for a time, cut, recover, compare."""
     power = _power(step, ctx) if how_of(step, ctx) == "power_cut" else None
     dropped: dict[str, int] = {}
     if power is not None:
         power.settle()
     with ctx.outage():
-        with ledger.writing(ctx, shape, number, step.threads) as writers:
+        with ledger.writing(ctx, ledger_spec, number, step.threads) as writers:
             begun = time.monotonic()
             _let_commit(ctx, writers, after_s)
             committed_s = time.monotonic() - begun
@@ -149,34 +149,34 @@ def _cut(step: CrashStep, ctx: StepContext, shape: Shape, number: int, after_s: 
     try:
         recovery_s = ctx.server.start()
     except StepFailed as error:
-        if error.cause not in _OF_RECOVERY:
+        if error.cause not in _RECOVERY_CAUSES:
             raise
         return cut(
             recovery_s=None,
             first_query_ms=None,
-            kept=ledger.judge(shape, number, writers, {}),
-            log=telling_lines(ctx.server.log_since_start()),
+            verification=ledger.judge(ledger_spec, number, writers, {}),
+            log=recovery_log_lines(ctx.server.log_since_start()),
             not_recovered=f"{error.what} ({error.evidence})",
         )
     return cut(
         recovery_s=recovery_s,
-        first_query_ms=_timed_ms(lambda: ledger.look(ctx.server, number)),
-        kept=ledger.read_back(ctx.server, shape, number, writers),
-        log=telling_lines(ctx.server.log_since_start()),
+        first_query_ms=_timed_ms(lambda: ledger.query_first_row(ctx.server, number)),
+        verification=ledger.read_back(ctx.server, ledger_spec, number, writers),
+        log=recovery_log_lines(ctx.server.log_since_start()),
     )
 
 
 def _let_commit(ctx: StepContext, writers: Sequence[Writer], after_s: float) -> None:
-    """Until the moment of the cut. Raises StepFailed when the clients end by themselves or commit nothing."""
+    """Wait for the moment of the cut. Raise StepFailed if the clients end before it or commit nothing."""
     until = time.monotonic() + after_s
     while (left_s := until - time.monotonic()) > 0:
         if ctx.cancelled.wait(min(_TICK_S, left_s)):
             raise StepFailed("the crash test was cancelled", where="crash test")
-        ended = next((one.ended_by for one in writers if one.ended_by), "")
+        ended = next((writer.ended_by for writer in writers if writer.ended_by), "")
         if ended:
             failure = StepFailed("a client failed before the cut", where="crash test", evidence=ended)
-            raise server_or(failure, ctx)
-    if not any(one.acknowledged for one in writers):
+            raise with_server_cause(failure, ctx)
+    if not any(writer.acknowledged for writer in writers):
         raise StepFailed(
             f"no commit was acknowledged in {after_s:.1f} s before the cut",
             where="crash test",
@@ -199,28 +199,28 @@ def _timed_ms(query: Callable[[], object]) -> float:
     return (time.monotonic() - begun) * 1000
 
 
-def telling_lines(log: str) -> tuple[str, ...]:
-    """The lines of a server's log that tell of its recovery, the first ones of very many. Pure."""
-    lines = [line.strip() for line in log.splitlines() if _TELLING.search(line)]
+def recovery_log_lines(log: str) -> tuple[str, ...]:
+    """Return the log's lines about the recovery, at most _LOG_LINES_MAX. Pure."""
+    lines = [line.strip() for line in log.splitlines() if _RECOVERY_LINE.search(line)]
     return tuple(lines[:_LOG_LINES_MAX])
 
 
 def _metrics(cuts: Sequence[Cut], damaged: Sequence[str]) -> dict[str, float]:
-    """Sums over the cuts; of times the median, of lost work the longest. What was never seen is left out."""
+    """Return sums over the cuts, medians of times, the longest lost work. Metrics without a value are absent."""
     recovered = [cut for cut in cuts if not cut.not_recovered]
     times = {
         "recovery_s": [cut.recovery_s for cut in recovered if cut.recovery_s is not None],
         "first_query_ms": [cut.first_query_ms for cut in recovered if cut.first_query_ms is not None],
     }
-    acknowledged = sum(cut.kept.acknowledged for cut in cuts)
+    acknowledged = sum(cut.verification.acknowledged for cut in cuts)
     return {
         "commits_per_s": acknowledged / sum(cut.committed_s for cut in cuts),
         "acknowledged_commits": acknowledged,
-        "lost_commits": sum(cut.kept.lost for cut in cuts),
-        "lost_s": max(cut.kept.lost_s for cut in cuts),
-        "unacknowledged_commits": sum(cut.kept.unacknowledged for cut in cuts),
-        "torn_commits": sum(cut.kept.torn for cut in cuts),
-        "damaged_rows": sum(cut.kept.damaged_rows for cut in cuts),
+        "lost_commits": sum(cut.verification.lost for cut in cuts),
+        "lost_s": max(cut.verification.lost_s for cut in cuts),
+        "unacknowledged_commits": sum(cut.verification.unacknowledged for cut in cuts),
+        "torn_commits": sum(cut.verification.torn for cut in cuts),
+        "damaged_rows": sum(cut.verification.damaged_rows for cut in cuts),
         "damaged_tables": len(damaged),
         "failed_recoveries": len(cuts) - len(recovered),
         **{name: statistics.median(values) for name, values in times.items() if values},
@@ -228,16 +228,19 @@ def _metrics(cuts: Sequence[Cut], damaged: Sequence[str]) -> dict[str, float]:
 
 
 def _notes(how: How, cuts: Sequence[Cut], damaged: Sequence[str], settings: dict[str, str]) -> list[str]:
-    acknowledged, lost = sum(cut.kept.acknowledged for cut in cuts), sum(cut.kept.lost for cut in cuts)
-    what = "power cut" if how == "power_cut" else "the server killed"
+    acknowledged, lost = (
+        sum(cut.verification.acknowledged for cut in cuts),
+        sum(cut.verification.lost for cut in cuts),
+    )
+    event_text = "power cut" if how == "power_cut" else "the server killed"
     times = "once" if len(cuts) == 1 else f"{len(cuts)} times"
-    shown = ", ".join(f"{name}={value}" for name, value in settings.items())
-    notes = [f"{what} {times}: {lost} of {acknowledged} acknowledged commits lost ({shown})"]
+    settings_text = ", ".join(f"{name}={value}" for name, value in settings.items())
+    notes = [f"{event_text} {times}: {lost} of {acknowledged} acknowledged commits were lost ({settings_text})"]
     if cuts[-1].not_recovered:
-        notes.append("the server did not come back: a backup would have to be restored; no later step was run")
-    torn = sum(cut.kept.torn + cut.kept.damaged_rows for cut in cuts)
+        notes.append("the server did not start again: only a backup would help; no later step was run")
+    torn = sum(cut.verification.torn + cut.verification.damaged_rows for cut in cuts)
     if torn or damaged:
-        notes.append(f"{torn} transactions or rows are torn or damaged; tables that are not well: {len(damaged)}")
+        notes.append(f"{torn} transactions or rows are torn or damaged; damaged tables: {len(damaged)}")
     if how == "kill_server":
-        notes.append("a killed server leaves what the operating system holds: only a power cut tests the volume")
+        notes.append("after a kill the page cache survives: only a power cut tests the volume")
     return notes

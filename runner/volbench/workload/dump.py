@@ -13,11 +13,11 @@ from volbench.errors import StepFailed, UsageError
 from volbench.records.metrics import metric
 from volbench.records.steps import DumpStep
 from volbench.workload.dump_tools import InstalledTool, installed, mydumper_argv, mysqldump_argv
-from volbench.workload.failures import server_or, tool_failure
+from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.files import require_space, sync_tree, tree_bytes
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.physical_backup import BACKUP_TOOL, backup_argv, check_physical, clone
-from volbench.workload.process import started
+from volbench.workload.process import run_tool
 from volbench.workload.schema_data import data_bytes
 from volbench.workload.state import LAST_DUMP, DumpFiles
 
@@ -30,18 +30,18 @@ class Dump:
     """Runs mysqldump or mydumper, or copies the server's files."""
 
     def check(self, step: DumpStep, ctx: StepContext) -> None:
-        """Before anything runs: the tool, and room for the dump. Raises EnvironmentLacks, UsageError."""
+        """Check the tool and the free space for the dump. Raise EnvironmentLacks, UsageError."""
         if step.tool == "physical":
             check_physical(step, ctx)
         else:
             installed(step.tool)
-        place = _place(step, ctx)
-        if place is not None:
-            wanted = _expected_bytes(step, ctx) * _SPACE_FACTOR
-            require_space(place, wanted, what=f"the dump of step {step.name}")
+        directory = _target_directory(step, ctx)
+        if directory is not None:
+            required_bytes = _expected_bytes(step, ctx) * _SPACE_FACTOR
+            require_space(directory, required_bytes, purpose=f"the dump of step {step.name}")
         elif step.tool == "mydumper":
             raise UsageError(
-                "mydumper writes files, it cannot dump to nowhere",
+                "mydumper writes files and cannot discard its dump",
                 where=f"step {step.name}",
                 next_step="use `to: volume` or `to: scratch`, or mysqldump",
             )
@@ -49,9 +49,11 @@ class Dump:
     def run(self, step: DumpStep, ctx: StepContext) -> StepOutcome:
         """Dump; the time ends when all files are synced. Raises StepFailed."""
         tool = _tool(step, ctx)
-        place = _place(step, ctx)
+        parent = _target_directory(step, ctx)
         directory = (
-            None if place is None else _fresh(place / f"dump-{step.name or step.tool}", make=tool is not None)
+            None
+            if parent is None
+            else _empty_directory(parent / f"dump-{step.name or step.tool}", make=tool is not None)
         )
         expected = max(1, _expected_bytes(step, ctx))
 
@@ -86,12 +88,12 @@ class Dump:
                 "dump_mib_per_s": metric("dump_mib_per_s", written / _MIB / (ended_s - begun_s)),
                 "dump_bytes": metric("dump_bytes", written),
             },
-            notes=("dump_s includes the fsync of all files",) if directory else ("the dump was dropped",),
+            notes=("dump_s includes the fsync of all files",) if directory else ("the dump was discarded",),
             details={
                 "tool_version": tool.version if tool else f"MySQL {ctx.server.facts().version}",
                 "command": [
                     Path(argv[0]).name,
-                    *(word for word in argv[1:] if not word.startswith("--defaults-file=")),
+                    *(argument for argument in argv[1:] if not argument.startswith("--defaults-file=")),
                 ],
                 "window_s": step.window_s,
                 "fsync_s": None if directory is None else ended_s - dumped_s,
@@ -104,14 +106,14 @@ class Dump:
 def _dump(
     step: DumpStep, ctx: StepContext, argv: list[str], directory: Path | None, report: Callable[[int], None]
 ) -> int:
-    """Run the tool; returns the bytes that were dropped, 0 when files were written. Raises StepFailed."""
+    """Run the tool; return the discarded bytes, 0 if files were written. Raise StepFailed."""
     dropped = 0
     with contextlib.ExitStack() as stack:
         stdout: IO[bytes] | int = subprocess.PIPE if directory is None else subprocess.DEVNULL
         if directory is not None and step.tool == "mysqldump":
             stdout = stack.enter_context((directory / SQL_FILE).open("wb"))
         tool = stack.enter_context(
-            started(argv, timeout_s=step.timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir, stdout=stdout)
+            run_tool(argv, timeout_s=step.timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir, stdout=stdout)
         )
         try:
             if directory is None:
@@ -120,27 +122,27 @@ def _dump(
             else:
                 code = tool.wait(lambda: report(tree_bytes(directory)))
         except StepFailed as failure:
-            raise server_or(failure, ctx) from failure
+            raise with_server_cause(failure, ctx) from failure
         if code != 0:
             raise tool_failure(tool, code, ctx, where=f"step {step.name}")
         if step.tool == "mydumper" and directory is not None and not (directory / "metadata").exists():
             raise StepFailed(
                 "mydumper left no metadata file: the dump is incomplete",
                 where=f"step {step.name}",
-                evidence=tool.last_words(),
+                evidence=tool.error_output(),
             )
     return dropped
 
 
 def _tool(step: DumpStep, ctx: StepContext) -> InstalledTool | None:
-    """The program that does it; None: the server does it itself."""
+    """Return the program for the dump; None: the server copies its files itself."""
     if step.tool != "physical":
         return installed(step.tool)
     return None if ctx.server.facts().flavor == "mysql" else installed(BACKUP_TOOL)
 
 
 def _expected_bytes(step: DumpStep, ctx: StepContext) -> int:
-    """About how much there is to back up: one schema, or the whole server."""
+    """Return the approximate bytes to back up: one schema, or the whole server."""
     if step.tool == "physical":
         return tree_bytes(ctx.server.data_dir)
     return data_bytes(ctx.server, ctx.dataset.schema_name)
@@ -154,12 +156,12 @@ def _argv(step: DumpStep, ctx: StepContext, tool: InstalledTool, directory: Path
     return mysqldump_argv(tool, ctx.server.option_file, ctx.dataset.schema_name, ctx.server.facts())
 
 
-def _place(step: DumpStep, ctx: StepContext) -> Path | None:
+def _target_directory(step: DumpStep, ctx: StepContext) -> Path | None:
     return {"volume": ctx.volume_dir, "scratch": ctx.scratch_dir, "nowhere": None}[step.to]
 
 
-def _fresh(directory: Path, *, make: bool) -> Path:
-    """An empty directory, or a name for one that the server makes; one of that name is ours from an earlier run."""
+def _empty_directory(directory: Path, *, make: bool) -> Path:
+    """Return an empty directory, or a free name for the server; an existing one is from an earlier dump."""
     if directory.exists():
         shutil.rmtree(directory)
     if make:

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.errors import StepFailed
-from volbench.workload.process import started
+from volbench.workload.process import run_tool
 
-_WORD_S = 0.2
+_REPORT_INTERVAL_S = 0.2
 _CAT_FILES_MAX = 4000
-"""On one command line, whose length is limited."""
+"""Files on one command line, whose length is limited."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileRead:
-    """One file that was read."""
+    """Size and time of one file's read."""
 
     path: Path
     size_bytes: int
@@ -28,55 +28,55 @@ class FileRead:
 
 
 def cat_files(paths: Sequence[Path], *, timeout_s: float, cancelled: threading.Event, cwd: Path) -> None:
-    """`cat FILES | wc -c`: what people type to see how fast files are read. Its bytes go through a pipe.
+    """Run `cat FILES | wc -c`, which people use to time reads. Its bytes go through a pipe.
 
-    Raises StepFailed when it fails, at the timeout or when cancelled, and when it read less than there is.
+    Raises StepFailed if it fails, at the timeout, if cancelled, and if it read less than the files' sizes.
     """
     expected = sum(path.stat().st_size for path in paths)
     done, until_s = 0, time.monotonic() + timeout_s
     for start in range(0, len(paths), _CAT_FILES_MAX):
-        some = [str(path) for path in paths[start : start + _CAT_FILES_MAX]]
+        names = [str(path) for path in paths[start : start + _CAT_FILES_MAX]]
         left_s = max(0.0, until_s - time.monotonic())
-        with started(["cat", "--", *some], timeout_s=left_s, cancelled=cancelled, cwd=cwd) as cat:
-            with started(
+        with run_tool(["cat", "--", *names], timeout_s=left_s, cancelled=cancelled, cwd=cwd) as cat:
+            with run_tool(
                 ["wc", "-c"], timeout_s=left_s, cancelled=cancelled, cwd=cwd, stdin=cat.process.stdout
             ) as counting:
-                said = "".join(counting.lines())
+                count_text = "".join(counting.lines())
                 code = cat.wait() or counting.wait()
-            if code != 0 or not said.strip().isdigit():
-                raise StepFailed("cat cannot read the files", evidence=cat.last_words() or said)
-            done += int(said)
+            if code != 0 or not count_text.strip().isdigit():
+                raise StepFailed("cat cannot read the files", evidence=cat.error_output() or count_text)
+            done += int(count_text)
     if done < expected:
         raise StepFailed(f"cat read {done} bytes of {expected}")
 
 
-class _Reading:
-    """What the readers of one run share."""
+class _ReadProgress:
+    """Progress and limits that the readers of one run share."""
 
     def __init__(
-        self, *, until_monotonic_s: float, cancelled: threading.Event, seen: Callable[[int], None]
+        self, *, until_monotonic_s: float, cancelled: threading.Event, on_progress: Callable[[int], None]
     ) -> None:
         self._until_s = until_monotonic_s
         self._cancelled = cancelled
-        self._seen = seen
+        self._on_progress = on_progress
         self._lock = threading.Lock()
         self._bytes = 0
         self._next_word_s = 0.0
 
-    def took(self, size: int) -> None:
-        """Count bytes; raises StepFailed when the reading must end."""
+    def count(self, size: int) -> None:
+        """Count bytes; raise StepFailed if the readers must end."""
         if self._cancelled.is_set():
             raise StepFailed("reading files was cancelled")
         now = time.monotonic()
         if now > self._until_s:
-            raise StepFailed("reading the files took longer than the step's timeout")
+            raise StepFailed("reading the files count longer than the step's timeout")
         with self._lock:
             self._bytes += size
             if now < self._next_word_s:
                 return
-            self._next_word_s = now + _WORD_S
+            self._next_word_s = now + _REPORT_INTERVAL_S
             total = self._bytes
-        self._seen(total)
+        self._on_progress(total)
 
 
 def read_files(
@@ -86,17 +86,19 @@ def read_files(
     block_size_bytes: int,
     timeout_s: float,
     cancelled: threading.Event,
-    seen: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> list[FileRead]:
     """Read all files, each by one reader from start to end into one reused buffer.
 
     Args:
         readers: files read at the same time.
-        seen: told the bytes read so far, about five times a second.
+        on_progress: called with the bytes read so far, about five times a second.
 
-    Raises StepFailed at the timeout or when cancelled, OSError when a file cannot be read.
+    Raises StepFailed at the timeout or if cancelled, OSError if a file cannot be read.
     """
-    reading = _Reading(until_monotonic_s=time.monotonic() + timeout_s, cancelled=cancelled, seen=seen)
+    reading = _ReadProgress(
+        until_monotonic_s=time.monotonic() + timeout_s, cancelled=cancelled, on_progress=on_progress
+    )
     buffers = threading.local()
 
     def read(path: Path) -> FileRead:
@@ -114,13 +116,13 @@ def read_files(
             raise
 
 
-def _read_file(path: Path, block: bytearray, reading: _Reading) -> int:
+def _read_file(path: Path, block: bytearray, reading: _ReadProgress) -> int:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         size = 0
-        while taken := os.readv(descriptor, [block]):
-            size += taken
-            reading.took(taken)
+        while length := os.readv(descriptor, [block]):
+            size += length
+            reading.count(length)
         return size
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""A tree of small files: their names and sizes, and what is done to one of them."""
+"""A tree of small files: their names and sizes, and the operations on one of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from volbench.records.steps import SmallFilesStep
 
 _POOL_BYTES = 4 << 20
 _READ_BYTES = 128 << 10
-"""What cp reads at a time."""
-FAN_OUT = 256
+"""The size of cp's reads."""
 OBJECT_MODE = 0o444
 
 
 @dataclass(frozen=True, slots=True)
 class SmallFile:
-    """One file of the tree: its path as text, since a path object's own time would be measured too."""
+    """One file of the tree: its path as text, since the measured time would include that of path objects."""
 
     path: str
     size: int
@@ -29,7 +28,7 @@ class SmallFile:
 
 
 def planned_tree(step: SmallFilesStep, directory: Path, *, seed: int) -> list[SmallFile]:
-    """The files of a step below a directory, in the order of their directories."""
+    """Return the files of a step below a directory, in the order of their directories."""
     sizes = file_sizes(step, seed=seed)
     per = step.files_per_directory
     return [
@@ -39,7 +38,7 @@ def planned_tree(step: SmallFilesStep, directory: Path, *, seed: int) -> list[Sm
 
 
 def file_sizes(step: SmallFilesStep, *, seed: int) -> list[int]:
-    """As many sizes as there are files: those given, in turn, or log-normal ones that add up to the total size."""
+    """Return a size for each file: the step's sizes in turn, or log-normal ones that add up to the total size."""
     if step.sizes_bytes:
         return [step.sizes_bytes[number % len(step.sizes_bytes)] for number in range(step.files)]
     drawn = np.exp(step.sigma * np.random.default_rng(seed).standard_normal(step.files))
@@ -48,12 +47,12 @@ def file_sizes(step: SmallFilesStep, *, seed: int) -> list[int]:
 
 
 def folders_of(files: Iterable[SmallFile]) -> list[str]:
-    """The directories that the files are in, each once."""
+    """Return the directories of the files, each once."""
     return list(dict.fromkeys(file.path.rpartition("/")[0] for file in files))
 
 
 def objects_of(files: Sequence[SmallFile], directory: Path, *, seed: int) -> list[SmallFile]:
-    """An object for each file, named as git names them: 256 directories, 38 more digits."""
+    """Return an object for each file, named as git names them: 256 directories, 38 more digits."""
     generator = random.Random(f"objects/{seed}")  # noqa: S311 - names, no secrets
     names = (f"{generator.getrandbits(160):040x}" for _ in files)
     return [
@@ -63,19 +62,19 @@ def objects_of(files: Sequence[SmallFile], directory: Path, *, seed: int) -> lis
 
 
 class Content:
-    """Bytes that no storage can compress, other ones for each file."""
+    """Bytes that no storage can compress, different for each file."""
 
     def __init__(self, largest: int, *, seed: int) -> None:
         self._bytes = memoryview(random.Random(seed).randbytes(_POOL_BYTES + largest))  # noqa: S311 - no secrets
 
     def of(self, file: SmallFile) -> memoryview:
-        """The content of a file."""
+        """Return the content of a file."""
         at = file.number * 4099 % _POOL_BYTES
         return self._bytes[at : at + file.size]
 
 
-def creating(content: Content, *, fsync: bool) -> Callable[[SmallFile], object]:
-    """Makes a file and writes its content."""
+def create_job(content: Content, *, fsync: bool) -> Callable[[SmallFile], object]:
+    """Return a job that creates a file with its content."""
 
     def create(file: SmallFile) -> None:
         descriptor = os.open(file.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
@@ -89,52 +88,54 @@ def creating(content: Content, *, fsync: bool) -> Callable[[SmallFile], object]:
     return create
 
 
-def reading() -> Callable[[SmallFile], object]:
-    """Reads a file from start to end into one buffer. One call makes one reader: it is not shared by jobs."""
+def read_job() -> Callable[[SmallFile], object]:
+    """Return a job that reads a file from start to end into a buffer of its own; threads must not share the job."""
     buffer = [bytearray(_READ_BYTES)]
 
     def read(file: SmallFile) -> None:
         descriptor = os.open(file.path, os.O_RDONLY)
         try:
             left = file.size
-            while left > 0 and (taken := os.readv(descriptor, buffer)):
-                left -= taken
+            while left > 0 and (length := os.readv(descriptor, buffer)):
+                left -= length
         finally:
             os.close(descriptor)
 
     return read
 
 
-def looking() -> Callable[[SmallFile], object]:
-    """Asks for a file's attributes."""
+def stat_job() -> Callable[[SmallFile], object]:
+    """Return a job that reads a file's attributes."""
     return lambda file: os.stat(file.path)  # noqa: PTH116 - see SmallFile
 
 
-def copying(source: str, target: str, *, fsync: bool) -> Callable[[SmallFile], object]:
-    """Copies a file by reading and writing, as cp does where it cannot clone. Not shared by jobs."""
+def copy_job(source: str, target: str, *, fsync: bool) -> Callable[[SmallFile], object]:
+    """Return a job that copies a file as cp does without clones; threads must not share the job."""
     buffer = memoryview(bytearray(_READ_BYTES))
 
     def copy(file: SmallFile) -> None:
-        given = os.open(file.path, os.O_RDONLY)
+        source_fd = os.open(file.path, os.O_RDONLY)
         try:
-            taken = os.open(target + file.path.removeprefix(source), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+            target_fd = os.open(
+                target + file.path.removeprefix(source), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644
+            )
             try:
                 left = file.size
-                while left > 0 and (size := os.readv(given, [buffer])):
-                    _write(taken, buffer[:size])
+                while left > 0 and (size := os.readv(source_fd, [buffer])):
+                    _write(target_fd, buffer[:size])
                     left -= size
                 if fsync:
-                    os.fsync(taken)
+                    os.fsync(target_fd)
             finally:
-                os.close(taken)
+                os.close(target_fd)
         finally:
-            os.close(given)
+            os.close(source_fd)
 
     return copy
 
 
-def publishing(content: Content, *, by: str, fsync: bool) -> Callable[[SmallFile], object]:
-    """Writes an object as git does: looks whether it is there, writes a temporary file, gives it its name."""
+def publish_job(content: Content, *, by: str, fsync: bool) -> Callable[[SmallFile], object]:
+    """Return a job that writes an object as git does: check for it, write a temporary file, link or rename it."""
 
     def publish(file: SmallFile) -> None:
         if os.path.lexists(file.path):
@@ -156,8 +157,8 @@ def publishing(content: Content, *, by: str, fsync: bool) -> Callable[[SmallFile
     return publish
 
 
-def removing() -> Callable[[SmallFile], object]:
-    """Removes a file."""
+def remove_job() -> Callable[[SmallFile], object]:
+    """Return a job that removes a file."""
     return lambda file: os.unlink(file.path)  # noqa: PTH108 - see SmallFile
 
 

@@ -1,4 +1,4 @@
-"""The fio step: a file that is written whole first, then one measured load after another on it."""
+"""The fio step: fills a file, then measures one load after another on it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from volbench.records.metrics import MetricValue, metric
 from volbench.records.steps import FioStep
 from volbench.volume.probe_fio import SETTLE_S_MAX, Job, Point, fio_arguments, parse_point
 from volbench.workload.files import require_space
-from volbench.workload.interface import StepContext, StepOutcome, StepPart
-from volbench.workload.process import require_tool, started, tool_version
+from volbench.workload.interface import StepContext, StepOutcome, SubResult
+from volbench.workload.process import require_tool, run_tool, tool_version
 from volbench.workload.scratch import require_own_volume, scratch_on_volume
 
 FIO = "fio"
@@ -30,13 +30,13 @@ class Fio:
     """Runs every combination of a step's lists."""
 
     def check(self, step: FioStep, ctx: StepContext) -> None:
-        """Before anything runs: fio, a volume of our own, room. Raises EnvironmentLacks."""
+        """Check fio, that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_tool(FIO)
         require_own_volume(step.name, ctx)
-        require_space(ctx.volume_dir, step_bytes(step), what=f"the file of step {step.name}")
+        require_space(ctx.volume_dir, step_bytes(step), purpose=f"the file of step {step.name}")
 
     def run(self, step: FioStep, ctx: StepContext) -> StepOutcome:
-        """Prefill, then measure the points; the server runs again when this returns. Raises StepFailed."""
+        """Prefill, then measure the points; the server runs again afterwards. Raise StepFailed."""
         if step.server == "stopped":
             ctx.progress("stopping the server", None)
             ctx.server.stop()
@@ -51,29 +51,29 @@ class Fio:
 def _measured(step: FioStep, ctx: StepContext, file: Path) -> StepOutcome:
     begun_s = ctx.clock.now_s()
     metrics: dict[str, MetricValue] = {}
-    notes = ["the server was shut down" if step.server == "stopped" else "the server ran idle beside it"]
+    notes = ["the server was shut down" if step.server == "stopped" else "the server was idle"]
     if step.prefill:
         ctx.progress(f"fio: writing {step.size_bytes / _MIB:.0f} MiB first", None)
         _run(_prefill(step, file), ctx, step, timeout_s=_PREFILL_S_MAX)
         metrics["fio_prefill_s"] = metric("fio_prefill_s", ctx.clock.now_s() - begun_s)
     else:
-        notes.append("the file was not written first: reads of what was never written may cost no I/O at all")
+        notes.append("the file was not filled first: reads of unwritten blocks may need no I/O")
     points = fio_points(step)
-    parts = []
+    sub_results = []
     for number, job in enumerate(_jobs(step, file)):
         ctx.progress(f"fio: {_suffix(job)}, {job.depth} x {job.jobs} at a time", number / points)
-        parts.append(_part(job, ctx, step))
+        sub_results.append(_sub_result(job, ctx, step))
     return StepOutcome(
         window_s=(begun_s, ctx.clock.now_s()),
         metrics=metrics,
         notes=tuple(notes),
         details={"tool_version": tool_version(FIO)},
-        parts=tuple(parts),
+        sub_results=tuple(sub_results),
     )
 
 
 def _jobs(step: FioStep, file: Path) -> Iterator[Job]:
-    """The points in their order: the longest queue of a pattern comes last."""
+    """Yield the points in their order: the longest queue of a pattern is the last."""
     combinations = itertools.product(step.rw, step.block_size_bytes, step.numjobs, step.iodepth)
     for pattern, block_bytes, jobs, depth in combinations:
         yield Job(
@@ -104,7 +104,7 @@ def _prefill(step: FioStep, file: Path) -> Job:
     )
 
 
-def _part(job: Job, ctx: StepContext, step: FioStep) -> StepPart:
+def _sub_result(job: Job, ctx: StepContext, step: FioStep) -> SubResult:
     point = parse_point(
         _run(job, ctx, step, timeout_s=job.ramp_s + job.runtime_s + SETTLE_S_MAX),
         where=f"step {step.name}, {_suffix(job)}",
@@ -115,7 +115,7 @@ def _part(job: Job, ctx: StepContext, step: FioStep) -> StepPart:
         "fio_mib_per_s": point.moved_bytes_per_s / _MIB,
         **_latencies(point),
     }
-    return StepPart(
+    return SubResult(
         suffix=_suffix(job),
         kind=step.kind,
         parameters=_parameters(job, step),
@@ -129,15 +129,15 @@ def _part(job: Job, ctx: StepContext, step: FioStep) -> StepPart:
 
 
 def _latencies(point: Point) -> dict[str, float]:
-    found = {f"latency_ms_{name}": point.quantile_ms(level) for name, level in _QUANTILES.items()}
-    return found | {"latency_ms_mean": point.latency_ms_mean, "latency_ms_max": point.latency_ms_max}
+    latencies = {f"latency_ms_{name}": point.quantile_ms(level) for name, level in _QUANTILES.items()}
+    return latencies | {"latency_ms_mean": point.latency_ms_mean, "latency_ms_max": point.latency_ms_max}
 
 
 def _run(job: Job, ctx: StepContext, step: FioStep, *, timeout_s: float) -> str:
-    """Run fio on one load; returns what it printed. Raises StepFailed with its own words."""
+    """Run fio with one load; return its output. Raise StepFailed with its error output."""
     argv = [FIO, *fio_arguments(job)]
     lines: list[str] = []
-    with started(
+    with run_tool(
         argv, timeout_s=timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir, stdout=subprocess.PIPE
     ) as tool:
         lines += tool.lines()
@@ -146,10 +146,10 @@ def _run(job: Job, ctx: StepContext, step: FioStep, *, timeout_s: float) -> str:
             raise StepFailed(
                 f"fio ended with exit code {code}",
                 where=f"step {step.name}, {_suffix(job)}",
-                evidence=tool.last_words(),
-                next_step="see dmesg for errors of the device"
+                evidence=tool.error_output(),
+                next_step="look for errors of the device in dmesg"
                 if step.direct
-                else "see the server's log and dmesg for errors of the volume",
+                else "look for errors of the volume in the server's log and dmesg",
             )
     return "\n".join(lines)
 

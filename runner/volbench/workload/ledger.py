@@ -1,4 +1,4 @@
-"""The ledger of a durability test: transactions whose every byte can be told again, and which were acknowledged."""
+"""The ledger of a durability test: transactions with reproducible bytes, and which of them were acknowledged."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _STATEMENT_S_MAX = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
-    """What a transaction looks like; with the seed it decides every byte."""
+class LedgerSpec:
+    """Size and seed of the transactions, which determine every byte."""
 
     seed: int
-    parts: int
+    rows_per_commit: int
     row_bytes: int
 
-    def payload(self, cut: int, writer: int, number: int, part: int) -> bytes:
-        """The bytes of one row."""
-        name = f"{self.seed}/{cut}/{writer}/{number}/{part}".encode()
+    def payload(self, cut: int, writer: int, number: int, row_number: int) -> bytes:
+        """Return the bytes of one row."""
+        name = f"{self.seed}/{cut}/{writer}/{number}/{row_number}".encode()
         return hashlib.shake_128(name).hexdigest(self.row_bytes // 2 + 1).encode()[: self.row_bytes]
 
 
 @dataclass(kw_only=True)
 class Writer:
-    """One client: what it has begun, and which commits it was told of. Kept in the agent, never on the volume."""
+    """One client: its begun and acknowledged transactions. The agent keeps them in memory, not on the volume."""
 
     number: int
     begun: int = 0
@@ -45,17 +45,17 @@ class Writer:
     """Transaction to when its commit was acknowledged, seconds of CLOCK_MONOTONIC."""
     ended_by: str = ""
 
-    def write(self, ctx: StepContext, shape: Shape, cut: int, stop: threading.Event) -> None:
-        """Commit until told to stop, or until the server is gone."""
+    def write(self, ctx: StepContext, spec: LedgerSpec, cut: int, stop: threading.Event) -> None:
+        """Commit until `stop` is set or the server is gone."""
         insert = f"INSERT INTO {TABLE} VALUES (%s, %s, %s, %s, %s)"  # noqa: S608 - constants
         try:
             with ctx.server.connect(timeout_s=_STATEMENT_S_MAX) as connection, connection.cursor() as cursor:
                 connection.autocommit = False
                 while not stop.is_set():
                     self.begun += 1
-                    for part in range(shape.parts):
-                        row = (cut, self.number, self.begun, part)
-                        cursor.execute(insert, (*row, shape.payload(*row)))
+                    for row_number in range(spec.rows_per_commit):
+                        row = (cut, self.number, self.begun, row_number)
+                        cursor.execute(insert, (*row, spec.payload(*row)))
                     connection.commit()
                     self.acknowledged[self.begun] = time.monotonic()
         except (VolbenchError, mysql.connector.Error, OSError) as error:
@@ -63,15 +63,15 @@ class Writer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
-    """What is there of one cut's transactions after the recovery.
+class RecoveryCheck:
+    """The state of one cut's transactions after the recovery.
 
     Args:
-        acknowledged: commits that clients were told of.
-        lost: of these, not there at all.
-        unacknowledged: complete, though nobody was told: legal, the answer was on its way.
-        torn: there in part, acknowledged or not; a transaction is all or nothing.
-        damaged_rows: rows with other bytes than were written, or that nobody wrote.
+        acknowledged: commits that the server acknowledged to a client.
+        lost: acknowledged, but without any row.
+        unacknowledged: complete without an acknowledgement, which is legal: the answer was on its way.
+        torn: with some of their rows only, acknowledged or not; a transaction is all or nothing.
+        damaged_rows: rows with other bytes than were written, or that no client wrote.
         lost_s: from the first acknowledgement of a lost commit to the last of any.
         examples: some of what is wrong, as text.
     """
@@ -85,19 +85,19 @@ class Kept:
     examples: tuple[str, ...]
 
 
-def create(server: ServerHandle, shape: Shape) -> None:
-    """An empty ledger; one that an earlier step has left is dropped."""
+def create(server: ServerHandle, spec: LedgerSpec) -> None:
+    """Create an empty ledger; drop one of an earlier step."""
     server.query(f"DROP DATABASE IF EXISTS {SCHEMA}")
     server.query(f"CREATE DATABASE {SCHEMA}")
     server.query(
         f"CREATE TABLE {TABLE} (cut INT NOT NULL, writer INT NOT NULL, number INT NOT NULL, part INT NOT NULL,"
-        f" payload VARBINARY({shape.row_bytes}) NOT NULL, PRIMARY KEY (cut, writer, number, part),"
+        f" payload VARBINARY({spec.row_bytes}) NOT NULL, PRIMARY KEY (cut, writer, number, part),"
         " KEY payload_begin (payload(8))) ENGINE=InnoDB"
     )
 
 
-def look(server: ServerHandle, cut: int) -> None:
-    """One row by the primary key: the first query after a recovery."""
+def query_first_row(server: ServerHandle, cut: int) -> None:
+    """Read one row by the primary key: the first query after a recovery."""
     server.query(f"SELECT payload FROM {TABLE} WHERE cut = {cut} LIMIT 1")  # noqa: S608 - no text from outside
 
 
@@ -107,13 +107,15 @@ def drop(server: ServerHandle) -> None:
 
 
 @contextmanager
-def writing(ctx: StepContext, shape: Shape, cut: int, threads: int) -> Iterator[tuple[Writer, ...]]:
-    """Writers that commit during the block. Raises StepFailed when one does not end."""
+def writing(ctx: StepContext, spec: LedgerSpec, cut: int, threads: int) -> Iterator[tuple[Writer, ...]]:
+    """Yield writers that commit during the block. Raise StepFailed if one does not end."""
     writers = tuple(Writer(number=number) for number in range(threads))
     stop = threading.Event()
     running = [
-        threading.Thread(target=one.write, args=(ctx, shape, cut, stop), name=f"writer-{one.number}", daemon=True)
-        for one in writers
+        threading.Thread(
+            target=writer.write, args=(ctx, spec, cut, stop), name=f"writer-{writer.number}", daemon=True
+        )
+        for writer in writers
     ]
     for thread in running:
         thread.start()
@@ -130,61 +132,69 @@ def writing(ctx: StepContext, shape: Shape, cut: int, threads: int) -> Iterator[
         )
 
 
-def read_back(server: ServerHandle, shape: Shape, cut: int, writers: Sequence[Writer]) -> Kept:
-    """Compare what is in the ledger with what was written and acknowledged. Raises StepFailed."""
+def read_back(server: ServerHandle, spec: LedgerSpec, cut: int, writers: Sequence[Writer]) -> RecoveryCheck:
+    """Compare the ledger's rows with the written and acknowledged transactions. Raise StepFailed."""
     rows: dict[tuple[int, int], dict[int, bytes]] = {}
     with server.connect(timeout_s=10 * _STATEMENT_S_MAX) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT writer, number, part, payload FROM {TABLE} WHERE cut = %s", (cut,))  # noqa: S608
         while batch := cursor.fetchmany(10_000):
-            for writer, number, part, payload in batch:
-                rows.setdefault((writer, number), {})[part] = bytes(payload)
-    return judge(shape, cut, writers, rows)
+            for writer, number, row_number, payload in batch:
+                rows.setdefault((writer, number), {})[row_number] = bytes(payload)
+    return judge(spec, cut, writers, rows)
 
 
 def judge(
-    shape: Shape, cut: int, writers: Sequence[Writer], rows: Mapping[tuple[int, int], Mapping[int, bytes]]
-) -> Kept:
-    """What was lost, torn and damaged. Pure; `rows` is by writer and transaction, then by part."""
+    spec: LedgerSpec, cut: int, writers: Sequence[Writer], rows: Mapping[tuple[int, int], Mapping[int, bytes]]
+) -> RecoveryCheck:
+    """Return what was lost, torn and damaged. Pure; `rows` is by writer and transaction, then by row number."""
     begun = {(one.number, number) for one in writers for number in range(1, one.begun + 1)}
-    told = {(one.number, number): at for one in writers for number, at in one.acknowledged.items()}
-    damaged = [key for key in _damaged(shape, cut, rows) if key[:2] in begun]
-    foreign = [(*key, part) for key, parts in rows.items() if key not in begun for part in parts]
-    torn = [key for key, parts in rows.items() if key in begun and set(parts) != set(range(shape.parts))]
-    lost = [key for key in told if key not in rows]
-    unacknowledged = [key for key in rows if key in begun and key not in told and key not in set(torn)]
+    acknowledged = {(one.number, number): at for one in writers for number, at in one.acknowledged.items()}
+    damaged = [key for key in _damaged(spec, cut, rows) if key[:2] in begun]
+    foreign = [(*key, row_number) for key, payloads in rows.items() if key not in begun for row_number in payloads]
+    torn = [
+        key for key, payloads in rows.items() if key in begun and set(payloads) != set(range(spec.rows_per_commit))
+    ]
+    lost = [key for key in acknowledged if key not in rows]
+    unacknowledged = [key for key in rows if key in begun and key not in acknowledged and key not in set(torn)]
     examples = [
         *(f"lost: transaction {number} of client {writer}" for writer, number in sorted(lost)[:3]),
         *(f"torn: transaction {number} of client {writer}" for writer, number in sorted(torn)[:3]),
-        *(f"damaged: row {part} of {number} of client {writer}" for writer, number, part in sorted(damaged)[:3]),
-        *(f"foreign: row {part} of {number} of client {writer}" for writer, number, part in sorted(foreign)[:3]),
+        *(
+            f"damaged: row {row_number} of {number} of client {writer}"
+            for writer, number, row_number in sorted(damaged)[:3]
+        ),
+        *(
+            f"foreign: row {row_number} of {number} of client {writer}"
+            for writer, number, row_number in sorted(foreign)[:3]
+        ),
     ]
-    return Kept(
-        acknowledged=len(told),
+    return RecoveryCheck(
+        acknowledged=len(acknowledged),
         lost=len(lost),
         unacknowledged=len(unacknowledged),
         torn=len(torn),
         damaged_rows=len(damaged) + len(foreign),
-        lost_s=max(told.values()) - min(told[key] for key in lost) if lost else 0.0,
+        lost_s=max(acknowledged.values()) - min(acknowledged[key] for key in lost) if lost else 0.0,
         examples=tuple(examples),
     )
 
 
 def _damaged(
-    shape: Shape, cut: int, rows: Mapping[tuple[int, int], Mapping[int, bytes]]
+    spec: LedgerSpec, cut: int, rows: Mapping[tuple[int, int], Mapping[int, bytes]]
 ) -> Iterator[tuple[int, int, int]]:
-    for (writer, number), parts in rows.items():
-        for part, payload in parts.items():
-            if payload != shape.payload(cut, writer, number, part):
-                yield writer, number, part
+    for (writer, number), payloads in rows.items():
+        for row_number, payload in payloads.items():
+            if payload != spec.payload(cut, writer, number, row_number):
+                yield writer, number, row_number
 
 
 def damaged_tables(server: ServerHandle, tables: Iterable[str]) -> tuple[str, ...]:
-    """What CHECK TABLE says of tables that are not well: pages, indexes and their counts."""
-    said = []
+    """Return CHECK TABLE's first message about each damaged table."""
+    messages = []
     for table in tables:
         with server.connect(timeout_s=3600.0) as connection, connection.cursor() as cursor:
             cursor.execute(f"CHECK TABLE {table}")
             rows: list[Any] = list(cursor.fetchall())
-        wrong = [str(row[3]) for row in rows if str(row[2]).lower() in {"error", "warning"}]
-        said += [f"{table}: {wrong[0]}"] if wrong else []
-    return tuple(said)
+        problems = [str(row[3]) for row in rows if str(row[2]).lower() in {"error", "warning"}]
+        messages += [f"{table}: {problems[0]}"] if problems else []
+    return tuple(messages)

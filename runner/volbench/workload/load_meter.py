@@ -18,14 +18,14 @@ _BY_INTERVAL = ("p50", "p95", "p99")
 
 @dataclass(frozen=True, kw_only=True)
 class Observed:
-    """An interval with the CPU seconds that sysbench had used at its end, when they could be read."""
+    """An interval with sysbench's CPU seconds at its end; None: not readable."""
 
     interval: Interval
     cpu_s: float | None
 
 
 def series_rows(interval: Interval, clock: Clock) -> Iterator[SeriesRow]:
-    """The client's rows of one interval. One without a finished event has no latency rows: it is a stall."""
+    """Yield the client's rows of one interval. An interval without events has no latency rows: it is a stall."""
     t_s, length_s = clock.at_s(interval.end_ns), interval.interval_s
     values: dict[str, float | None] = {
         "tps": interval.events / length_s,
@@ -42,7 +42,7 @@ def series_rows(interval: Interval, clock: Clock) -> Iterator[SeriesRow]:
 
 
 def histogram_row(interval: Interval, clock: Clock, *, step: str, measured: bool) -> HistogramRow:
-    """The interval's row of histograms.parquet."""
+    """Return the interval's row of histograms.parquet."""
     numbers = sorted(interval.bins.counts)
     return HistogramRow(
         t_s=clock.at_s(interval.end_ns),
@@ -62,22 +62,22 @@ def histogram_row(interval: Interval, clock: Clock, *, step: str, measured: bool
 
 
 def load_metrics(intervals: Sequence[Interval], *, rate: float | None) -> dict[str, MetricValue]:
-    """A stretch's metrics: rates over its whole time, latencies from its merged histogram.
+    """Return metrics over the intervals: rates over their whole time, latencies from the merged histogram.
 
     Args:
         intervals: at least one, consecutive or not.
-        rate: transactions per second that were offered; None in a closed loop.
+        rate: offered transactions per second; None in a closed loop.
 
-    Latencies are left out where none is known: no event finished, or a quantile lies beyond the histogram.
+    Unknown latencies are absent: no event finished, or a quantile lies beyond the histogram.
     """
-    length_s = sum(one.interval_s for one in intervals)
-    tps = sum(one.events for one in intervals) / length_s
-    bins = merge(one.bins for one in intervals)
+    length_s = sum(interval.interval_s for interval in intervals)
+    tps = sum(interval.events for interval in intervals) / length_s
+    bins = merge(interval.bins for interval in intervals)
     values: dict[str, float | None] = {
         "tps": tps,
-        "qps": sum(one.queries for one in intervals) / length_s,
-        "errors_per_s": sum(one.errors for one in intervals) / length_s,
-        "stalled_s": sum(one.interval_s for one in intervals if one.events == 0),
+        "qps": sum(interval.queries for interval in intervals) / length_s,
+        "errors_per_s": sum(interval.errors for interval in intervals) / length_s,
+        "stalled_s": sum(interval.interval_s for interval in intervals if interval.events == 0),
         "rate_achieved_ratio": None if rate is None else tps / rate,
     }
     if bins is not None:
@@ -87,19 +87,19 @@ def load_metrics(intervals: Sequence[Interval], *, rate: float | None) -> dict[s
 
 
 def client_cpu(observed: Sequence[Observed], *, threads: int, cpus: float) -> dict[str, Any]:
-    """How much CPU sysbench used from the first reading to the last, against what its threads could use.
+    """Return sysbench's CPU time from the first reading to the last, and its ratio to the usable CPU time.
 
     Args:
         observed: readings at the window's start, then one at the end of each of its intervals.
         cpus: that sysbench may use.
 
-    Empty when the CPU time could not be read.
+    Empty if the CPU time could not be read.
     """
-    known = [one for one in observed if one.cpu_s is not None]
-    if len(known) < 2 or known[0].cpu_s is None or known[-1].cpu_s is None:
+    readings = [reading for reading in observed if reading.cpu_s is not None]
+    if len(readings) < 2 or readings[0].cpu_s is None or readings[-1].cpu_s is None:
         return {}
-    used_s = known[-1].cpu_s - known[0].cpu_s
-    wall_s = (known[-1].interval.end_ns - known[0].interval.end_ns) / 1e9
+    used_s = readings[-1].cpu_s - readings[0].cpu_s
+    wall_s = (readings[-1].interval.end_ns - readings[0].interval.end_ns) / 1e9
     usable = min(float(threads), cpus)
     return {
         "client_cpu_s": used_s,
@@ -109,14 +109,14 @@ def client_cpu(observed: Sequence[Observed], *, threads: int, cpus: float) -> di
 
 
 def offered_load(before: Interval | None, intervals: Sequence[Interval], *, rate: float) -> dict[str, Any]:
-    """Whether sysbench's generator itself offered the rate: what finished plus what is waiting or in work.
+    """Return the rate that sysbench really offered: finished transactions plus the growth of its queue.
 
-    Below 1 the load generator is behind; a server that cannot keep up only makes the queue grow.
+    A ratio below 1 means that the load generator was too slow; a slow server only makes the queue grow.
     """
     waiting_before = 0 if before is None else before.queue_length + before.concurrency
     growth = intervals[-1].queue_length + intervals[-1].concurrency - waiting_before
-    length_s = sum(one.interval_s for one in intervals)
-    offered = (sum(one.events for one in intervals) + growth) / length_s
+    length_s = sum(interval.interval_s for interval in intervals)
+    offered = (sum(interval.events for interval in intervals) + growth) / length_s
     return {
         "offered_per_s": offered,
         "offered_ratio": offered / rate,

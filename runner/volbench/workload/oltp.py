@@ -1,4 +1,4 @@
-"""The OLTP step: one sysbench process for warm-up and measured time, its latencies kept second by second."""
+"""The OLTP step: one sysbench process for warm-up and measured time, with its latencies of every second."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from volbench.base import programs
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import FILES_COPIED
 from volbench.records.steps import BesideStep, OltpStep
-from volbench.workload.beside import Beside, beside
 from volbench.workload.client_options import sysbench_config_file
-from volbench.workload.failures import server_or, tool_failure
-from volbench.workload.interface import Clock, StepContext, StepOutcome, StepPart, Workload
+from volbench.workload.concurrent_steps import ConcurrentSteps, running_alongside
+from volbench.workload.failures import tool_failure, with_server_cause
+from volbench.workload.interface import Clock, StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.load_meter import (
     Observed,
     client_cpu,
@@ -21,7 +21,7 @@ from volbench.workload.load_meter import (
     offered_load,
     series_rows,
 )
-from volbench.workload.process import Tool, require_tool, started, tool_version, usable_cpus
+from volbench.workload.process import Tool, require_tool, run_tool, tool_version, usable_cpus
 from volbench.workload.state import LAST_WRITE
 from volbench.workload.sysbench import (
     LINE_PREFIX,
@@ -36,9 +36,9 @@ from volbench.workload.sysbench import (
     sysbench_argv,
 )
 
-START_BOUND_S = 60.0
-HANG_BOUND_S = 120.0
-"""How long the last transactions may hang after the end of the run before sysbench is ended and the step fails."""
+START_TIMEOUT_S = 60.0
+HANG_TIMEOUT_S = 120.0
+"""How long the last transactions may take after the end of the run before the step fails."""
 _READ_ONLY = {"oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges"}
 _STATEMENTS_EACH_TABLE = {
     "oltp_read_write": 9,
@@ -48,20 +48,20 @@ _STATEMENTS_EACH_TABLE = {
     "select_random_points": 0,
     "select_random_ranges": 0,
 }
-"""What each thread prepares for each table; one by the tests that are not here."""
+"""Prepared statements of each thread for each table; 1 for other tests."""
 
 
 class Oltp:
-    """Runs sysbench; `beside_workload` runs the steps beside it."""
+    """Runs sysbench; `concurrent_workload` runs the concurrent steps."""
 
-    def __init__(self, beside_workload: Workload[BesideStep]) -> None:
-        self._beside_workload = beside_workload
+    def __init__(self, concurrent_workload: Workload[BesideStep]) -> None:
+        self._concurrent_workload = concurrent_workload
 
     def check(self, step: OltpStep, ctx: StepContext) -> None:
         """Before anything runs. Raises EnvironmentLacks, UsageError."""
         version = tool_version("sysbench")
         if not version.startswith("sysbench 1."):
-            raise EnvironmentLacks(f"sysbench 1.0 is needed, here is {version!r}", where=f"step {step.name}")
+            raise EnvironmentLacks(f"sysbench 1.0 is needed; installed is {version!r}", where=f"step {step.name}")
         if len(step.threads) != 1:
             raise UsageError("one number of threads at a time", where=f"step {step.name}")
         if step.rate is not None and (step.rate < 1 or step.rate != round(step.rate)):
@@ -72,42 +72,42 @@ class Oltp:
             raise EnvironmentLacks(
                 f"{version} has no rand_type {step.rand_type}",
                 where=f"step {step.name}",
-                evidence=f"it offers {', '.join(sorted(_rand_types()))}",
+                evidence=f"{version} offers {', '.join(sorted(_rand_types()))}",
             )
         step_options(step)
         _check_prepared_statements(step, ctx)
-        for other in step.beside:
-            self._beside_workload.check(other, ctx)
+        for concurrent in step.beside:
+            self._concurrent_workload.check(concurrent, ctx)
 
     def run(self, step: OltpStep, ctx: StepContext) -> StepOutcome:
         """Run the step to its end. Raises StepFailed."""
         run = _Run(step, ctx)
         with (
-            beside(step.beside, self._beside_workload, ctx) as others,
+            running_alongside(step.beside, self._concurrent_workload, ctx) as concurrent,
             sysbench_config_file(ctx.server.option_file, ctx.dataset.schema_name) as config_file,
         ):
             argv = sysbench_argv(
                 step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=config_file, hooks=hooks_file()
             )
-            with started(
+            with run_tool(
                 argv,
-                timeout_s=START_BOUND_S + sum(run_seconds(step)) + TAIL_S + HANG_BOUND_S,
+                timeout_s=START_TIMEOUT_S + sum(run_seconds(step)) + TAIL_S + HANG_TIMEOUT_S,
                 cancelled=ctx.cancelled,
                 cwd=ctx.scratch_dir,
                 env={TEST_VARIABLE: step.test},
                 records_prefix=LINE_PREFIX,
             ) as sysbench:
-                run.follow(sysbench, others)
+                run.follow(sysbench, concurrent)
             if step.beside:
-                ctx.progress("waiting for what runs beside the load", None)
-            parts = others.finish()
+                ctx.progress("waiting for the steps that run with the load", None)
+            sub_results = concurrent.finish()
         if step.test not in _READ_ONLY:
             ctx.state[LAST_WRITE] = ctx.clock.now_s()
-        return run.outcome(argv, parts)
+        return run.outcome(argv, sub_results)
 
 
 class _Run:
-    """One run of sysbench: takes its lines, records rows, and sums up."""
+    """One run of sysbench: reads its lines, records rows, and returns the outcome."""
 
     def __init__(self, step: OltpStep, ctx: StepContext) -> None:
         self.step = step
@@ -119,26 +119,26 @@ class _Run:
         self.total: Total | None = None
         self._start_ns: int | None = None
 
-    def follow(self, sysbench: Tool, others: Beside) -> None:
-        """Read sysbench's lines until it ends. Raises StepFailed when it fails."""
+    def follow(self, sysbench: Tool, concurrent: ConcurrentSteps) -> None:
+        """Read sysbench's lines until it ends. Raise StepFailed if it fails."""
         parser = LineParser()
         if self.warmup_s == 0:
-            others.begin()
+            concurrent.begin()
         try:
             for line in sysbench.lines():
                 record = parser.feed(line)
                 if isinstance(record, Interval):
-                    self._take(Observed(interval=record, cpu_s=sysbench.cpu_s()), others)
+                    self._record_interval(Observed(interval=record, cpu_s=sysbench.cpu_s()), concurrent)
                 elif isinstance(record, Total):
                     self.total = record
-                others.check()
+                concurrent.check()
             code = sysbench.wait()
         except StepFailed as failure:
-            raise server_or(failure, self.ctx) from failure
+            raise with_server_cause(failure, self.ctx) from failure
         if code != 0:
             raise tool_failure(sysbench, code, self.ctx, where=f"step {self.step.name}")
 
-    def _take(self, observed: Observed, others: Beside) -> None:
+    def _record_interval(self, observed: Observed, concurrent: ConcurrentSteps) -> None:
         interval = observed.interval
         if self._start_ns is None:
             self._start_ns = interval.start_ns
@@ -149,7 +149,7 @@ class _Run:
         elif not self.measured:
             self.before.append(observed)
         if end_s > self.warmup_s - 0.5:
-            others.begin()
+            concurrent.begin()
         self.all_events += interval.events
         self.all_counted += interval.counted
         self.ctx.record.series(series_rows(interval, self.ctx.clock))
@@ -160,22 +160,22 @@ class _Run:
             min(1.0, end_s / (self.warmup_s + self.measured_s)),
         )
 
-    def outcome(self, argv: Sequence[str], parts: tuple[StepPart, ...]) -> StepOutcome:
-        """The step's outcome. Raises StepFailed when nothing was measured."""
+    def outcome(self, argv: Sequence[str], sub_results: tuple[SubResult, ...]) -> StepOutcome:
+        """Return the step's outcome. Raise StepFailed if nothing was measured."""
         if not self.measured:
             raise StepFailed("sysbench reported no interval of the measured time", where=f"step {self.step.name}")
-        intervals = [one.interval for one in self.measured]
+        intervals = [observed.interval for observed in self.measured]
         window_s = self._window(intervals)
         details = self._details(argv, intervals)
-        phases = _phases(intervals, parts, self, details) if parts else ()
+        phases = _phases(intervals, sub_results, self, details) if sub_results else ()
         return StepOutcome(
             window_s=window_s,
             warmup_s=window_s[0] - self.ctx.clock.at_s(self._start_ns or intervals[0].start_ns),
             metrics=load_metrics(intervals, rate=self.step.rate),
-            notes=self._notes(intervals, parts, window_s),
+            notes=self._notes(intervals, sub_results, window_s),
             details=details,
             invalid_reasons=self.invalid_reasons(),
-            parts=(*parts, *phases),
+            sub_results=(*sub_results, *phases),
         )
 
     def _window(self, intervals: Sequence[Interval]) -> tuple[float, float]:
@@ -185,16 +185,16 @@ class _Run:
         threads = self.step.threads[0]
         details: dict[str, Any] = {
             "sysbench_version": tool_version("sysbench"),
-            "command": [word for word in argv[:-2] if not word.startswith("--config-file=")],
-            "transactions": sum(one.events for one in intervals),
-            "errors": sum(one.errors for one in intervals),
-            "reconnects": sum(one.reconnects for one in intervals),
+            "command": [argument for argument in argv[:-2] if not argument.startswith("--config-file=")],
+            "transactions": sum(interval.events for interval in intervals),
+            "errors": sum(interval.errors for interval in intervals),
+            "reconnects": sum(interval.reconnects for interval in intervals),
             "transactions_whole_run": None if self.total is None else self.total.counted,
             "events_in_bins": self.all_events,
             "events_counted": self.all_counted,
             **client_cpu([*self.before[-1:], *self.measured], threads=threads, cpus=usable_cpus()),
         }
-        if any(other.tool == "physical" for other in self.step.beside):
+        if any(concurrent.tool == "physical" for concurrent in self.step.beside):
             details[FILES_COPIED] = True
         if self.step.rate is not None:
             before = self.before[-1].interval if self.before else None
@@ -202,49 +202,51 @@ class _Run:
         return details
 
     def _notes(
-        self, intervals: Sequence[Interval], parts: Sequence[StepPart], window_s: tuple[float, float]
+        self, intervals: Sequence[Interval], sub_results: Sequence[SubResult], window_s: tuple[float, float]
     ) -> tuple[str, ...]:
         notes = []
-        beyond = sum(one.bins.above for one in intervals)
+        beyond = sum(interval.bins.above for interval in intervals)
         if beyond:
-            notes.append(f"{beyond} transactions took longer than the histogram reaches (100 s)")
+            notes.append(f"{beyond} transactions took longer than the histogram's range (100 s)")
         if self.step.test.startswith("select_random_"):
             notes.append(f"{self.step.test} reads the first table only")
-        for part in parts:
-            late_s = part.outcome.window_s[1] - window_s[1]
+        for sub_result in sub_results:
+            late_s = sub_result.outcome.window_s[1] - window_s[1]
             if late_s > 0:
-                notes.append(f"{part.suffix} went on for {late_s:.1f} s after the load had ended")
+                notes.append(f"{sub_result.suffix} ran for {late_s:.1f} s after the end of the load")
         return tuple(notes)
 
     def invalid_reasons(self) -> tuple[str, ...]:
-        """Why the numbers cannot be trusted: the bins and sysbench's own counter do not tell the same."""
+        """Return why the numbers are invalid: the bins and sysbench's own counter disagree."""
         drift = abs(self.all_events - self.all_counted)
         if drift > self.step.threads[0] + 0.01 * self.all_counted:
-            return (f"the latency bins hold {self.all_events} transactions, sysbench counted {self.all_counted}",)
+            return (f"the latency bins have {self.all_events} transactions, sysbench counted {self.all_counted}",)
         return ()
 
 
 def _phases(
-    intervals: Sequence[Interval], parts: Sequence[StepPart], run: _Run, whole: dict[str, Any]
-) -> tuple[StepPart, ...]:
-    """The load while another step ran, for half of an interval at least or for all of its own time, and alone.
+    intervals: Sequence[Interval], sub_results: Sequence[SubResult], run: _Run, step_details: dict[str, Any]
+) -> tuple[SubResult, ...]:
+    """Return the load's figures during concurrent steps, and alone.
 
-    Intervals that it only touched are in neither.
+    An interval counts as concurrent if another step ran for half of it, or was inside it; an interval with a
+    shorter overlap is in neither.
     """
     clock = run.ctx.clock
-    windows = [part.outcome.window_s for part in parts]
+    windows = [sub_result.outcome.window_s for sub_result in sub_results]
     during, alone = [], []
-    for one in intervals:
-        start_s, end_s = clock.at_s(one.start_ns), clock.at_s(one.end_ns)
+    for interval in intervals:
+        start_s, end_s = clock.at_s(interval.start_ns), clock.at_s(interval.end_ns)
         overlaps = [max(0.0, min(end_s, t1) - max(start_s, t0)) for t0, t1 in windows]
         if any(
-            overlap >= min(one.interval_s / 2, t1 - t0) for overlap, (t0, t1) in zip(overlaps, windows, strict=True)
+            overlap >= min(interval.interval_s / 2, t1 - t0)
+            for overlap, (t0, t1) in zip(overlaps, windows, strict=True)
         ):
-            during.append(one)
+            during.append(interval)
         elif not any(overlaps):
-            alone.append(one)
+            alone.append(interval)
     return tuple(
-        StepPart(
+        SubResult(
             suffix=suffix,
             kind=run.step.kind,
             parameters={"test": run.step.test, "threads": run.step.threads[0], "phase": suffix},
@@ -253,11 +255,11 @@ def _phases(
                 spans_s=_spans(clock, chosen),
                 metrics=load_metrics(chosen, rate=run.step.rate),
                 details={
-                    "seconds": sum(one.interval_s for one in chosen),
+                    "seconds": sum(interval.interval_s for interval in chosen),
                     **{
-                        name: whole[name]
+                        name: step_details[name]
                         for name in ("client_cpu_ratio", "offered_ratio", "offered_due", FILES_COPIED)
-                        if name in whole
+                        if name in step_details
                     },
                 },
                 invalid_reasons=run.invalid_reasons(),
@@ -269,11 +271,11 @@ def _phases(
 
 
 def _spans(clock: Clock, chosen: Sequence[Interval]) -> tuple[tuple[float, float], ...]:
-    """The stretches that the intervals cover, those that follow each other put together."""
+    """Return the time spans of the intervals, consecutive ones joined."""
     spans: list[tuple[float, float]] = []
-    for one in chosen:
-        start_s, end_s = clock.at_s(one.start_ns), clock.at_s(one.end_ns)
-        if spans and start_s - spans[-1][1] < one.interval_s / 2:
+    for interval in chosen:
+        start_s, end_s = clock.at_s(interval.start_ns), clock.at_s(interval.end_ns)
+        if spans and start_s - spans[-1][1] < interval.interval_s / 2:
             spans[-1] = (spans[-1][0], end_s)
         else:
             spans.append((start_s, end_s))
@@ -281,11 +283,11 @@ def _spans(clock: Clock, chosen: Sequence[Interval]) -> tuple[tuple[float, float
 
 
 def _rand_types() -> frozenset[str]:
-    """The distributions that this sysbench offers: 1.0 has no zipfian."""
-    shown = programs.run(
+    """Return the distributions of the installed sysbench: 1.0 has no zipfian."""
+    help_text = programs.run(
         [require_tool("sysbench"), "--help"], capture_output=True, text=True, timeout=20, check=False
     ).stdout
-    line = next((line for line in shown.splitlines() if "--rand-type" in line), "")
+    line = next((line for line in help_text.splitlines() if "--rand-type" in line), "")
     return frozenset(line.partition("{")[2].partition("}")[0].replace(" ", "").split(","))
 
 

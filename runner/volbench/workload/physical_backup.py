@@ -15,27 +15,27 @@ from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchEr
 from volbench.records.facts import ServerFacts
 from volbench.records.steps import DumpStep
 from volbench.workload.dump_tools import InstalledTool, installed
-from volbench.workload.failures import server_or
+from volbench.workload.failures import with_server_cause
 from volbench.workload.interface import StepContext
 
 BACKUP_TOOL = "mariadb-backup"
 _POLL_S = 0.2
-_KILL_BOUND_S = 30.0
+_KILL_TIMEOUT_S = 30.0
 _CLONE_PLUGIN = "SELECT plugin_status FROM information_schema.plugins WHERE plugin_name = 'clone'"
 
 
 def check_physical(step: DumpStep, ctx: StepContext) -> None:
-    """The means of the server's flavor. Raises EnvironmentLacks, UsageError."""
+    """Check the prerequisites for the server's flavor. Raise EnvironmentLacks, UsageError."""
     facts = ctx.server.facts()
     if step.to == "nowhere":
         raise UsageError(
-            "a physical backup is made of files, it cannot go nowhere",
+            "a physical backup writes files and cannot be discarded",
             where=f"step {step.name}",
             next_step="use `to: volume`",
         )
     if not ctx.server.data_dir.is_dir():
         raise EnvironmentLacks(
-            "the server's data directory cannot be seen from here, so it cannot be copied",
+            "the server's data directory is not visible from here, so it cannot be copied",
             where=f"step {step.name}",
             evidence=str(ctx.server.data_dir),
         )
@@ -79,8 +79,8 @@ def _check_backup_tool(step: DumpStep, facts: ServerFacts) -> None:
 
 def _series(version: str) -> str:
     """`10.11` of `mariadb-backup based on MariaDB server 10.11.19-MariaDB`; empty when there is none."""
-    found = re.search(r"(\d+\.\d+)\.\d+", version)
-    return found[1] if found else ""
+    match = re.search(r"(\d+\.\d+)\.\d+", version)
+    return match[1] if match else ""
 
 
 def backup_argv(step: DumpStep, ctx: StepContext, tool: InstalledTool, directory: Path) -> list[str]:
@@ -96,13 +96,13 @@ def backup_argv(step: DumpStep, ctx: StepContext, tool: InstalledTool, directory
 
 
 def clone(step: DumpStep, ctx: StepContext, directory: Path, report: Callable[[int], None]) -> list[str]:
-    """Have MySQL copy its own data directory into `directory`, which it makes. Returns the statement, as a command.
+    """Let MySQL clone its data directory to `directory`, which it creates. Return the statement as a command.
 
-    Raises StepFailed when the server refuses, the time is up, or the step is cancelled.
+    Raises StepFailed if the server refuses, at the timeout, or if the step is cancelled.
     """
     ((data_dir,),) = ctx.server.query("SELECT @@GLOBAL.datadir")
-    seen_by_server = Path(str(data_dir)).parent / directory.name
-    statement = f"CLONE LOCAL DATA DIRECTORY = '{seen_by_server}'"
+    server_path = Path(str(data_dir)).parent / directory.name
+    statement = f"CLONE LOCAL DATA DIRECTORY = '{server_path}'"
     cloning = _Statement(ctx, statement, timeout_s=step.timeout_s)
     thread = threading.Thread(target=cloning.run, name="clone", daemon=True)
     thread.start()
@@ -110,19 +110,19 @@ def clone(step: DumpStep, ctx: StepContext, directory: Path, report: Callable[[i
     while thread.is_alive():
         if ctx.cancelled.is_set() or time.monotonic() > until:
             cloning.kill()
-            thread.join(_KILL_BOUND_S)
-            why = "was cancelled" if ctx.cancelled.is_set() else f"took longer than {step.timeout_s:g} s"
-            raise StepFailed(f"the clone {why}", where=f"step {step.name}")
+            thread.join(_KILL_TIMEOUT_S)
+            reason = "was cancelled" if ctx.cancelled.is_set() else f"took longer than {step.timeout_s:g} s"
+            raise StepFailed(f"the clone {reason}", where=f"step {step.name}")
         thread.join(_POLL_S)
         report(_bytes_cloned(ctx))
     if cloning.failure is not None:
         failure = StepFailed("MySQL could not clone itself", where=f"step {step.name}", evidence=cloning.failure)
-        raise server_or(failure, ctx)
+        raise with_server_cause(failure, ctx)
     return ["mysql", "-e", "CLONE LOCAL DATA DIRECTORY = ..."]
 
 
 def _bytes_cloned(ctx: StepContext) -> int:
-    """By MySQL's own account: files that it has allocated are as long as they will be from the start."""
+    """Return MySQL's own count: the size of the files is their final one from the start."""
     with contextlib.suppress(VolbenchError):
         ((done,),) = ctx.server.query("SELECT COALESCE(SUM(data), 0) FROM performance_schema.clone_progress")
         return int(done)
@@ -130,7 +130,7 @@ def _bytes_cloned(ctx: StepContext) -> int:
 
 
 class _Statement:
-    """One long statement on a connection of its own, which another can kill."""
+    """One long statement on a connection of its own, which another connection can kill."""
 
     def __init__(self, ctx: StepContext, sql: str, *, timeout_s: float) -> None:
         self._ctx = ctx
@@ -140,7 +140,7 @@ class _Statement:
         self.failure: str | None = None
 
     def run(self) -> None:
-        """Run it to its end; how it failed is in `failure`."""
+        """Run the statement to its end; put an error into `failure`."""
         try:
             with self._ctx.server.connect(timeout_s=self._timeout_s + 60) as opened, opened.cursor() as cursor:
                 self._id = opened.connection_id
@@ -149,7 +149,7 @@ class _Statement:
             self.failure = str(error)
 
     def kill(self) -> None:
-        """End it; nothing happens when it has ended, or the server is gone."""
+        """Kill the statement; do nothing if it has ended or the server is gone."""
         if self._id is not None:
             with contextlib.suppress(VolbenchError):
                 self._ctx.server.query(f"KILL {self._id}")

@@ -18,7 +18,7 @@ from volbench.workload.sequential import Sequential
 from volbench.workload.small_files import SmallFiles
 
 WORKLOADS: dict[str, Workload[Any]] = {
-    "oltp": Oltp(beside_workload=Dump()),
+    "oltp": Oltp(concurrent_workload=Dump()),
     "dump": Dump(),
     "restore": Restore(),
     "cold_read": ColdRead(),
@@ -32,5 +32,5 @@ WORKLOADS: dict[str, Workload[Any]] = {
 
 
 def workload_for(step: Step) -> Workload[Any]:
-    """The workload that runs a step. Raises KeyError for a kind that nobody runs."""
+    """Return the workload that runs a step. Raise KeyError for an unknown kind."""
     return WORKLOADS[step.kind]

@@ -1,4 +1,4 @@
-"""The restore step: loads the cell's last dump into an empty schema, and proves it equal to its source."""
+"""The restore step: loads the cell's last dump into an empty schema, and compares it with its source."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from volbench.records.metrics import metric
 from volbench.records.steps import RestoreStep
 from volbench.workload.dump import SQL_FILE
 from volbench.workload.dump_tools import InstalledTool, installed, myloader_argv, mysql_argv
-from volbench.workload.failures import server_or, tool_failure
-from volbench.workload.files import require_space, seen_data_dir, tree_bytes
+from volbench.workload.failures import tool_failure, with_server_cause
+from volbench.workload.files import require_space, tree_bytes, visible_data_dir
 from volbench.workload.interface import StepContext, StepOutcome
-from volbench.workload.process import started
+from volbench.workload.process import run_tool
 from volbench.workload.schema_data import TableSum, data_bytes, differences, sums_as_details, table_sums
 from volbench.workload.state import LAST_DUMP, LAST_WRITE, DumpFiles
 
@@ -30,15 +30,15 @@ class Restore:
     """Runs mysql or myloader."""
 
     def check(self, step: RestoreStep, ctx: StepContext) -> None:
-        """Before anything runs: the tool, and room for a second copy. Raises EnvironmentLacks."""
+        """Check the tool and the free space for a second copy. Raise EnvironmentLacks."""
         installed(step.tool)
-        data_dir = seen_data_dir(ctx.server)
+        data_dir = visible_data_dir(ctx.server)
         if data_dir is not None:
-            wanted = data_bytes(ctx.server, ctx.dataset.schema_name) * _SPACE_FACTOR
-            require_space(data_dir, wanted, what=f"the schema that step {step.name} restores")
+            required_bytes = data_bytes(ctx.server, ctx.dataset.schema_name) * _SPACE_FACTOR
+            require_space(data_dir, required_bytes, purpose=f"the schema that step {step.name} restores")
 
     def run(self, step: RestoreStep, ctx: StepContext) -> StepOutcome:
-        """Load, compare, drop. Raises StepFailed when the load fails or the schemas differ."""
+        """Load, compare, drop. Raise StepFailed if the load fails or the schemas differ."""
         dump = _dump_for(step, ctx)
         tool = installed(step.tool)
         schema = f"{dump.schema}_restored"
@@ -58,7 +58,10 @@ class Restore:
             notes=(note, "restore_s ends with the last statement; the server may write dirty pages later"),
             details={
                 "tool_version": tool.version,
-                "command": [tool.name, *(word for word in argv[1:] if not word.startswith("--defaults-file="))],
+                "command": [
+                    tool.name,
+                    *(argument for argument in argv[1:] if not argument.startswith("--defaults-file=")),
+                ],
                 "dump_bytes": dump.size_bytes,
                 "equality": "proven" if proven else "not provable",
                 "source": sums_as_details(source),
@@ -69,18 +72,18 @@ class Restore:
 
 def _dump_for(step: RestoreStep, ctx: StepContext) -> DumpFiles:
     dump = ctx.state.get(LAST_DUMP)
-    wanted = _DUMPED_BY[step.tool]
-    if not isinstance(dump, DumpFiles) or dump.tool != wanted:
+    dump_tool = _DUMPED_BY[step.tool]
+    if not isinstance(dump, DumpFiles) or dump.tool != dump_tool:
         raise StepFailed(
-            f"there is no dump of {wanted}'s in this cell to restore",
+            f"this cell has no dump of {dump_tool} to restore",
             where=f"step {step.name}",
-            next_step=f"put a dump step with `tool: {wanted}` and `to: volume` or `to: scratch` before it",
+            next_step=f"put a dump step with `tool: {dump_tool}` and `to: volume` or `to: scratch` before it",
         )
     return dump
 
 
 def _load(step: RestoreStep, ctx: StepContext, tool: InstalledTool, dump: DumpFiles, schema: str) -> list[str]:
-    """Run the tool to its end; returns its command line. Raises StepFailed."""
+    """Run the tool to its end and return its command line. Raise StepFailed."""
     with contextlib.ExitStack() as stack:
         report: Callable[[], None]
         stdin: IO[bytes] | None = None
@@ -101,13 +104,13 @@ def _load(step: RestoreStep, ctx: StepContext, tool: InstalledTool, dump: DumpFi
                 threads=step.threads,
                 directory=dump.directory,
             )
-            data_dir = seen_data_dir(ctx.server)
+            data_dir = visible_data_dir(ctx.server)
 
             def report() -> None:
                 ctx.progress(f"{tool.name}: restoring", _share_loaded(data_dir, dump.schema, schema))
 
         child = stack.enter_context(
-            started(
+            run_tool(
                 argv,
                 timeout_s=step.timeout_s,
                 cancelled=ctx.cancelled,
@@ -119,7 +122,7 @@ def _load(step: RestoreStep, ctx: StepContext, tool: InstalledTool, dump: DumpFi
         try:
             code = child.wait(report)
         except StepFailed as failure:
-            raise server_or(failure, ctx) from failure
+            raise with_server_cause(failure, ctx) from failure
         if code != 0:
             raise tool_failure(child, code, ctx, where=f"step {step.name}")
         return argv
@@ -132,7 +135,7 @@ def _share_loaded(data_dir: Path | None, source: str, schema: str) -> float | No
 
 
 def _skip_sandbox_mark(sql: IO[bytes]) -> None:
-    """Leave out the first line of MariaDB's dumps, a command to its own client that MySQL's does not know."""
+    """Skip the first line of MariaDB's dumps, a command that MySQL's client does not know."""
     first = sql.readline(200)
     sql.seek(len(first) if first.startswith(_SANDBOX_MARK) and first.endswith(b"\n") else 0)
 
@@ -144,23 +147,23 @@ def _proof(
     source: dict[str, TableSum],
     restored: dict[str, TableSum],
 ) -> tuple[bool, str]:
-    """Whether the restored schema is proven equal, with a note. Raises StepFailed when it differs."""
-    found = differences(source, restored)
-    if not found and source:
+    """Return whether the restored schema is proven equal, with a note. Raise StepFailed if it differs."""
+    mismatches = differences(source, restored)
+    if not mismatches and source:
         return True, f"proven equal to its source: {len(source)} tables by row count and checksum"
     if ctx.state.get(LAST_WRITE, -1.0) >= dump.begun_s and source.keys() == restored.keys():
         return False, "equality not provable: the source was written to after the dump began"
     raise StepFailed(
-        "the restored data is not what was dumped",
+        "the restored data differs from the dumped data",
         where=f"step {step.name}",
-        evidence="; ".join(found[:10]) or "no table was restored",
+        evidence="; ".join(mismatches[:10]) or "no table was restored",
         next_step="do not trust this backup path; compare the tables listed",
     )
 
 
 @contextlib.contextmanager
 def _fresh_schema(ctx: StepContext, schema: str) -> Iterator[None]:
-    """An empty schema, dropped at the end of the block as long as the server runs."""
+    """Create an empty schema for the block; drop it afterwards if the server still runs."""
     ctx.server.query(f"DROP DATABASE IF EXISTS `{schema}`")
     ctx.server.query(f"CREATE DATABASE `{schema}`")
     try:

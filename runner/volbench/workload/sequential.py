@@ -1,4 +1,4 @@
-"""The sequential step: one large file written and read from start to end, as dd does, in several ways."""
+"""The sequential step: writes and reads one large file from start to end, as dd does, in several modes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from volbench.records.metrics import metric
 from volbench.records.steps import SEQUENTIAL_MODES, SequentialMode, SequentialStep
 from volbench.workload.cold_files import cold_details, difference, label_of, make_cold, why_not_cold
 from volbench.workload.files import require_space, sync_path
-from volbench.workload.interface import StepContext, StepOutcome, StepPart
+from volbench.workload.interface import StepContext, StepOutcome, SubResult
 from volbench.workload.scratch import require_own_volume, scratch_on_volume
 from volbench.workload.timed import Timed, timed_operations
 
@@ -28,54 +28,54 @@ _MEMORY: dict[SequentialMode, str] = {
     "write": "unsynced_write_mib_per_s",
     "read_warm": "warm_read_mib_per_s",
 }
-"""Modes that say how fast memory is, under metrics of their own, on which no verdict rests."""
+"""Modes that measure memory, with metrics of their own, which no verdict uses."""
 _NOTES: dict[SequentialMode, str] = {
-    "write": "not synced: what the page cache took, the volume may not have yet",
+    "write": "not synced: some data may be in the page cache only",
     "write_fsync": "the time includes the fsync at the end",
-    "read_warm": "read again at once: the page cache's speed, not the volume's",
+    "read_warm": "a second read: the page cache's speed, not the volume's",
 }
 
 
 class Sequential:
-    """Writes and reads a file beside the data directory, and removes it; the server is idle meanwhile."""
+    """Writes, reads and removes a file next to the data directory while the server is idle."""
 
     def check(self, step: SequentialStep, ctx: StepContext) -> None:
-        """Before anything runs: a volume of our own, with room. Raises EnvironmentLacks."""
+        """Check that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_own_volume(step.name, ctx)
-        require_space(ctx.volume_dir, step_bytes(step), what=f"the file of step {step.name}")
+        require_space(ctx.volume_dir, step_bytes(step), purpose=f"the file of step {step.name}")
 
     def run(self, step: SequentialStep, ctx: StepContext) -> StepOutcome:
         """Run each mode with each size. Raises StepFailed."""
         begun_s = ctx.clock.now_s()
-        parts: list[StepPart] = []
-        notes = ["the server ran idle beside it"]
+        sub_results: list[SubResult] = []
+        notes = ["the server was idle"]
         with scratch_on_volume(ctx, step.name) as directory:
             for size in map(_whole_pages, step.size_bytes):
-                one = _OneFile(step=step, ctx=ctx, directory=directory, size=size)
+                large_file = _LargeFile(step=step, ctx=ctx, directory=directory, size=size)
                 for mode in SEQUENTIAL_MODES:
                     if mode not in step.modes:
                         continue
                     try:
-                        parts.append(one.part(mode))
+                        sub_results.append(large_file.part(mode))
                     except OSError as error:
                         if error.errno != errno.EINVAL or not mode.endswith("_direct"):
                             raise StepFailed(
-                                "a large file cannot be handled",
+                                "an operation on the large file failed",
                                 where=f"step {step.name}, {mode}",
                                 evidence=str(error),
                             ) from error
-                        notes.append(f"{mode} was left out: the filesystem does not take O_DIRECT")
+                        notes.append(f"{mode} was skipped: the filesystem does not support O_DIRECT")
         return StepOutcome(
             window_s=(begun_s, ctx.clock.now_s()),
             metrics={},
             notes=tuple(dict.fromkeys(notes)),
-            parts=tuple(parts),
+            sub_results=tuple(sub_results),
         )
 
 
 @dataclass(kw_only=True)
-class _OneFile:
-    """The file of one size. Buffers are pages of their own, as O_DIRECT wants them."""
+class _LargeFile:
+    """The file of one size. Buffers are aligned to pages, which O_DIRECT requires."""
 
     step: SequentialStep
     ctx: StepContext
@@ -86,33 +86,33 @@ class _OneFile:
     def __post_init__(self) -> None:
         self.path = self.directory / "large"
 
-    def part(self, mode: SequentialMode) -> StepPart:
+    def part(self, mode: SequentialMode) -> SubResult:
         """Run one mode. Raises OSError, StepFailed."""
         details: dict[str, Any] = {}
         notes = [_NOTES[mode]] if mode in _NOTES else []
         invalid: tuple[str, ...] = ()
         cold = None
         if mode.startswith("read") and not self.path.exists():
-            self._written("write_fsync")
+            self._write("write_fsync")
         if mode in ("read_cold", "read_direct"):
             cold = make_cold(self.directory)
         before = self.ctx.device_read_bytes()
-        timed = self._read(mode) if mode.startswith("read") else self._written(mode)
+        timed = self._read(mode) if mode.startswith("read") else self._write(mode)
         delivered = difference(before, self.ctx.device_read_bytes())
         if cold is not None:
             label = label_of(cold, self.ctx.volume_facts, read_bytes=self.size, device_bytes=delivered)
-            what = f"{mode} of a large file"
-            notes.append(f"{what}: {label.label} ({label.reason})")
-            invalid = why_not_cold(label, what=what) if mode == "read_cold" else ()
+            subject = f"{mode} of a large file"
+            notes.append(f"{subject}: {label.label} ({label.reason})")
+            invalid = why_not_cold(label, subject=subject) if mode == "read_cold" else ()
             details = cold_details(
                 cold, label, read_bytes=self.size, device_bytes=delivered, relative_to=self.directory
             )
         if mode.startswith("write"):
             sync_path(self.path)  # so that one mode's bytes are not written back in the next one's time
-        return self._row(mode, timed, tuple(notes), invalid, details)
+        return self._sub_result(mode, timed, tuple(notes), invalid, details)
 
-    def _written(self, mode: SequentialMode) -> Timed:
-        """A new file, written block by block."""
+    def _write(self, mode: SequentialMode) -> Timed:
+        """Write a new file block by block."""
         self.path.unlink(missing_ok=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | (os.O_DIRECT if mode == "write_direct" else 0)
         with _buffer(_CONTENT_BYTES + self.step.block_size_bytes) as content:
@@ -145,30 +145,30 @@ class _OneFile:
         finally:
             os.close(descriptor)
 
-    def _timed(self, mode: SequentialMode, act: Any, *, finish: Any = lambda: None) -> Timed:
+    def _timed(self, mode: SequentialMode, operation: Any, *, finish: Any = lambda: None) -> Timed:
         size, block = self.size, self.step.block_size_bytes
         return timed_operations(
             [(at, min(block, size - at)) for at in range(0, size, block)],
-            [act],
-            what=f"{self.step.name}: {mode}",
+            [operation],
+            label=f"{self.step.name}: {mode}",
             timeout_s=self.step.timeout_s,
             cancelled=self.ctx.cancelled,
-            seen=lambda share: self.ctx.progress(f"large file: {mode}", share),
+            on_progress=lambda share: self.ctx.progress(f"large file: {mode}", share),
             finish=finish,
         )
 
-    def _row(
+    def _sub_result(
         self,
         mode: SequentialMode,
         timed: Timed,
         notes: tuple[str, ...],
         invalid: tuple[str, ...],
         details: dict[str, Any],
-    ) -> StepPart:
+    ) -> SubResult:
         values = {_MEMORY.get(mode, "sequential_mib_per_s"): self.size / _MIB / timed.seconds}
         if mode not in _MEMORY:
             values["sequential_s"] = timed.seconds
-        return StepPart(
+        return SubResult(
             suffix=mode,
             kind=self.step.kind,
             parameters={"size_bytes": self.size, "block_size_bytes": self.step.block_size_bytes},
@@ -183,7 +183,7 @@ class _OneFile:
 
 
 def _whole_pages(size: int) -> int:
-    """Rounded up to what O_DIRECT can transfer."""
+    """Return the size rounded up to whole pages, which O_DIRECT requires."""
     return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 

@@ -1,4 +1,4 @@
-"""The small_files step: what a volume does with thousands of small files, phase by phase."""
+"""The small_files step: operations on thousands of small files, phase by phase."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from volbench.workload.cold_files import cold_details, difference, label_of, mak
 from volbench.workload.file_tree import (
     Content,
     SmallFile,
-    copying,
-    creating,
+    copy_job,
+    create_job,
     folders_of,
-    looking,
     objects_of,
     planned_tree,
-    publishing,
-    reading,
-    removing,
+    publish_job,
+    read_job,
+    remove_job,
+    stat_job,
 )
 from volbench.workload.files import require_space
-from volbench.workload.interface import StepContext, StepOutcome, StepPart
+from volbench.workload.interface import StepContext, StepOutcome, SubResult
 from volbench.workload.scratch import require_own_volume, scratch_on_volume, sync_filesystem
 from volbench.workload.timed import Timed, timed_operations
 
@@ -39,7 +39,7 @@ _WRITING = ("create", "copy", "objects", "delete")
 
 @dataclass(frozen=True, kw_only=True)
 class _Tree:
-    """The tree of one run of the step, what is in it, and where its copies go."""
+    """The tree of one run of the step: its files, and the directories of their copies."""
 
     step: SmallFilesStep
     directory: Path
@@ -61,8 +61,8 @@ class _Tree:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Work:
-    """What a phase does: `make` gives each job an act of its own; `begin` and `finish` are in its time too."""
+class _PhaseWork:
+    """The work of a phase: `make` returns an operation for each job; `begin` and `finish` count for its time."""
 
     items: list[SmallFile]
     make: Callable[[], Callable[[SmallFile], object]]
@@ -71,33 +71,37 @@ class _Work:
 
 
 class SmallFiles:
-    """Makes a tree beside the data directory, works on it, and removes it; the server is idle meanwhile."""
+    """Creates a tree next to the data directory, works on it and removes it while the server is idle."""
 
     def check(self, step: SmallFilesStep, ctx: StepContext) -> None:
-        """Before anything runs: a volume of our own, with room. Raises EnvironmentLacks."""
+        """Check that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_own_volume(step.name, ctx)
-        require_space(ctx.volume_dir, step_bytes(step), what=f"the files of step {step.name}")
+        require_space(ctx.volume_dir, step_bytes(step), purpose=f"the files of step {step.name}")
 
     def run(self, step: SmallFilesStep, ctx: StepContext) -> StepOutcome:
         """Run the phases in their order. Raises StepFailed."""
         begun_s = ctx.clock.now_s()
-        parts: list[StepPart] = []
+        sub_results: list[SubResult] = []
         with scratch_on_volume(ctx, step.name) as directory:
             tree = _planned(step, directory, seed=ctx.seed)
             try:
-                parts += [_phase(phase, tree, ctx) for phase in FILE_PHASES if phase in step.phases]
+                sub_results += [_phase(phase, tree, ctx) for phase in FILE_PHASES if phase in step.phases]
             except OSError as error:
                 raise StepFailed(
-                    "a small file cannot be handled", where=f"step {step.name}", evidence=str(error)
+                    "an operation on a small file failed", where=f"step {step.name}", evidence=str(error)
                 ) from error
             ctx.progress("removing the files", None)
-        total_s = sum(part.outcome.metrics["files_s"].value for part in parts if part.suffix != "read_warm")
+        total_s = sum(
+            sub_result.outcome.metrics["files_s"].value
+            for sub_result in sub_results
+            if sub_result.suffix != "read_warm"
+        )
         return StepOutcome(
             window_s=(begun_s, ctx.clock.now_s()),
             metrics={"files_total_s": metric("files_total_s", total_s)},
-            notes=("the server ran idle beside it",),
+            notes=("the server was idle",),
             details={"files": step.files, "size_bytes": tree.size_bytes},
-            parts=tuple(parts),
+            sub_results=tuple(sub_results),
         )
 
 
@@ -112,17 +116,17 @@ def _planned(step: SmallFilesStep, directory: Path, *, seed: int) -> _Tree:
     )
 
 
-def _phase(phase: FilePhase, tree: _Tree, ctx: StepContext) -> StepPart:
+def _phase(phase: FilePhase, tree: _Tree, ctx: StepContext) -> SubResult:
     step, work = tree.step, _work(phase, tree)
     cold = make_cold(Path(tree.source)) if phase in ("read_cold", "stat") else None
     delivered_before = ctx.device_read_bytes()
     timed = timed_operations(
         work.items,
         [work.make() for _ in range(step.jobs)],
-        what=f"{step.name}: {phase}",
+        label=f"{step.name}: {phase}",
         timeout_s=step.timeout_s,
         cancelled=ctx.cancelled,
-        seen=lambda share: ctx.progress(f"small files: {phase}", share),
+        on_progress=lambda share: ctx.progress(f"small files: {phase}", share),
         begin=work.begin,
         finish=work.finish,
     )
@@ -133,50 +137,50 @@ def _phase(phase: FilePhase, tree: _Tree, ctx: StepContext) -> StepPart:
     invalid: tuple[str, ...] = ()
     details: dict[str, Any] = {}
     if cold is not None and phase == "stat":
-        dropped = "dropped" if cold.caches_dropped else "not dropped: this process may not, and some may be cached"
+        dropped = "dropped" if cold.caches_dropped else "not dropped (no permission): some may be cached"
         notes.append(f"the machine's cached names and attributes were {dropped}")
     elif cold is not None:
         label = label_of(cold, ctx.volume_facts, read_bytes=tree.size_bytes, device_bytes=delivered)
         notes.append(f"reading small files: {label.label} ({label.reason})")
-        invalid = why_not_cold(label, what="reading small files")
+        invalid = why_not_cold(label, subject="reading small files")
         details = cold_details(
             cold, label, read_bytes=tree.size_bytes, device_bytes=delivered, relative_to=tree.directory
         )
-    return _part(phase, tree, timed, ctx, notes=tuple(notes), invalid=invalid, details=details)
+    return _sub_result(phase, tree, timed, ctx, notes=tuple(notes), invalid=invalid, details=details)
 
 
-def _work(phase: FilePhase, tree: _Tree) -> _Work:
+def _work(phase: FilePhase, tree: _Tree) -> _PhaseWork:
     step, files = tree.step, tree.files
     fsync = step.sync == "each"
     end = _syncing(tree) if step.sync == "end" and phase in _WRITING else lambda: None
     match phase:
         case "create":
-            return _Work(
+            return _PhaseWork(
                 items=files,
-                make=lambda: creating(tree.content, fsync=fsync),
+                make=lambda: create_job(tree.content, fsync=fsync),
                 begin=lambda: _make_folders(files),
                 finish=end,
             )
         case "read_cold" | "read_warm":
-            return _Work(items=files, make=reading)
+            return _PhaseWork(items=files, make=read_job)
         case "stat":
-            return _Work(items=files, make=looking)
+            return _PhaseWork(items=files, make=stat_job)
         case "copy":
-            return _Work(
+            return _PhaseWork(
                 items=files,
-                make=lambda: copying(tree.source, tree.target, fsync=fsync),
+                make=lambda: copy_job(tree.source, tree.target, fsync=fsync),
                 begin=lambda: _make_folders(files, tree.source, tree.target),
                 finish=end,
             )
         case "objects":
-            return _Work(
+            return _PhaseWork(
                 items=tree.objects,
-                make=lambda: publishing(tree.content, by=step.objects_publish, fsync=fsync),
+                make=lambda: publish_job(tree.content, by=step.objects_publish, fsync=fsync),
                 begin=lambda: _make_folders(tree.objects),
                 finish=end,
             )
         case "delete":
-            return _Work(items=files, make=removing, finish=lambda: _remove_folders(files, end))
+            return _PhaseWork(items=files, make=remove_job, finish=lambda: _remove_folders(files, end))
 
 
 def _syncing(tree: _Tree) -> Callable[[], object]:
@@ -194,7 +198,7 @@ def _remove_folders(files: list[SmallFile], end: Callable[[], object]) -> None:
     end()
 
 
-def _part(
+def _sub_result(
     phase: FilePhase,
     tree: _Tree,
     timed: Timed,
@@ -203,14 +207,14 @@ def _part(
     notes: tuple[str, ...],
     invalid: tuple[str, ...],
     details: dict[str, Any],
-) -> StepPart:
+) -> SubResult:
     per_s, mib_per_s = len(timed.ends_s) / timed.seconds, tree.size_bytes / _MIB / timed.seconds
     values = {"files_s": timed.seconds}
     if phase == "read_warm":
         values |= {"warm_files_per_s": per_s, "warm_read_mib_per_s": mib_per_s}
     else:
         values |= {"files_per_s": per_s} | ({} if phase in _WITHOUT_CONTENT else {"files_mib_per_s": mib_per_s})
-    return StepPart(
+    return SubResult(
         suffix=phase,
         kind=tree.step.kind,
         parameters=_parameters(tree.step),
@@ -230,9 +234,9 @@ def _parameters(step: SmallFilesStep) -> dict[str, Scalar]:
 
 def _notes(phase: FilePhase, step: SmallFilesStep) -> tuple[str, ...]:
     if phase == "read_warm":
-        return ("read again at once: the page cache's speed, not the volume's",)
+        return ("a second read: the page cache's speed, not the volume's",)
     if phase in _WRITING and step.sync == "none":
-        return ("nothing was synced: part of what was written may be in memory only",)
+        return ("nothing was synced: some data may be in memory only",)
     if phase in _WRITING and step.sync == "end":
-        return ("the time includes writing everything back at the end",)
+        return ("the time includes the writeback of all files at the end",)
     return ()

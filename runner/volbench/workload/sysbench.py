@@ -1,4 +1,4 @@
-"""sysbench 1.0: its command line, and the lines that lua/volbench_hooks.lua makes it write."""
+"""sysbench 1.0: its command line, and the output lines of lua/volbench_hooks.lua."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from volbench.records.steps import OltpStep
 LINE_PREFIX = "volbench "
 TEST_VARIABLE = "VOLBENCH_SYSBENCH_TEST"
 IGNORED_ERRORS = "1213,1020,1205"
-"""Deadlock, record changed since read, lock wait timeout: the transaction starts again, and it is counted."""
+"""Deadlock, record changed since read, lock wait timeout: sysbench counts them and restarts the transaction."""
 DUPLICATE_KEY = "1062"
 TAIL_S = 1
-"""sysbench runs this much longer than measured: its last report may not come when it ends on the very second."""
+"""sysbench runs this much longer than the measured time: without it, the last report might be missing."""
 
-_OURS = frozenset({
+_RESERVED_OPTIONS = frozenset({
     "config-file", "db-driver", "events", "forced-shutdown", "histogram", "mysql-db", "mysql-dry-run", "mysql-host",
     "mysql-password", "mysql-port", "mysql-socket", "mysql-user", "percentile", "rand-seed", "rand-type", "rate",
     "report-checkpoints", "report-interval", "table-size", "tables", "threads", "time", "verbosity",
@@ -32,13 +32,13 @@ _OURS = frozenset({
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """One report of sysbench: what finished since the one before.
+    """One report of sysbench: the events since the previous one.
 
     Args:
         start_ns, end_ns: CLOCK_MONOTONIC.
         events: transactions in the histogram `bins`.
         counted: transactions by sysbench's own counter, read a moment earlier.
-        queue_length, concurrency: waiting and in work at the end, open loop only.
+        queue_length, concurrency: waiting and running transactions at the end, open loop only.
     """
 
     start_ns: int
@@ -61,7 +61,7 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """sysbench's own sum over the whole run, warm-up and tail included."""
+    """sysbench's own totals of the run, including warm-up and tail."""
 
     counted: int
     errors: int
@@ -69,13 +69,13 @@ class Total:
 
 
 class LineParser:
-    """Turns sysbench's stdout into intervals; keeps the end of the last one."""
+    """Parses sysbench's stdout into intervals."""
 
     def __init__(self) -> None:
         self._end_ns: int | None = None
 
     def feed(self, line: str) -> Interval | Total | None:
-        """The record in a line; None for sysbench's own text. Raises StepFailed for a line that makes no sense."""
+        """Return the record in a line; None for other text. Raise StepFailed for a malformed record."""
         if not line.startswith(LINE_PREFIX):
             return None
         try:
@@ -95,7 +95,7 @@ class LineParser:
             counts=dict(zip(numbers[::2], numbers[1::2], strict=True)),
         )
         if bins.events != report["events"]:
-            raise ValueError(f"{bins.events} events in the bins, {report['events']} said")
+            raise ValueError(f"{bins.events} events in the bins, but {report['events']} reported")
         end_ns = report["monotonic_ns"]
         since_start_ns = end_ns - round(report["time_total_s"] * 1e9)
         start_ns = since_start_ns if self._end_ns is None else self._end_ns
@@ -115,14 +115,14 @@ class LineParser:
 
 
 def run_seconds(step: OltpStep) -> tuple[int, int]:
-    """Whole seconds of warm-up and of measured time: sysbench knows no fractions, so both are rounded up."""
+    """Return whole seconds of warm-up and measured time, rounded up: sysbench does not support fractions."""
     return math.ceil(step.warmup_s), max(1, math.ceil(step.duration_s))
 
 
 def sysbench_argv(
     step: OltpStep, *, dataset: DatasetSpec, cell_seed: int, config_file: Path, hooks: Path
 ) -> list[str]:
-    """The command line; credentials are in `config_file`. Raises UsageError for options that are not the step's."""
+    """Return the command line; credentials are in `config_file`. Raise UsageError for volbench's options."""
     warmup_s, measured_s = run_seconds(step)
     one_table = step.test.startswith("select_random_")
     options: dict[str, Scalar] = {
@@ -145,27 +145,27 @@ def sysbench_argv(
 
 
 def step_options(step: OltpStep) -> dict[str, Scalar]:
-    """The step's own options, checked. Raises UsageError for one that volbench sets."""
-    given = {name.replace("_", "-"): value for name, value in step.options.items()}
-    for name in sorted(given.keys() & _OURS):
+    """Return the step's own options, checked. Raise UsageError for one that volbench sets."""
+    options = {name.replace("_", "-"): value for name, value in step.options.items()}
+    for name in sorted(options.keys() & _RESERVED_OPTIONS):
         raise UsageError(
             f"the sysbench option {name} is set by volbench",
             where=f"step {step.name}",
             next_step="use the step's own keys (threads, rate, duration, warmup, rand_type) or the dataset's",
         )
-    if _text(given.get("skip-trx", False)) == "on" and "mysql-ignore-errors" not in given:
-        given["mysql-ignore-errors"] = f"{IGNORED_ERRORS},{DUPLICATE_KEY}"
-    return given
+    if _text(options.get("skip-trx", False)) == "on" and "mysql-ignore-errors" not in options:
+        options["mysql-ignore-errors"] = f"{IGNORED_ERRORS},{DUPLICATE_KEY}"
+    return options
 
 
 def step_seed(step: OltpStep, cell_seed: int) -> int:
-    """A seed 1 .. 2**31 - 2 of its own for each step of a cell, so that no step meets its predecessor's rows."""
+    """Return a seed 1 .. 2**31 - 2 for a step of a cell, so that no step repeats the rows of another one."""
     identity = f"{cell_seed}/{step.name}/{step.test}/{step.threads[0]}"
     return 1 + zlib.crc32(identity.encode()) % (2**31 - 2)
 
 
 def hooks_file() -> Path:
-    """Where lua/volbench_hooks.lua is, in a checkout as in an installed wheel."""
+    """Return the path of lua/volbench_hooks.lua, in a checkout and in an installed wheel."""
     return Path(str(resources.files("volbench.workload").joinpath("lua/volbench_hooks.lua")))
 
 

@@ -19,14 +19,14 @@ POINT = "SELECT c FROM `{schema}`.`{table}` WHERE id = {row}"
 
 @dataclass(frozen=True, kw_only=True)
 class ScanResult:
-    """What a cold server did.
+    """Times and bytes of a scan on a cold server.
 
     Args:
         first_query_ms: a point select by primary key, the first statement that touches the schema.
         seconds: of the scans of all tables, one after another.
         data_bytes: of all clustered indexes, by the server's statistics.
-        server_read_bytes: what the server says it read from files meanwhile; None when it does not say.
-        device_bytes: what the device delivered meanwhile; None when it cannot be seen.
+        server_read_bytes: bytes that the server read from files, by its counter; None without the counter.
+        device_bytes: bytes that the device delivered; None if the device is not visible.
     """
 
     first_query_ms: float
@@ -38,7 +38,7 @@ class ScanResult:
 
 
 def scan_cold(ctx: StepContext, tables: Sequence[str], *, first_row: int, until_monotonic_s: float) -> ScanResult:
-    """Ask one row, then read every table. Raises StepFailed at the timeout or when cancelled."""
+    """Read one row, then every table. Raise StepFailed at the timeout or if cancelled."""
     schema = ctx.dataset.schema_name
     device_before, server_before = ctx.device_read_bytes(), _server_read_bytes(ctx)
     left_s = max(1.0, until_monotonic_s - time.monotonic())
@@ -49,7 +49,7 @@ def scan_cold(ctx: StepContext, tables: Sequence[str], *, first_row: int, until_
         first_query_ms = (time.monotonic() - begun) * 1000
         begun = time.monotonic()
         for done, table in enumerate(tables):
-            _still_wanted(ctx, until_monotonic_s)
+            _check_limits(ctx, until_monotonic_s)
             ctx.progress(f"scanning {schema}.{table}, cold", done / len(tables))
             cursor.execute(SCAN.format(schema=schema, table=table))
             cursor.fetchall()
@@ -64,7 +64,7 @@ def scan_cold(ctx: StepContext, tables: Sequence[str], *, first_row: int, until_
     )
 
 
-def _still_wanted(ctx: StepContext, until_monotonic_s: float) -> None:
+def _check_limits(ctx: StepContext, until_monotonic_s: float) -> None:
     if ctx.cancelled.is_set():
         raise StepFailed("the table scan was cancelled")
     if time.monotonic() > until_monotonic_s:

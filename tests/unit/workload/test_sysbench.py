@@ -87,7 +87,7 @@ class TestLines:
         line = (RECORDED / "sysbench-1.0.20-open-loop.txt").read_text().splitlines()[-2]
         with pytest.raises(StepFailed, match="cannot be read") as caught:
             LineParser().feed(line.replace('"events":16', '"events":17'))
-        assert "16 events in the bins, 17 said" in caught.value.evidence
+        assert "16 events in the bins, but 17 reported" in caught.value.evidence
 
 
 class TestCommandLine:

@@ -1,4 +1,4 @@
-"""Steps that run at the same time as the load: started with its measured window, and told apart in it."""
+"""Steps that run concurrently with the load: they start with its measured window."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 from volbench.errors import StepFailed
 from volbench.records.steps import BesideStep, parameters_of
-from volbench.workload.interface import StepContext, StepOutcome, StepPart, Workload
+from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 
 _TICK_S = 0.2
 
 
-class Beside:
-    """The steps beside a load; `begin` once the window opens, `check` now and then, `finish` after the load."""
+class ConcurrentSteps:
+    """Steps concurrent with a load: `begin` when the window opens, `check` regularly, `finish` after the load."""
 
     def __init__(
         self,
@@ -32,20 +32,20 @@ class Beside:
         self._futures: list[Future[StepOutcome]] = []
 
     def begin(self) -> None:
-        """Start all of them, each after its own delay. Nothing happens when they are started already."""
+        """Start all steps, each after its own delay; do nothing if they are started already."""
         if not self._futures:
             self._futures = [self._pool.submit(self._run, step) for step in self._steps]
 
     def check(self) -> None:
-        """Raise the failure of a step that has failed."""
+        """Raise the failure of a failed step."""
         for future in self._futures:
             if future.done():
                 future.result()
 
-    def finish(self) -> tuple[StepPart, ...]:
-        """Wait for all (each has a timeout of its own) and return their outcomes. Raises StepFailed."""
+    def finish(self) -> tuple[SubResult, ...]:
+        """Wait for all steps (each has a timeout of its own) and return their outcomes. Raise StepFailed."""
         return tuple(
-            StepPart(
+            SubResult(
                 suffix=f"beside-{number}-{step.tool}" if len(self._steps) > 1 else f"beside-{step.tool}",
                 kind=step.kind,
                 parameters=parameters_of(step),
@@ -56,15 +56,17 @@ class Beside:
 
     def _run(self, step: BesideStep) -> StepOutcome:
         if self.ctx.cancelled.wait(step.start_after_s):
-            raise StepFailed(f"{step.tool} beside the load was cancelled before it began")
+            raise StepFailed(f"the concurrent {step.tool} was cancelled before it began")
         return self._workload.run(step, self.ctx)
 
 
 @contextmanager
-def beside(steps: Sequence[BesideStep], workload: Workload[BesideStep], ctx: StepContext) -> Iterator[Beside]:
-    """Steps beside a load; those still running when the block ends are cancelled and waited for."""
-    with ThreadPoolExecutor(max_workers=max(1, len(steps)), thread_name_prefix="beside") as pool:
-        running = Beside(steps, workload, ctx, pool)
+def running_alongside(
+    steps: Sequence[BesideStep], workload: Workload[BesideStep], ctx: StepContext
+) -> Iterator[ConcurrentSteps]:
+    """Run steps concurrently with the block; at its end, cancel running ones and wait for them."""
+    with ThreadPoolExecutor(max_workers=max(1, len(steps)), thread_name_prefix="concurrent-step") as pool:
+        running = ConcurrentSteps(steps, workload, ctx, pool)
         try:
             yield running
         finally:
@@ -72,4 +74,4 @@ def beside(steps: Sequence[BesideStep], workload: Workload[BesideStep], ctx: Ste
 
 
 def _quiet(text: str, fraction: float | None) -> None:
-    """The load tells how far the step is; what runs beside it would only flicker."""
+    """Discard the progress of concurrent steps: the load reports the step's progress."""
