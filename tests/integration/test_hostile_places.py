@@ -188,7 +188,7 @@ def test_a_directory_that_is_swapped_for_a_link_is_never_followed(shared: Path, 
             turns += 1
             try:
                 ownership.claim(directory, purpose="race")
-                with ownership.held(directory):
+                with ownership.open_owned(directory):
                     ownership.erase_contents(directory)
                 ownership.remove(directory)
             except VolbenchError:
@@ -230,7 +230,7 @@ def test_the_containers_user_cannot_make_our_marker_its_own(shared: Path) -> Non
     code = "import os, sys; os.rename(sys.argv[1] + '/.volbench-owned.json', sys.argv[1] + '/x')"
     with pytest.raises(AssertionError, match="PermissionError"):
         as_nobody(code, directory)
-    assert ownership.is_ours(directory)
+    assert ownership.is_owned(directory)
     ownership.remove(directory)
 
 

@@ -72,7 +72,7 @@ from volbench.validation.sql_text import normal_expression, normal_query
 from volbench.volume.blockstats import diskstats_read_bytes, mountstats_read_bytes
 from volbench.volume.emulated_status import list_volumes
 from volbench.volume.mountinfo import parse_mountinfo
-from volbench.volume.ownership import is_ours
+from volbench.volume.ownership import is_owned
 from volbench.volume.probe_fio import parse_iops_log, parse_point, parse_result
 from volbench.volume.profile_files import whole_profile
 from volbench.volume.profiles import resolve, resolve_spec
@@ -697,7 +697,7 @@ def _emulated_state(path: Path) -> None:
 
 def _marker(path: Path) -> None:
     path.rename(path.with_name(".volbench-owned.json"))
-    is_ours(path.parent)
+    is_owned(path.parent)
 
 
 def _mountstats(text: str) -> None:

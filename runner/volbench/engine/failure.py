@@ -97,7 +97,7 @@ class Circumstances:
     Args:
         exit_code: of its process, 128 + N after signal N; None while it runs, or before its first start.
         log: the log's text since the server's start.
-        volume: what is wrong with the volume, from `look_at_volume`; None: nothing.
+        volume: what is wrong with the volume, from `check_volume_state`; None: nothing.
         oom_kills: processes that the kernel killed for lack of memory since the server's start; None: unknown.
         by_agent: the agent killed the server.
     """

@@ -30,7 +30,7 @@ from volbench.records.base import Scalar
 from volbench.records.cell import CellPlaces, Failure, ServerSpec
 from volbench.records.facts import ServerFacts
 from volbench.records.parse import parse_json
-from volbench.volume.trouble import exit_code_of, look_at_volume
+from volbench.volume.trouble import check_volume_state, exit_code_of
 
 __all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
 
@@ -202,7 +202,7 @@ class Server:
             state = self.supervisor.state()
         except StepFailed as gone:
             return Failure(cause=gone.cause, what=gone.what, where=where, evidence=gone.evidence)
-        if state.running and not look_at_volume(self.data_dir):
+        if state.running and not check_volume_state(self.data_dir):
             return None
         if not state.running and state.exit_code is None:
             return Failure(cause="server_not_started", what="the server was not started", where=where)
@@ -314,7 +314,7 @@ class Server:
             time.sleep(_READY_POLL_S)
 
     def _raise_start_timeout(self, last: str) -> None:
-        trouble = look_at_volume(self.data_dir)
+        trouble = check_volume_state(self.data_dir)
         evidence = [str(self.supervisor.state()), f"last answer: {last or 'none'}"]
         evidence += [] if trouble is None else [trouble.evidence]
         log = self.supervisor.log_tail(15)
@@ -335,7 +335,7 @@ class Server:
             failures.Circumstances(
                 exit_code=exit_code,
                 log=self.supervisor.log_since(self._log_mark),
-                volume=look_at_volume(self.data_dir),
+                volume=check_volume_state(self.data_dir),
                 oom_kills=None if before is None or now is None else now - before,
                 by_agent=self._killed_by_agent,
             ),

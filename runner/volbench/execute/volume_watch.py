@@ -11,7 +11,7 @@ from pathlib import Path
 
 from volbench.base import safe_files
 from volbench.errors import StepFailed, VolbenchError
-from volbench.volume.trouble import VolumeTrouble, cause_of, look_at_volume, trouble_error
+from volbench.volume.trouble import VolumeTrouble, cause_of, check_volume_state, trouble_error
 
 _PROBE = ".volbench-probe"
 _CHECK_INTERVAL_S = 1.0
@@ -59,7 +59,7 @@ class VolumeWatch:
                 evidence=f"another filesystem is at {self._directory} now: device {_device_number(device)}, "
                 f"formerly {_device_number(self._device)}",
             )
-        return look_at_volume(self._directory) or (self._probe_write() if self._writable else None)
+        return check_volume_state(self._directory) or (self._probe_write() if self._writable else None)
 
     def _probe_write(self) -> VolumeTrouble | None:
         """Try to write: a filesystem that failed may still be mounted as writable."""

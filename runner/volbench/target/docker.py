@@ -317,7 +317,7 @@ class DockerTarget:
             thread.join()  # it must not write into a directory that is being removed
         if job.volume is not None and job.volume.host_path is not None:
             directory = job.volume.host_path / workspace.volume_folder
-            if ownership.is_ours(directory):
+            if ownership.is_owned(directory):
                 ownership.erase_contents(directory)
         for directory in (workspace.control_dir(job.cell.cell_id), workspace.scratch_dir(job.cell.cell_id)):
             if directory.exists():
@@ -360,7 +360,7 @@ def engine_errors(doing: str) -> Iterator[None]:
 
 def _write_into(directory: Path, name: str, content: bytes) -> None:
     """Write a file for the containers; they may have put a link by its name, which is replaced, not followed."""
-    with ownership.held(directory) as held:
+    with ownership.open_owned(directory) as held:
         safe_files.write_new(held, name, content, mode=0o644, sync=False)
 
 

@@ -93,7 +93,7 @@ class KubernetesTarget:
         doing = "removing the run's objects"
         for path in (self._cluster.jobs(), "configmaps"):
             for item in self._cluster.ask("GET", path, doing=doing, labelSelector=selector)["items"]:
-                self._cluster.delete(f"{self._cluster.place(path)}/{item['metadata']['name']}", doing=doing)
+                self._cluster.delete(f"{self._cluster.object_path(path)}/{item['metadata']['name']}", doing=doing)
         until_s = time.monotonic() + self._options.start_timeout_s
         while pods := self._cluster.ask("GET", "pods", doing=doing, labelSelector=selector)["items"]:
             if time.monotonic() > until_s:

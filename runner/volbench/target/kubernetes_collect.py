@@ -71,7 +71,7 @@ def run_in_pod(
             into.truncate()
         return _exec(cluster, pod, command, into, doing)
 
-    return str(cluster.patiently(attempt, doing=doing))
+    return str(cluster.with_retries(attempt, doing=doing))
 
 
 def _exec(cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | None, doing: str) -> str:

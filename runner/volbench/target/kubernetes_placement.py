@@ -28,7 +28,7 @@ from volbench.target.kubernetes_pods import (
 )
 from volbench.target.kubernetes_result import add_what_the_cluster_knows, wants_a_cause
 from volbench.volume.claim import LABEL_CELL, LABEL_RUN
-from volbench.volume.cluster import Cluster, NotThere, cluster_errors, quota_exceeded
+from volbench.volume.cluster import Cluster, NotFound, cluster_errors, quota_exceeded
 
 WATCH_S = 1
 PROGRESS_EVERY_S = 2.0
@@ -141,7 +141,7 @@ class KubernetesPlacement:
         if not self._version:
             self._pod = next(iter(self._pods()), None)
             return self._pod
-        return self._cluster.patiently(self._follow, doing=f"watching the pod of {self.name}")  # type: ignore[no-any-return]
+        return self._cluster.with_retries(self._follow, doing=f"watching the pod of {self.name}")  # type: ignore[no-any-return]
 
     def _follow(self) -> Object | None:
         core, follower = client.CoreV1Api(self._cluster.api), watch.Watch()
@@ -166,7 +166,7 @@ class KubernetesPlacement:
         """Before the job has made its pod, and after the pod was taken away."""
         try:
             job = self._cluster.ask("GET", self._cluster.jobs(self.name), doing=f"looking for job {self.name}")
-        except NotThere:
+        except NotFound:
             self._over = True
             return False
         if any(one["type"] == "Failed" and one["status"] == "True" for one in job["status"].get("conditions", [])):

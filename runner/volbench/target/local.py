@@ -76,7 +76,7 @@ class LocalPlacement:
     def remove(self) -> None:
         """End what still runs, then remove the cell's directories on the volume and on this machine."""
         self.kill()
-        if self.places is not None and ownership.is_ours(Path(self.places.volume_dir)):
+        if self.places is not None and ownership.is_owned(Path(self.places.volume_dir)):
             ownership.erase_contents(Path(self.places.volume_dir))
         for directory in _own_directories(self.places, self.control_dir):
             if directory.exists():

@@ -58,4 +58,4 @@ class Workspace:
         """Control and scratch directories of this run that are still there."""
         control = Path(tempfile.gettempdir()).glob(f"volbench-{self.short_id}-*")
         scratch = (self.cache / "scratch").glob(f"{self.short_id}-*")
-        return [path for path in (*control, *scratch) if ownership.is_ours(path)]
+        return [path for path in (*control, *scratch) if ownership.is_owned(path)]

@@ -12,9 +12,9 @@ PROC = Path("/proc")
 
 
 def device_read_bytes(facts: VolumeFacts, *, proc: Path = PROC) -> int | None:
-    """Bytes read from the volume's block device, or from its NFS server, since it was attached or mounted.
+    """Return bytes read from the volume's block device or NFS server since it was attached or mounted.
 
-    Take it before and after; the difference is what was delivered. None when nothing counts it (tmpfs, FUSE).
+    The difference of two readings is what was delivered. None without a counter (tmpfs, FUSE).
     """
     if facts.nfs_server is not None and facts.mount_point is not None:
         text = _read(proc / "self/mountstats")
@@ -22,14 +22,14 @@ def device_read_bytes(facts: VolumeFacts, *, proc: Path = PROC) -> int | None:
     text = _read(proc / "diskstats")
     for device in (facts.device, facts.disk):
         if text is not None and device is not None:
-            found = diskstats_read_bytes(text, device)
-            if found is not None:
-                return found
+            read_bytes = diskstats_read_bytes(text, device)
+            if read_bytes is not None:
+                return read_bytes
     return None
 
 
 def diskstats_read_bytes(text: str, device: str) -> int | None:
-    """The device's sectors read, in bytes; None when it is not listed. Format: the kernel's admin-guide/iostats."""
+    """Return the device's read bytes; None if it is not listed. Format: the kernel's admin-guide/iostats."""
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= 14 and fields[2] == device:
@@ -38,19 +38,21 @@ def diskstats_read_bytes(text: str, device: str) -> int | None:
 
 
 def mountstats_read_bytes(text: str, mount_point: str) -> int | None:
-    """Bytes that the server sent for reads of one NFS mount: the fifth of the `bytes:` line, server_read.
+    """Return the bytes that the server sent for reads of one NFS mount: field 5 of the `bytes:` line, server_read.
 
-    With several mounts at one place the last counts, as for the kernel.
+    Of several mounts on one mount point the last one counts, as for the kernel.
     """
-    found, here = None, False
+    read_bytes, in_mount = None, False
     for line in text.splitlines():
         if line.startswith("device "):
-            _, _, rest = line.partition(" mounted on ")
-            here = unescape(rest.partition(" with fstype ")[0]) == mount_point and " with fstype nfs" in line
-        elif here and line.strip().startswith("bytes:"):
+            _, _, after_device = line.partition(" mounted on ")
+            in_mount = (
+                unescape(after_device.partition(" with fstype ")[0]) == mount_point and " with fstype nfs" in line
+            )
+        elif in_mount and line.strip().startswith("bytes:"):
             fields = line.split()
-            found = int(fields[5]) if len(fields) >= 7 else None
-    return found
+            read_bytes = int(fields[5]) if len(fields) >= 7 else None
+    return read_bytes
 
 
 def _read(file: Path) -> str | None:

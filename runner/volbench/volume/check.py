@@ -1,4 +1,4 @@
-"""SPECs checked whole before anything is made: kind, place, option names and values, and a profile's parameters."""
+"""Checks all of a SPEC before anything is created: kind, location, options, and a profile's parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from volbench.volume.variants import spread, with_options
 
 
 def check_volumes(texts: Sequence[str], *, target: TargetName) -> list[VolumeSpec]:
-    """The volumes of `NAME=SPEC` texts, for a target. Touches nothing but the files of profiles.
+    """Return the volumes of `NAME=SPEC` texts, for a target. Reads only the files of profiles.
 
     Raises UsageError with every fault of every SPEC.
     """
@@ -27,7 +27,7 @@ def check_volumes(texts: Sequence[str], *, target: TargetName) -> list[VolumeSpe
         except UsageError as error:
             faults.append(error)
     faults += [
-        UsageError(f"two volumes are called {name!r}", where="--volume", next_step="give each its own name")
+        UsageError(f"two volumes have the name {name!r}", where="--volume", next_step="give each its own name")
         for name, count in Counter(text.partition("=")[0] for text in texts).items()
         if count > 1
     ]
@@ -44,7 +44,7 @@ def check_volumes(texts: Sequence[str], *, target: TargetName) -> list[VolumeSpe
 
 
 def suite_volume_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(key, what is wrong with it) of a suite's volumes, of what its sweep varies of them, and of its forecast."""
+    """Yield (key, fault) of a suite's volumes, of their factors in its sweep, and of its forecast."""
     specs: list[VolumeSpec] = []
     wrong = False
     for name, text in suite.volumes.items():
@@ -65,7 +65,7 @@ def suite_volume_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str
 
 
 def forecast_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(key, what is wrong with it) of the profile that a suite's forecast names."""
+    """Yield (key, fault) of the profile of a suite's forecast."""
     if suite.forecast is None or not suite.forecast.volume:
         return
     try:
@@ -89,7 +89,7 @@ def _checked(spec: VolumeSpec, target: TargetName | None = None) -> VolumeSpec:
 
 
 def _sweep_faults(suite: SuiteFile, specs: Sequence[VolumeSpec]) -> Iterator[tuple[str, str]]:
-    """Values that no volume takes, each tried alone; which of them go together is for `spread`."""
+    """Yield values that a volume does not accept, each tried alone; `spread` checks combinations."""
     for name, factor in suite.sweep.factors.items() if suite.sweep else ():
         if not name.startswith(VOLUME):
             continue

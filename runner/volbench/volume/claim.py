@@ -8,7 +8,7 @@ from typing import Any
 from volbench.errors import EnvironmentLacks, Refused
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import VolumeSpec
-from volbench.volume.cluster import Cluster, NotThere
+from volbench.volume.cluster import Cluster, NotFound
 from volbench.volume.interface import OpenVolume, VolumeBase
 from volbench.volume.spec import parse_volume
 
@@ -18,15 +18,15 @@ LABEL_CELL = "volbench.org/cell"
 EMULATED = "volbench.org/emulated"
 """Annotation of a claim on an emulated volume: its SPEC, such as `emulated:ebs-gp3?size=50GiB`."""
 EMULATOR = "volbench.org/emulator"
-"""Annotation of such a claim: name of another one, whose volume holds the emulator's control socket."""
+"""Annotation of such a claim: name of the claim whose volume has the emulator's control socket."""
 MANAGED_BY = {"app.kubernetes.io/managed-by": "volbench", "app.kubernetes.io/part-of": "volbench"}
 
 
 class ClaimVolume(VolumeBase):
-    """A claim that exists, or one that is made of a storage class and deleted, with its data, at the end.
+    """An existing claim, or a claim on a storage class that is deleted with its data at the end.
 
     Args:
-        keep: leave a claim that was made here.
+        keep: do not delete a claim that this volume created.
     """
 
     def __init__(self, spec: VolumeSpec, *, cluster: Cluster, run_id: str, keep: bool = False) -> None:
@@ -42,9 +42,9 @@ class ClaimVolume(VolumeBase):
         return claim_name(self.spec, self._run_id)
 
     def open(self) -> OpenVolume:
-        """See that the claim is there and usable, or make it.
+        """Check that the claim exists and is usable, or create it.
 
-        Raises EnvironmentLacks when claim or class are missing, Refused for a claim that cannot hold files.
+        Raises EnvironmentLacks if claim or class are missing, Refused for a claim without a filesystem.
         """
         if self.spec.kind == "storage-class":
             self._check_class()
@@ -53,7 +53,9 @@ class ClaimVolume(VolumeBase):
             )
         claim = self._find()
         if claim["spec"].get("volumeMode") == "Block":
-            raise Refused("the claim is a block device", where=self._where, next_step="name one with a filesystem")
+            raise Refused(
+                "the claim is a block device", where=self._where, next_step="name a claim with a filesystem"
+            )
         if claim["status"].get("phase") == "Lost":
             raise EnvironmentLacks(
                 "the claim has lost its volume", where=self._where, evidence="phase Lost", cause="volume_gone"
@@ -64,7 +66,7 @@ class ClaimVolume(VolumeBase):
         )  # fmt: skip
 
     def close(self) -> None:
-        """Delete a claim that was made for the run."""
+        """Delete a claim that was created for the run."""
         if self.spec.kind == "storage-class" and not self._keep:
             path = f"persistentvolumeclaims/{self.claim}"
             self._cluster.delete(path, doing=f"deleting the claim {self.claim}")
@@ -73,7 +75,7 @@ class ClaimVolume(VolumeBase):
         path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.place}"
         try:
             self._cluster.ask("GET", path, doing=f"looking for the storage class of {self._where}")
-        except NotThere as missing:
+        except NotFound as missing:
             raise EnvironmentLacks(
                 f"the cluster has no storage class {self.spec.place!r}",
                 where=self._where,
@@ -84,10 +86,10 @@ class ClaimVolume(VolumeBase):
 
     def _find(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = self._cluster.ask(
+            claim: dict[str, Any] = self._cluster.ask(
                 "GET", f"persistentvolumeclaims/{self.claim}", doing=f"looking for {self._where}"
             )
-        except NotThere as missing:
+        except NotFound as missing:
             raise EnvironmentLacks(
                 f"namespace {self._cluster.namespace} has no claim {self.claim!r}",
                 where=self._where,
@@ -95,16 +97,16 @@ class ClaimVolume(VolumeBase):
                 next_step=f"`kubectl get pvc -n {self._cluster.namespace}` lists them",
                 cause="volume_gone",
             ) from missing
-        return found
+        return claim
 
 
 def claim_name(spec: VolumeSpec, run_id: str) -> str:
-    """The claim that exists, or that of the run."""
+    """Return the name of the existing claim, or of the run's."""
     return spec.place if spec.kind == "pvc" else object_name("volbench", run_id.rsplit("-", 1)[-1], spec.name)
 
 
 def claim_manifest(spec: VolumeSpec, run_id: str) -> dict[str, Any]:
-    """The claim on a storage class."""
+    """Return the claim on a storage class."""
     size = kubernetes_size(spec.options.get("size", DEFAULT_SIZE))
     return {
         "apiVersion": "v1",
@@ -122,28 +124,28 @@ def claim_manifest(spec: VolumeSpec, run_id: str) -> dict[str, Any]:
 
 
 def kubernetes_size(text: str) -> str:
-    """`100GiB` and `100G` of our SPECs as a quantity of Kubernetes, where G alone would be 10^9."""
+    """Return `100GiB` and `100G` of SPECs as a Kubernetes quantity, in which G alone means 10^9."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i|iB)?", text)
     return f"{match[1]}{match[2]}i" if match else text.removesuffix("B")
 
 
 def object_name(*parts: str) -> str:
-    """A name for an object: the parts in lower case, what is not allowed as `-`."""
+    """Return a valid object name: the parts in lower case, with `-` for invalid characters."""
     return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")[:63].rstrip("-")
 
 
 def _facts(claim: dict[str, Any]) -> VolumeFacts:
-    """What the cluster says of it; what is behind it is seen inside the cell.
+    """Return the claim's facts from the cluster; the cell itself sees the storage that backs it.
 
-    That a volume is emulated cannot be seen there, so its claim says so by an annotation, as a SPEC.
+    The cell cannot see that a volume is emulated, so an annotation of the claim has its SPEC.
     """
     metadata, spec = claim["metadata"], claim["spec"]
     notes = (f"claim {metadata['name']} of class {spec.get('storageClassName') or 'none'}",)
     facts = VolumeFacts(path=metadata["name"], notes=notes)
-    said = metadata.get("annotations", {}).get(EMULATED)
-    if said is None:
+    emulated_spec = metadata.get("annotations", {}).get(EMULATED)
+    if emulated_spec is None:
         return facts
-    emulated = parse_volume(said, name="emulated")
+    emulated = parse_volume(emulated_spec, name="emulated")
     return facts.model_copy(
         update={"emulated_profile": emulated.place, "emulated_parameters": dict(emulated.options)}
     )

@@ -17,7 +17,7 @@ from volbench.records.facts import VolumeFacts
 from volbench.records.run import VolumeSpec
 from volbench.volume.facts import discover
 from volbench.volume.interface import OpenVolume, VolumeBase
-from volbench.volume.nfs import driver_options, server_address, split_place
+from volbench.volume.nfs import driver_options, server_address, split_export
 from volbench.volume.ownership import refuse_data_directory
 
 LABEL_OWNED = "org.volbench.owned"
@@ -27,7 +27,7 @@ _DRIVER_OPTION_NAMES = ("type", "o", "device")
 
 
 class DockerVolume(VolumeBase):
-    """A named volume that exists, or with `create=yes` one that is made, labelled, and removed at the end."""
+    """An existing named volume, or with `create=yes` a new one that is labelled, and removed at the end."""
 
     def __init__(self, spec: VolumeSpec, *, run_id: str = "") -> None:
         super().__init__(spec)
@@ -36,7 +36,7 @@ class DockerVolume(VolumeBase):
         self._where = f"volume {spec.name}={spec.text}"
 
     def open(self) -> OpenVolume:
-        """Find or create it. Raises EnvironmentLacks when the engine does not answer or has no such volume."""
+        """Find or create the volume. Raise EnvironmentLacks if the engine does not answer or has no such volume."""
         with _engine(self._where) as client:
             name = self.spec.place
             if self.spec.options.get("create") == "yes":
@@ -58,7 +58,7 @@ class DockerVolume(VolumeBase):
         self._created = None
 
     def _create(self, client: Any, name: str, *, driver: str, options: dict[str, str]) -> None:
-        """Create a volume under a name that is free; one of ours from an interrupted run is taken."""
+        """Create a volume, or reuse a labelled one of an interrupted run."""
         try:
             labels = client.volumes.get(name).attrs.get("Labels") or {}
         except docker.errors.NotFound:
@@ -76,8 +76,8 @@ class DockerVolume(VolumeBase):
             raise EnvironmentLacks(
                 f"the Docker engine has no volume {name!r}",
                 where=self._where,
-                evidence=f"it has {len(names)} volumes" + (f", among them {near[0]!r}" if near else ""),
-                next_step=f"`docker volume create {name}`, or add ?create=yes to have one made and removed again",
+                evidence=f"the engine has {len(names)} volumes" + (f", among them {near[0]!r}" if near else ""),
+                next_step=f"`docker volume create {name}`, or add ?create=yes for a temporary volume",
                 cause="volume_gone",
             ) from error
         return OpenVolume(
@@ -100,7 +100,7 @@ class DockerNfsVolume(DockerVolume):
             name = f"volbench-nfs-{self._run_id or secrets.token_hex(4)}-{self.spec.name}"
             self._create(client, name, driver="local", options=options)
             opened = self._opened(client, name)
-        server, export = split_place(self.spec.place)
+        server, export = split_export(self.spec.place)
         facts = VolumeFacts(
             path=self.spec.place,
             filesystem=options["type"],
@@ -108,7 +108,7 @@ class DockerNfsVolume(DockerVolume):
             mount_options=tuple(options["o"].split(",")),
             nfs_server=server.strip("[]"),
             nfs_export=export,
-            notes=("as asked for; what the mount became is seen inside the cell",),
+            notes=("as requested; the cell records the actual mount",),
         )
         return OpenVolume(
             name=opened.name,
@@ -121,7 +121,7 @@ class DockerNfsVolume(DockerVolume):
 
 
 def _facts(attributes: dict[str, Any]) -> VolumeFacts | None:
-    """Facts by the volume's directory on this host; None when it is not visible, or is mounted only when used."""
+    """Return facts of the volume's directory on this host; None if not visible, or mounted only when used."""
     mount_point = attributes.get("Mountpoint")
     if attributes.get("Driver") != "local" or attributes.get("Options") or not mount_point:
         return None
@@ -137,7 +137,7 @@ def _facts(attributes: dict[str, Any]) -> VolumeFacts | None:
 
 @contextmanager
 def _engine(where: str) -> Iterator[Any]:
-    """A client of the engine. Raises EnvironmentLacks when it does not answer or refuses what is asked."""
+    """Yield a client of the engine. Raise EnvironmentLacks if the engine does not answer or refuses a request."""
     try:
         client = docker.from_env(timeout=ENGINE_TIMEOUT_S)
         try:
@@ -148,9 +148,9 @@ def _engine(where: str) -> Iterator[Any]:
         raise
     except (docker.errors.DockerException, OSError) as error:
         raise EnvironmentLacks(
-            "the Docker engine does not answer, or refused",
+            "the Docker engine does not answer or refused the request",
             where=where,
             evidence=str(error),
-            next_step="`volbench doctor` says what is missing",
+            next_step="run `volbench doctor`",
             cause="docker_engine",
         ) from error

@@ -1,13 +1,13 @@
-"""Emulated volumes: their life from an empty directory to a mounted file system, and back.
+"""Emulated volumes: from an empty directory to a mounted file system, and back.
 
-A volume's directory is ours by its marker. Other users may pass through it to `data`, and see nothing else. It
-holds:
+A volume's directory has volbench's marker. Other users may pass through it to `data`, and see nothing else. It
+contains:
 
-- `volume.json`: what it is, and whose it is (the process that started it);
-- `config.json`, `daemon.pid`, `daemon.log`, `control.sock`: the daemon's;
-- `backing/`: the bytes, a disk image or a directory tree; they survive a stop, a crash and a power cut;
+- `volume.json`: its profile, and its owner (the process that started it);
+- `config.json`, `daemon.pid`, `daemon.log`, `control.sock`: the daemon's files;
+- `backing/`: the data, a disk image or a directory tree; it survives a stop, a crash and a power cut;
 - `image/`: in block mode the FUSE mount with disk.img, on which the loop device is;
-- `data/`: what is to be used: xfs or ext4 on the loop device, or the FUSE mount of the tree.
+- `data/`: the file system to use: xfs or ext4 on the loop device, or the FUSE mount of the tree.
 """
 
 from __future__ import annotations
@@ -30,29 +30,37 @@ from volbench.volume.emulated_needs import MKFS, check_environment
 from volbench.volume.emulated_status import stop_volume, volume_status
 from volbench.volume.profiles import ResolvedVolume
 from volbench.volume.space import require_space
-from volbench.volume.teardown import LOCK, attachments, remember_loop, started_at, take_down, take_lock, wait_until
+from volbench.volume.teardown import (
+    LOCK,
+    attachments,
+    process_start_ticks,
+    remember_loop,
+    take_down,
+    take_lock,
+    wait_until,
+)
 
 VOLUME_SCHEMA = 1
 DIRECTORY_MODE = 0o711
-"""A server that runs as another user passes through it to `data`; it cannot list what else is there."""
-_PARTS = {"backing": 0o700, "data": 0o755, "image": 0o700}
+"""A server that runs as another user can pass through to `data`, but cannot list the directory."""
+_SUBDIRECTORIES = {"backing": 0o700, "data": 0o755, "image": 0o700}
 _FILES = ("volume.json", "config.json", "daemon.log", LOCK, FORMATTED)
 READY_S_MAX = 15.0
 _MKFS_S_MAX = 120.0
-# An image takes the space of what is written to it, so a 1 TiB volume may lie on a small disk. But a disk that
-# fills up below it would look like a broken volume: there has to be room for a file system and a small dataset.
+# An image is sparse, so a 1 TiB volume may lie on a small disk. But a full disk below it would look like a broken
+# volume: there has to be space for a file system and a small dataset.
 _FREE_BYTES_MIN = 2 << 30
-_MORE_SPACE = "free space there, or name a directory on another disk with dir="
+_MORE_SPACE = "free some space there, or name a directory on another disk with dir="
 
 
 class EmulatedVolume:
     """An emulated volume in a directory of its own below `root`; a context manager over `start` and `stop`.
 
     Args:
-        resolved: what it emulates, from `profiles.resolve`.
-        root: an existing directory, on the disk that carries the bytes.
+        resolved: the profile with its parameters, from `profiles.resolve`.
+        root: an existing directory, on the disk for the data.
         name: the directory's name below root.
-        outlives_us: the volume stays when this process ends, as `volbench volume emulate` needs it.
+        outlives_us: the volume stays when this process ends, for `volbench volume emulate`.
     """
 
     def __init__(self, resolved: ResolvedVolume, root: Path, *, name: str, outlives_us: bool = False) -> None:
@@ -77,14 +85,14 @@ class EmulatedVolume:
         self.stop()
 
     def start(self) -> Path:
-        """Bring the volume up and return its data directory; bytes of an earlier start are there again.
+        """Start the volume and return its data directory, with the data of earlier starts.
 
-        Raises EnvironmentLacks (root, FUSE, a program), Refused (not our directory, in use), StepFailed.
+        Raises EnvironmentLacks (root, FUSE, a program), Refused (no marker, in use), StepFailed.
         """
         daemon = check_environment(self.resolved)
         ownership.make_private_root(self.directory.parent)
         ownership.claim(self.directory, purpose="emulated volume", mode=DIRECTORY_MODE)
-        self._clear_own_leftovers()
+        self._clear_leftovers()
         try:
             self._prepare()
             self._start_daemon(daemon)
@@ -97,39 +105,39 @@ class EmulatedVolume:
         return self.data
 
     def stop(self) -> None:
-        """Take the volume down in the right order; its bytes stay. Safe to call twice.
+        """Take the volume down in the right order; its data stays. Safe to call twice.
 
-        Raises StepFailed when somebody still uses it; then it goes on as it is.
+        Raises StepFailed if another process uses it; then the volume keeps running.
         """
         stop_volume(self.directory)
         self._reap()
 
     def remove(self) -> None:
-        """Stop, and erase the bytes. Raises as `stop` does."""
+        """Stop the volume and erase its data. Raise as `stop` does."""
         self.stop()
         ownership.remove(self.directory)
 
     def state(self) -> dict[str, Any]:
-        """What the daemon says of itself: phase, health, faults in force, what a power cut would lose."""
+        """Return the daemon's state: phase, health, active faults, what a power cut would lose."""
         return dict(ask(self.directory, {"do": "state"})["state"])
 
     def counters(self) -> dict[str, Any]:
-        """Everything counted since the start, under our names and the vendors', with the fidelity."""
+        """Return all counters since the start, under volbench's names and the vendors', with the fidelity."""
         return dict(ask(self.directory, {"do": "counters"})["counters"])
 
     def fault(self, kind: str, **details: object) -> dict[str, int]:
-        """Inject a fault, such as fault("stall", seconds=2) or fault("power_cut"); `clear` takes them back.
+        """Inject a fault, such as fault("stall", seconds=2) or fault("power_cut"); `clear` removes all faults.
 
         Returns what a power cut lost: {"writes", "bytes"}. After one, stop and start the volume to recover it.
-        Raises StepFailed with the daemon's words for a fault that it does not know.
+        Raises StepFailed with the daemon's message for an unknown fault.
         """
         return dict(ask(self.directory, {"do": "fault", "fault": {"kind": kind, **details}})["lost"])
 
     def modify(self, resolved: ResolvedVolume) -> None:
-        """Change limits and latencies in use; credit buckets keep how full they are. Raises StepFailed."""
+        """Change limits and latencies of the running volume; credit balances stay. Raise StepFailed."""
         ask(self.directory, {"do": "modify", "parameters": dict(resolved.model)})
 
-    def _clear_own_leftovers(self) -> None:
+    def _clear_leftovers(self) -> None:
         status = volume_status(self.directory)
         if status == "stopped":
             return
@@ -144,7 +152,7 @@ class EmulatedVolume:
         self._reap()
 
     def _reap(self) -> None:
-        """Take note of the daemon's end, if it was our child."""
+        """Wait for the daemon's end, if it is a child of this process."""
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(ANSWER_S_MAX)
@@ -152,12 +160,12 @@ class EmulatedVolume:
 
     def _prepare(self) -> None:
         block = self.resolved.mode == "block"
-        with ownership.held(self.directory) as held:
-            for name, mode in _PARTS.items():
+        with ownership.open_owned(self.directory) as descriptor:
+            for name, mode in _SUBDIRECTORIES.items():
                 if block or name != "image":
-                    _make_part(held, name, mode)
+                    _make_subdirectory(descriptor, name, mode)
             for name in _FILES:  # of an earlier version, which everybody could read
-                _make_private(held, name)
+                _make_private(descriptor, name)
         backing = self.directory / "backing" / ("disk.img" if block else "tree")
         if block:
             _check_image(backing, self.resolved.size_bytes)
@@ -165,7 +173,7 @@ class EmulatedVolume:
             backing.mkdir(mode=0o755)  # what `data` shows as its own mode
         mount = self.directory / ("image" if block else "data")
         config = self.resolved.daemon_config(directory=self.directory, mount=mount, backing=backing)
-        owner = None if self.outlives_us else {"pid": os.getpid(), "started": started_at(os.getpid())}
+        owner = None if self.outlives_us else {"pid": os.getpid(), "started": process_start_ticks(os.getpid())}
         volume = {
             "schema": VOLUME_SCHEMA,
             "profile": self.resolved.profile,
@@ -177,18 +185,18 @@ class EmulatedVolume:
         _write_json(self.directory, "volume.json", volume)
 
     def _start_daemon(self, daemon: Path) -> None:
-        with _appended(self.directory, "daemon.log") as log, _appended(self.directory, LOCK) as lock:
+        with _open_for_append(self.directory, "daemon.log") as log, _open_for_append(self.directory, LOCK) as lock:
             if not take_lock(lock):
-                raise Refused("the emulated volume is being started by somebody else", where=str(self.directory))
+                raise Refused("another process is starting the emulated volume", where=str(self.directory))
             self._process = process = programs.Popen(
                 [daemon, "run", self.directory / "config.json"],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=[lock.fileno()],  # the lock is the daemon's from here on, however we end
+                pass_fds=[lock.fileno()],  # from here on the daemon has the lock, however this process ends
                 umask=0o077,
-                start_new_session=True,  # a Ctrl-C for us must not tear the volume from under the server
+                start_new_session=True,  # a Ctrl-C must not end the volume under a running server
             )
 
         def ready_or_dead() -> bool:
@@ -209,7 +217,7 @@ class EmulatedVolume:
         )
         device = Path(made.strip())
         remember_loop(self.directory, device)
-        # A volume without a cache must not be sent flushes. A loop device remembers what its last user set.
+        # A volume without a cache must not get flushes. A loop device keeps the setting of its last user.
         cache = "write through" if self.resolved.durability == "write_through" else "write back"
         (Path("/sys/block") / device.name / "queue" / "write_cache").write_text(cache, encoding="ascii")
         filesystem = self.resolved.filesystem or "xfs"
@@ -224,53 +232,53 @@ class EmulatedVolume:
 
 
 def _check_image(image: Path, size_bytes: int) -> None:
-    """Make the image, sparse; or grow one that is there.
+    """Create a sparse image, or grow an existing one.
 
-    Raises Refused for one that would be cut, EnvironmentLacks for a disk below it that is about full.
+    Raises Refused if the image would shrink, EnvironmentLacks if its disk is nearly full.
     """
-    with _appended(image.parent, image.name) as file:
-        there = file.tell()
-        if there > size_bytes:
+    with _open_for_append(image.parent, image.name) as file:
+        current_bytes = file.tell()
+        if current_bytes > size_bytes:
             raise Refused(
-                "the volume's image is larger than asked for",
+                "the volume's image is larger than the requested size",
                 where=str(image),
-                evidence=f"{there} bytes are there, {size_bytes} are asked for",
+                evidence=f"the image has {current_bytes} bytes, {size_bytes} were requested",
                 next_step="use another name, or remove the volume first",
             )
-        if there < size_bytes:
-            require_space(image.parent, min(size_bytes - there, _FREE_BYTES_MIN), next_step=_MORE_SPACE)
+        if current_bytes < size_bytes:
+            require_space(image.parent, min(size_bytes - current_bytes, _FREE_BYTES_MIN), next_step=_MORE_SPACE)
             file.truncate(size_bytes)
 
 
-def _make_part(held: int, name: str, mode: int) -> None:
-    """Make a directory of a volume; an earlier version left one that everybody could enter."""
+def _make_subdirectory(directory_fd: int, name: str, mode: int) -> None:
+    """Create a directory of a volume; correct the mode of an earlier version's, which every user could enter."""
     with contextlib.suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=held)
+        os.mkdir(name, 0o700, dir_fd=directory_fd)
     if mode == 0o700:
-        descriptor = safe_files.open_beneath(held, name, os.O_RDONLY | os.O_DIRECTORY, same_mount=True)
+        descriptor = safe_files.open_beneath(directory_fd, name, os.O_RDONLY | os.O_DIRECTORY, same_mount=True)
         try:
             os.fchmod(descriptor, mode)
         finally:
             os.close(descriptor)
 
 
-def _make_private(held: int, name: str) -> None:
+def _make_private(directory_fd: int, name: str) -> None:
     with contextlib.suppress(FileNotFoundError):
-        descriptor = safe_files.open_regular(held, name)
+        file_descriptor = safe_files.open_regular(directory_fd, name)
         try:
-            os.fchmod(descriptor, 0o600)
+            os.fchmod(file_descriptor, 0o600)
         finally:
-            os.close(descriptor)
+            os.close(file_descriptor)
 
 
-def _appended(directory: Path, name: str) -> BinaryIO:
-    """Open a file of ours to append to it; it is made for this user alone. Raises OSError."""
-    with safe_files.held_directory(directory) as held:
-        descriptor = safe_files.open_regular(held, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def _open_for_append(directory: Path, name: str) -> BinaryIO:
+    """Open a file to append to it; create it readable for this user only. Raise OSError."""
+    with safe_files.held_directory(directory) as directory_fd:
+        descriptor = safe_files.open_regular(directory_fd, name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.fchmod(descriptor, 0o600)
     return os.fdopen(descriptor, "ab")
 
 
 def _write_json(directory: Path, name: str, content: Mapping[str, Any]) -> None:
-    with ownership.held(directory) as held:
-        safe_files.write_new(held, name, json.dumps(content, indent=1).encode() + b"\n")
+    with ownership.open_owned(directory) as descriptor:
+        safe_files.write_new(descriptor, name, json.dumps(content, indent=1).encode() + b"\n")

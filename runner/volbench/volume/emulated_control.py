@@ -16,14 +16,14 @@ ANSWER_S_MAX = 10.0
 
 
 def ask(directory: Path, request: Mapping[str, object]) -> dict[str, Any]:
-    """Send one request to the daemon of a volume's directory and return its answer. Raises as ask_socket does."""
+    """Send one request to the daemon of a volume's directory and return its answer. Raise as ask_socket does."""
     return ask_socket(directory / CONTROL_SOCKET, request)
 
 
 def ask_socket(control: Path, request: Mapping[str, object]) -> dict[str, Any]:
-    """Send one request to a daemon's control socket, which may be seen elsewhere than in the volume's directory.
+    """Send one request to a daemon's control socket, which may also be mounted outside the volume's directory.
 
-    Raises StepFailed when it refuses, does not answer in time, or is not there.
+    Raises StepFailed if the daemon refuses, does not answer in time, or does not run.
     """
     try:
         answer = parse_json(exchange(control, json.dumps(request).encode() + b"\n", answer_s_max=ANSWER_S_MAX))
@@ -44,7 +44,7 @@ def ask_socket(control: Path, request: Mapping[str, object]) -> dict[str, Any]:
 
 
 def phase(directory: Path) -> str | None:
-    """The daemon's phase, such as `ready`; None while it does not answer."""
+    """Return the daemon's phase, such as `ready`; None while it does not answer."""
     try:
         answer = exchange(directory / CONTROL_SOCKET, b'{"do": "state"}\n', answer_s_max=ANSWER_S_MAX)
         return str(parse_json(answer)["state"]["phase"])

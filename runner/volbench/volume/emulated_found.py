@@ -1,4 +1,4 @@
-"""The emulated volumes that are on this machine: found by what they have attached, and by where they are kept."""
+"""Discovery of the emulated volumes on this machine, by their attachments and their usual directory."""
 
 from __future__ import annotations
 
@@ -14,53 +14,51 @@ from volbench.volume.emulated_status import VolumeStatus, clear_leftovers, list_
 from volbench.volume.mountinfo import read_mounts
 from volbench.volume.teardown import is_daemon, take_down
 
-DEFAULT_DIRECTORY = Path("/var/tmp/volbench")  # noqa: S108 - a disk, not memory; what is in it carries our marker
+DEFAULT_DIRECTORY = Path("/var/tmp/volbench")  # noqa: S108 - a disk, not memory; its directories have volbench's marker
 _MOUNT_NAMES = ("data", "image")
 
 
-def find_volumes(places: Iterable[Path] = ()) -> tuple[VolumeStatus, ...]:
-    """Every emulated volume in use or left over on this machine, and those at rest in the usual directory.
+def find_volumes(directories: Iterable[Path] = ()) -> tuple[VolumeStatus, ...]:
+    """Return every emulated volume in use or left over on this machine, and stopped ones in the usual directory.
 
     Args:
-        places: further directories to look for volumes at rest in.
+        directories: further directories with stopped volumes.
 
-    Nothing that is mounted is looked into, so a volume that hangs does not make this hang.
+    This never accesses a mounted file system, so a volume that hangs does not block it.
     """
-    roots = {place.absolute() for place in places} | _roots()
+    roots = {directory.absolute() for directory in directories} | _roots()
     return tuple(volume for root in sorted(roots) for volume in list_volumes(root))
 
 
-def find_volume(name: str, places: Iterable[Path] = ()) -> VolumeStatus:
-    """The one volume of a name, or of a directory when there is a slash in it. Raises UsageError."""
+def find_volume(name: str, directories: Iterable[Path] = ()) -> VolumeStatus:
+    """Return the volume of a name, or of a directory if the name contains a slash. Raise UsageError."""
     directory = Path(name).resolve() if "/" in name else None
-    all_there = find_volumes([*places, *([directory.parent] if directory else [])])
-    found = [volume for volume in all_there if volume.directory == directory or volume.name == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        places_of = ", ".join(str(volume.directory) for volume in found)
+    volumes = find_volumes([*directories, *([directory.parent] if directory else [])])
+    matches = [volume for volume in volumes if volume.directory == directory or volume.name == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        paths = ", ".join(str(volume.directory) for volume in matches)
         raise UsageError(
             f"several emulated volumes are called {name!r}",
-            evidence=places_of,
-            next_step="name one by its directory",
+            evidence=paths,
+            next_step="name the volume by its directory",
         )
-    nearest = difflib.get_close_matches(name, [volume.name for volume in all_there], n=1)
+    nearest = difflib.get_close_matches(name, [volume.name for volume in volumes], n=1)
     raise UsageError(
         f"there is no emulated volume {name!r}",
-        evidence=f"there are: {', '.join(volume.name for volume in all_there) or 'none'}",
-        next_step=f"perhaps you meant {nearest[0]}"
-        if nearest
-        else "`volbench volume list` shows those that there are",
+        evidence=f"there are: {', '.join(volume.name for volume in volumes) or 'none'}",
+        next_step=f"perhaps you meant {nearest[0]}" if nearest else "`volbench volume list` lists all of them",
     )
 
 
 def stop_volume(volume: VolumeStatus) -> None:
-    """Take a volume down; its bytes stay. Raises Refused when a run uses it, StepFailed when somebody else does."""
+    """Take a volume down; its data stays. Raise Refused if a run uses it, StepFailed if another process does."""
     if volume.status == "running" and volume.owner_pid is not None:
         raise Refused(
-            "the emulated volume belongs to a run that goes on",
+            "a running benchmark uses the emulated volume",
             where=str(volume.directory),
-            evidence=f"process {volume.owner_pid} has made it and removes it at its end",
+            evidence=f"process {volume.owner_pid} made the volume and removes it at its end",
             next_step=f"end that run: kill -INT {volume.owner_pid}",
         )
     if volume.status == "leftover":
@@ -70,7 +68,7 @@ def stop_volume(volume: VolumeStatus) -> None:
 
 
 def remove_volume(volume: VolumeStatus) -> None:
-    """Take a volume down and erase its bytes; the usual directory goes with its last one. Raises as stop_volume."""
+    """Take a volume down and erase its data; the usual directory goes with the last one. Raise as stop_volume."""
     stop_volume(volume)
     ownership.remove(volume.directory)
     if volume.directory.parent == DEFAULT_DIRECTORY:
@@ -79,9 +77,9 @@ def remove_volume(volume: VolumeStatus) -> None:
 
 
 def clear_machine() -> tuple[tuple[Path, ...], tuple[VolbenchError, ...]]:
-    """Take down what killed processes of ours have left attached, as clear_leftovers does; bytes stay.
+    """Take down what killed processes of volbench left attached, as clear_leftovers does; data stays.
 
-    Returns the volumes' directories that were cleared, and why others could not be.
+    Returns the cleared directories, and the failures of others.
     """
     cleared: list[Path] = []
     failures: list[VolbenchError] = []
@@ -94,15 +92,17 @@ def clear_machine() -> tuple[tuple[Path, ...], tuple[VolbenchError, ...]]:
 
 
 def _roots() -> set[Path]:
-    """The usual directory, and those that hold volumes with a mount, a loop device or a daemon."""
+    """Return the usual directory, and the parents of volumes with a mount, a loop device or a daemon."""
     mounts = (Path(mount.mount_point) for mount in read_mounts())
-    volumes = {place.parent for place in mounts if place.name in _MOUNT_NAMES}
+    volume_dirs = {mount_point.parent for mount_point in mounts if mount_point.name in _MOUNT_NAMES}
     for file in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):  # detached meanwhile
             image = Path(file.read_text(encoding="utf-8", errors="surrogateescape").strip())
-            volumes.add(image.parent.parent)
+            volume_dirs.add(image.parent.parent)
     for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):  # ended meanwhile, or somebody else's
+        with contextlib.suppress(OSError):  # the process ended, or is another user's
             if entry.name.isdigit() and is_daemon(entry):
-                volumes.add((entry / "cwd").readlink())
-    return {DEFAULT_DIRECTORY} | {volume.parent for volume in volumes if os.path.lexists(volume / "volume.json")}
+                volume_dirs.add((entry / "cwd").readlink())
+    return {DEFAULT_DIRECTORY} | {
+        volume.parent for volume in volume_dirs if os.path.lexists(volume / "volume.json")
+    }

@@ -1,4 +1,4 @@
-"""The file system of an emulated block volume: made on the loop device, mounted, unmounted."""
+"""The file system of an emulated block volume: created on the loop device, mounted, unmounted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from volbench.errors import StepFailed
 from volbench.volume.emulated_control import ANSWER_S_MAX
-from volbench.volume.teardown import Done, attachments, run, wait_until
+from volbench.volume.teardown import CompletedCommand, attachments, run, wait_until
 
 FORMATTED = "formatted"
 """In backing/: the name of the file system that was made."""
@@ -17,7 +17,7 @@ def mount_block(directory: Path, device: Path | None = None) -> None:
     """Mount the file system of a volume that is a block device. Raises StepFailed.
 
     Args:
-        device: the loop device; None: the one that is attached already.
+        device: the loop device; None: the attached one.
     """
     if device is None:
         loops = attachments(directory).loops
@@ -31,12 +31,12 @@ def mount_block(directory: Path, device: Path | None = None) -> None:
 
 
 def unmount_block(directory: Path) -> None:
-    """Unmount the file system of a volume that is a block device, and keep the device. Raises StepFailed."""
-    last = Done(code=None, output="")
+    """Unmount the file system of a block volume; the device stays attached. Raise StepFailed."""
+    last = CompletedCommand(code=None, output="")
 
     def unmounted() -> bool:
         nonlocal last
-        last = run(["umount", str(directory / "data")])  # a sampler may be looking into it for a moment
+        last = run(["umount", str(directory / "data")])  # a sampler may use it for a moment
         return last.code == 0
 
     if not wait_until(unmounted, timeout_s=ANSWER_S_MAX):
@@ -44,7 +44,7 @@ def unmount_block(directory: Path) -> None:
 
 
 def run_or_fail(directory: Path, argv: list[str], *, timeout_s: float = 60.0) -> str:
-    """A program's output. Raises StepFailed with what it said, or what the volume's daemon did."""
+    """Return a program's output. Raise StepFailed with its output, or the log of the volume's daemon."""
     done = run(argv, timeout_s=timeout_s)
     if done.code != 0:
         raise StepFailed(
@@ -57,7 +57,7 @@ def run_or_fail(directory: Path, argv: list[str], *, timeout_s: float = 60.0) ->
 
 
 def log_tail(directory: Path) -> str:
-    """The last words of a volume's daemon."""
+    """Return the end of the daemon's log."""
     try:
         return (directory / "daemon.log").read_text(errors="replace")[-_LOG_CHARACTERS:].strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""`emulated:ebs-gp2?size=50GiB&dir=/var/tmp/x`: an emulated volume that a run makes, uses and removes."""
+"""`emulated:ebs-gp2?size=50GiB&dir=/var/tmp/x`: an emulated volume that a run creates, uses and removes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from volbench.volume.profiles import resolve_volume
 
 
 class EmulatedPlace(VolumeBase):
-    """An emulated volume for the time of a run, in `dir` (default: /var/tmp/volbench), on the disk below it.
+    """An emulated volume for the time of a run, in `dir` (default: /var/tmp/volbench).
 
-    It starts empty: bytes that a killed run has left under the same name are erased first.
+    The volume starts empty: data of a killed run under the same name is erased first.
     """
 
     def __init__(self, spec: VolumeSpec) -> None:
@@ -32,7 +32,7 @@ class EmulatedPlace(VolumeBase):
         self._made_root = False
 
     def open(self) -> OpenVolume:
-        """Clear what killed runs have left attached, and bring it up.
+        """Clear what killed runs left attached, and start the volume.
 
         Raises EnvironmentLacks, Refused (in use), StepFailed as EmulatedVolume does.
         """
@@ -40,14 +40,14 @@ class EmulatedPlace(VolumeBase):
             self._made_root = ownership.make_private_root(self._root)
         except OSError as error:
             raise EnvironmentLacks(
-                "the directory for an emulated volume's bytes cannot be made",
+                "volbench cannot create the directory for an emulated volume's data",
                 where=f"volume {self.spec.name}={self.spec.text}",
                 evidence=f"{type(error).__name__}: {error}",
-                next_step="name another with dir=, on a disk with free space",
+                next_step="name another directory with dir=, on a disk with free space",
             ) from error
         clear_leftovers(self._root)
         volume = EmulatedVolume(self._resolved, self._root, name=f"run-{self.spec.name}")
-        _remove_unless_running(volume)  # what a killed run has left; one that runs is refused by start
+        _remove_unless_running(volume)  # left by a killed run; `start` refuses a running volume
         try:
             data = volume.start()
         except BaseException:
@@ -70,7 +70,7 @@ class EmulatedPlace(VolumeBase):
         )
 
     def close(self) -> None:
-        """Take it down and erase its bytes. Raises StepFailed when somebody still uses it."""
+        """Take the volume down and erase its data. Raise StepFailed if another process uses it."""
         if self._volume is not None and os.path.lexists(self._volume.directory):
             self._volume.remove()
         self._volume = None
@@ -80,5 +80,5 @@ class EmulatedPlace(VolumeBase):
 
 
 def _remove_unless_running(volume: EmulatedVolume) -> None:
-    if ownership.is_ours(volume.directory) and volume_status(volume.directory) != "running":
+    if ownership.is_owned(volume.directory) and volume_status(volume.directory) != "running":
         volume.remove()

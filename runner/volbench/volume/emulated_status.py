@@ -1,4 +1,4 @@
-"""Emulated volumes of a directory: which there are, whether they run, and what killed processes have left."""
+"""The emulated volumes of a directory: their status, and what killed processes left attached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volbench.errors import StepFailed, VolbenchError
 from volbench.records.parse import parse_json
 from volbench.volume import ownership
 from volbench.volume.emulated_control import ask
-from volbench.volume.teardown import attachments, is_locked, started_at, take_down
+from volbench.volume.teardown import attachments, is_locked, process_start_ticks, take_down
 
 Status = Literal["running", "stopped", "leftover"]
 VOLUME_BYTES_MAX = 1 << 20
@@ -24,9 +24,9 @@ class VolumeStatus:
     """One emulated volume of a root directory.
 
     Args:
-        status: `running`; `stopped`: only its bytes are there; `leftover`: attached, but who started it is dead, or
-            its daemon is.
-        owner_pid: who started it; None for one that outlives the command that made it.
+        status: `running`; `stopped`: only its data exists; `leftover`: attached, but its owner or its daemon is
+            dead.
+        owner_pid: the process that started it; None for a volume that outlives its command.
     """
 
     name: str
@@ -39,29 +39,29 @@ class VolumeStatus:
 
 
 def emulated_behind(mount_point: str | None) -> tuple[Path, dict[str, Any]] | None:
-    """The emulated volume that is mounted somewhere, if one is: its directory, and what its facts have to say."""
+    """Return directory and facts of the emulated volume of a mount point; None if it is not emulated."""
     if mount_point is None or Path(mount_point).name != "data":
         return None
     directory = Path(mount_point).parent
     volume = _read_volume(directory)
     if volume is None:
         return None
-    said = {
+    facts = {
         "emulated_profile": str(volume.get("profile")),
         "emulated_parameters": dict(volume.get("parameters") or {}),
     }
-    return directory, said
+    return directory, facts
 
 
 def list_volumes(root: Path) -> tuple[VolumeStatus, ...]:
-    """The emulated volumes below a directory, ours by their markers. Never waits for a volume."""
-    found = []
+    """Return the marked emulated volumes below a directory. Never waits for a volume."""
+    volumes = []
     for directory in sorted(path.parent for path in root.resolve().glob("*/volume.json")):
         volume = _read_volume(directory)
         if volume is None:
             continue
         owner = volume.get("owner")
-        found.append(
+        volumes.append(
             VolumeStatus(
                 name=directory.name,
                 directory=directory,
@@ -72,7 +72,7 @@ def list_volumes(root: Path) -> tuple[VolumeStatus, ...]:
                 owner_pid=owner["pid"] if owner else None,
             )
         )
-    return tuple(found)
+    return tuple(volumes)
 
 
 def clear_leftovers(root: Path) -> tuple[Path, ...]:
@@ -105,13 +105,13 @@ def _owner(directory: Path) -> dict[str, int] | None:
 
 def _has_living_owner(directory: Path) -> bool:
     owner = _owner(directory)
-    return owner is not None and started_at(owner["pid"]) == owner["started"]
+    return owner is not None and process_start_ticks(owner["pid"]) == owner["started"]
 
 
 def stop_volume(directory: Path) -> None:
-    """Take a volume down in the right order; what is written back meanwhile is not delayed, or it might take hours.
+    """Take a volume down in the right order; the writeback is not delayed, since it might take hours.
 
-    Raises StepFailed when somebody still uses it; then it goes on as it is.
+    Raises StepFailed if another process uses it; then the volume keeps running.
     """
     with contextlib.suppress(StepFailed):  # no daemon: nothing is delayed either
         ask(directory, {"do": "hurry", "on": True})
@@ -124,10 +124,10 @@ def stop_volume(directory: Path) -> None:
 
 
 def _read_volume(directory: Path) -> dict[str, Any] | None:
-    """Return volume.json of a directory of ours; None where there is none, or somebody else made the directory."""
+    """Return volume.json of a marked directory; None without file or marker."""
     try:
-        with ownership.held(directory) as held:
-            content = parse_json(safe_files.read_regular(held, "volume.json", bytes_max=VOLUME_BYTES_MAX))
+        with ownership.open_owned(directory) as descriptor:
+            content = parse_json(safe_files.read_regular(descriptor, "volume.json", bytes_max=VOLUME_BYTES_MAX))
     except (OSError, ValueError, VolbenchError):
         return None
     return content if isinstance(content, dict) else None

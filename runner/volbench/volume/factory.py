@@ -20,15 +20,14 @@ def make_volume(
     spec: VolumeSpec, *, target: TargetName = "local", run_id: str = "", cluster: Cluster | None = None,
     keep: bool = False,
 ) -> Volume:  # fmt: skip
-    """The volume, not yet opened.
+    """Return the volume, not yet opened.
 
     Args:
         target: on `docker`, an nfs volume is mounted by the engine's local driver; elsewhere by this process.
-        run_id: goes onto what is created, so that it can be found again.
-        cluster, keep: of the kubernetes target, and whether a claim that is made is left.
+        run_id: label of everything that is created, to find it again.
+        cluster, keep: of the kubernetes target, and whether a created claim stays.
 
-    Raises UsageError for a kind that only another target has, EnvironmentLacks for emulated volumes that this
-    installation lacks.
+    Raises UsageError for a kind of another target, EnvironmentLacks if this installation has no emulated volumes.
     """
     require_kind(spec, in_cluster=cluster is not None)
     if cluster is not None:
@@ -56,6 +55,6 @@ def _emulated(spec: VolumeSpec) -> Volume:
             "this installation has no emulated volumes",
             where=f"volume {spec.name}={spec.text}",
             evidence=str(error),
-            next_step="install volbench whole, or name another kind of volume",
+            next_step="install all of volbench, or name another kind of volume",
         ) from error
     return EmulatedPlace(spec)

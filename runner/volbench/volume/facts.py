@@ -1,4 +1,4 @@
-"""What is behind a directory: found out from mountinfo, sysfs and statvfs, never guessed."""
+"""The storage that backs a directory: read from mountinfo, sysfs and statvfs, never guessed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _IN_MEMORY = "the loop device's file {} is in memory"
 
 
 def discover(path: Path) -> VolumeFacts:
-    """The facts of the volume that holds `path`, as this process sees it.
+    """Return the facts of the volume that `path` is on, as this process sees it.
 
-    Raises EnvironmentLacks when the path is not there.
+    Raises EnvironmentLacks if the path does not exist.
     """
     try:
         resolved = path.resolve(strict=True)
@@ -40,7 +40,7 @@ def discover(path: Path) -> VolumeFacts:
         space = os.statvfs(resolved)
     except OSError as error:
         raise EnvironmentLacks(
-            "the path cannot be looked at", where=str(path), evidence=f"{type(error).__name__}: {error}"
+            "the path cannot be inspected", where=str(path), evidence=f"{type(error).__name__}: {error}"
         ) from error
     facts = facts_of(str(resolved), mounts, mount=mount, contained=in_container())
     return facts.model_copy(
@@ -55,40 +55,40 @@ def discover(path: Path) -> VolumeFacts:
 def facts_of(
     path: str, mounts: Sequence[Mount], *, mount: Mount | None = None, sys: Path = SYS, contained: bool = False
 ) -> VolumeFacts:
-    """The facts of an absolute, resolved path, from a table of mounts and a sysfs tree (recorded ones too).
+    """Return the facts of an absolute, resolved path, from a table of mounts and a sysfs tree (or recorded ones).
 
     Args:
-        mount: the mount the path is on, where the kernel told it; looked up in `mounts` if left out.
+        mount: the mount of the path, from the kernel; default: from `mounts`.
         contained: `mounts` are those of a container. sysfs names a loop device's file by its path on the host,
-            which may be another file here, so nothing is said of where that file is.
+            which may be another file here, so the facts do not locate that file.
     """
     facts = _facts(path, mounts, mount=mount or mount_of(path, mounts), sys=sys, depth=0)
     if not contained or facts.loop_backing_file is None:
         return facts
-    hidden = f"the loop device's file {facts.loop_backing_file} is on the host and cannot be seen from a container"
+    hidden = f"the loop device's file {facts.loop_backing_file} is on the host and not visible in a container"
     notes = [note for note in facts.notes if note != _IN_MEMORY.format(facts.loop_backing_file)]
     return facts.model_copy(update={"memory_backed": False, "notes": (*notes, hidden)})
 
 
 def with_host_facts(facts: VolumeFacts, of_host: VolumeFacts | None) -> VolumeFacts:
-    """The facts that a container found, with what only the host's own table of mounts can tell.
+    """Return the facts of a container, completed by facts that only the host's table of mounts shows.
 
     Args:
-        facts: found beside the server.
-        of_host: found on the host; used where both are of one file system, by its device number.
+        facts: read in the agent's container.
+        of_host: read on the host; used if both have the same device number.
     """
     if of_host is None or facts.device_number is None or of_host.device_number != facts.device_number:
         return facts
     names = ["memory_backed", "notes"]
-    if facts.nfs_server is None:  # the counters of an NFS mount are found by the mount point beside the server
+    if facts.nfs_server is None:  # the counters of an NFS mount have the mount point of the container
         names += ["mount_point", "mount_source"]
     return facts.model_copy(update={name: getattr(of_host, name) for name in names})
 
 
 def _facts(path: str, mounts: Sequence[Mount], *, mount: Mount | None, sys: Path, depth: int) -> VolumeFacts:
     if mount is None:
-        return VolumeFacts(path=path, notes=("no mount holds this path: device and filesystem are unknown",))
-    known: dict[str, Any] = {
+        return VolumeFacts(path=path, notes=("no mount contains this path: device and filesystem are unknown",))
+    facts: dict[str, Any] = {
         "path": path,
         "filesystem": mount.filesystem,
         "mount_point": mount.mount_point,
@@ -98,30 +98,30 @@ def _facts(path: str, mounts: Sequence[Mount], *, mount: Mount | None, sys: Path
     }
     notes: list[str] = []
     if mount.filesystem in ("nfs", "nfs4"):
-        known |= _nfs(mount, notes)
+        facts |= _nfs(mount, notes)
     elif mount.filesystem in MEMORY_FILESYSTEMS:
-        known["memory_backed"] = True
+        facts["memory_backed"] = True
     elif mount.filesystem == "overlay":
-        known |= _overlay(mount, mounts, notes, sys=sys, depth=depth)
+        facts |= _overlay(mount, mounts, notes, sys=sys, depth=depth)
     else:
-        known |= _local(mount, mounts, notes, sys=sys, depth=depth)
-    if known.get("read_ahead_kib") is None and "device" not in known:
-        known["read_ahead_kib"] = bdi_read_ahead_kib(mount.device_number, sys=sys)
+        facts |= _local(mount, mounts, notes, sys=sys, depth=depth)
+    if facts.get("read_ahead_kib") is None and "device" not in facts:
+        facts["read_ahead_kib"] = bdi_read_ahead_kib(mount.device_number, sys=sys)
     if mount.root != "/":
         notes.append(f"the mount shows {mount.root} of its filesystem: a bind mount or subvolume")
-    return VolumeFacts(**known, notes=tuple(notes))
+    return VolumeFacts(**facts, notes=tuple(notes))
 
 
 def cache_below(facts: VolumeFacts) -> str | None:
-    """Why reads that this host's page cache cannot serve may still come from another cache; None if none is known.
+    """Return why reads outside this host's page cache may still come from another cache; None if none is known.
 
-    Servers of network filesystems, FUSE daemons and buffered loop devices cache what the client cannot evict.
+    The client cannot evict the caches of network file servers, FUSE daemons and buffered loop devices.
     """
     filesystem = facts.filesystem or ""
     if facts.nfs_server is not None:
         return f"the NFS server {facts.nfs_server} has caches of its own"
     if filesystem in REMOTE_FILESYSTEMS or filesystem == "fuse" or filesystem.startswith("fuse."):
-        return f"what serves the {filesystem} filesystem has caches of its own"
+        return f"the server of the {filesystem} filesystem has caches of its own"
     if facts.loop_backing_file is not None and facts.loop_direct_io is not True:
         return f"the loop device reads {facts.loop_backing_file} through the page cache"
     return None
@@ -150,11 +150,11 @@ def _overlay(mount: Mount, mounts: Sequence[Mount], notes: list[str], *, sys: Pa
         return {"overlay": True}
     facts = _facts(upper, mounts, mount=below, sys=sys, depth=depth + 1)
     notes.append(f"a container layer: what is written goes to {upper} on {facts.filesystem} at {facts.mount_point}")
-    taken = (
+    inherited = (
         "device", "disk", "disk_model", "scheduler", "read_ahead_kib", "rotational", "logical_block_bytes",
         "loop_backing_file", "loop_direct_io", "lower_devices", "memory_backed",
     )  # fmt: skip
-    return {"overlay": True, **{name: getattr(facts, name) for name in taken}}
+    return {"overlay": True, **{name: getattr(facts, name) for name in inherited}}
 
 
 def _local(mount: Mount, mounts: Sequence[Mount], notes: list[str], *, sys: Path, depth: int) -> dict[str, Any]:
@@ -162,12 +162,12 @@ def _local(mount: Mount, mounts: Sequence[Mount], notes: list[str], *, sys: Path
     if device is None:
         device = block_device_named(mount.source, sys=sys)
     if device is None:
-        what = (
+        reason = (
             "served by a process" if mount.filesystem.startswith("fuse") else "not a block device that sysfs shows"
         )
-        notes.append(f"no device found: {mount.filesystem} from {mount.source}, {what}")
+        notes.append(f"no device found: {mount.filesystem} from {mount.source}, {reason}")
         return {}
-    known: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "device": device.name,
         "disk": device.disk,
         "disk_model": device.model,
@@ -181,17 +181,17 @@ def _local(mount: Mount, mounts: Sequence[Mount], notes: list[str], *, sys: Path
         "memory_backed": device.in_memory,
     }
     if mount.filesystem == "btrfs":
-        _several_devices(device, known, notes, sys=sys)
+        _add_btrfs_devices(device, facts, notes, sys=sys)
     if device.backing_file is not None and _in_memory(device.backing_file, mounts, sys=sys, depth=depth):
-        known["memory_backed"] = True
+        facts["memory_backed"] = True
         notes.append(_IN_MEMORY.format(device.backing_file))
-    return known
+    return facts
 
 
-def _several_devices(device: BlockDevice, known: dict[str, Any], notes: list[str], *, sys: Path) -> None:
+def _add_btrfs_devices(device: BlockDevice, facts: dict[str, Any], notes: list[str], *, sys: Path) -> None:
     devices = btrfs_devices(device.name, sys=sys)
     if len(devices) > 1:
-        known["lower_devices"] = devices
+        facts["lower_devices"] = devices
         notes.append(f"btrfs over {len(devices)} devices; {device.name} is the one that was mounted")
 
 

@@ -40,14 +40,13 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "clamp": 
 
 
 def evaluate(formula: str | float, names: Mapping[str, Value]) -> Value:
-    """The value of a formula.
+    """Return the value of a formula.
 
     Args:
-        formula: a text, or a number as it is.
-        names: what the names stand for.
+        formula: a text, or a number.
+        names: the values of its names.
 
-    Raises ValueError naming what is wrong: an unknown name (with the nearest), a division by zero, or a construct
-    that formulas do not have.
+    Raises ValueError for an unknown name (with the nearest match), a division by zero, or an unsupported construct.
     """
     if not isinstance(formula, str):
         return formula
@@ -56,7 +55,7 @@ def evaluate(formula: str | float, names: Mapping[str, Value]) -> Value:
     try:
         tree = ast.parse(formula.strip(), mode="eval")
     except SyntaxError as error:
-        raise ValueError(f"{formula!r} is no formula: {error.msg}") from error
+        raise ValueError(f"{formula!r} is not a formula: {error.msg}") from error
     try:
         return _value(tree.body, names)
     except (ZeroDivisionError, OverflowError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""The machine beside the server: processors, memory, control groups, virtualization, container."""
+"""The server's machine: processors, memory, control groups, virtualization, container."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLOCK_SOURCES = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft"
 
 
 def host_facts(*, root: Path = ROOT) -> HostFacts:
-    """What this machine is, by its own files; no network is asked. `root` may be a recorded tree."""
+    """Return facts of this machine from its files, without network requests. `root` may be a recorded tree."""
     cpuinfo = read_text(root / "proc/cpuinfo") or ""
     dmi = _dmi(root)
     return HostFacts(
@@ -42,14 +42,14 @@ def host_facts(*, root: Path = ROOT) -> HostFacts:
 
 
 def memory_bytes(*, root: Path = ROOT) -> int:
-    """The machine's memory, or the tightest memory limit of the control groups that this process is in."""
+    """Return the machine's memory, or the smallest memory limit of this process's control groups."""
     match = re.search(r"^MemTotal:\s+(\d+) kB", read_text(root / "proc/meminfo") or "", re.MULTILINE)
     total = int(match[1]) * 1024 if match else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([total, *_memory_limits(root)])
 
 
 def cgroup_version(*, root: Path = ROOT) -> int | None:
-    """2 where the unified hierarchy has the controllers, 1 where the old ones have; None without control groups."""
+    """Return 2 if the unified hierarchy has the controllers, 1 if the old ones do; None without control groups."""
     if read_text(root / "sys/fs/cgroup/cgroup.controllers") is not None:
         return 2
     lines = (read_text(root / "proc/self/cgroup") or "").splitlines()
@@ -57,9 +57,9 @@ def cgroup_version(*, root: Path = ROOT) -> int | None:
 
 
 def in_container(*, root: Path = ROOT) -> bool:
-    """Whether this process is in a container: by the marks that engines leave, unless all namespaces are initial.
+    """Return whether this process is in a container: by the marks of engines, unless all namespaces are initial.
 
-    A virtual machine whose disk was made from an image has the marks as well, and no namespaces of its own.
+    A virtual machine whose disk was made from a container image has the marks too, but only initial namespaces.
     """
     if _in_initial_namespaces(root):
         return False
@@ -92,9 +92,9 @@ def _memory_limits(root: Path) -> list[int]:
             top, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
-        inside = PurePosixPath(group.lstrip("/"))
-        for place in (inside, *inside.parents):
-            text = read_text(top / place / name)
+        own_group = PurePosixPath(group.lstrip("/"))
+        for subgroup in (own_group, *own_group.parents):
+            text = read_text(top / subgroup / name)
             if text is not None and text.isdigit() and int(text) < _UNLIMITED_BYTES:
                 limits.append(int(text))
     return limits
@@ -107,8 +107,8 @@ def _cpu_model(cpuinfo: str) -> str | None:
 
 def _dmi(root: Path) -> dict[str, str]:
     names = ("sys_vendor", "product_name", "bios_vendor", "board_vendor")
-    found = {name: read_text(root / "sys/class/dmi/id" / name) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    fields = {name: read_text(root / "sys/class/dmi/id" / name) for name in names}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _instance_type(dmi: dict[str, str]) -> str | None:
@@ -118,7 +118,7 @@ def _instance_type(dmi: dict[str, str]) -> str | None:
 
 
 def _virtualization(root: Path, cpuinfo: str, dmi: dict[str, str]) -> str | None:
-    """What systemd-detect-virt would call it; "vm-other" for an unknown hypervisor, "none" for bare metal."""
+    """Return systemd-detect-virt's name; "vm-other" for an unknown hypervisor, "none" for bare metal."""
     if ".metal" in (_instance_type(dmi) or ""):
         return "none"
     if dmi.get("sys_vendor", "").startswith("Microsoft") and dmi.get("product_name") == "Virtual Machine":
@@ -131,7 +131,7 @@ def _virtualization(root: Path, cpuinfo: str, dmi: dict[str, str]) -> str | None
 
 
 def _hypervisor_traces(root: Path, cpuinfo: str) -> str | None:
-    """The same without DMI: by Xen's directory, the clock sources and the processor's hypervisor flag."""
+    """Return the same without DMI: by Xen's directory, the clock sources and the processor's hypervisor flag."""
     if read_text(root / "sys/hypervisor/type") == "xen":
         return "xen"
     clocks = read_text(root / "sys/devices/system/clocksource/clocksource0/available_clocksource") or ""

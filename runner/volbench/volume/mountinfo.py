@@ -32,7 +32,7 @@ class Mount:
     super_options: tuple[str, ...]
 
     def option(self, name: str) -> str | None:
-        """The value of a `name=value` option of the filesystem or the mount; None when it is not there."""
+        """Return the value of a `name=value` option of the filesystem or the mount; None without it."""
         for option in (*self.super_options, *self.options):
             key, separator, value = option.partition("=")
             if key == name and separator:
@@ -41,7 +41,7 @@ class Mount:
 
     @property
     def all_options(self) -> tuple[str, ...]:
-        """The mount's options, then those of the filesystem that are not among them."""
+        """The mount's options, then further ones of the filesystem."""
         return tuple(dict.fromkeys((*self.options, *self.super_options)))
 
 
@@ -51,12 +51,17 @@ def unescape(text: str) -> str:
 
 
 def parse_mountinfo(text: str) -> tuple[Mount, ...]:
-    """Every mount, in the file's order. A line that is not of the documented form is left out."""
+    """Return every mount, in the file's order. Malformed lines are skipped."""
     mounts = []
     for line in text.splitlines():
         before, separator, after = line.partition(" - ")
-        fields, rest = before.split(" "), after.split(" ")
-        if not separator or len(fields) < 6 or len(rest) < 2 or not (_is_whole(fields[0]) and _is_whole(fields[1])):
+        fields, filesystem_fields = before.split(" "), after.split(" ")
+        if (
+            not separator
+            or len(fields) < 6
+            or len(filesystem_fields) < 2
+            or not (_is_whole(fields[0]) and _is_whole(fields[1]))
+        ):
             continue
         mounts.append(
             Mount(
@@ -66,9 +71,9 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
                 root=unescape(fields[3]),
                 mount_point=unescape(fields[4]),
                 options=_options(fields[5]),
-                filesystem=rest[0],
-                source=unescape(rest[1]),
-                super_options=_options(rest[2]) if len(rest) > 2 else (),
+                filesystem=filesystem_fields[0],
+                source=unescape(filesystem_fields[1]),
+                super_options=_options(filesystem_fields[2]) if len(filesystem_fields) > 2 else (),
             )
         )
     return tuple(mounts)
@@ -79,13 +84,12 @@ def _is_whole(text: str) -> bool:
 
 
 def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """The mount that an absolute, resolved path is on, walking down as the kernel does.
+    """Return the mount of an absolute, resolved path, walking down as the kernel does.
 
-    A mount that was covered by a later one nearer to the root is not reached, nor one below another at the same
-    place.
+    Mounts that a later mount covers are not reached.
     """
-    known = {mount.mount_id for mount in mounts}
-    roots = [mount for mount in mounts if mount.parent_id not in known and mount.mount_point == "/"]
+    mount_ids = {mount.mount_id for mount in mounts}
+    roots = [mount for mount in mounts if mount.parent_id not in mount_ids and mount.mount_point == "/"]
     if not roots:
         holding = [mount for mount in reversed(mounts) if _holds(mount, path)]
         return max(holding, key=lambda mount: len(mount.mount_point), default=None)
@@ -103,20 +107,20 @@ def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
 
 
 def mounts_below(directory: str, mounts: Sequence[Mount]) -> list[str]:
-    """Mount points inside a directory; the directory itself does not count."""
-    place = PurePosixPath(directory)
-    return sorted(mount.mount_point for mount in mounts if place in PurePosixPath(mount.mount_point).parents)
+    """Return mount points inside a directory, without the directory itself."""
+    parent = PurePosixPath(directory)
+    return sorted(mount.mount_point for mount in mounts if parent in PurePosixPath(mount.mount_point).parents)
 
 
 def read_mounts(file: Path = MOUNTINFO) -> tuple[Mount, ...]:
-    """The mounts that this process sees."""
+    """Return the mounts that this process sees."""
     return parse_mountinfo(file.read_text(encoding="utf-8", errors="surrogateescape"))
 
 
 def mount_of_open_path(path: Path, mounts: Sequence[Mount]) -> Mount | None:
-    """The mount a path is on, asked of the kernel (`mnt_id` in fdinfo); None when that cannot be told.
+    """Return the mount of a path, from the kernel (`mnt_id` in fdinfo); None if unknown.
 
-    Raises OSError when the path cannot be opened.
+    Raises OSError if the path cannot be opened.
     """
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:

@@ -23,32 +23,32 @@ MOUNT_TIMEOUT_S = 90.0
 _OPTIONS_MAX = 64
 
 
-def split_place(place: str) -> tuple[str, str]:
-    """Server and export of `server:/export`; the server may be an IPv6 address in brackets."""
-    server, _, export = place.rpartition(":/")
+def split_export(location: str) -> tuple[str, str]:
+    """Return server and export of `server:/export`; the server may be an IPv6 address in brackets."""
+    server, _, export = location.rpartition(":/")
     return server, f"/{export}"
 
 
 def mount_options(spec: VolumeSpec) -> tuple[str, ...]:
-    """The SPEC's mount options, in order. Missing ones are the kernel's defaults; none is added."""
+    """Return the SPEC's mount options, in order. No option is added: the kernel's defaults apply."""
     text = spec.options.get("options", "")
     return tuple(option for option in text.split(",") if option)[:_OPTIONS_MAX]
 
 
 def mount_command(spec: VolumeSpec, mount_point: Path) -> list[str]:
-    """The argument list that mounts the export."""
+    """Return the argument list that mounts the export."""
     options = mount_options(spec)
     chosen = ["-o", ",".join(options)] if options else []
     return ["mount", "-t", "nfs", *chosen, "--", spec.place, str(mount_point)]
 
 
 def driver_options(spec: VolumeSpec, *, address: str) -> dict[str, str]:
-    """Options of Docker's local driver for the same mount; it needs the server as a numeric `addr=`.
+    """Return options of Docker's local driver for the same mount; it needs the server as a numeric `addr=`.
 
-    A version must be there: the engine calls mount(2) itself, without mount.nfs's negotiation, and the kernel alone
-    would take version 3 or fail. 4.2 is put in when the SPEC has none.
+    The engine calls mount(2) itself, without mount.nfs's negotiation, and the kernel alone would take version 3 or
+    fail. So 4.2 is added if the SPEC has no version.
     """
-    _, export = split_place(spec.place)
+    _, export = split_export(spec.place)
     options = [option for option in mount_options(spec) if not option.startswith("addr=")]
     if not any(option.startswith(("vers=", "nfsvers=")) for option in options):
         options.insert(0, "vers=4.2")
@@ -56,10 +56,10 @@ def driver_options(spec: VolumeSpec, *, address: str) -> dict[str, str]:
 
 
 def server_address(spec: VolumeSpec) -> str:
-    """The server's numeric address. Raises EnvironmentLacks when its name is not known."""
-    server, _ = split_place(spec.place)
+    """Return the server's numeric address. Raise EnvironmentLacks if its name cannot be resolved."""
+    server, _ = split_export(spec.place)
     try:
-        found = socket.getaddrinfo(server.strip("[]"), 2049, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(server.strip("[]"), 2049, type=socket.SOCK_STREAM)
     except OSError as error:
         raise EnvironmentLacks(
             f"the NFS server's name {server} cannot be resolved",
@@ -68,11 +68,11 @@ def server_address(spec: VolumeSpec) -> str:
             next_step="correct the name, or give the server's address",
             cause="volume_gone",
         ) from error
-    return str(found[0][4][0])
+    return str(addresses[0][4][0])
 
 
 def require_nfs_client(spec: VolumeSpec, *, filesystems: Path = FILESYSTEMS) -> None:
-    """Raise EnvironmentLacks when the kernel has no NFS client, neither built in nor as a module it can load."""
+    """Raise EnvironmentLacks if the kernel has no NFS client, neither built in nor as a loadable module."""
     if _has_nfs(filesystems):
         return
     with suppress(OSError, subprocess.TimeoutExpired):  # without modprobe (container) nothing can be loaded
@@ -87,7 +87,7 @@ def require_nfs_client(spec: VolumeSpec, *, filesystems: Path = FILESYSTEMS) -> 
 
 
 class NfsVolume(VolumeBase):
-    """An export that this process mounts, as root, under a directory of its own, and unmounts at the end."""
+    """An export that this process mounts as root in a directory of its own, and unmounts at the end."""
 
     def __init__(self, spec: VolumeSpec, *, run_id: str = "", filesystems: Path = FILESYSTEMS) -> None:
         super().__init__(spec)
@@ -96,7 +96,7 @@ class NfsVolume(VolumeBase):
         self._directory: Path | None = None
 
     def open(self) -> OpenVolume:
-        """Mount it. Raises EnvironmentLacks when kernel, rights, mount.nfs or the server are lacking."""
+        """Mount the export. Raise EnvironmentLacks if kernel, permission, mount.nfs or the server are missing."""
         where = f"volume {self.spec.name}={self.spec.text}"
         require_nfs_client(self.spec, filesystems=self._filesystems)
         if os.geteuid() != 0:
@@ -104,13 +104,15 @@ class NfsVolume(VolumeBase):
                 "mounting an NFS export needs root",
                 where=where,
                 evidence=f"this user is {os.geteuid()}",
-                next_step="run as root, use --target docker, or mount it yourself and name it as path:",
+                next_step="run as root, use --target docker, or mount the export yourself and name it as path:",
             )
         self._directory = Path(tempfile.mkdtemp(prefix="volbench-nfs-"))
         ownership.claim(self._directory, purpose="nfs mount point", run_id=self._run_id)
         mount_point = self._directory / "mnt"
         mount_point.mkdir()
-        _run(mount_command(self.spec, mount_point), what=f"{self.spec.place} cannot be mounted", where=where)
+        _run(
+            mount_command(self.spec, mount_point), failure_text=f"{self.spec.place} cannot be mounted", where=where
+        )
         check_directory(mount_point, where=where)
         return OpenVolume(name=self.spec.name, spec=self.spec, host_path=mount_point, facts=discover(mount_point))
 
@@ -121,7 +123,7 @@ class NfsVolume(VolumeBase):
         mount_point = self._directory / "mnt"
         where = f"volume {self.spec.name}={self.spec.text}"
         if any(mount.mount_point == str(mount_point) for mount in read_mounts()):
-            _run(["umount", "--", str(mount_point)], what="the export cannot be unmounted", where=where)
+            _run(["umount", "--", str(mount_point)], failure_text="the export cannot be unmounted", where=where)
         ownership.remove(self._directory)
         self._directory = None
 
@@ -133,20 +135,25 @@ def _has_nfs(filesystems: Path) -> bool:
         return False
 
 
-def _run(argv: list[str], *, what: str, where: str) -> None:
+def _run(argv: list[str], *, failure_text: str, where: str) -> None:
     try:
         done = programs.run(
             argv, capture_output=True, check=False, text=True, errors="replace", timeout=MOUNT_TIMEOUT_S
         )
     except FileNotFoundError as error:
-        raise EnvironmentLacks(what, where, str(error), next_step="apt-get install mount nfs-common") from error
+        raise EnvironmentLacks(
+            failure_text, where, str(error), next_step="apt-get install mount nfs-common"
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise EnvironmentLacks(
-            what, where, f"{argv[0]} gave no answer in {MOUNT_TIMEOUT_S:.0f} s", "see whether the server answers"
+            failure_text,
+            where,
+            f"{argv[0]} gave no answer in {MOUNT_TIMEOUT_S:.0f} s",
+            "see whether the server answers",
         ) from error
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
-        helper = "; is nfs-common installed?" if "helper program" in said or "wrong fs type" in said else ""
+        output = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+        helper = "; is nfs-common installed?" if "helper program" in output or "wrong fs type" in output else ""
         raise EnvironmentLacks(
-            what, where, said, f"try it by hand: {' '.join(argv)}{helper}", cause="volume_unmountable"
+            failure_text, where, output, f"try it by hand: {' '.join(argv)}{helper}", cause="volume_unmountable"
         )

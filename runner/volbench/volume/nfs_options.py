@@ -1,8 +1,7 @@
-"""Mount options of NFS, checked before anything is mounted: mount.nfs tells of a wrong one only once it mounts.
+"""Mount options of NFS, checked before the mount: mount.nfs reports an invalid one only when it mounts.
 
 The names are those of nfs(5) and of the kernel's table of parameters (fs/nfs/fs_context.c), with those of mount(8)
-that apply to every file system. Kernels add names now and then, so one that is not here is a fault only where it is
-nearly one that is.
+that apply to every file system. Kernels add names, so an unknown name is a fault only if it resembles a known one.
 """
 
 from __future__ import annotations
@@ -11,21 +10,21 @@ import difflib
 from collections.abc import Iterator
 
 
-def _words(text: str) -> frozenset[str]:
+def _option_names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_NUMBERS = _words(
+_NUMBERS = _option_names(
     "acdirmax acdirmin acregmax acregmin actimeo bsize max_connect minorversion mountport mountvers namlen "
     "nconnect port retrans retry rsize timeo wsize"
 )
-_TEXTS = _words(
+_TEXTS = _option_names(
     "addr clientaddr comment context defcontext fscontext local_lock lookupcache mountaddr mounthost mountproto "
     "nfsvers proto rootcontext sec vers write xprtsec"
 )
-_SWITCHES = _words("ac acl cto lock migration posix resvport sharecache softreval trunkdiscovery intr")
+_SWITCHES = _option_names("ac acl cto lock migration posix resvport sharecache softreval trunkdiscovery intr")
 """With and without `no` before them."""
-_FLAGS = _words(
+_FLAGS = _option_names(
     "async auto bg defaults dev diratime dirsync exec fg group hard iversion lazytime loud mand noatime noauto "
     "nodev nodiratime noexec nofail noiversion nolazytime nomand norelatime nostrictatime nosuid nouser owner rdma "
     "relatime remount ro rw silent sloppy soft softerr strictatime suid sync tcp udp user users v2 v3 v4 v4.0 v4.1 "

@@ -1,4 +1,4 @@
-"""`path:/mnt/x`: a directory of this machine, which may hold other things than ours."""
+"""`path:/mnt/x`: a directory of this machine, which may contain other files."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from volbench.volume.ownership import refuse_data_directory
 
 
 class PathVolume(VolumeBase):
-    """A directory that exists. Opening it checks and writes nothing; a run makes one directory of its own there."""
+    """An existing directory. Opening it checks and writes nothing; a run makes one directory of its own there."""
 
     def open(self) -> OpenVolume:
-        """Check it. Raises EnvironmentLacks when it is absent or not writable, Refused for a server's own."""
+        """Check the directory. Raise EnvironmentLacks if missing or not writable, Refused for a server's own."""
         path = Path(self.spec.place)
         check_directory(path, where=f"volume {self.spec.name}={self.spec.text}")
         facts = discover(path)
         emulated = emulated_behind(facts.mount_point)
         if emulated is None:
             return OpenVolume(name=self.spec.name, spec=self.spec, host_path=path, facts=facts)
-        directory, said = emulated  # one that `volume emulate` made is labelled too, and its counters are read
+        directory, emulated_facts = (
+            emulated  # also made by `volume emulate`: labelled as emulated, with its counters
+        )
         return OpenVolume(
             name=self.spec.name,
             spec=self.spec,
             host_path=path,
-            facts=facts.model_copy(update=said),
+            facts=facts.model_copy(update=emulated_facts),
             emulator_socket=directory / CONTROL_SOCKET,
         )
 
 
 def check_directory(path: Path, *, where: str) -> None:
-    """Check that `path` is a directory in which this user may make one, and no data directory of a server.
+    """Check that `path` is a directory in which this user may create one, and not a server's data directory.
 
     Raises EnvironmentLacks, Refused.
     """
@@ -44,7 +46,7 @@ def check_directory(path: Path, *, where: str) -> None:
         raise EnvironmentLacks(
             f"{path} does not exist" if missing else f"{path} is not a directory",
             where=where,
-            evidence="" if missing else "a file or a dangling link is there",
+            evidence="" if missing else "the path is a file or a dangling link",
             next_step=f"mount the volume there, or `mkdir -p {path}`" if missing else "name a directory",
             cause="volume_gone",
         )
@@ -53,13 +55,13 @@ def check_directory(path: Path, *, where: str) -> None:
             f"{path} is on a read-only mount",
             where=where,
             evidence="statvfs: ST_RDONLY",
-            next_step=f"mount -o remount,rw {path}, and see dmesg if it became read-only by itself",
+            next_step=f"mount -o remount,rw {path}; if the kernel made it read-only, dmesg has the reason",
             cause="volume_read_only",
         )
     if not os.access(path, os.W_OK | os.X_OK):
         status = path.stat()
         raise EnvironmentLacks(
-            f"{path} may not be written to by this user",
+            f"this user may not write to {path}",
             where=where,
             evidence=f"mode {status.st_mode & 0o7777:04o}, owner {status.st_uid}, this user {os.geteuid()}",
             next_step=f"chown {os.geteuid()} {path}, or run as another user",

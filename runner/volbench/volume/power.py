@@ -39,24 +39,24 @@ class Power:
                 next_step="use --target local, a volume of files (fsx-openzfs, efs-...), or how: kill_server",
             )
 
-    def promise(self) -> str:
-        """What the volume promises of an acknowledged write: write_through, write_back or async."""
+    def durability(self) -> str:
+        """Return the durability of an acknowledged write: write_through, write_back or async."""
         return str(self._state()["daemon"]["durability"])
 
     def settle(self) -> None:
-        """Wait until little that was written before could be lost; bounded, since a server never quite rests."""
+        """Wait until earlier writes are durable; bounded, since a server keeps writing."""
         wait_until(lambda: self._state()["unsynced"]["writes"] == 0, timeout_s=SETTLE_S_MAX)
 
     def cut(self) -> dict[str, int]:
-        """Cut it: whatever is asked of the volume now fails. Returns the `writes` and `bytes` that were lost."""
+        """Cut the power: all requests to the volume fail now. Return the lost `writes` and `bytes`."""
         return dict(self._fault("power_cut")["lost"])
 
     def restore(self) -> None:
-        """Bring it back as it is after a power cut; nobody may have a file of it open. Raises StepFailed."""
+        """Restore the power; no process may have a file of the volume open. Raise StepFailed."""
         if not self._is_block():
             self._fault("power_on")
             return
-        unmount_block(self._directory)  # first: a file system that lives on would write what it still holds
+        unmount_block(self._directory)  # first: a mounted file system would write its cached data
         self._fault("power_on")
         mount_block(self._directory)
 

@@ -1,4 +1,4 @@
-"""The probe: what a volume does, measured in about a minute in a directory of ours that is removed afterwards."""
+"""The probe: measures a volume in about a minute, in a marked directory that is removed afterwards."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ FILE_BYTES_MAX = 1 << 30
 FILE_BYTES_MIN = 64 << 20
 _EXTENT_BYTES_MIN = 8 << 20
 _RESERVE_BYTES = 64 << 20
-_FALL = 0.75
-"""A phase whose last quarter does less than this of its first has fallen."""
+_DROP_RATIO = 0.75
+"""The rate of a phase has fallen if its last quarter is below this share of its first quarter."""
 _SATURATED = 1.5
-"""A queue makes latency this many times longer, or it is no limit that was reached."""
+"""A limit was reached only if the queue makes the latency this many times longer."""
 
-_EVEN = 0.9
+_STEADY_RATIO = 0.9
 
 FOREIGN_CPU_MAX = 0.1
-"""Of all CPUs: others that use less do not count."""
-HELD_MAX = 0.1
-"""A phase that waited for a CPU for more of its time says more of the machine than of the volume."""
+"""Share of all CPUs below which the use by other processes is ignored."""
+DELAYED_SHARE_MAX = 0.1
+"""Share of a phase's waits for a CPU above which it measures the machine rather than the volume."""
 PHASE_TRIES = 3
-"""A phase that was disturbed is measured again, so often in all; the least disturbed counts.
+"""A disturbed phase is repeated, up to this number of tries; the least disturbed try counts.
 
 All repetitions together take no longer than the probe itself."""
 
@@ -64,12 +64,12 @@ Watch = Callable[[str], object]
 
 @dataclass(frozen=True, kw_only=True)
 class Fall:
-    """That a rate fell while it was measured: a burst that ended.
+    """A rate that fell during its measurement: a burst that ended.
 
     Args:
         figure: read_iops or write_iops.
-        first, last: median of its first and last quarter; or what one operation at a time did before, and what many
-            at a time do now.
+        first, last: median of its first and last quarter; or the rate of one operation at a time before, and of
+            many at a time now.
         after_s: since the start of that phase; None: before it.
     """
 
@@ -81,18 +81,18 @@ class Fall:
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """What was measured, on what.
+    """The figures of a probe, and the volume.
 
     Args:
-        figures: name of probe_figures.FIGURES to its value; where a rate fell, the value before.
+        figures: name of probe_figures.FIGURES to its value; if a rate fell, the value before.
         direct: measured with O_DIRECT; else through the page cache.
-        operations, moved_bytes: that the probe has spent, of whatever budget of bursts there is.
+        operations, moved_bytes: of the whole probe, which may have used burst credits.
         unsaturated: rates that the queue depth limited, not the volume.
-        uneven: rates whose mean is far below the typical half second that `figures` has, and that mean: it stalled.
+        uneven: rates whose mean is far below the typical half second in `figures`, with that mean: it stalled.
         late_share: of an emulated volume's operations; None for others.
-        held: phases in which this machine's other work held the measurement back, also when it was repeated, and
-            the share of the time for which it did at most. Their figures are this machine's, not the volume's.
-        foreign_cpu_ratio: of all CPUs, what others used in the worst of these phases.
+        held: phases that other work on this machine delayed, also when repeated, and an upper bound of the delayed
+            share of the time. Their figures are this machine's, not the volume's.
+        foreign_cpu_ratio: other processes' share of all CPUs in the worst of these phases.
     """
 
     spec: str
@@ -112,7 +112,7 @@ class Probe:
 
 
 def check_seconds(seconds: float) -> None:
-    """Raise UsageError for a time in which nothing can be measured, or that is no probe any more."""
+    """Raise UsageError for a time that is too short or too long for a probe."""
     if not SECONDS_MIN <= seconds <= SECONDS_MAX:
         raise UsageError(
             f"a probe takes {SECONDS_MIN:g} to {SECONDS_MAX:g} seconds", where=f"--seconds {seconds:g}"
@@ -124,16 +124,16 @@ def measure(opened: OpenVolume, *, fio: str, seconds: float, watch: Watch) -> Pr
 
     Args:
         fio: the program.
-        seconds: for all of it; starting and ending the phases takes some more.
-        watch: told each phase.
+        seconds: for the whole probe, without starting and ending its phases.
+        watch: called with the name of each phase.
 
-    Raises EnvironmentLacks (space, not reachable), Refused (another probe, not ours), StepFailed.
+    Raises EnvironmentLacks (space, not reachable), Refused (another probe, no marker), StepFailed.
     """
     if opened.host_path is None:
         raise EnvironmentLacks(
-            "the volume cannot be reached by a path of this machine",
+            "the volume has no path on this machine",
             where=f"probe of {opened.spec.text}",
-            next_step="run it as root on the machine of the Docker engine, or mount the volume and use path:",
+            next_step="probe as root on the machine of the Docker engine, or mount the volume and use path:",
         )
     with _directory(opened.host_path) as directory:
         return _Measurement(opened, directory, fio=fio, seconds=seconds, watch=watch).run()
@@ -149,15 +149,15 @@ class _Measurement:
         self._seconds = seconds
         self._watch = watch
         self._file = directory / "probe.dat"
-        place = str(opened.host_path)
-        self._direct = _takes_direct(directory, place)
-        self._extent_bytes = min(FILE_BYTES_MAX, _affordable_bytes(directory, place))
+        where = str(opened.host_path)
+        self._direct = _supports_direct_io(directory, where)
+        self._extent_bytes = min(FILE_BYTES_MAX, _file_bytes_max(directory, where))
         self._figures: dict[str, float] = {}
         self._results: list[JobResult] = []
         self._falls: list[Fall] = []
         self._unsaturated: list[str] = []
         self._uneven: dict[str, float] = {}
-        self._held: dict[str, float] = {}
+        self._delayed: dict[str, float] = {}
         self._foreign_cpu_ratio = 0.0
         self._spare_s = seconds
         self._daemon = socket_peer(opened.emulator_socket) if opened.emulator_socket is not None else None
@@ -186,36 +186,36 @@ class _Measurement:
             unsaturated=tuple(self._unsaturated),
             uneven=self._uneven,
             late_share=_late_share(self._opened),
-            held=self._held,
+            held=self._delayed,
             foreign_cpu_ratio=self._foreign_cpu_ratio,
         )
 
     def _undisturbed(self, phase: str, measure_once: Callable[[], _Figures]) -> _Figures:
-        """Measure a phase, again while other work on this machine held it back; that is noted when it stays so."""
+        """Measure a phase, and repeat it while other work on this machine delays it; record a delay that stays."""
         tries: list[tuple[float, float, _Figures]] = []
         while len(tries) < PHASE_TRIES:
             watch, begun_s = CpuWatch([os.getpid()], server=self._daemon), time.monotonic()
             with watch.watching():
                 figures = measure_once()
-            tries.append((*_held_share(watch.share), figures))
+            tries.append((*_delayed_share(watch.share), figures))
             if len(tries) > 1:
                 self._spare_s -= time.monotonic() - begun_s
-            if tries[-1][0] <= HELD_MAX or self._spare_s <= 0:
+            if tries[-1][0] <= DELAYED_SHARE_MAX or self._spare_s <= 0:
                 break
             if len(tries) < PHASE_TRIES:
-                self._watch(f"again, since other work on this machine held it back: {phase}")
-        held, foreign, figures = min(tries, key=lambda one: one[0])
-        if held > HELD_MAX:
-            self._held[phase] = held
+                self._watch(f"repeated, since other work on this machine delayed it: {phase}")
+        delayed, foreign, figures = min(tries, key=lambda attempt: attempt[0])
+        if delayed > DELAYED_SHARE_MAX:
+            self._delayed[phase] = delayed
             self._foreign_cpu_ratio = max(self._foreign_cpu_ratio, foreign)
         return figures
 
     def _fill(self) -> None:
-        """Write the file: reads of what was never written say nothing. A slow volume gets a smaller file."""
+        """Write the file: reads of unwritten blocks mean nothing. A slow volume gets a smaller file."""
         self._watch(f"writing a file of up to {self._extent_bytes >> 20} MiB")
         filled = self._job("write", LARGE_BYTES, STREAM_DEPTH, _FILL_SHARE, once=True).moved_bytes
         if filled < self._extent_bytes:
-            # With several writes under way the last ones may have holes between them.
+            # With several writes in flight the last ones may have holes between them.
             self._extent_bytes = (filled - STREAM_DEPTH * LARGE_BYTES) // LARGE_BYTES * LARGE_BYTES
         if self._extent_bytes < _EXTENT_BYTES_MIN:
             raise StepFailed(
@@ -243,7 +243,7 @@ class _Measurement:
         if fall is not None:
             self._falls.append(fall)
             self._figures[figure] = fall.first
-        elif result.iops_typical < _FALL * 1e3 / alone_ms:
+        elif result.iops_typical < _DROP_RATIO * 1e3 / alone_ms:
             self._falls.append(Fall(figure=figure, first=1e3 / alone_ms, last=result.iops_typical, after_s=None))
         elif RANDOM_DEPTH / result.iops_typical * 1e3 < _SATURATED * alone_ms:
             self._unsaturated.append(figure)
@@ -256,7 +256,7 @@ class _Measurement:
 
     def _rate(self, figure: str, result: JobResult, *, scale: float) -> None:
         self._figures[figure] = result.iops_typical * scale
-        if result.iops < _EVEN * result.iops_typical:
+        if result.iops < _STEADY_RATIO * result.iops_typical:
             self._uneven[figure] = result.iops * scale
 
     def _sync(self) -> None:
@@ -268,11 +268,11 @@ class _Measurement:
 
     def _small_files(self) -> None:
         self._watch("small files")
-        place = self._directory / "files"
+        directory = self._directory / "files"
         try:
-            place.mkdir()
+            directory.mkdir()
             self._figures |= self._undisturbed(
-                "small files", lambda: measure_files(place, seconds=_FILES_SHARE * self._seconds)
+                "small files", lambda: measure_files(directory, seconds=_FILES_SHARE * self._seconds)
             )
         except OSError as error:
             raise volume_failure(error, phase="probe, small files") from error
@@ -297,17 +297,17 @@ class _Measurement:
         return self._undisturbed(phase, lambda: self._run_job(job))
 
     def _run_job(self, job: Job) -> JobResult:
-        """What it moved counts also when it is not the one that is taken: it spent bursts."""
+        """Run a job; a discarded try counts too, since it used burst credits."""
         result = run_job(self._fio, job)
         self._results.append(result)
         return result
 
 
-def _held_share(share: CpuShare | None) -> tuple[float, float]:
-    """At most this share of the time was the measurement held back by others, and what they used of all CPUs.
+def _delayed_share(share: CpuShare | None) -> tuple[float, float]:
+    """Return an upper bound of the share of time that other work delayed, and its share of all CPUs.
 
-    They held it back only while they ran, and only while a task of ours (or of an emulated volume's daemon) waited
-    for a CPU; 0 where they used little, or where nothing is known.
+    Other work delays the measurement only while it runs, and only while a task of this process (or of an emulated
+    volume's daemon) waits for a CPU; 0 if it used little, or if nothing is known.
     """
     if share is None or share.foreign_ratio <= FOREIGN_CPU_MAX:
         return 0.0, 0.0
@@ -316,7 +316,7 @@ def _held_share(share: CpuShare | None) -> tuple[float, float]:
 
 
 def find_fall(figure: str, series: tuple[tuple[float, float], ...]) -> Fall | None:
-    """Where a rate fell for good: its last quarter is far below its first, and its middle below what it began with.
+    """Return where a rate fell for good: its last quarter is far below its first one.
 
     Args:
         series: time in seconds and rate, on an even grid.
@@ -326,7 +326,7 @@ def find_fall(figure: str, series: tuple[tuple[float, float], ...]) -> Fall | No
     if quarter < 2:
         return None
     first, last = statistics.median(rates[:quarter]), statistics.median(rates[-quarter:])
-    if last >= _FALL * first:
+    if last >= _DROP_RATIO * first:
         return None
     middle = (first + last) / 2
     after_s = next(
@@ -337,11 +337,11 @@ def find_fall(figure: str, series: tuple[tuple[float, float], ...]) -> Fall | No
 
 @contextmanager
 def _directory(volume: Path) -> Iterator[Path]:
-    """A marked directory on the volume, empty, for one probe at a time; removed at the end."""
+    """Yield an empty marked directory on the volume, for one probe at a time; remove it at the end."""
     check_directory(volume, where=f"probe of {volume}")
     directory = volume / DIRECTORY
     ownership.claim(directory, purpose="probe")
-    with ownership.held(directory) as descriptor:
+    with ownership.open_owned(directory) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -351,14 +351,14 @@ def _directory(volume: Path) -> Iterator[Path]:
             ) from error  # fmt: skip
         ownership.erase_contents(directory)  # what a killed probe has left
         try:
-            # Whatever is renamed meanwhile: what is measured is the directory that was checked.
+            # Also after a rename the probe measures the directory that was checked.
             yield safe_files.pinned_path(descriptor)
         finally:
             ownership.remove(directory)
 
 
-def _affordable_bytes(directory: Path, where: str) -> int:
-    """Half of the free space but a reserve, in whole MiB. Raises EnvironmentLacks when that is too little."""
+def _file_bytes_max(directory: Path, where: str) -> int:
+    """Return half of the free space minus a reserve, in whole MiB. Raise EnvironmentLacks if that is too little."""
     free = free_bytes(directory)
     affordable = max(0, free - _RESERVE_BYTES) // 2 // LARGE_BYTES * LARGE_BYTES
     if affordable < FILE_BYTES_MIN:
@@ -366,24 +366,24 @@ def _affordable_bytes(directory: Path, where: str) -> int:
             "the volume has too little free space for a probe",
             where=where,
             evidence=f"{free >> 20} MiB free, {(2 * FILE_BYTES_MIN + _RESERVE_BYTES) >> 20} MiB needed",
-            next_step="free space on it",
+            next_step="free some space on the volume",
             cause="volume_full",
         )
     return affordable
 
 
-def _takes_direct(directory: Path, where: str) -> bool:
-    """Whether the file system takes O_DIRECT. Raises EnvironmentLacks, StepFailed when it takes no file at all."""
-    place = directory / "direct"
+def _supports_direct_io(directory: Path, where: str) -> bool:
+    """Return whether the file system supports O_DIRECT. Raise EnvironmentLacks, StepFailed if it takes no file."""
+    file = directory / "direct"
     try:
-        place.touch()
-        os.close(os.open(place, os.O_RDWR | os.O_DIRECT))
+        file.touch()
+        os.close(os.open(file, os.O_RDWR | os.O_DIRECT))
     except OSError as error:
-        if place.exists():
+        if file.exists():
             return False
         raise volume_failure(error, phase=f"probe of {where}") from error
     finally:
-        place.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Which of a profile's expected figures rest on a number that is assumed, and not published or measured."""
+"""The expected figures of a profile that rest on an assumed number, not a published or measured one."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _OPERATIONS: tuple[Operation, ...] = ("read", "write")
 
 
 def assumed_figures(resolved: ResolvedVolume, profile: Profile) -> frozenset[str]:
-    """Names of the figures of probe_figures.expected_figures that rest on an assumption.
+    """Return the names of figures of probe_figures.expected_figures that rest on an assumption.
 
     Args:
-        resolved, profile: the same volume, with default parameters; the profile with all that it stands on.
+        resolved, profile: the same volume, with default parameters; the profile merged with its bases.
     """
-    found = set()
+    figures = set()
     for operation in _OPERATIONS:
         if _latency_is_assumed(profile, operation):
-            found |= {f"{operation}_4k_ms", f"{operation}_16k_ms"}
+            figures |= {f"{operation}_4k_ms", f"{operation}_16k_ms"}
         for name, size_bytes, depth in (
             ("iops", SMALL_BYTES, RANDOM_DEPTH),
             ("mib_per_s", LARGE_BYTES, STREAM_DEPTH),
         ):
             _, limit = tightest(resolved, operation, size_bytes, depth=depth)
             if _limit_is_assumed(profile, limit) if limit else _latency_is_assumed(profile, operation):
-                found.add(f"{operation}_{name}")
+                figures.add(f"{operation}_{name}")
     if resolved.mode == "files" and _latency_is_assumed(profile, "open"):
-        found.add("open_ms")
-    return frozenset(found)
+        figures.add("open_ms")
+    return frozenset(figures)
 
 
 def _latency_is_assumed(profile: Profile, operation: str) -> bool:
@@ -52,24 +52,24 @@ def _limit_is_assumed(profile: Profile, name: str) -> bool:
 
 
 def _rests_on_assumed(profile: Profile, formula: Formula) -> bool:
-    """Whether any figure is assumed that a formula leads to, by way of formulas and defaults of parameters."""
-    waiting, seen = _names(formula), set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
+    """Return whether a formula uses an assumed figure, also through other formulas and defaults of parameters."""
+    pending, visited = _names(formula), set[str]()
+    while pending:
+        name = pending.pop()
+        if name in visited:
             continue
-        seen.add(name)
+        visited.add(name)
         if name in profile.formulas:
-            waiting |= _names(profile.formulas[name])
+            pending |= _names(profile.formulas[name])
         elif name in profile.parameters:
-            waiting |= _names(profile.parameters[name].default)
+            pending |= _names(profile.parameters[name].default)
         elif name in profile.figures and profile.figures[name].assumed:
             return True
     return False
 
 
 def _names(formula: Formula) -> set[str]:
-    """The names in a formula; none in a text that is a quantity, such as 100GiB."""
+    """Return the names in a formula; none in a quantity such as 100GiB."""
     if not isinstance(formula, str):
         return set()
     try:

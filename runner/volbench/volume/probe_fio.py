@@ -15,7 +15,7 @@ from volbench.volume.teardown import run
 
 LOG_INTERVAL_S = 0.5
 SETTLE_S_MAX = 60.0
-"""How much longer than its runtime a job may take: a slow volume still has to finish what is under way."""
+"""How much longer than its runtime a job may take: a slow volume has to finish operations in flight."""
 
 _SERIES_MIN = 3
 
@@ -27,12 +27,12 @@ class Job:
     """One load on one file.
 
     Args:
-        depth: operations under way at a time, of each of `jobs`.
+        depth: operations in flight, of each of `jobs`.
         direct: with O_DIRECT; else through the page cache.
         sync_every: fdatasync after so many writes; 0: never.
-        once: end when the extent has been written once, instead of going on for runtime_s.
-        ramp_s: run before runtime_s, and not counted.
-        read_share: of operations, in the mixed patterns.
+        once: end when the extent has been written once, instead of after runtime_s.
+        ramp_s: time before runtime_s that is not counted.
+        read_share: share of reads in the mixed patterns.
     """
 
     file: Path
@@ -51,11 +51,11 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class JobResult:
-    """What a job did.
+    """The figures of a job.
 
     Args:
         latency_ms, latency_ms_p99: completion latency; median and 99th percentile.
-        sync_ms, sync_ms_p99: of fdatasync, where the job had any.
+        sync_ms, sync_ms_p99: of fdatasync, if the job had any.
         iops_series: IOPS of each LOG_INTERVAL_S, with the time of its end in seconds.
     """
 
@@ -70,14 +70,14 @@ class JobResult:
 
     @property
     def iops_typical(self) -> float:
-        """Median over the series: what the volume gives when neither it nor this machine stalls; else the mean."""
+        """Median over the series: the rate without stalls; the mean of a short series."""
         rates = [rate for _, rate in self.iops_series]
         return statistics.median(rates) if len(rates) >= _SERIES_MIN else self.iops
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What a load did, reads and writes together.
+    """The figures of a load, reads and writes together.
 
     Args:
         latency_ms: completion latency of the middle of each of fio's bins, ascending; `count` operations in each.
@@ -92,18 +92,18 @@ class Point:
     latency_ms_max: float
 
     def quantile_ms(self, level: float) -> float:
-        """The latency that a share `level` of operations does not exceed, by bins less than 2 % wide."""
-        wanted = level * sum(self.count)
-        seen = 0
+        """Return the latency that a share `level` of operations does not exceed, by bins less than 2 % wide."""
+        rank = level * sum(self.count)
+        cumulative = 0
         for latency_ms, count in zip(self.latency_ms, self.count, strict=True):
-            seen += count
-            if seen >= wanted:
+            cumulative += count
+            if cumulative >= rank:
                 return latency_ms
         return self.latency_ms[-1]
 
 
 def run_job(fio: str, job: Job) -> JobResult:
-    """Run a job. Raises StepFailed with fio's own words when it fails, or does not end in time."""
+    """Run a job. Raise StepFailed with fio's output if it fails or does not end in time."""
     with tempfile.TemporaryDirectory(prefix="volbench-fio-") as scratch:
         answer = Path(scratch) / "fio.json"
         log = Path(scratch) / "log"
@@ -115,16 +115,16 @@ def run_job(fio: str, job: Job) -> JobResult:
             raise StepFailed(
                 "fio failed"
                 if done.code is not None
-                else "fio did not end in time: the volume hangs, or is very slow",
+                else "fio did not end in time: the volume hangs or is very slow",
                 where=f"probe, {job.pattern} of {job.block_bytes} bytes",
                 evidence=done.output or _text(answer)[-1000:],
-                next_step="see dmesg for errors of the device",
+                next_step="look for errors of the device in dmesg",
             )
         return parse_result(_text(answer), job.pattern, log=_text(Path(scratch) / "log_iops.1.log"))
 
 
 def parse_result(text: str, pattern: Pattern, *, log: str = "") -> JobResult:
-    """The result of a job from fio's JSON (versions 3.x) and its IOPS log. Raises StepFailed."""
+    """Return the result of a job from fio's JSON (versions 3.x) and its IOPS log. Raise StepFailed."""
     try:
         job = _job_of(text)
         side = job["read" if pattern in ("read", "randread") else "write"]
@@ -150,7 +150,7 @@ def parse_result(text: str, pattern: Pattern, *, log: str = "") -> JobResult:
 
 
 def parse_point(text: str, *, where: str) -> Point:
-    """The result of a load from fio's JSON with bins (`json+`, versions 3.x). Raises StepFailed."""
+    """Return the result of a load from fio's JSON with bins (`json+`, versions 3.x). Raise StepFailed."""
     try:
         job = _job_of(text)
         sides = [job[name] for name in ("read", "write") if job[name]["total_ios"]]
@@ -160,16 +160,16 @@ def parse_point(text: str, *, where: str) -> Point:
         for side in sides:
             bins.update({int(ns): count for ns, count in side["clat_ns"]["bins"].items()})
         latencies = sorted(bins)
-        counted = [side["clat_ns"] for side in sides]
-        events = sum(one["N"] for one in counted)
+        latency_stats = [side["clat_ns"] for side in sides]
+        events = sum(latency["N"] for latency in latency_stats)
         return Point(
             operations=sum(side["total_ios"] for side in sides),
             iops=sum(float(side["iops"]) for side in sides),
             moved_bytes_per_s=sum(float(side["bw_bytes"]) for side in sides),
             latency_ms=tuple(ns / 1e6 for ns in latencies),
             count=tuple(bins[ns] for ns in latencies),
-            latency_ms_mean=sum(one["mean"] * one["N"] for one in counted) / events / 1e6,
-            latency_ms_max=max(one["max"] for one in counted) / 1e6,
+            latency_ms_mean=sum(latency["mean"] * latency["N"] for latency in latency_stats) / events / 1e6,
+            latency_ms_max=max(latency["max"] for latency in latency_stats) / 1e6,
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
         raise StepFailed(
@@ -178,13 +178,13 @@ def parse_point(text: str, *, where: str) -> Point:
 
 
 def _job_of(text: str) -> dict[str, Any]:
-    """The one job of fio's JSON, before which fio prints its warnings."""
+    """Return the job of fio's JSON, before which fio prints its warnings."""
     (job,) = parse_json(text[text.index("{") :])["jobs"]
     return dict(job)
 
 
 def parse_iops_log(text: str) -> tuple[tuple[float, float], ...]:
-    """Time in seconds and IOPS of each line of an averaged IOPS log: `milliseconds, value, direction, ...`."""
+    """Return time in s and IOPS of each line of an averaged IOPS log: `milliseconds, value, direction, ...`."""
     rows = (line.split(",") for line in text.splitlines() if line.count(",") >= 2)
     try:
         return tuple((parse_finite(row[0]) / 1e3, parse_finite(row[1])) for row in rows)
@@ -193,12 +193,12 @@ def parse_iops_log(text: str) -> tuple[tuple[float, float], ...]:
 
 
 def _percentiles(latency: dict[str, Any]) -> tuple[float, float]:
-    found = latency["percentile"]
-    return found["50.000000"] / 1e6, found["99.000000"] / 1e6
+    percentiles = latency["percentile"]
+    return percentiles["50.000000"] / 1e6, percentiles["99.000000"] / 1e6
 
 
 def fio_arguments(job: Job) -> list[str]:
-    """fio's options for a load, but for where its output goes."""
+    """Return fio's options for a load, without those of its output."""
     # Without O_DIRECT libaio waits in each submission, so depth needs threads.
     threads = job.jobs if job.direct else job.depth * job.jobs
     queue = ["--ioengine=libaio", f"--iodepth={job.depth}"] if job.direct and job.depth > 1 else []
@@ -235,11 +235,11 @@ def fio_arguments(job: Job) -> list[str]:
 
 
 def _extent(job: Job, threads: int) -> list[str]:
-    """Where the load works: sequential jobs each in a part of its own, lest they read each other's bytes."""
+    """Return the options of the load's extent: each sequential job has a part of its own."""
     if threads == 1 or job.pattern not in ("read", "write", "rw"):
         return [f"--size={job.extent_bytes}"]
-    part = job.extent_bytes // threads // job.block_bytes * job.block_bytes
-    return [f"--size={part}", f"--offset_increment={part}"]
+    part_bytes = job.extent_bytes // threads // job.block_bytes * job.block_bytes
+    return [f"--size={part_bytes}", f"--offset_increment={part_bytes}"]
 
 
 def _text(path: Path) -> str:

@@ -23,36 +23,36 @@ _GIB = 1 << 30
 _ALIKE = 0.1
 _TAIL = 3.0
 _NO_FLUSH = 0.1
-"""An fdatasync that takes less than this of a write waits for nothing: what is written is durable."""
+"""An fdatasync shorter than this share of a write waits for nothing: written data is durable already."""
 
 
 def check_destination(path: Path) -> None:
-    """Raise UsageError for a file that is no profile's name or place, Refused for one that is there already."""
+    """Raise UsageError for a path that cannot be a profile, Refused for an existing file."""
     if path.suffix != ".yaml" or _NAME.fullmatch(path.stem) is None:
         raise UsageError(
-            f"{path} is no name for a profile", where="--fit", next_step="for instance --fit mine.yaml"
+            f"{path} is not a profile's file name", where="--fit", next_step="for instance --fit mine.yaml"
         )
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path.absolute().parent} is not a directory", where="--fit")
     if path.exists():
-        raise Refused("the file is there already", where=f"--fit {path}", next_step="remove it, or name another")
+        raise Refused(f"{path} already exists", where="--fit", next_step="remove the file, or choose another path")
 
 
 def fitted_profile(probe: Probe, name: str, *, on: datetime.date) -> str:
-    """The YAML of a profile that emulates the measured volume.
+    """Return the YAML of a profile that emulates the measured volume.
 
     Args:
         name: the stem of the file it is for.
         on: the day of the measurement.
 
-    Raises StepFailed for a probe that the machine was too busy for.
+    Raises StepFailed if the machine was too busy during the probe.
     """
     if probe.held:
         raise StepFailed(
             "the machine was too busy to fit a profile",
             where="--fit",
-            evidence=f"others used {probe.foreign_cpu_ratio:.0%} of its CPUs; held back: {', '.join(probe.held)}",
-            next_step="probe again when it is at rest, or with a longer --seconds",
+            evidence=f"other work used {probe.foreign_cpu_ratio:.0%} of the CPUs; delayed: {', '.join(probe.held)}",
+            next_step="probe again when the machine is idle, or with a longer --seconds",
             cause="machine_busy",
         )
     fit = _Fit(probe, source=f"measured by volbench volume probe on {on.isoformat()}")
@@ -60,7 +60,7 @@ def fitted_profile(probe: Probe, name: str, *, on: datetime.date) -> str:
         "schema": PROFILE_SCHEMA,
         "name": name,
         "title": f"Fitted to {probe.facts.filesystem or 'a volume'} at {probe.facts.path}",
-        "text": "What a probe measured. Of bursts, other users and bad days it saw no more than was there then.",
+        "text": "Measured by one probe, which cannot know of later bursts, other users or slower days.",
         "mode": fit.mode,
         "durability": fit.durability,
         "size_bytes": "size",
@@ -80,7 +80,7 @@ def fitted_profile(probe: Probe, name: str, *, on: datetime.date) -> str:
 
 
 class _Fit:
-    """The parts of a profile; `figures` grows as parts are made of it."""
+    """Builds the sections of a profile; each section adds its `figures`."""
 
     def __init__(self, probe: Probe, *, source: str) -> None:
         self._measured = probe.figures
@@ -99,20 +99,20 @@ class _Fit:
     def parameters(self) -> dict[str, Any]:
         size_gib = max(1, (self._probe.facts.size_bytes or _GIB) // _GIB)
         self._figure("size_default", f"{size_gib}GiB", "bytes", source="size of the file system that was measured")
-        found: dict[str, Any] = {"size": {"kind": "size", "default": "size_default", "text": "size of the volume"}}
+        specs: dict[str, Any] = {"size": {"kind": "size", "default": "size_default", "text": "size of the volume"}}
         if self._probe.fall is not None and self._probe.fall.after_s is not None:
-            found["credits"] = {"kind": "share", "default": 1, "text": "how full the credit bucket is at first"}
-        return found
+            specs["credits"] = {"kind": "share", "default": 1, "text": "how full the credit bucket is at first"}
+        return specs
 
     def caching(self) -> dict[str, str]:
-        """How long attributes are believed where there is a server: a probe does not see it."""
+        """Return how long a client caches attributes of a file server: a probe cannot measure that."""
         if self.mode != "files":
             return {}
         source = "Linux NFS client: acregmin"
         return {"attribute_ttl_s": self._figure("attribute_ttl", 3.0, "s", source=source, assumed=True)}
 
     def limits(self) -> Iterator[dict[str, Any]]:
-        """IOPS and throughput, each shared by reads and writes; and credits where a burst was seen to end."""
+        """Yield limits of IOPS and throughput, each shared by reads and writes, and credits if a burst ended."""
         yield self._limit("volume.iops", "iops", "io", ("read_iops", "write_iops"), "IOPS", scale=1.0)
         yield self._limit(
             "volume.throughput",
@@ -129,7 +129,7 @@ class _Fit:
         spent = round((fall.first - fall.last) * fall.after_s)
         bucket = self._figure(
             "credit_bucket", spent, "I/O credits", assumed=True,
-            source="what was left when the probe began, by when the burst ended; the whole bucket is larger",
+            source="the balance at the probe's start, computed from the burst's end; the full bucket is larger",
         )  # fmt: skip
         yield {
             "name": "volume.credits", "resource": "iops", "unit": "io", "rate_per_s": baseline, "burst": bucket,
@@ -137,19 +137,19 @@ class _Fit:
         }  # fmt: skip
 
     def latency(self) -> dict[str, Any]:
-        found = {operation: self._data_latency(operation) for operation in ("read", "write")}
+        latencies = {operation: self._data_latency(operation) for operation in ("read", "write")}
         sync, sync_p99 = self._measured.get("fdatasync_ms"), self._measured.get("fdatasync_ms_p99")
         if sync is not None and sync_p99 is not None and self.durability != "write_through":
             times_ms = (
                 self._trip_ms() if self.mode == "files" else 0.0
             )  # an fsync of a file there sends its times too
-            found["flush"] = {"parts": [self._leg("flush", max(0.0, sync - times_ms), sync_p99)]}
+            latencies["flush"] = {"parts": [self._leg("flush", max(0.0, sync - times_ms), sync_p99)]}
         if self.mode == "files":
-            found |= self._metadata_latency()
-        return found
+            latencies |= self._metadata_latency()
+        return latencies
 
     def _data_latency(self, operation: str) -> dict[str, Any]:
-        """The 4 KiB operation; what 16 KiB take longer is the speed of one stream, where that is seen."""
+        """Return the latency of 4 KiB, and the speed of one stream from the longer time of 16 KiB."""
         small_ms, page_ms = self._measured[f"{operation}_4k_ms"], self._measured[f"{operation}_16k_ms"]
         fixed_ms, stream = small_ms, None
         longer_ms = page_ms - small_ms

@@ -1,4 +1,4 @@
-"""Which profiles a measured volume is like, and what a probe cannot see."""
+"""The profiles nearest to a measured volume, and what a probe cannot measure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from volbench.volume.probe_figures import FIGURES, SMALL_BYTES, credit_limits, e
 from volbench.volume.profile_files import profile_names, whole_profile
 from volbench.volume.profiles import ResolvedVolume, resolve
 
-SHOWN = 3
+COUNT_DEFAULT = 3
 _SHARED_MIN = 3
-_GUESS = 0.1
-"""What an assumed figure says beside one that a vendor publishes or that was measured."""
+_ASSUMED_WEIGHT = 0.1
+"""Weight of an assumed figure, compared with a published or measured one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Nearest:
-    """A profile beside a measurement.
+    """A profile and its distance from a measurement.
 
     Args:
         distance: root mean square of ln(measured / expected) over the figures that both have; 0.05 is about 5 %.
             Figures of the profile that are assumed weigh a tenth.
-        figures: what the profile gives.
-        assumed: those of them that rest on an assumption.
+        figures: the profile's figures.
+        assumed: names of the figures that rest on an assumption.
     """
 
     profile: ResolvedVolume
@@ -34,32 +34,32 @@ class Nearest:
     assumed: frozenset[str]
 
 
-def nearest_profiles(measured: Mapping[str, float], *, shown: int = SHOWN) -> tuple[Nearest, ...]:
-    """The profiles, with their default parameters, that are nearest to the measured figures; the nearest first.
+def nearest_profiles(measured: Mapping[str, float], *, count: int = COUNT_DEFAULT) -> tuple[Nearest, ...]:
+    """Return the profiles, with default parameters, nearest to the measured figures, the nearest first.
 
-    A profile of a volume whose blocks are slow at first touch is left out: a probe writes before it reads.
+    Profiles with a slow first touch are skipped: a probe writes before it reads.
     """
-    found = []
+    profiles = []
     for name in profile_names():
         resolved = resolve(name)
         if "first_touch" in resolved.model:
             continue
         figures = expected_figures(resolved)
         assumed = assumed_figures(resolved, whole_profile(name))
-        far = distance(measured, figures, assumed=assumed)
-        if far is not None:
-            found.append(Nearest(profile=resolved, distance=far, figures=figures, assumed=assumed))
-    return tuple(sorted(found, key=lambda nearest: nearest.distance)[:shown])
+        separation = distance(measured, figures, assumed=assumed)
+        if separation is not None:
+            profiles.append(Nearest(profile=resolved, distance=separation, figures=figures, assumed=assumed))
+    return tuple(sorted(profiles, key=lambda nearest: nearest.distance)[:count])
 
 
 def distance(
     measured: Mapping[str, float], expected: Mapping[str, float], *, assumed: Collection[str] = ()
 ) -> float | None:
-    """Weighted root mean square of the logarithms of the ratios; None when too few figures are on both sides."""
+    """Return the weighted root mean square of the ratios' logarithms; None if both sides share too few figures."""
     shared = [name for name in expected if FIGURES[name].compared and measured.get(name, 0.0) > 0]
     if len(shared) < _SHARED_MIN:
         return None
-    weights = [_GUESS if name in assumed else 1.0 for name in shared]
+    weights = [_ASSUMED_WEIGHT if name in assumed else 1.0 for name in shared]
     squares = [
         (w * math.log(measured[name] / expected[name])) ** 2 for w, name in zip(weights, shared, strict=True)
     ]
@@ -67,7 +67,7 @@ def distance(
 
 
 def unseen(nearest: Nearest) -> tuple[str, ...]:
-    """What the measured volume may still do, if it is the nearest profile: sentences for each credit bucket."""
+    """Return a sentence for each credit bucket of the nearest profile, which a probe cannot measure."""
     resolved, sentences = nearest.profile, []
     for limit in credit_limits(resolved):
         units = "I/Os" if limit["unit"] == "io" else "bytes"

@@ -1,7 +1,7 @@
-"""Volume profiles on disk: which there are, loaded and checked, and stacked on what they stand on.
+"""Volume profiles on disk: listed, loaded, checked, and merged with their bases.
 
-`common.yaml` stands below every profile, and a profile below its `base`; the upper one wins, name by name.
-A profile of one's own is named by its path, which ends in .yaml; what it stands on is still in suites/volumes.
+Every profile extends `common.yaml` and its `base`; the derived profile wins, name by name. A user names his own
+profile by its path, which ends in .yaml; its bases are still in suites/volumes.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _FRAGMENTS = (COMMON, INSTANCES)
 
 
 def profiles_directory() -> Path:
-    """suites/volumes of the working directory, else those that volbench came with."""
+    """Return suites/volumes of the working directory, else the bundled one."""
     return shipped(Path("suites/volumes"))
 
 
 def profile_names(directory: Path | None = None) -> tuple[str, ...]:
-    """The profiles that a SPEC may name."""
-    found = sorted(path.stem for path in (directory or profiles_directory()).glob("*.yaml"))
-    return tuple(name for name in found if name not in _FRAGMENTS)
+    """Return the profiles that a SPEC may name."""
+    names = sorted(path.stem for path in (directory or profiles_directory()).glob("*.yaml"))
+    return tuple(name for name in names if name not in _FRAGMENTS)
 
 
 def load_profile(name: str, directory: Path | None = None) -> Profile:
-    """One file of suites/volumes, or the one at a path, checked.
+    """Load and check one file of suites/volumes, or the one at a path.
 
-    Raises UsageError with file and line, and for an unknown name with the nearest.
+    Raises UsageError with file and line, and for an unknown name with the nearest match.
     """
     if is_profile_path(name):
         return _load(Path(name).resolve().parent, Path(name).stem)
@@ -47,7 +47,7 @@ def load_profile(name: str, directory: Path | None = None) -> Profile:
 
 
 def is_profile_path(name: str) -> bool:
-    """Whether a profile is named by the path of its file, such as ./mine.yaml, and not by a name."""
+    """Return whether the name is a path of a profile's file, such as ./mine.yaml."""
     return name.endswith(".yaml")
 
 
@@ -57,9 +57,9 @@ def _load(directory: Path, name: str) -> Profile:
     if not path.exists():
         names = profile_names(directory)
         nearest = difflib.get_close_matches(name, names, n=1)
-        hint = f"perhaps you meant {nearest[0]}" if nearest else f"profiles there: {', '.join(names)}"
+        hint = f"perhaps you meant {nearest[0]}" if nearest else f"known profiles: {', '.join(names)}"
         raise UsageError(
-            f"there is no volume profile {name!r}", where=str(directory), evidence=f"no file {path}", next_step=hint
+            f"unknown volume profile {name!r}", where=str(directory), evidence=f"no file {path}", next_step=hint
         )
     document = parse_document(read_file(path, noun="profile"), name=str(path))
     try:
@@ -67,7 +67,7 @@ def _load(directory: Path, name: str) -> Profile:
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(
-            f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}", where=document.origin(first["loc"])
+            f"{'.'.join(str(key) for key in first['loc'])}: {first['msg']}", where=document.origin(first["loc"])
         ) from error
     if profile.name != name:
         raise UsageError(f"the profile in {name}.yaml is called {profile.name!r}", where=document.origin(("name",)))
@@ -75,7 +75,7 @@ def _load(directory: Path, name: str) -> Profile:
 
 
 def whole_profile(name: str, directory: Path | None = None) -> Profile:
-    """A profile with everything it stands on, as `resolve` sees it. Raises UsageError."""
+    """Return a profile merged with its bases, as `resolve` uses it. Raise UsageError."""
     try:
         return merged_profile(name, {}, (directory or profiles_directory()).resolve())
     except ValueError as error:
@@ -83,13 +83,13 @@ def whole_profile(name: str, directory: Path | None = None) -> Profile:
 
 
 def merged_profile(name: str, options: Mapping[str, str], directory: Path) -> Profile:
-    """The profile on top of its base, which an option may choose, on top of common.yaml. Raises ValueError."""
+    """Return the profile merged with its base, which an option may choose, and common.yaml. Raise ValueError."""
     if name in _FRAGMENTS:
-        raise ValueError(f"{name} is a part of other profiles: there are {', '.join(profile_names(directory))}")
+        raise ValueError(f"{name} is not a complete profile; known profiles: {', '.join(profile_names(directory))}")
     chain = [load_profile(name, directory)]
     while (base := _base_of(chain[-1], options)) is not None:
         if len(chain) > 3 or base in (profile.name for profile in chain) or base in _FRAGMENTS:
-            raise ValueError(f"{chain[-1].name} cannot stand on {base!r}")
+            raise ValueError(f"{chain[-1].name} cannot extend {base!r}")
         chain.append(load_profile(base, directory))
     merged: dict[str, Any] = {}
     for profile in (load_profile(COMMON, directory), *reversed(chain)):

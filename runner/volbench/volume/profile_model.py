@@ -19,7 +19,7 @@ _METADATA_OPERATIONS = (
 def daemon_model(
     profile: Profile, limits: list[Limit], names: Mapping[str, Value], size_bytes: int
 ) -> dict[str, Any]:
-    """The daemon's model parameters, as JSON data. Raises ValueError for a formula that gives nothing usable."""
+    """Return the daemon's model parameters as JSON data. Raise ValueError for a formula without a valid value."""
     model: dict[str, Any] = {
         "seed": int(number("seed", names)),
         "time_scale": number("time_scale", names),
@@ -61,13 +61,13 @@ def _limit(limit: Limit, names: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _latencies(profile: Profile, names: Mapping[str, Value]) -> dict[str, Any]:
-    """By operation; `metadata` stands for every metadata operation that is not named itself."""
-    wanted = (*_DATA_OPERATIONS, *_METADATA_OPERATIONS)
-    unknown = set(profile.latency) - {*wanted, "metadata"}
+    """Return latencies by operation; `metadata` applies to every metadata operation without an own one."""
+    operations = (*_DATA_OPERATIONS, *_METADATA_OPERATIONS)
+    unknown = set(profile.latency) - {*operations, "metadata"}
     if unknown:
-        raise ValueError(f"there is no operation {min(unknown)!r}: there are {', '.join(wanted)} and metadata")
+        raise ValueError(f"unknown operation {min(unknown)!r}; known: {', '.join(operations)} and metadata")
     latencies = {}
-    for operation in wanted:
+    for operation in operations:
         general = profile.latency.get("metadata") if operation in _METADATA_OPERATIONS else None
         latency = profile.latency.get(operation, general)
         if latency is not None:
@@ -107,7 +107,7 @@ def _first_touch(touch: FirstTouch, names: Mapping[str, Value], size_bytes: int)
 
 
 def number(formula: Formula, names: Mapping[str, Value]) -> float:
-    """A formula's value. Raises ValueError for a text, or one that is not finite."""
+    """Return a formula's value. Raise ValueError for a text or a value that is not finite."""
     value = evaluate(formula, names)
     if isinstance(value, str):
         raise ValueError(f"{formula!r} gives the text {value!r} where a number is needed")

@@ -1,8 +1,8 @@
-"""What a volume profile's file holds: suites/volumes/NAME.yaml, or one of the user's own, as frozen models.
+"""Frozen models of a volume profile's file: suites/volumes/NAME.yaml, or a user's own.
 
-A profile is data. Its *figures* are numbers, each with its source and whether it is assumed; its *parameters* are
-what a SPEC may set; its *formulas* give names to arithmetic on both (volume/formula.py); its limits and latencies
-hold formulas.
+A profile is data. Its *figures* are numbers, each with its source and whether it is assumed; a SPEC may set its
+*parameters*; its *formulas* give names to arithmetic on both (volume/formula.py); its limits and latencies
+consist of formulas.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Figure(Record):
 
 
 class Parameter(Record):
-    """What a SPEC may set. A default that is a formula follows from figures and earlier parameters."""
+    """A parameter that a SPEC may set. Its default may be a formula of figures and earlier parameters."""
 
     kind: Literal["size", "number", "share", "choice", "instance", "profile"]
     default: Formula
@@ -42,7 +42,7 @@ class Parameter(Record):
 
 
 class Check(Record):
-    """What must hold of the parameters."""
+    """A condition on the parameters."""
 
     require: Formula
     text: str
@@ -101,7 +101,7 @@ class Latency(Record):
 
 
 class FirstTouch(Record):
-    """What the first access to a block of a volume from a snapshot costs."""
+    """The cost of the first access to a block of a volume from a snapshot."""
 
     chunk_bytes: Formula
     latency: Latency
@@ -109,7 +109,7 @@ class FirstTouch(Record):
 
 
 class Profile(Record):
-    """A file of suites/volumes. A fragment (common, the instance table) lacks what it does not set."""
+    """A file of suites/volumes. A fragment (common, the instance table) has some of the keys only."""
 
     schema_: Literal[1] = Field(alias="schema")
     name: str

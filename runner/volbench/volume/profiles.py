@@ -1,8 +1,8 @@
-"""Volume profiles with a SPEC's options: from suites/volumes/NAME.yaml to what the emulator's daemon is told.
+"""Volume profiles with a SPEC's options: from suites/volumes/NAME.yaml to the emulator's configuration.
 
-`profile_schema` says what a file holds, `profile_files` loads it, `profile_model` makes what the daemon gets.
+`profile_schema` defines the files, `profile_files` loads them, `profile_model` makes the daemon's model.
 The resolver takes, in this order: units (KiB .. TiB), figures, parameters, the row of the instance table, formulas
-from top to bottom; then it keeps the limits whose `when` is true and evaluates what is in them.
+from top to bottom; then it evaluates the limits whose `when` is true.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from volbench.volume.profile_schema import Figure, Formula, Parameter, Profile
 from volbench.volume.spec import parse_volume
 
 _PLACE_OPTIONS = ("dir",)
-"""Of a SPEC, and not the profile's: where its bytes are."""
+"""Options of a SPEC that are not the profile's: the directory of its data."""
 DAEMON_SCHEMA = 1
 _UNITS: dict[str, Value] = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40, "MB": 1e6}
 _DURABILITIES = ("write_through", "write_back", "async")
@@ -38,10 +38,10 @@ _DURABILITIES = ("write_through", "write_back", "async")
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedVolume:
-    """A profile with every parameter set: all that the daemon needs to know but paths.
+    """A profile with every parameter set: the daemon's configuration without paths.
 
     Args:
-        parameters: given ones and defaults, as numbers (sizes in bytes, shares 0..1) and texts.
+        parameters: set ones and defaults, as numbers (sizes in bytes, shares 0..1) and texts.
         assumed: names of the figures in use that no vendor publishes.
         model: the daemon's model parameters, as JSON data.
     """
@@ -60,7 +60,7 @@ class ResolvedVolume:
     model: Mapping[str, Any]
 
     def daemon_config(self, *, directory: Path, mount: Path, backing: Path) -> dict[str, Any]:
-        """The JSON file of `volbench-volume run`: where control socket, mount point and bytes are."""
+        """Return the configuration file of `volbench-volume run`, with paths of control socket, mount and data."""
         return {
             "schema": DAEMON_SCHEMA,
             "profile": self.profile,
@@ -77,12 +77,12 @@ class ResolvedVolume:
 
 
 def resolve(name: str, options: Mapping[str, str] | None = None, directory: Path | None = None) -> ResolvedVolume:
-    """A profile with its parameters set by a SPEC's options.
+    """Return a profile with its parameters set by a SPEC's options.
 
     Args:
-        name: a profile such as ebs-gp2, or the path of one, such as ./mine.yaml.
+        name: a profile such as ebs-gp2, or a path such as ./mine.yaml.
         options: parameter to text, for instance {"size": "50GiB", "credits": "10%"}.
-        directory: where the profiles are; default suites/volumes.
+        directory: of the profiles; default suites/volumes.
 
     Raises UsageError for an unknown profile or parameter (with the nearest), a value out of range, or parameters
     that contradict each other.
@@ -93,22 +93,22 @@ def resolve(name: str, options: Mapping[str, str] | None = None, directory: Path
     except ValueError as error:
         file = name if is_profile_path(name) else directory / f"{name}.yaml"
         raise UsageError(
-            str(error), where=f"emulated:{name}", next_step=f"parameters are described in {file}"
+            str(error), where=f"emulated:{name}", next_step=f"{file} describes the parameters"
         ) from error
 
 
 def resolve_spec(spec: str, *, name: str) -> ResolvedVolume:
-    """The profile of a SPEC, with or without `emulated:`, and its parameters. Raises UsageError.
+    """Return the profile of a SPEC, with or without `emulated:`, and its parameters. Raise UsageError.
 
     Args:
-        name: what the SPEC is of, for an error's text.
+        name: the SPEC's use, for error messages.
     """
     named = parse_volume(spec if spec.startswith("emulated:") else f"emulated:{spec}", name=name)
     return resolve_volume(named)
 
 
 def resolve_volume(spec: VolumeSpec) -> ResolvedVolume:
-    """The profile of an emulated volume with its parameters. Raises UsageError."""
+    """Return the profile of an emulated volume with its parameters. Raise UsageError."""
     return resolve(spec.place, {key: value for key, value in spec.options.items() if key not in _PLACE_OPTIONS})
 
 
@@ -125,7 +125,7 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
         if not evaluate(check.require, names):
             raise ValueError(check.text)
     if profile.mode is None or profile.durability is None or profile.size_bytes is None:
-        raise ValueError(f"{name} is no volume of its own: it has no mode, durability and size_bytes")
+        raise ValueError(f"{name} is not a complete volume: mode, durability or size_bytes is missing")
     size_bytes = int(number(profile.size_bytes, names))
     return ResolvedVolume(
         profile=profile.name,
@@ -146,9 +146,9 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
 def _parameters(
     profile: Profile, options: Mapping[str, str], names: dict[str, Value], directory: Path
 ) -> dict[str, Value]:
-    """Every parameter's value; puts them, and the columns of the instance's row, into `names`.
+    """Return every parameter's value; add the values, and the columns of the instance's row, to `names`.
 
-    Raises ValueError with all options that are unknown or out of range.
+    Raises ValueError with all unknown or invalid options.
     """
     faults = []
     for option in options:
@@ -165,39 +165,39 @@ def _parameters(
                 names |= {column: figure.number for column, figure in row.items()}
         except ValueError as error:
             faults.append(str(error))
-            parameters[key] = _parameter(key, parameter, None, names)  # what follows from it is no further fault
+            parameters[key] = _parameter(key, parameter, None, names)  # no further faults because of this one
         names[key] = parameters[key]
     if faults:
         raise ValueError("; ".join(faults))
     return parameters
 
 
-def _parameter(key: str, parameter: Parameter, given: str | None, names: Mapping[str, Value]) -> Value:
+def _parameter(key: str, parameter: Parameter, option: str | None, names: Mapping[str, Value]) -> Value:
     text_kinds = ("choice", "instance", "profile")
-    if given is None:
+    if option is None:
         if parameter.kind in text_kinds or not isinstance(parameter.default, str):
             return str(parameter.default) if parameter.kind in text_kinds else parameter.default
         try:
             return number(parameter.default, names)
         except ValueError:
-            given = parameter.default  # a quantity such as 100GiB, not a formula
+            option = parameter.default  # a quantity such as 100GiB, not a formula
     try:
         if parameter.kind == "size":
-            return float(parse_size_bytes(given))
+            return float(parse_size_bytes(option))
         if parameter.kind == "share":
-            return _between(parse_fraction(given), 0.0, 1.0)
+            return _between(parse_fraction(option), 0.0, 1.0)
         if parameter.kind == "number":
-            return _between(float(given), 0.0, math.inf)
+            return _between(float(option), 0.0, math.inf)
     except ValueError as error:
-        raise ValueError(f"{key}={given}: {error}") from error
-    if parameter.kind == "choice" and given not in parameter.choices:
-        raise ValueError(f"{key}={given}: it is one of {', '.join(parameter.choices)}")
-    return given
+        raise ValueError(f"{key}={option}: {error}") from error
+    if parameter.kind == "choice" and option not in parameter.choices:
+        raise ValueError(f"{key}={option}: it is one of {', '.join(parameter.choices)}")
+    return option
 
 
 def _between(value: float, low: float, high: float) -> float:
     if not low <= value <= high or math.isinf(value):
-        raise ValueError(f"it is not between {low:g} and {high:g}")
+        raise ValueError(f"the value is not between {low:g} and {high:g}")
     return value
 
 
@@ -206,12 +206,12 @@ def _row(instances: Profile, instance: str) -> Mapping[str, Figure]:
         return instances.table[instance]
     nearest = difflib.get_close_matches(instance, instances.table, n=1)
     hint = f"perhaps you meant {nearest[0]}" if nearest else f"there are {', '.join(instances.table)}"
-    raise ValueError(f"instance={instance}: it is not in {INSTANCES}.yaml; {hint}")
+    raise ValueError(f"instance={instance}: not in {INSTANCES}.yaml; {hint}")
 
 
 def _durability(formula: Formula, names: Mapping[str, Value]) -> str:
-    """One of the daemon's words, as it stands or as a formula gives it."""
-    word = formula if formula in _DURABILITIES else evaluate(formula, names)
-    if word not in _DURABILITIES:
-        raise ValueError(f"durability is one of {', '.join(_DURABILITIES)}, not {word!r}")
-    return str(word)
+    """Return the daemon's durability mode, which is the text itself or the result of a formula."""
+    value = formula if formula in _DURABILITIES else evaluate(formula, names)
+    if value not in _DURABILITIES:
+        raise ValueError(f"durability is one of {', '.join(_DURABILITIES)}, not {value!r}")
+    return str(value)

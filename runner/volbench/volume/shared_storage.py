@@ -1,4 +1,4 @@
-"""Volumes that lie on one piece of storage: a comparison of them says nothing of two volumes."""
+"""Volumes on the same storage, which make no meaningful comparison."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from volbench.records.facts import VolumeFacts
 
 @dataclass(frozen=True, kw_only=True)
 class SharedStorage:
-    """Two volumes by name, and what both lie on: `filesystem ext4 on vda1`."""
+    """Two volumes by name, and the storage of both: `filesystem ext4 on vda1`."""
 
     volumes: tuple[str, str]
     storage: str
@@ -30,34 +30,38 @@ class SharedStorage:
 def shared_storage(facts: Mapping[str, VolumeFacts]) -> tuple[SharedStorage, ...]:
     """Return each pair of volumes that share a file system, an export, a device or a disk.
 
-    Emulated volumes are left out: their daemon decides what they do, wherever their bytes are.
+    Emulated volumes are skipped: their daemon determines their speed, wherever their data is.
 
     Args:
         facts: by the volumes' names, in their order.
     """
-    return tuple(_shared({name: one for name, one in facts.items() if one.emulated_profile is None}))
+    return tuple(
+        _shared(
+            {name: volume_facts for name, volume_facts in facts.items() if volume_facts.emulated_profile is None}
+        )
+    )
 
 
-def below_mount_point(place: str, facts: VolumeFacts) -> str | None:
-    """Return the mount point that holds `place` where `place` is none itself; None where it is one, or unknown.
+def below_mount_point(directory: str, facts: VolumeFacts) -> str | None:
+    """Return the mount point above a directory; None if the directory is a mount point itself, or if unknown.
 
     Args:
-        place: the directory that a SPEC names.
-        facts: what is behind it. Those that a container found have a mount point of the container: None then.
+        directory: the directory that a SPEC names.
+        facts: of that directory. Facts from a container have a mount point of the container: None then.
     """
     mount_point = facts.mount_point
-    if mount_point is None or PurePosixPath(place) == PurePosixPath(mount_point):
+    if mount_point is None or PurePosixPath(directory) == PurePosixPath(mount_point):
         return None
-    return mount_point if PurePosixPath(place).is_relative_to(mount_point) else None
+    return mount_point if PurePosixPath(directory).is_relative_to(mount_point) else None
 
 
-def not_mounted_text(name: str, place: str, facts: VolumeFacts) -> str:
-    """Return the sentence about a SPEC's directory that is no mount point; empty where it is one."""
-    mount_point = below_mount_point(place, facts)
+def not_mounted_text(name: str, directory: str, facts: VolumeFacts) -> str:
+    """Return the sentence about a SPEC's directory that is not a mount point; empty if it is one."""
+    mount_point = below_mount_point(directory, facts)
     if mount_point is None:
         return ""
-    source = ", ".join(part for part in (facts.filesystem, facts.device or facts.mount_source) if part)
-    return f"Volume {name}: {place} is not a mount point; it is a directory of {mount_point} ({source})."
+    source = ", ".join(text for text in (facts.filesystem, facts.device or facts.mount_source) if text)
+    return f"Volume {name}: {directory} is not a mount point; it is a directory of {mount_point} ({source})."
 
 
 def _shared(facts: Mapping[str, VolumeFacts]) -> Iterator[SharedStorage]:
@@ -68,12 +72,12 @@ def _shared(facts: Mapping[str, VolumeFacts]) -> Iterator[SharedStorage]:
 
 
 def _common(a: VolumeFacts, b: VolumeFacts) -> str:
-    """What both lie on, the nearest to MySQL first; empty where nothing common is known."""
+    """Return the storage that both use, the nearest to MySQL first; empty if none is known."""
     if a.nfs_server is not None and (a.nfs_server, a.nfs_export) == (b.nfs_server, b.nfs_export):
         return f"NFS export {a.nfs_server}:{a.nfs_export}"
     if a.device_number is not None and a.device_number == b.device_number:
         source = a.device or a.mount_source
-        return f"file system ({', '.join(part for part in (a.filesystem, source) if part)})"
+        return f"file system ({', '.join(text for text in (a.filesystem, source) if text)})"
     if a.device is not None and a.device == b.device:
         return f"device {a.device}"
     disks = sorted(_disks(a) & _disks(b))

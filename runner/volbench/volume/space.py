@@ -13,16 +13,16 @@ _FREE_SPACE = "free space on it, or make the suite's dataset smaller (--set data
 
 
 def free_bytes(path: Path) -> int:
-    """Bytes that this user can still write to the filesystem of `path`. Raises EnvironmentLacks, StepFailed."""
+    """Return the bytes that this user can write to the filesystem of `path`. Raise EnvironmentLacks, StepFailed."""
     try:
         status = os.statvfs(path)
     except OSError as error:
-        raise volume_failure(error, phase=f"asking for the free space of {path}") from error
+        raise volume_failure(error, phase=f"reading the free space of {path}") from error
     return status.f_bavail * status.f_frsize
 
 
 def require_space(path: Path, bytes_needed: int, *, next_step: str = _FREE_SPACE) -> None:
-    """Raise EnvironmentLacks (cause volume_full) when a filesystem has less free space than needed."""
+    """Raise EnvironmentLacks (cause volume_full) if a filesystem has less free space than needed."""
     free = free_bytes(path)
     if free < bytes_needed:
         raise EnvironmentLacks(

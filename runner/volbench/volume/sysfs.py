@@ -11,10 +11,10 @@ _DEPTH_MAX = 16
 
 @dataclass(frozen=True, kw_only=True)
 class BlockDevice:
-    """One block device. What sysfs does not say is None.
+    """One block device. None: not in sysfs.
 
     Args:
-        name, disk: kernel names of the device and of the whole disk that carries it (itself, if not a partition).
+        name, disk: kernel names of the device and of its disk (itself, if not a partition).
         lower: names of the physical disks below a device-mapper or md device, sorted.
         backing_file, direct_io: of a loop device.
     """
@@ -37,12 +37,12 @@ class BlockDevice:
 
 
 def block_device(number: str, *, sys: Path = SYS) -> BlockDevice | None:
-    """The device with a `major:minor`; None when sysfs has none (an anonymous number, a container without it)."""
+    """Return the device with a `major:minor`; None if sysfs has none (anonymous number, container)."""
     return _device(sys / "dev/block" / number)
 
 
 def block_device_named(source: str, *, sys: Path = SYS) -> BlockDevice | None:
-    """The device behind a mount source such as `/dev/nvme1n1p1`, `/dev/mapper/vg-data` or `/dev/vg/data`."""
+    """Return the device of a mount source such as `/dev/nvme1n1p1`, `/dev/mapper/vg-data` or `/dev/vg/data`."""
     if not source.startswith("/dev/"):
         return None
     name = Path(source).name
@@ -50,9 +50,11 @@ def block_device_named(source: str, *, sys: Path = SYS) -> BlockDevice | None:
     if device is not None:
         return device
     mapped = source.removeprefix("/dev/mapper/") if source.startswith("/dev/mapper/") else None
-    parts = source.removeprefix("/dev/").split("/")
-    if mapped is None and len(parts) == 2:
-        mapped = "-".join(part.replace("-", "--") for part in parts)  # how LVM joins group and volume
+    components = source.removeprefix("/dev/").split("/")
+    if mapped is None and len(components) == 2:
+        mapped = "-".join(
+            component.replace("-", "--") for component in components
+        )  # how LVM joins group and volume
     for entry in sorted((sys / "class/block").glob("dm-*")):
         if mapped is not None and read_text(entry / "dm/name") == mapped:
             return _device(entry)
@@ -61,12 +63,12 @@ def block_device_named(source: str, *, sys: Path = SYS) -> BlockDevice | None:
 
 
 def bdi_read_ahead_kib(number: str, *, sys: Path = SYS) -> int | None:
-    """Read-ahead of a mount without block device (NFS, FUSE), by its `0:N`."""
+    """Return the read-ahead of a mount without block device (NFS, FUSE), by its `0:N`."""
     return read_int(sys / "class/bdi" / number / "read_ahead_kb")
 
 
 def btrfs_devices(name: str, *, sys: Path = SYS) -> tuple[str, ...]:
-    """All devices of the btrfs that the named one is part of; empty when sysfs does not show it."""
+    """Return all devices of the btrfs that contains the named one; empty if sysfs does not show it."""
     for devices in sorted((sys / "fs/btrfs").glob("*/devices")):
         names = tuple(sorted(entry.name for entry in devices.iterdir()))
         if name in names:
@@ -75,7 +77,7 @@ def btrfs_devices(name: str, *, sys: Path = SYS) -> tuple[str, ...]:
 
 
 def read_text(file: Path) -> str | None:
-    """A small file's text, stripped; None when it cannot be read or is empty."""
+    """Return a small file's text, stripped; None if it is unreadable or empty."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip() or None
     except OSError:
@@ -83,7 +85,7 @@ def read_text(file: Path) -> str | None:
 
 
 def read_int(file: Path) -> int | None:
-    """A small file's number; None when it cannot be read."""
+    """Return a small file's number; None if it is unreadable."""
     text = read_text(file)
     return int(text) if text is not None and text.lstrip("-").isdigit() else None
 
@@ -112,7 +114,7 @@ def _device(entry: Path) -> BlockDevice | None:
 
 
 def _physical(folder: Path, depth: int = 0) -> set[str]:
-    """Whole disks below a stacked device; empty for a device that stands on none."""
+    """Return the disks below a stacked device; empty for other devices."""
     slaves = folder / "slaves"
     if depth > _DEPTH_MAX or not slaves.is_dir():
         return set()
@@ -120,8 +122,8 @@ def _physical(folder: Path, depth: int = 0) -> set[str]:
     for slave in slaves.iterdir():
         lower = slave.resolve()
         below = _physical(lower, depth + 1)
-        whole = lower.parent if (lower / "partition").exists() else lower
-        disks |= below or {whole.name}
+        disk = lower.parent if (lower / "partition").exists() else lower
+        disks |= below or {disk.name}
     return disks
 
 

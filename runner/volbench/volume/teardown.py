@@ -1,8 +1,8 @@
-"""What an emulated volume attaches to the machine: how it is found, and taken down in the right order.
+"""What an emulated volume attaches to the machine: how to find it, and take it down in the right order.
 
 The order is: file system, loop device, FUSE mount; then the daemon ends by itself. Nothing here may hang, so no
-step looks into a mount: mounts are found in mountinfo, loop devices in sysfs, daemons by their working directory.
-A step that does not end in its time makes us abort the FUSE connection, which fails whatever waits for it.
+step accesses a mount: mountinfo lists mounts, sysfs loop devices, and daemons are known by their working directory.
+If a step does not end in time, the FUSE connection is aborted, which fails every waiting request.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ FUSE_CONNECTIONS = Path("/sys/fs/fuse/connections")
 DAEMON = "volbench-volume"
 LOCK = "daemon.lock"
 LOOP = "loop-device"
-"""Name and sequence number of the loop device that was attached last: its file's path is lost with a mount that is
-detached while somebody (a container with a copy of our mounts) still holds the device."""
+"""Name and sequence number of the last attached loop device: the path of its file is lost with a detached mount
+while another mount namespace (a container) still has the device open."""
 SYS_BLOCK = Path("/sys/block")
 STEP_S_MAX = 30.0
 STARTING_S_MAX = 10.0
@@ -39,8 +39,8 @@ _OUTPUT_BYTES_MAX = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
-    """How a command ended: its exit code, None when it did not end in time; and what it printed."""
+class CompletedCommand:
+    """Exit code of a command, None if it did not end in time, and its output."""
 
     code: int | None
     output: str
@@ -48,7 +48,7 @@ class Done:
 
 @dataclass(frozen=True, kw_only=True)
 class Attachments:
-    """What a volume's directory has attached to this machine now."""
+    """What a volume has attached to this machine now."""
 
     mounts: tuple[Mount, ...]
     loops: tuple[str, ...]
@@ -58,16 +58,16 @@ class Attachments:
         return bool(self.mounts or self.loops or self.daemons)
 
     def __str__(self) -> str:
-        parts = [f"mount {mount.mount_point}" for mount in self.mounts]
-        parts += [f"loop device /dev/{loop}" for loop in self.loops]
-        parts += [f"daemon {pid}" for pid in self.daemons]
-        return ", ".join(parts) or "nothing"
+        texts = [f"mount {mount.mount_point}" for mount in self.mounts]
+        texts += [f"loop device /dev/{loop}" for loop in self.loops]
+        texts += [f"daemon {pid}" for pid in self.daemons]
+        return ", ".join(texts) or "nothing"
 
 
-def run(argv: Sequence[str], *, timeout_s: float = STEP_S_MAX) -> Done:
-    """Run a command and wait for it, but never longer than its time.
+def run(argv: Sequence[str], *, timeout_s: float = STEP_S_MAX) -> CompletedCommand:
+    """Run a command and wait for it, at most `timeout_s`.
 
-    A command that hangs in the kernel cannot be killed, so it is left behind, not waited for.
+    A command that hangs in the kernel cannot be killed; this does not wait for it.
     """
     with tempfile.TemporaryFile() as output:
         process = programs.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
@@ -79,11 +79,11 @@ def run(argv: Sequence[str], *, timeout_s: float = STEP_S_MAX) -> Done:
                 process.wait(1.0)
             code = None
         output.seek(0)
-        return Done(code=code, output=output.read(_OUTPUT_BYTES_MAX).decode(errors="replace").strip())
+        return CompletedCommand(code=code, output=output.read(_OUTPUT_BYTES_MAX).decode(errors="replace").strip())
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
-    """Ask until a condition holds; False when it does not in time."""
+    """Poll until a condition is true; return False at the timeout."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() >= deadline:
@@ -92,10 +92,10 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
     return True
 
 
-def started_at(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot (field 22 of /proc/PID/stat); None when it is gone.
+def process_start_ticks(pid: int) -> int | None:
+    """Return a process's start time in clock ticks since boot (field 22 of /proc/PID/stat); None after its end.
 
-    With the pid it names one process for ever. A zombie counts as gone.
+    With the pid it identifies one process for ever. A zombie counts as ended.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
@@ -105,40 +105,40 @@ def started_at(pid: int) -> int | None:
 
 
 def attachments(directory: Path) -> Attachments:
-    """What a volume's directory has attached: mounts (outermost first), loop devices, daemons."""
+    """Return a volume's attachments: mounts (outermost first), loop devices, daemons."""
     return Attachments(mounts=_mounts(directory), loops=_loops(directory), daemons=tuple(_daemons(directory)))
 
 
 def remember_loop(directory: Path, device: Path) -> None:
-    """Write down which attachment of a loop device is this volume's; kernels before 5.15 do not number them."""
+    """Record this volume's attachment of a loop device; kernels before 5.15 do not number attachments."""
     number = _disk_sequence(device.name)
     if number is not None:
-        with safe_files.held_directory(directory) as held:
-            safe_files.write_new(held, LOOP, f"{device.name} {number}".encode())
+        with safe_files.held_directory(directory) as directory_fd:
+            safe_files.write_new(directory_fd, LOOP, f"{device.name} {number}".encode())
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a daemon lives, from before its first instruction on: it inherits a lock that nobody else holds."""
+    """Return whether a daemon lives, from before its first instruction on: it inherits a lock of its own."""
     try:
         with (directory / LOCK).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: who only asks is not in another's way
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: queries do not block each other
     except BlockingIOError:
         return True
-    except OSError:  # there was never one
+    except OSError:  # there was never a daemon
         return False
     return False
 
 
 def take_lock(file: BinaryIO) -> bool:
-    """Lock a volume's lock file, to be inherited by its daemon; False when somebody else's daemon has it."""
+    """Lock a volume's lock file for its daemon to inherit; return False if another daemon has the lock."""
 
-    def taken() -> bool:
+    def locked() -> bool:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         return False
 
-    return wait_until(taken, timeout_s=1.0)  # who only asks lets go at once
+    return wait_until(locked, timeout_s=1.0)  # queries release the lock at once
 
 
 def abort(directory: Path) -> None:
@@ -146,7 +146,7 @@ def abort(directory: Path) -> None:
     for mount in _mounts(directory):
         if not mount.filesystem.startswith("fuse"):
             continue
-        if not any(found.mount_point == str(FUSE_CONNECTIONS) for found in read_mounts()):
+        if not any(mounted.mount_point == str(FUSE_CONNECTIONS) for mounted in read_mounts()):
             run(["mount", "-t", "fusectl", "none", str(FUSE_CONNECTIONS)], timeout_s=ABORTED_STEP_S_MAX)
         connection = FUSE_CONNECTIONS / mount.device_number.partition(":")[2] / "abort"
         with contextlib.suppress(OSError):  # gone already
@@ -154,14 +154,14 @@ def abort(directory: Path) -> None:
 
 
 def take_down(directory: Path, *, force: bool) -> None:
-    """Take everything down that a volume's directory has attached.
+    """Take down everything that a volume has attached.
 
     Args:
-        force: detach file systems that are in use, and abort at once; for what a killed process has left.
+        force: detach file systems in use, and abort at once; for leftovers of a killed process.
 
-    Raises StepFailed naming what is still there.
+    Raises StepFailed with what is still attached.
     """
-    # Who was killed while starting a daemon has left one that is yet to show itself.
+    # A process killed while it started a daemon leaves one that is not visible yet.
     wait_until(lambda: bool(_daemons(directory)) or not is_locked(directory), timeout_s=STARTING_S_MAX)
     if force:
         abort(directory)
@@ -171,8 +171,8 @@ def take_down(directory: Path, *, force: bool) -> None:
     for loop in _loops(directory):
         run(["losetup", "-d", f"/dev/{loop}"], timeout_s=ABORTED_STEP_S_MAX)
     for mount in below:
-        # A loop device lets go of its file a moment after it is told to. Where the file system lives on in a copy
-        # of our mounts (a container that was starting meanwhile), never: it is synced, so it may be cut off.
+        # A loop device releases its file a moment after its detach; never while another mount namespace (a
+        # container that was just starting) has the file system mounted: it is synced, so it may be cut off.
         patience_s = ABORTED_STEP_S_MAX if force else LOOP_RELEASE_S_MAX
         _unmount(directory, mount, force=True, patience_s=patience_s)
     _end_daemons(directory)
@@ -183,13 +183,13 @@ def take_down(directory: Path, *, force: bool) -> None:
         raise StepFailed(
             "an emulated volume could not be taken down",
             where=str(directory),
-            evidence=f"still there: {left}",
-            next_step="stop whoever uses it (see `fuser -vm`), then run `volbench volume remove` again",
+            evidence=f"still attached: {left}",
+            next_step="stop its users (see `fuser -vm`), then run `volbench volume remove` again",
         )
 
 
 def _layers(directory: Path) -> tuple[list[Mount], list[Mount]]:
-    """The mounts that are used, innermost first; and those that carry a loop device's image."""
+    """Return the mounts for users, innermost first, and those with a loop device's image."""
     mounts = list(reversed(_mounts(directory)))
     image = str(directory.resolve() / "image")
     return [mount for mount in mounts if mount.mount_point != image], [
@@ -198,8 +198,8 @@ def _layers(directory: Path) -> tuple[list[Mount], list[Mount]]:
 
 
 def _unmount(directory: Path, mount: Mount, *, force: bool, patience_s: float) -> bool:
-    """Unmount; whether it had to be forced. Raises StepFailed when it is in use and must not be forced."""
-    last = Done(code=None, output="")
+    """Unmount; return whether force was needed. Raise StepFailed if it is in use and `force` is False."""
+    last = CompletedCommand(code=None, output="")
     if not force:
         run(["sync", "-f", mount.mount_point])
 
@@ -215,7 +215,7 @@ def _unmount(directory: Path, mount: Mount, *, force: bool, patience_s: float) -
             "an emulated volume is in use",
             where=mount.mount_point,
             evidence=last.output,
-            next_step="stop whoever uses it (see `fuser -vm`)",
+            next_step="stop its users (see `fuser -vm`)",
         )
     abort(directory)
     if not wait_until(lambda: not _is_mounted(mount), timeout_s=1.0):
@@ -224,18 +224,18 @@ def _unmount(directory: Path, mount: Mount, *, force: bool, patience_s: float) -
 
 
 def _is_mounted(mount: Mount) -> bool:
-    return any(found.mount_id == mount.mount_id for found in read_mounts())
+    return any(mounted.mount_id == mount.mount_id for mounted in read_mounts())
 
 
 def _end_daemons(directory: Path) -> None:
-    """A daemon ends when its mount is gone; one that does not is told to, then killed."""
+    """Wait for the daemons, which end when their mount is gone; then terminate and kill them."""
     for number in (0, signal.SIGTERM, signal.SIGKILL):
         for pid in _daemons(directory):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         if wait_until(lambda: not _daemons(directory), timeout_s=5.0):
             break
-    # A process that is gone by its name still waits for its I/O, and has its lock as long.
+    # A process without a name may still wait for its I/O, and has its lock until then.
     wait_until(lambda: not is_locked(directory), timeout_s=5.0)
 
 
@@ -246,16 +246,16 @@ def _mounts(directory: Path) -> tuple[Mount, ...]:
 
 def _loops(directory: Path) -> tuple[str, ...]:
     prefix = f"{directory.resolve()}/"
-    found = set(_remembered_loop(directory))
+    loops = set(_remembered_loop(directory))
     for file in SYS_BLOCK.glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):  # detached meanwhile
             if file.read_text(encoding="utf-8", errors="surrogateescape").startswith(prefix):
-                found.add(file.parent.parent.name)
-    return tuple(sorted(found))
+                loops.add(file.parent.parent.name)
+    return tuple(sorted(loops))
 
 
 def _remembered_loop(directory: Path) -> list[str]:
-    """The device that was written down, while it is the same attachment: its number is never given again."""
+    """Return the recorded device, if it is the same attachment: sequence numbers are never reused."""
     try:
         name, number = (directory / LOOP).read_text(encoding="ascii").split()
     except (OSError, ValueError):
@@ -265,7 +265,7 @@ def _remembered_loop(directory: Path) -> list[str]:
 
 
 def _disk_sequence(name: str) -> str | None:
-    """Counts what was ever attached to any device since boot."""
+    """Return the device's sequence number, which counts attachments since boot."""
     try:
         return (SYS_BLOCK / name / "diskseq").read_text(encoding="ascii").strip()
     except OSError:
@@ -273,27 +273,27 @@ def _disk_sequence(name: str) -> str | None:
 
 
 def _daemons(directory: Path) -> list[int]:
-    """Daemons by name and working directory: neither needs the memory map that a hanging process may hold."""
-    found = []
-    place = str(directory.resolve())
+    """Return daemons by name and working directory: neither needs the memory map of a hanging process."""
+    pids = []
+    working_directory = str(directory.resolve())
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            if not is_daemon(entry) or str((entry / "cwd").readlink()) != place:
+            if not is_daemon(entry) or str((entry / "cwd").readlink()) != working_directory:
                 continue
-            if started_at(int(entry.name)) is not None:
-                found.append(int(entry.name))
-    return found
+            if process_start_ticks(int(entry.name)) is not None:
+                pids.append(int(entry.name))
+    return pids
 
 
 def is_daemon(process: Path) -> bool:
-    """Whether /proc/PID is a daemon of this user's: a name alone proves nothing, every process may choose its own.
+    """Return whether /proc/PID is a daemon of this user: the name alone proves nothing, processes choose their own.
 
-    Raises OSError when the process is gone.
+    Raises OSError if the process is gone.
     """
     if (process / "comm").read_text(errors="replace").strip() != DAEMON:
         return False
     status = (process / "status").read_text(errors="replace")
     users = next((line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")), [])
-    return set(users) == {str(os.geteuid())}  # a set-user-ID program keeps the real user of who started it
+    return set(users) == {str(os.geteuid())}  # a set-user-ID program keeps its caller's real user

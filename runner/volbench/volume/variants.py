@@ -1,4 +1,4 @@
-"""Volumes of a sweep: each declared volume with its options varied, and the treatments that its cells are."""
+"""Volumes of a sweep: each declared volume with its options varied, and the treatments of its cells."""
 
 from __future__ import annotations
 
@@ -17,38 +17,40 @@ from volbench.volume.spec import parse_volume
 
 NAME_CHARACTERS_MAX = 41
 VARIANTS_MAX = 16
-"""All volumes of a run are up at the same time; an emulated one is a process with its own disk image."""
+"""All volumes of a run are open at the same time; an emulated one is a process with its own disk image."""
 
 
 def with_options(spec: VolumeSpec, options: dict[str, Scalar]) -> VolumeSpec:
-    """The volume with these options set over its own, checked as if the user had typed them.
+    """Return the volume with these options over its own, checked like a user's SPEC.
 
-    Mount options of nfs are `name=value`; true or false puts a word such as `noac` in or leaves it out.
-    Raises UsageError naming the option that this kind of volume does not have, with the nearest.
+    Mount options of nfs are `name=value`; true or false adds or removes an option such as `noac`.
+    Raises UsageError for an option that this kind of volume does not have, with the nearest match.
     """
     if not options:
         return spec
-    place = spec.text.partition("?")[0]
+    location = spec.text.partition("?")[0]
     own = spec.options.get("options", "").split(",") if spec.kind == "nfs" else []
-    given = dict(part.partition("=")[::2] for part in own if part) if spec.kind == "nfs" else dict(spec.options)
+    merged = (
+        dict(option.partition("=")[::2] for option in own if option) if spec.kind == "nfs" else dict(spec.options)
+    )
     for name, value in options.items():
         if spec.kind == "nfs" and isinstance(value, bool):
-            given.pop(name, None)
-            given |= {name: ""} if value else {}
+            merged.pop(name, None)
+            merged |= {name: ""} if value else {}
         else:
-            given[name] = _text(value)
+            merged[name] = _text(value)
     joint = "," if spec.kind == "nfs" else "&"
-    query = joint.join(f"{name}={value}" if value else name for name, value in given.items())
-    made = parse_volume(f"{place}?{query}" if query else place, name=spec.name)
-    if made.kind == "emulated":
-        resolve_volume(made)
-    return made
+    query = joint.join(f"{name}={value}" if value else name for name, value in merged.items())
+    varied = parse_volume(f"{location}?{query}" if query else location, name=spec.name)
+    if varied.kind == "emulated":
+        resolve_volume(varied)
+    return varied
 
 
 def spread(volumes: Sequence[VolumeSpec], sweep: SweepSpec | None) -> tuple[list[VolumeSpec], list[Treatment]]:
-    """Every volume that a run needs, and every treatment: each volume with each combination of the sweep.
+    """Return every volume of a run, and every treatment: each volume with each combination of the sweep.
 
-    Raises UsageError for an option that a volume does not have, and for too many volumes at a time.
+    Raises UsageError for an option that a volume does not have, and for too many volumes.
     """
     if sweep is None:
         return list(volumes), [Treatment(volume=volume.name, label=volume.name) for volume in volumes]
@@ -68,26 +70,26 @@ def spread(volumes: Sequence[VolumeSpec], sweep: SweepSpec | None) -> tuple[list
             treatments.append(Treatment(volume=name, label=label, parameters=combination))
     if len(specs) > VARIANTS_MAX:
         raise UsageError(
-            f"the sweep needs {len(specs)} volumes at a time; at most {VARIANTS_MAX} are opened",
+            f"the sweep needs {len(specs)} volumes at the same time; the maximum is {VARIANTS_MAX}",
             where="sweep",
             next_step="vary fewer options of the volume, or choose `design: one_factor` or `fractional`",
         )
     return list(specs.values()), treatments
 
 
-def _label(volume: str, chosen: Combination, base: Combination, taken: dict[str, Combination]) -> str:
-    """`fsx` for the base, `fsx.iops-960` where one factor differs, else numbered; one label for one combination."""
+def _label(volume: str, chosen: Combination, base: Combination, labels: dict[str, Combination]) -> str:
+    """Return `fsx` for the base, `fsx.iops-960` if one factor differs, else a number; one label per combination."""
     changed = {key: value for key, value in chosen.items() if value != base[key]}
-    known = next((label for label, other in taken.items() if other == changed), None)
-    if known is not None:
-        return known
+    existing = next((label for label, other_changes in labels.items() if other_changes == changed), None)
+    if existing is not None:
+        return existing
     label = volume
     if len(changed) == 1:
         [(key, value)] = changed.items()
         label = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{volume}.{key.rpartition('.')[2]}-{_text(value)}")
-    if len(changed) > 1 or len(label) > NAME_CHARACTERS_MAX or label in taken:
-        label = f"{volume[: NAME_CHARACTERS_MAX - 5]}.c{len(taken):03d}"
-    taken[label] = changed
+    if len(changed) > 1 or len(label) > NAME_CHARACTERS_MAX or label in labels:
+        label = f"{volume[: NAME_CHARACTERS_MAX - 5]}.c{len(labels):03d}"
+    labels[label] = changed
     return label
 
 

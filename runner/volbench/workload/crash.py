@@ -100,7 +100,7 @@ class Crash:
             notes=tuple(_notes(how, cuts, damaged, settings)),
             details={
                 "how": how,
-                "volume_promises": _power(step, ctx).promise() if ctx.emulator_socket else None,
+                "volume_promises": _power(step, ctx).durability() if ctx.emulator_socket else None,
                 "settings": settings,
                 "cuts": [cut.details() for cut in cuts],
                 "damaged_tables": list(damaged),

@@ -7,7 +7,7 @@ import time
 
 from volbench.engine.failure import as_error
 from volbench.errors import StepFailed, VolbenchError
-from volbench.volume.trouble import look_at_volume, trouble_error
+from volbench.volume.trouble import check_volume_state, trouble_error
 from volbench.workload.interface import StepContext
 from volbench.workload.process import Tool
 
@@ -40,7 +40,7 @@ def with_server_cause(failure: StepFailed, ctx: StepContext) -> VolbenchError:
 
 
 def _with_volume_trouble(failure: StepFailed, ctx: StepContext) -> VolbenchError:
-    trouble = look_at_volume(ctx.volume_dir) or look_at_volume(ctx.scratch_dir)
+    trouble = check_volume_state(ctx.volume_dir) or check_volume_state(ctx.scratch_dir)
     if trouble is None:
         return failure
     return _with_evidence(trouble_error(trouble, where=failure.where), failure)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from volbench.engine.attached import AttachedServer
 from volbench.errors import EnvironmentLacks, Refused
-from volbench.volume.ownership import is_ours
+from volbench.volume.ownership import is_owned
 from volbench.workload.interface import StepContext
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -33,7 +33,7 @@ def scratch_on_volume(ctx: StepContext, step_name: str) -> Iterator[Path]:
 
     Raises Refused if the volume's directory does not have volbench's marker.
     """
-    if not is_ours(ctx.volume_dir):
+    if not is_owned(ctx.volume_dir):
         raise Refused(
             "the volume's directory does not have volbench's marker",
             where=f"step {step_name}",

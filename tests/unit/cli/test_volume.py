@@ -66,7 +66,7 @@ def test_show_of_the_instance_table_and_as_json() -> None:
         (["show", "ebs-gp4"], UsageError, "perhaps you meant ebs-gp"),
         (["emulate", "path:/tmp"], UsageError, "not an emulated one"),
         (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant size"),
-        (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "no name for a volume"),
+        (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "not a volume's name"),
         (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], EnvironmentLacks, "cannot be made"),
         (["remove", "nobody"], UsageError, "no emulated volume 'nobody'"),
         (["stop", "/var/tmp/nobody"], UsageError, "no emulated volume"),
@@ -77,7 +77,7 @@ def test_show_of_the_instance_table_and_as_json() -> None:
         (["fault", "nobody", "stall", "--for", "long"], UsageError, "a duration such as"),
         (["probe", "path:/nowhere"], EnvironmentLacks, "does not exist"),
         (["probe", "path:/tmp", "--seconds", "1"], UsageError, "a probe takes"),
-        (["probe", "path:/tmp", "--fit", "mine.txt"], UsageError, "no name for a profile"),
+        (["probe", "path:/tmp", "--fit", "mine.txt"], UsageError, "not a profile's file name"),
         (["probe", "storage-class:gp3"], UsageError, "kubernetes"),
         (["adopt", "/nowhere"], UsageError, "not a directory"),
     ],
@@ -116,7 +116,7 @@ def test_adopt_marks_an_empty_directory_and_no_other(tmp_path: Path) -> None:
     full.mkdir()
     (full / "thesis.tex").write_text("x")
     told("adopt", str(empty))
-    assert ownership.is_ours(empty)
+    assert ownership.is_owned(empty)
     with pytest.raises(Refused):
         told("adopt", str(full))
     assert [path.name for path in full.iterdir()] == ["thesis.tex"]

@@ -13,7 +13,7 @@ from volbench.engine.failure import (
     oom_kills,
 )
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.volume.trouble import VolumeTrouble, look_at_volume
+from volbench.volume.trouble import VolumeTrouble, check_volume_state
 
 LOGS = [
     ("volume_full", 1, "2026-01-05T10:00:00Z 1 [ERROR] [MY-012144] [InnoDB] posix_fallocate(): Failed to "
@@ -79,13 +79,13 @@ def test_the_first_error_is_shown_with_the_last_lines() -> None:
 
 
 def test_a_missing_directory_is_a_volume_that_is_gone(tmp_path: Path) -> None:
-    trouble = look_at_volume(tmp_path / "unmounted" / "data")
+    trouble = check_volume_state(tmp_path / "unmounted" / "data")
     assert trouble is not None
     assert trouble.cause == "volume_gone"
 
 
 def test_a_healthy_volume_has_no_trouble(tmp_path: Path) -> None:
-    assert look_at_volume(tmp_path) is None
+    assert check_volume_state(tmp_path) is None
 
 
 def test_the_kernels_oom_counter_is_a_number_here() -> None:

@@ -282,7 +282,7 @@ def test_a_container_does_not_say_where_a_loop_devices_file_is(sys: Sysfs) -> No
     loop_file(sys, "/tmp/disk.img")
     inside = facts_of("/volume", parse_mountinfo(IN_CONTAINER), sys=sys.root, contained=True)
     assert inside.memory_backed is False
-    assert inside.notes[-1].endswith("is on the host and cannot be seen from a container")
+    assert inside.notes[-1].endswith("is on the host and not visible in a container")
     assert not any("in memory" in note for note in inside.notes)
 
 

@@ -83,7 +83,7 @@ def test_data_directory_is_refused(tmp_path: Path, inside: str) -> None:
 def test_not_writable(tmp_path: Path) -> None:
     """A place without the right to write is told with mode and owner."""
     tmp_path.chmod(0o500)
-    with pytest.raises(EnvironmentLacks, match="may not be written to"):
+    with pytest.raises(EnvironmentLacks, match="may not write to"):
         open_path(tmp_path)
 
 

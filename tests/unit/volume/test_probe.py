@@ -246,7 +246,7 @@ def test_a_profile_by_path_is_a_volume_of_a_spec(tmp_path: Path, monkeypatch: py
     spec = parse_volume("a=emulated:mine.yaml?size=2GiB")
     assert (spec.place, spec.options) == (str(tmp_path / "mine.yaml"), {"size": "2GiB"})
     assert resolve(spec.place, spec.options).size_bytes == 2 << 30
-    with pytest.raises(UsageError, match=r"no volume profile|no parameter"):
+    with pytest.raises(UsageError, match=r"unknown volume profile|no parameter"):
         resolve(str(tmp_path / "other.yaml"))
 
 
@@ -280,7 +280,7 @@ def opened(path: Path | None) -> OpenVolume:
 
 
 def test_a_volume_without_a_path_cannot_be_probed() -> None:
-    with pytest.raises(EnvironmentLacks, match="path of this machine"):
+    with pytest.raises(EnvironmentLacks, match="path on this machine"):
         measure(opened(None), fio="fio", seconds=10, watch=str)
 
 

@@ -147,7 +147,7 @@ def test_a_p99_becomes_the_lognormal_s_sigma() -> None:
         ("ebs-gp2", {"filesystem": "ntfs"}, "xfs, ext4"),
         ("ebs-gp2", {"time_scale": "0"}, "time_scale"),
         ("fsx-openzfs", {"iops": "nan"}, "iops=nan"),
-        ("common", {}, "part of other profiles"),
+        ("common", {}, "not a complete profile"),
     ],
 )
 def test_a_wrong_spec_is_refused_with_a_hint(name: str, options: dict[str, str], hint: str) -> None:

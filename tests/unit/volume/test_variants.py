@@ -65,5 +65,5 @@ def test_mount_options_of_nfs_replace_those_of_the_spec() -> None:
 
 def test_too_many_volumes_at_a_time_are_refused() -> None:
     levels = {"base": 100, "levels": list(range(101, 120))}
-    with pytest.raises(UsageError, match="20 volumes at a time"):
+    with pytest.raises(UsageError, match="20 volumes at the same time"):
         spread([parse_volume("fsx=emulated:fsx-openzfs")], sweep({"volume.iops": levels}))
