@@ -82,7 +82,7 @@ def _of_cell(run: RunRecord, planned: PlannedCell, spec: VolumeSpec, kind: JobKi
     from volbench.volume.claim import claim_name  # noqa: PLC0415
 
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
-    places = kubernetes.places_of(workspace.volume_folder)
+    places = kubernetes.pod_paths(workspace.volume_folder)
     key = "" if kind == "prepare" else TEMPLATE_KEY
     cell = cell_spec(run, planned, paths=places, template_key=key)
     volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id))

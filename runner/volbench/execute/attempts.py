@@ -69,14 +69,14 @@ class Attempts:
         )  # known before the agent is placed: an interruption in between leaves nothing
         if kind == "run":
             self._directory.journal.append("cell_started", cell_id=planned.cell_id, attempt=job.cell.attempt)
-        return self._await_result(job, placement, place=True)
+        return self._await_result(job, placement, launch=True)
 
     def take_over(self, planned: PlannedCell, volume: OpenVolume | None) -> None:
         """Wait for the cell's agent if an earlier orchestrator left it running; the journal records its end."""
         earlier = self._earlier_attempt(planned, volume)
         if earlier is not None and earlier[1].running():
             with suppress(StepFailed):
-                self._await_result(*earlier, place=False)
+                self._await_result(*earlier, launch=False)
 
     def record_abandoned(self, planned: PlannedCell, volume: OpenVolume | None) -> None:
         """Remove what the cell's ended agent left, and journal how the agent ended if no event says so yet."""
@@ -99,15 +99,15 @@ class Attempts:
         job = self._job(cell, volume, "prepare" if is_template(planned) else "run")
         return job, self._target.find(job)
 
-    def _await_result(self, job: Job, placement: Placement, *, place: bool) -> CellResult:
+    def _await_result(self, job: Job, placement: Placement, *, launch: bool) -> CellResult:
         """Wait for an agent, journal how it ended, remove what it left. Raise StepFailed if there is no result."""
         try:
-            if place:
-                self._target.place(job)
+            if launch:
+                self._target.launch(job)
             self._wait(job, placement)
             result = self._end(job, placement)
             if result is None:
-                raise placement.why_ended() or _without_result(job, placement.evidence())
+                raise placement.termination_cause() or _without_result(job, placement.evidence())
         except BaseException:
             with self._interruptions.deferred(), suppress(VolbenchError):
                 placement.remove()
@@ -127,7 +127,7 @@ class Attempts:
         if job.kind == "prepare":
             return result
         if result is None:
-            failure = placement.why_ended() or _without_result(job, placement.evidence())
+            failure = placement.termination_cause() or _without_result(job, placement.evidence())
             journal.append("cell_abandoned", cell_id=cell.cell_id, attempt=cell.attempt, **_details(failure))
         elif result.status == "done":
             journal.append("cell_finished", cell_id=cell.cell_id, attempt=cell.attempt)
@@ -188,7 +188,7 @@ class Attempts:
             planned,
             attempt=self._directory.attempts(planned.cell_id) + 1,
             template_key=template_key,
-            paths=None if self._attach else self._target.places(planned.cell_id, volume),
+            paths=None if self._attach else self._target.cell_paths(planned.cell_id, volume),
             attach=self._attach,
             emulated=_emulated(volume),
             host_volume=volume.facts if volume else None,

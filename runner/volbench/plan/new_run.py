@@ -40,7 +40,7 @@ def plan_run(  # noqa: PLR0913 - one for each fact of run.json
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(
-            f"two volumes are called {twice[0]!r}", where="--volume", next_step="give each its own name"
+            f"two volumes have the name {twice[0]!r}", where="--volume", next_step="give each its own name"
         )
     return RunRecord(
         run_id=run_id,

@@ -1,4 +1,4 @@
-"""The attach target: a server that already runs, named by a DSN without a password."""
+"""The attach target: a server that runs already, named by a DSN without a password."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DSN_KEYS = ("host", "port", "socket", "user", "schema_name", "option_file")
 
 
 def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
-    """`mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/run/mysqld/mysqld.sock`.
+    """Parse `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/run/mysqld/mysqld.sock`.
 
     The password is never part of it: it comes from the option file's [client] section or from
     VOLBENCH_MYSQL_PASSWORD. Raises UsageError.
@@ -31,39 +31,39 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
     where = f"--server {_without_password(dsn)}"
     example = "mysql://user@host:3306/volbench"
     try:
-        parts = urlsplit(dsn)
-        user = unquote(parts.username or "root")
+        url = urlsplit(dsn)
+        user = unquote(url.username or "root")
     except ValueError as error:
         raise UsageError("the DSN cannot be read", where=where, next_step=f"for example {example}") from error
-    if parts.scheme != "mysql":
+    if url.scheme != "mysql":
         raise UsageError("a DSN begins with mysql://", where=where, next_step=f"for example {example}")
-    named = {name.lower() for name in parse_qs(parts.query, keep_blank_values=True)}
-    if parts.password is not None or ":" in user or _PASSWORD.search(dsn) or named & _PASSWORD_OPTIONS:
+    named = {name.lower() for name in parse_qs(url.query, keep_blank_values=True)}
+    if url.password is not None or ":" in user or _PASSWORD.search(dsn) or named & _PASSWORD_OPTIONS:
         raise UsageError(
             "a password does not belong on a command line: other users can read it there",
             where=where,
             next_step="put it under [client] in a file of mode 0600 and give --option-file FILE, "
             "or set VOLBENCH_MYSQL_PASSWORD",
         )
-    schema = parts.path.strip("/") or "volbench"
+    schema = url.path.strip("/") or "volbench"
     if not _SCHEMA.fullmatch(schema):
         raise UsageError(
-            "the schema's name is not of letters, digits and '_', at most 48 of them",
+            "a schema's name has at most 48 letters, digits and '_'",
             where=where, next_step=f"for example {example}",
         )  # fmt: skip
-    options = parse_qs(parts.query)
-    if set(options) - {"socket"} or parts.fragment:
-        raise UsageError("the DSN has an option that is not known (known: socket)", where=where)
+    options = parse_qs(url.query)
+    if set(options) - {"socket"} or url.fragment:
+        raise UsageError("the DSN has an unknown option (known: socket)", where=where)
     socket = options.get("socket", [""])[0]
     try:
-        port = parts.port or 3306
+        port = url.port or 3306
     except ValueError as error:
         raise UsageError(
             "the port is not a number from 1 to 65535", where=where,
             next_step="a password is never part of a DSN: it comes from --option-file or VOLBENCH_MYSQL_PASSWORD",
         ) from error  # fmt: skip
     return AttachSpec(
-        host="" if socket else parts.hostname or "127.0.0.1",
+        host="" if socket else url.hostname or "127.0.0.1",
         port=port,
         socket=socket,
         user=user,
@@ -73,12 +73,12 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
 
 
 def without_password(text: str) -> str:
-    """The text without the passwords of DSNs in it.
+    """Return the text without the passwords of its DSNs.
 
-    A password may stand anywhere in a DSN that is not well formed: as a port, a schema, an option. So it is not
-    looked for: of a DSN only that is shown which cannot be one.
+    A malformed DSN may have a password anywhere: as a port, a schema, an option. So this shows only parts of a DSN
+    that cannot be a password.
     """
-    return _ANY_DSN.sub(lambda found: _without_password(found[0]), text)
+    return _ANY_DSN.sub(lambda match: _without_password(match[0]), text)
 
 
 def _without_password(dsn: str) -> str:
@@ -90,14 +90,14 @@ def _without_password(dsn: str) -> str:
 
 
 def target_options(attach: AttachSpec) -> dict[str, Scalar]:
-    """What run.json keeps of it; there is no password in it."""
+    """Return the values for run.json, without a password."""
     return {name: getattr(attach, name) for name in _DSN_KEYS}
 
 
 def attach_of(run: RunRecord, *, option_file: str = "") -> AttachSpec | None:
-    """The server of an earlier run, for `resume`; None for runs that start their own."""
+    """Return the server of an earlier run, for `resume`; None for runs that start their own."""
     if run.target != "attach":
         return None
-    kept = {name: run.target_options[name] for name in _DSN_KEYS if name in run.target_options}
-    attach = AttachSpec.model_validate(kept)
+    values = {name: run.target_options[name] for name in _DSN_KEYS if name in run.target_options}
+    attach = AttachSpec.model_validate(values)
     return attach.model_copy(update={"option_file": option_file}) if option_file else attach

@@ -1,4 +1,4 @@
-"""The docker target: a server container under the supervisor and an agent container beside it, for each cell.
+"""The docker target: a server container under the supervisor and an agent container, for each cell.
 
 Both share the data, control and template directories and nothing else: no network, no capabilities, no Docker
 socket. They run as one unprivileged user.
@@ -37,7 +37,7 @@ SUPERVISOR_SCRIPT = "supervisor.sh"
 SERVER_CGROUP_FILE = "cgroup"
 """In the control directory: /proc/PID/cgroup of the server container, for the agent's samplers."""
 TASK_FILE = "tasks.json"
-"""In the control directory: what the containers' processes use, for the agent's samplers."""
+"""In the control directory: CPU times of the containers' processes, for the agent's samplers."""
 
 INSIDE = CellPlaces(
     volume_dir="/volbench/volume",
@@ -47,7 +47,7 @@ INSIDE = CellPlaces(
     scratch_dir="/volbench/scratch",
     supervisor="waiting",
 )
-"""Where things are in both containers."""
+"""Paths in both containers."""
 INSIDE_OUT = "/volbench/out"
 INSIDE_NAMED_VOLUME = "/volbench/named"
 INSIDE_CGROUP = "/volbench/cgroup"
@@ -64,7 +64,7 @@ class DockerPlacement:
     remove_files: Callable[[], None]
 
     def running(self) -> bool:
-        """Whether the agent's container runs; one that was made and never started does not."""
+        """Return whether the agent's container runs; a created but never started one does not."""
         agent = self._container("agent")
         return agent is not None and agent.status in {"running", "restarting", "paused"}
 
@@ -78,14 +78,14 @@ class DockerPlacement:
             self._signal(role, "SIGKILL")
 
     def evidence(self) -> str:
-        """The containers' states and the agent's last log lines."""
+        """Return the containers' states and the agent's last log lines."""
         try:
-            return "\n".join(part for role in ("agent", "server") for part in self._seen(role) if part)
+            return "\n".join(line for role in ("agent", "server") for line in self._state_lines(role) if line)
         except VolbenchError as error:
             return f"{error.what} ({error.evidence})"
 
-    def why_ended(self) -> VolbenchError | None:
-        """Not known; the evidence has the states."""
+    def termination_cause(self) -> VolbenchError | None:
+        """Return None: unknown; the evidence has the states."""
         return None
 
     def remove(self) -> None:
@@ -96,13 +96,13 @@ class DockerPlacement:
                 _remove_container(container)
         self.remove_files()
 
-    def _seen(self, role: str) -> Iterator[str]:
+    def _state_lines(self, role: str) -> Iterator[str]:
         container = self._container(role)
         if container is None:
             yield f"{role} container: gone"
             return
         state = container.attrs["State"]
-        oom = ", killed for want of memory" if state.get("OOMKilled") else ""
+        oom = ", killed for lack of memory" if state.get("OOMKilled") else ""
         yield f"{role} container: {state['Status']}, exit code {state.get('ExitCode')}{oom}"
         if role == "agent":
             with engine_errors("reading the agent's log"):
@@ -118,7 +118,7 @@ class DockerPlacement:
     def _signal(self, role: str, signal: str) -> None:
         container = self._container(role)
         if container is not None and container.status == "running":
-            with _forgiving():
+            with _ignoring_done():
                 container.kill(signal=signal)
 
 
@@ -130,28 +130,28 @@ class DockerTarget:
     parallel = 1
 
     def __init__(self, workspace: Workspace, *, tools: str = "") -> None:
-        """`tools` names the tools image; empty: the newest that was built for this version of volbench."""
+        """`tools` names the tools image; empty: the newest image of this version of volbench."""
         self._workspace = workspace
         self._tools = tools
         self._uid = os.getuid() or SERVER_UID
         self._client = engine_client()
-        self._telling: dict[str, tuple[threading.Event, threading.Thread]] = {}
+        self._task_files: dict[str, tuple[threading.Event, threading.Thread]] = {}
 
     def check(self) -> None:
-        """The engine answers and the tools image is there."""
-        with engine_errors("asking the Docker engine"):
+        """Check that the engine answers and has the tools image."""
+        with engine_errors("connecting to the Docker engine"):
             self._client.ping()
         tools_image(self._client, self._tools)
 
-    def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
-        """Paths inside the containers, the same for every cell."""
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
+        """Return paths inside the containers, the same for every cell."""
         if volume is None or volume.host_path is not None:
             emulator = INSIDE_EMULATOR if volume is not None and volume.emulator_socket else ""
             return INSIDE.model_copy(update={"emulator_socket": emulator})
         directory = f"{INSIDE_NAMED_VOLUME}/{self._workspace.volume_folder}"
         return INSIDE.model_copy(update={"volume_dir": directory, "data_dir": f"{directory}/data"})
 
-    def place(self, job: Job) -> Placement:
+    def launch(self, job: Job) -> Placement:
         """Start the server's container under the supervisor, then the agent's."""
         image = server_image(self._client, job.cell.server)
         tools = tools_image(self._client, self._tools)
@@ -163,11 +163,11 @@ class DockerTarget:
         self._write_cgroup(server, control)
         command = ["volbench", "cell", job.kind, f"{INSIDE_OUT}/cell.json", "--out", INSIDE_OUT]
         agent = self._start(job, "agent", tools, command, agent_mounts)
-        self._tell_tasks(job, control, server, agent)
+        self._write_task_file(job, control, server, agent)
         return self.find(job)
 
     def find(self, job: Job) -> Placement:
-        """The containers that carry the job's names."""
+        """Return the containers with the job's names."""
         return DockerPlacement(
             client=self._client,
             run_id=self._workspace.short_id,
@@ -176,9 +176,9 @@ class DockerTarget:
         )
 
     def close_volume(self, volume: OpenVolume) -> None:
-        """Remove the run's directory from a volume; not while an engine that is away may still run the server."""
+        """Remove the run's directory from a volume; not while an unreachable engine may still run the server."""
         if volume.host_path is not None:
-            with engine_errors("asking the Docker engine"):
+            with engine_errors("connecting to the Docker engine"):
                 self._client.ping()
             directory = volume.host_path / self._workspace.volume_folder
             if directory.exists():
@@ -191,10 +191,10 @@ class DockerTarget:
     def clean_up(self) -> None:
         """Remove containers with the run's label, and control and scratch directories."""
         with engine_errors("removing the run's containers"):
-            found = self._client.containers.list(
+            containers = self._client.containers.list(
                 all=True, filters={"label": f"{LABEL_RUN}={self._workspace.run_id}"}, ignore_removed=True
             )
-        for container in found:
+        for container in containers:
             _remove_container(container)
         for directory in self._workspace.leftovers():
             ownership.remove(directory)
@@ -204,21 +204,21 @@ class DockerTarget:
         control = workspace.claim(workspace.control_dir(job.cell.cell_id))
         scratch = workspace.claim(workspace.scratch_dir(job.cell.cell_id))
         workspace.templates.mkdir(parents=True, exist_ok=True)
-        ours = [control, scratch, job.out, workspace.templates]
+        directories = [control, scratch, job.out, workspace.templates]
         if job.volume is not None and job.volume.host_path is not None:
-            ours.append(workspace.claim(job.volume.host_path / workspace.volume_folder))
+            directories.append(workspace.claim(job.volume.host_path / workspace.volume_folder))
         elif job.volume is not None:
             inside = f"{INSIDE_NAMED_VOLUME}/{workspace.volume_folder}"
             make = ["install", "-d", "-m", "0700", "-o", str(self._uid), "-g", str(self._uid), inside]
             self._run_once(make, self._named_mount(job.volume))
-        for directory in ours:
+        for directory in directories:
             self._hand_over(directory)
         if job.volume is not None and job.volume.emulator_socket is not None and os.getuid() == 0:
             os.chown(job.volume.emulator_socket, self._uid, self._uid, follow_symlinks=False)
         return control
 
     def _hand_over(self, directory: Path) -> None:
-        """Let the containers' user work in a directory of ours, which stays ours."""
+        """Let the containers' user work in a marked directory, which stays volbench's."""
         if os.getuid() == 0:
             ownership.hand_over(directory, group=self._uid)
 
@@ -266,7 +266,7 @@ class DockerTarget:
             )
 
     def _run_once(self, command: list[str], mount: docker.types.Mount) -> None:
-        """Run a command as root on a named volume, with no right but to change owners and pass modes."""
+        """Run a command as root on a named volume, only with the capabilities for owners and modes."""
         with engine_errors(f"running {command[0]} on a named volume"):
             self._client.containers.run(
                 tools_image(self._client, self._tools),
@@ -287,13 +287,13 @@ class DockerTarget:
         try:
             text = Path(f"/proc/{pid}/cgroup").read_text()
         except OSError:
-            return  # an engine on another machine or in another PID namespace: the sampler says it is absent
+            return  # an engine on another machine or in another PID namespace: the sampler reports that
         _write_into(control, SERVER_CGROUP_FILE, text.encode())
 
-    def _tell_tasks(self, job: Job, control: Path, server: Any, agent: Any) -> None:
-        """Keep a file in the control directory up to date: what the containers' processes use, seen from here.
+    def _write_task_file(self, job: Job, control: Path, server: Any, agent: Any) -> None:
+        """Update a file in the control directory with the CPU times of the containers' processes.
 
-        An engine on another machine, or in another PID namespace, has processes that are not these.
+        The processes of an engine on another machine, or in another PID namespace, are not visible here.
         """
         if not (control / SERVER_CGROUP_FILE).exists():
             return
@@ -307,14 +307,14 @@ class DockerTarget:
         arguments = (control / TASK_FILE, roots, stop)
         thread = threading.Thread(target=keep_task_file, args=arguments, daemon=True)
         thread.start()
-        self._telling[job.cell.cell_id] = (stop, thread)
+        self._task_files[job.cell.cell_id] = (stop, thread)
 
     def _remove_files(self, job: Job) -> None:
         workspace = self._workspace
-        stop, thread = self._telling.pop(job.cell.cell_id, (None, None))
+        stop, thread = self._task_files.pop(job.cell.cell_id, (None, None))
         if stop is not None and thread is not None:
             stop.set()
-            thread.join()  # it must not write into a directory that is being removed
+            thread.join()  # the thread must not write to a directory during its removal
         if job.volume is not None and job.volume.host_path is not None:
             directory = job.volume.host_path / workspace.volume_folder
             if ownership.is_owned(directory):
@@ -325,7 +325,7 @@ class DockerTarget:
 
 
 def engine_client() -> docker.DockerClient:
-    """The engine that DOCKER_HOST or the default socket names. Raises EnvironmentLacks when none answers."""
+    """Return a client of the engine of DOCKER_HOST or the default socket. Raise EnvironmentLacks without an answer."""
     with engine_errors("connecting to the Docker engine"):
         return docker.from_env(timeout=ENGINE_TIMEOUT_S)
 
@@ -337,31 +337,33 @@ def container_name(short_run_id: str, cell_id: str, role: str) -> str:
 
 @contextmanager
 def engine_errors(doing: str) -> Iterator[None]:
-    """Turn the Docker SDK's errors into ours.
+    """Convert the Docker SDK's errors.
 
-    Raises EnvironmentLacks when the engine does not answer or lacks an image, StepFailed when it refuses.
+    Raises EnvironmentLacks if the engine does not answer or has no such image, StepFailed if it refuses.
     """
     try:
         yield
     except ImageNotFound as error:
         raise EnvironmentLacks(
-            "the image is not there", where=doing, evidence=str(error.explanation), next_step="run `make images`"
+            "the image does not exist", where=doing, evidence=str(error.explanation), next_step="run `make images`"
         ) from error
     except APIError as error:
-        raise StepFailed("the Docker engine refused", where=doing, evidence=str(error.explanation)) from error
+        raise StepFailed(
+            "the Docker engine refused the request", where=doing, evidence=str(error.explanation)
+        ) from error
     except (DockerException, OSError) as error:
         raise EnvironmentLacks(
             "the Docker engine does not answer",
             where=doing,
             evidence=str(error)[:300],
-            next_step="start it (`make setup` does), then go on with `volbench resume`; or use --target local",
+            next_step="start it with `make setup`, then continue with `volbench resume`; or use --target local",
         ) from error
 
 
 def _write_into(directory: Path, name: str, content: bytes) -> None:
-    """Write a file for the containers; they may have put a link by its name, which is replaced, not followed."""
-    with ownership.open_owned(directory) as held:
-        safe_files.write_new(held, name, content, mode=0o644, sync=False)
+    """Write a file for the containers; a link of that name is replaced, not followed."""
+    with ownership.open_owned(directory) as descriptor:
+        safe_files.write_new(descriptor, name, content, mode=0o644, sync=False)
 
 
 def _bind(source: Path, target: str, *, read_only: bool = False) -> docker.types.Mount:
@@ -369,13 +371,13 @@ def _bind(source: Path, target: str, *, read_only: bool = False) -> docker.types
 
 
 def _remove_container(container: Any) -> None:
-    with _forgiving():
+    with _ignoring_done():
         container.remove(force=True, v=True)
 
 
 @contextmanager
-def _forgiving() -> Iterator[None]:
-    """For what may have been done already: a container that is gone, or just being removed, is no fault."""
+def _ignoring_done() -> Iterator[None]:
+    """Ignore that a container is gone already, or is just being removed."""
     with engine_errors("cleaning up containers"):
         try:
             yield

@@ -1,4 +1,4 @@
-"""Which container images cells run: asked of the engine, the server's pulled when it is not there."""
+"""The container images of cells; a missing server image is pulled."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ OFFICIAL_IMAGES = {"mysql": ("mysql", "8.4"), "mariadb": ("mariadb", "11.4")}
 
 
 def server_image(client: docker.DockerClient, server: ServerSpec, *, pull: bool = True) -> str:
-    """The image for a server: the one named, else the newest here of its flavor and version, else the official.
+    """Return a server's image: the named one, else the newest local one of flavor and version, else the official.
 
-    Raises EnvironmentLacks when none is here and none can be pulled.
+    Raises EnvironmentLacks if there is no local image and none can be pulled.
     """
     if server.image:
         return _present_or_pulled(client, server.image, pull=pull)
     flavor = "mysql" if server.flavor == "any" else server.flavor
-    here = image_names.pick_server_image(_local_names(client), flavor, server.version or None)
-    if here is not None:
-        return here.name
+    local = image_names.pick_server_image(_local_names(client), flavor, server.version or None)
+    if local is not None:
+        return local.name
     repository, version = OFFICIAL_IMAGES[flavor]
     return _present_or_pulled(client, f"{repository}:{server.version or version}", pull=pull)
 
 
-def tools_image(client: docker.DockerClient, wanted: str = "") -> str:
-    """The tools image named, else the one that holds exactly this code.
+def tools_image(client: docker.DockerClient, named: str = "") -> str:
+    """Return the named tools image, else the image of exactly this code.
 
-    Raises EnvironmentLacks when it is not here; another one would run other code than this.
+    Raises EnvironmentLacks if the engine does not have it; another image would run other code.
     """
-    name = wanted or image_names.tools_image()
+    name = named or image_names.tools_image()
     try:
         client.images.get(name)
     except ImageNotFound as error:
         raise EnvironmentLacks(
-            "the tools image of this code is not on this machine",
+            "this machine has no tools image of this code",
             where="docker target",
             evidence=f"no image {name}",
             next_step="run `make images`",
@@ -49,7 +49,7 @@ def tools_image(client: docker.DockerClient, wanted: str = "") -> str:
 
 def _local_names(client: docker.DockerClient) -> list[str]:
     try:
-        # One question for all: asked one by one, an image that somebody removes meanwhile would be an error.
+        # One request for all images: with one request each, an image removed in between would be an error.
         return [
             tag for image in client.api.images() for tag in image.get("RepoTags") or () if tag != "<none>:<none>"
         ]
@@ -67,10 +67,10 @@ def _present_or_pulled(client: docker.DockerClient, image: str, *, pull: bool = 
             client.images.pull(image)
         except DockerException as error:
             raise EnvironmentLacks(
-                f"image {image} is not here and cannot be pulled",
+                f"image {image} is not on this machine and cannot be pulled",
                 where="docker target",
                 evidence=str(error)[:300],
-                next_step="run `make images`, which builds them where no registry answers",
+                next_step="run `make images`, which builds images if no registry answers",
             ) from error
     except DockerException as error:
         raise _no_answer(error) from error

@@ -1,4 +1,4 @@
-"""What a target is: it places a cell's agent beside a server, and can find it again after a restart."""
+"""The interface of targets: a target launches a cell's agent and server, and finds both again after a restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JobKind = Literal["run", "prepare"]
 class Job:
     """One agent to place: `cell run` on a volume, or `cell prepare` of the dataset's template.
 
-    `out` is the cell's directory in the run's; its cell.json is there, with `places` filled in.
+    `out` is the cell's directory in the run's, with a cell.json in which `places` is set.
     `supervisor_script` goes into the control directory of a server in a container.
     """
 
@@ -28,60 +28,60 @@ class Job:
     volume: OpenVolume | None = None
 
     @property
-    def places(self) -> CellPlaces | None:
-        """Where things are for the agent; None for a server that runs already (attach)."""
+    def paths(self) -> CellPlaces | None:
+        """The agent's paths; None for an attached server."""
         return self.cell.places
 
 
 class Placement(Protocol):
-    """An agent that was placed, by this process or an earlier one."""
+    """An agent that this process or an earlier one launched."""
 
     def running(self) -> bool:
-        """Whether the agent still works."""
+        """Return whether the agent still runs."""
 
     def interrupt(self) -> None:
-        """Ask the agent to stop early, keeping what it has; returns at once."""
+        """Ask the agent to stop early with its results so far; return at once."""
 
     def kill(self) -> None:
-        """End agent and server at once, whatever state they are in."""
+        """Kill agent and server, whatever their state."""
 
     def evidence(self) -> str:
-        """Exit code and last log lines, for a message."""
+        """Return exit code and last log lines, for a message."""
 
-    def why_ended(self) -> VolbenchError | None:
-        """Who ended the agent, where the target knows: an eviction, a node that was lost. None: nobody else."""
+    def termination_cause(self) -> VolbenchError | None:
+        """Return why the agent ended, if the target knows: an eviction, a lost node. None: unknown."""
 
     def remove(self) -> None:
-        """Take away what the placement left: processes, containers, control and scratch directories, data.
+        """Remove what the placement left: processes, containers, control and scratch directories, data.
 
-        Safe to call twice, and after the agent has cleaned up by itself.
+        Safe to call twice, and after the agent's own cleanup.
         """
 
 
 class Target(Protocol):
-    """Where cells run."""
+    """An environment in which cells run."""
 
     name: str
     template_on_volume: bool
-    """Each volume holds a template of its own; otherwise the machine's cache holds one for all."""
+    """Each volume has a template of its own; otherwise the machine's cache has one for all."""
 
     parallel: int
     """Cells that may run at once, each on a volume of its own."""
 
     def check(self) -> None:
-        """Raise EnvironmentLacks, with the command that mends it, when cells cannot run here."""
+        """Raise EnvironmentLacks, with the command for a fix, if cells cannot run here."""
 
-    def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
-        """Where the agent of that cell will find things."""
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
+        """Return the paths for the cell's agent."""
 
-    def place(self, job: Job) -> Placement:
-        """Make the job's directories and start its agent."""
+    def launch(self, job: Job) -> Placement:
+        """Create the job's directories and start its agent."""
 
     def find(self, job: Job) -> Placement:
-        """The placement that the job has or had; `running()` tells which."""
+        """Return the job's placement, of a running or ended agent."""
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Remove the run's directory from a volume."""
 
     def clean_up(self) -> None:
-        """Remove what else is left of this run on the machine."""
+        """Remove everything else of this run on the machine."""

@@ -1,7 +1,7 @@
 """The kubernetes target: each attempt at a cell is a Job whose pod has the server as a sidecar of the agent.
 
 Both share the claim's volume, the control directory and one process namespace. The pod keeps the results until they
-are collected, so that orchestrator and API server may be away meanwhile.
+are collected, so that orchestrator and API server need not run all the time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KubernetesTarget:
     def __init__(
         self, workspace: Workspace, *, cluster: Cluster, options: KubernetesOptions, tools: str = ""
     ) -> None:
-        """`tools` names the tools image; empty: that of this code, which the nodes must be able to pull or have."""
+        """`tools` names the tools image; empty: that of this code, which the nodes must have or be able to pull."""
         self._workspace = workspace
         self._cluster = cluster
         self._options = options
@@ -47,46 +47,46 @@ class KubernetesTarget:
         self._near = ""
 
     def check(self) -> None:
-        """The cluster answers, and grants what a run does."""
-        self._cluster.ask("GET", "/version", doing="asking the cluster for its version")
+        """Check that the cluster answers and grants the permissions that a run needs."""
+        self._cluster.ask("GET", "/version", doing="reading the cluster's version")
         missing = missing_rights(self._cluster)
         if missing:
             raise EnvironmentLacks(
-                f"rights are missing in namespace {self._cluster.namespace}",
+                f"permissions are missing in namespace {self._cluster.namespace}",
                 where="kubernetes target",
                 evidence=", ".join(missing),
                 next_step=RULES,
                 cause="no_permission",
             )
 
-    def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
-        """Paths inside the pod; the dataset's template is on the volume itself."""
-        inside = places_of(self._workspace.volume_folder)
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
+        """Return paths inside the pod; the dataset's template is on the volume itself."""
+        paths = pod_paths(self._workspace.volume_folder)
         if volume is None or volume.emulator_claim is None:
-            return inside
-        return inside.model_copy(update={"emulator_socket": f"{manifests.EMULATOR}/{CONTROL_SOCKET}"})
+            return paths
+        return paths.model_copy(update={"emulator_socket": f"{manifests.EMULATOR}/{CONTROL_SOCKET}"})
 
-    def place(self, job: Job) -> Placement:
-        """Make the attempt's config map and job; what is there already is left as it is."""
+    def launch(self, job: Job) -> Placement:
+        """Create the attempt's config map and job, unless they exist."""
         apart = self._options.parallel > 1 and not self._options.share_nodes
         near = "" if apart else self._node_of_run()
         cell = objects_of(job, options=self._options, tools=self._tools, near=near, apart=apart)
-        doing = f"placing cell {cell.cell_id}, attempt {cell.attempt}"
+        doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"
         self._cluster.apply_once("configmaps", manifests.config_map(cell), doing=doing)
         self._cluster.apply_once(self._cluster.jobs(), manifests.job(cell), doing=doing)
         return self.find(job)
 
     def find(self, job: Job) -> Placement:
-        """The attempt's job and pod."""
+        """Return the attempt's job and pod."""
         return KubernetesPlacement(self._cluster, job, self._options)
 
     def close_volume(self, volume: OpenVolume) -> None:
-        """Erase the run's directories on a claim that is not deleted anyway."""
+        """Erase the run's directories on a claim that stays."""
         if volume.spec.kind == "pvc" and volume.claim is not None and not self._options.keep:
             self._erase(volume.name, volume.claim)
 
     def clean_up(self) -> None:
-        """Remove every object with the run's label but claims, and wait until no pod is left."""
+        """Remove every object with the run's label except claims, and wait until no pod is left."""
         if self._options.keep:
             return
         selector = f"{LABEL_RUN}={self._workspace.run_id}"
@@ -102,7 +102,7 @@ class KubernetesTarget:
             time.sleep(_POLL_S)
 
     def _node_of_run(self) -> str:
-        """The node on which the run's first volume was made, so that its other cells prefer that one too."""
+        """Return the node of the run's first volume, which the other cells prefer too."""
         if not self._near and not self._options.node:
             selector = f"{LABEL_RUN}={self._workspace.run_id}"
             claims = self._cluster.ask(
@@ -113,11 +113,11 @@ class KubernetesTarget:
         return self._near
 
     def _erase(self, volume: str, claim: str) -> None:
-        """A job on the claim that removes our directories, and nothing without our marker."""
-        places = places_of(self._workspace.volume_folder)
+        """Run a job on the claim that removes volbench's directories, and nothing without the marker."""
+        paths = pod_paths(self._workspace.volume_folder)
         eraser = manifests.eraser(
             run_id=self._workspace.run_id, volume=volume, claim=claim, tools_image=self._tools,
-            directories=(places.volume_dir, places.template_dir), options=self._options,
+            directories=(paths.volume_dir, paths.template_dir), options=self._options,
         )  # fmt: skip
         name, doing = eraser["metadata"]["name"], f"erasing the run's directories on claim {claim}"
         self._cluster.apply_once(self._cluster.jobs(), eraser, doing=doing)
@@ -130,14 +130,14 @@ class KubernetesTarget:
                     "the run's directories were not erased",
                     where=f"claim {claim}",
                     evidence=str(status),
-                    next_step=f"remove {places.volume_dir} and {places.template_dir} by hand",
+                    next_step=f"remove {paths.volume_dir} and {paths.template_dir} by hand",
                 )
             time.sleep(_POLL_S)
         self._cluster.delete(self._cluster.jobs(name), doing=doing)
 
 
-def places_of(folder: str) -> CellPlaces:
-    """Where things are in the pod, with the run's directory on the volume."""
+def pod_paths(folder: str) -> CellPlaces:
+    """Return the paths in the pod, with the run's directory on the volume."""
     directory = PurePosixPath(manifests.VOLUME_ROOT) / folder
     return CellPlaces(
         volume_dir=str(directory),
@@ -152,7 +152,7 @@ def places_of(folder: str) -> CellPlaces:
 def objects_of(
     job: Job, *, options: KubernetesOptions, tools: str, near: str = "", apart: bool = False
 ) -> manifests.CellObjects:
-    """What the manifests of an attempt are made of. Raises EnvironmentLacks for a volume that is no claim."""
+    """Return the data for the manifests of an attempt. Raise EnvironmentLacks for a volume that is not a claim."""
     if job.volume is None or job.volume.claim is None or job.cell.places is None:
         raise EnvironmentLacks("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
     return manifests.CellObjects(
@@ -165,7 +165,7 @@ def objects_of(
         claim=job.volume.claim,
         server_image=server_image(job.cell.server),
         tools_image=tools,
-        places=job.cell.places,
+        paths=job.cell.places,
         deadline_s=job.cell.deadline_s,
         options=options,
         near=near,
@@ -175,7 +175,7 @@ def objects_of(
 
 
 def server_image(server: ServerSpec) -> str:
-    """The image that the suite names, else the official one of its flavor and version."""
+    """Return the suite's image, else the official one of its flavor and version."""
     if server.image:
         return server.image
     repository, version = OFFICIAL_IMAGES["mysql" if server.flavor == "any" else server.flavor]

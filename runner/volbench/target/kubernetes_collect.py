@@ -1,4 +1,4 @@
-"""Brings a cell's files out of its pod: streamed as a tar archive, each file verified by its checksum."""
+"""Collects a cell's files from its pod: streamed as a tar archive, each file verified by its checksum."""
 
 from __future__ import annotations
 
@@ -30,39 +30,42 @@ _PACK = (
 
 
 def collect(cluster: Cluster, pod: str, out: Path, *, complete: Callable[[Path], None]) -> None:
-    """All files of the pod's `out` directory into ours, result.json last; what is there is replaced.
+    """Copy all files of the pod's `out` directory to the cell's, result.json last; existing files are replaced.
 
     Args:
         complete: called with the directory of the verified files, before they are moved.
 
-    Raises StepFailed when they do not arrive whole, EnvironmentLacks when the cluster is away.
+    Raises StepFailed if files are damaged or missing, EnvironmentLacks if the cluster is unreachable.
     """
     faults = []
     for _ in range(TRIES):
-        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        staging = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
         try:
             with tempfile.TemporaryFile(dir=out.parent) as archive:
                 run_in_pod(cluster, pod, ["sh", "-c", _PACK], into=archive, doing=f"collecting results of {pod}")
                 archive.seek(0)
-                fault = _unpack(archive, beside)
+                fault = _unpack(archive, staging)
             if not fault:
-                complete(beside)
-                _move(beside, out)
+                complete(staging)
+                _move(staging, out)
                 return
             faults.append(fault)
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
     raise StepFailed(
-        "the results did not arrive whole", where=f"pod {pod}", evidence="; ".join(faults), cause="results_damaged"
+        "the collected results are incomplete or damaged",
+        where=f"pod {pod}",
+        evidence="; ".join(faults),
+        cause="results_damaged",
     )
 
 
 def run_in_pod(
     cluster: Cluster, pod: str, command: Sequence[str], *, doing: str, into: IO[bytes] | None = None
 ) -> str:
-    """Run a command beside the results; its output goes into a file, or is returned.
+    """Run a command in the pod's keeper; write its output to a file, or return it.
 
-    Raises StepFailed when the command fails, EnvironmentLacks when the cluster is away.
+    Raises StepFailed if the command fails, EnvironmentLacks if the cluster is unreachable.
     """
 
     def attempt() -> str:
@@ -80,15 +83,15 @@ def _exec(cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | 
         core.connect_get_namespaced_pod_exec, pod, cluster.namespace, container=KEEPER, command=list(command),
         stdin=False, stdout=True, stderr=True, tty=False, _preload_content=False, binary=True,
     )  # fmt: skip
-    said, complaints = b"", b""
+    output, error_output = b"", b""
     until_s = time.monotonic() + EXEC_TIMEOUT_S
     try:
         while socket.is_open() and time.monotonic() < until_s:
             socket.update(timeout=1)
             data = socket.read_channel(STDOUT_CHANNEL) or b""
-            complaints += socket.read_channel(STDERR_CHANNEL) or b""
+            error_output += socket.read_channel(STDERR_CHANNEL) or b""
             if into is None:
-                said += data
+                output += data
             else:
                 into.write(data)
         code = _exit_code(socket)
@@ -99,9 +102,9 @@ def _exec(cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | 
         raise ConnectionError(f"the connection to pod {pod} ended before the command did")
     if code != 0:
         raise StepFailed(
-            "a command in the pod failed", where=doing, evidence=f"exit code {code}: {complaints.decode()[-500:]}"
+            "a command in the pod failed", where=doing, evidence=f"exit code {code}: {error_output.decode()[-500:]}"
         )
-    return said.decode(errors="replace")
+    return output.decode(errors="replace")
 
 
 def _exit_code(socket: WSClient) -> int | None:
@@ -116,7 +119,7 @@ def _exit_code(socket: WSClient) -> int | None:
 
 
 def _unpack(archive: IO[bytes], directory: Path) -> str:
-    """Unpack and verify; returns what is wrong, empty when all is well."""
+    """Unpack and verify; return what is wrong, or an empty text."""
     try:
         with tarfile.open(fileobj=archive) as tar:
             for member in tar:
@@ -128,19 +131,19 @@ def _unpack(archive: IO[bytes], directory: Path) -> str:
     if not sums.exists():
         return "the archive ends before its checksums"
     for line in sums.read_text().splitlines():
-        wanted, _, name = line.partition("  ")
+        digest, _, name = line.partition("  ")
         file = directory / name
         if not file.is_file():
             return f"{name} is missing"
         with file.open("rb") as opened:
-            if hashlib.file_digest(opened, "sha256").hexdigest() != wanted:
+            if hashlib.file_digest(opened, "sha256").hexdigest() != digest:
                 return f"{name} is damaged"
     sums.unlink()
     return ""
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, directory: Path) -> str | None:
-    """Write one regular file beneath `directory`; returns what is wrong with any other member but a directory.
+    """Write one regular file beneath `directory`; return what is wrong with other members than directories.
 
     `extractall(filter=...)` does as much, but Python 3.11 has it only from 3.11.4 on, and Debian 12 has 3.11.2.
     """
@@ -151,18 +154,18 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, directory: Path) -> 
         return None
     content = tar.extractfile(member) if member.isreg() else None
     if content is None:
-        return f"the archive has something else than a file: {member.name}"
-    place = directory / name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.open("wb") as file:
+        return f"the archive has a member that is not a file: {member.name}"
+    target = directory / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("wb") as file:
         shutil.copyfileobj(content, file)
     return None
 
 
 def _move(directory: Path, out: Path) -> None:
-    """Into the cell's directory; result.json last, since it says that all is there."""
+    """Move the files to the cell's directory; result.json last, since it marks a complete result."""
     files = [path for path in directory.rglob("*") if path.is_file()]
     for file in sorted(files, key=lambda path: path.name == RESULT):
-        place = out / file.relative_to(directory)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(place)
+        target = out / file.relative_to(directory)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)

@@ -1,4 +1,4 @@
-"""The objects of a cell, as plain manifests: pure functions, so that `volbench k8s render` prints what runs."""
+"""The objects of a cell as plain manifests: pure functions, which `volbench k8s render` uses too."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from volbench.volume.claim import LABEL_CELL, LABEL_RUN, MANAGED_BY, object_name
 
 LABEL_ATTEMPT = "volbench.org/attempt"
 SERVER, AGENT, KEEPER = "server", "agent", "results"
-"""The containers: the server under its supervisor, the agent, and who keeps the results until collected."""
+"""The containers: the server under its supervisor, the agent, and the keeper of the results."""
 VOLUME_ROOT = "/volbench/volume"
 CONTROL = "/volbench/control"
 SCRATCH = "/volbench/scratch"
 OUT = "/volbench/out"
 TMP = "/tmp"  # noqa: S108 - inside a container, of its own
-GIVEN = "/volbench/given"
+INPUT = "/volbench/given"
 EMULATOR = "/volbench/emulator"
 AGENT_PID = f"{CONTROL}/agent.pid"
 SERVER_PID = f"{CONTROL}/container.pid"
@@ -29,10 +29,10 @@ SERVER_PID = f"{CONTROL}/container.pid"
 _SHELL_PID = "$$$$"
 """`$$` of the shell: in a manifest's command each `$$` stands for one `$`."""
 NODE_HELPER = "/volbench/node"
-"""Where the node's privileged helper, if there is one, makes its socket."""
+"""The directory for the socket of the node's privileged helper, if there is one."""
 _EMPTY = ("control", "scratch", "out", "tmp-server", "tmp-agent")
-KEPT_S = 24 * 3600
-"""How long results wait in the pod for an orchestrator that is away."""
+RESULT_RETENTION_S = 24 * 3600
+"""How long results wait in the pod for an orchestrator."""
 GRACE_S = 5
 NODE_LOST_S = 300
 _SPARE_S = 3600
@@ -41,11 +41,11 @@ _CELL_CHARACTERS = 36
 
 @dataclass(frozen=True, kw_only=True)
 class CellObjects:
-    """What the manifests of one cell's attempt are made of.
+    """The data for the manifests of one cell's attempt.
 
     Args:
-        near: name of a node that is preferred, so that a run's cells share one when they can.
-        apart: pods of this run that run at once must not share a node.
+        near: name of the preferred node, so that a run's cells share one if possible.
+        apart: concurrent pods of this run must not share a node.
         emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
     """
 
@@ -58,7 +58,7 @@ class CellObjects:
     claim: str
     server_image: str
     tools_image: str
-    places: CellPlaces
+    paths: CellPlaces
     deadline_s: float
     options: KubernetesOptions
     near: str = ""
@@ -85,7 +85,7 @@ def cell_name(run_id: str, cell_id: str, attempt: int) -> str:
 
 
 def labels_of_run(run_id: str) -> dict[str, str]:
-    """What is found again, and removed, by these."""
+    """Return the labels of a run's objects, by which they are found and removed."""
     return {
         **MANAGED_BY,
         "app.kubernetes.io/name": "volbench",
@@ -96,12 +96,12 @@ def labels_of_run(run_id: str) -> dict[str, str]:
 
 
 def labels_of_cell(run_id: str, cell_id: str) -> dict[str, str]:
-    """Those of the run, and the cell's."""
+    """Return the labels of the run and the cell."""
     return {**labels_of_run(run_id), "app.kubernetes.io/component": "cell", LABEL_CELL: cell_id}
 
 
 def config_map(cell: CellObjects) -> dict[str, Any]:
-    """What the pod is given: cell.json and the supervisor. There is no password in it."""
+    """Return the pod's input: cell.json and the supervisor, without a password."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -112,7 +112,7 @@ def config_map(cell: CellObjects) -> dict[str, Any]:
 
 
 def job(cell: CellObjects) -> dict[str, Any]:
-    """One pod, never restarted or replaced: another try is another attempt, with a job of its own."""
+    """Return a job of one pod, never restarted or replaced: every attempt has a job of its own."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -122,15 +122,15 @@ def job(cell: CellObjects) -> dict[str, Any]:
             "completions": 1,
             "parallelism": 1,
             "podReplacementPolicy": "Failed",
-            "activeDeadlineSeconds": int(cell.deadline_s) + KEPT_S + _SPARE_S,
-            "ttlSecondsAfterFinished": KEPT_S,
+            "activeDeadlineSeconds": int(cell.deadline_s) + RESULT_RETENTION_S + _SPARE_S,
+            "ttlSecondsAfterFinished": RESULT_RETENTION_S,
             "template": {"metadata": {"labels": cell.labels}, "spec": pod(cell)},
         },
     }
 
 
 def pod(cell: CellObjects) -> dict[str, Any]:
-    """The pod: fit for the `restricted` Pod Security standard."""
+    """Return the pod, which meets the `restricted` Pod Security standard."""
     return {
         **_pod_basics(cell.options),
         "shareProcessNamespace": True,  # the agent reads the account of the server's control group through /proc
@@ -147,12 +147,12 @@ def pod(cell: CellObjects) -> dict[str, Any]:
 
 
 def _pod_basics(options: KubernetesOptions) -> dict[str, Any]:
-    """What all our pods have: no rights, no restarts, and the nodes that were asked for."""
+    """Return the common parts of all pods: no permissions, no restarts, and the selected nodes."""
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "dnsPolicy": "ClusterFirst" if options.ebs_csi else "Default",  # but the driver nothing is looked up
+        "dnsPolicy": "ClusterFirst" if options.ebs_csi else "Default",  # only the driver needs name resolution
         "terminationGracePeriodSeconds": GRACE_S,
         "securityContext": {
             "runAsNonRoot": True,
@@ -162,7 +162,7 @@ def _pod_basics(options: KubernetesOptions) -> dict[str, Any]:
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "tolerations": [*tolerations_of(options.tolerations), *_patience()],
+        "tolerations": [*tolerations_of(options.tolerations), *_unreachable_tolerations()],
     }
     selector = labels_of(options.selector)
     if options.node:
@@ -185,11 +185,11 @@ def eraser(
     directories: tuple[str, ...],
     options: KubernetesOptions,
 ) -> dict[str, Any]:
-    """A job that removes our directories from a claim; those without our marker are refused."""
+    """Return a job that removes volbench's directories from a claim; it refuses directories without the marker."""
     labels = {**labels_of_run(run_id), "app.kubernetes.io/component": "eraser"}
-    words = " && ".join(f"volbench cell erase {directory}" for directory in directories)
+    script = " && ".join(f"volbench cell erase {directory}" for directory in directories)
     container = {
-        **_container(options, "eraser", tools_image, ["sh", "-c", words]),
+        **_container(options, "eraser", tools_image, ["sh", "-c", script]),
         "volumeMounts": [_mount("volume", VOLUME_ROOT), _mount("tmp", TMP)],
     }
     spec = {
@@ -208,8 +208,8 @@ def eraser(
     }
 
 
-def _patience() -> list[dict[str, Any]]:
-    """A node that is cut off for a while keeps its pods."""
+def _unreachable_tolerations() -> list[dict[str, Any]]:
+    """Return tolerations that keep pods on a node that is unreachable for a while."""
     return [
         {
             "key": f"node.kubernetes.io/{taint}",
@@ -224,29 +224,29 @@ def _patience() -> list[dict[str, Any]]:
 def _affinity(cell: CellObjects) -> dict[str, Any]:
     affinity: dict[str, Any] = {}
     if cell.near and not cell.options.node:
-        wanted = {"key": "kubernetes.io/hostname", "operator": "In", "values": [cell.near]}
-        preference = {"weight": 100, "preference": {"matchExpressions": [wanted]}}
+        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [cell.near]}
+        preference = {"weight": 100, "preference": {"matchExpressions": [expression]}}
         affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
     if cell.apart:
-        others = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
-        term = {"labelSelector": {"matchLabels": others}, "topologyKey": "kubernetes.io/hostname"}
+        labels = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
+        term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
         affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     return affinity
 
 
 def _server(cell: CellObjects) -> dict[str, Any]:
-    """A sidecar: it is there before the agent, and ends after it."""
-    script = f"echo {_SHELL_PID} >{SERVER_PID} && exec sh {GIVEN}/supervisor.sh {CONTROL}"
+    """Return the server as a sidecar, which starts before the agent and ends after it."""
+    script = f"echo {_SHELL_PID} >{SERVER_PID} && exec sh {INPUT}/supervisor.sh {CONTROL}"
     return {
         **_container(cell.options, SERVER, cell.server_image, ["sh", "-c", script]),
         "restartPolicy": "Always",
         "resources": _resources(cell.options.server_cpu, cell.options.server_memory),
-        "volumeMounts": [*_shared(cell), _mount("given", GIVEN, read_only=True), _mount("tmp-server", TMP)],
+        "volumeMounts": [*_shared(cell), _mount("given", INPUT, read_only=True), _mount("tmp-server", TMP)],
     }
 
 
 def _agent(cell: CellObjects) -> dict[str, Any]:
-    script = f"echo {_SHELL_PID} >{AGENT_PID} && exec volbench cell {cell.kind} {GIVEN}/cell.json --out {OUT}"
+    script = f"echo {_SHELL_PID} >{AGENT_PID} && exec volbench cell {cell.kind} {INPUT}/cell.json --out {OUT}"
     container = _container(cell.options, AGENT, cell.tools_image, ["sh", "-c", script])
     return {
         **container,
@@ -257,7 +257,7 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
         ],
         "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory),
         "volumeMounts": [
-            *_shared(cell), _mount("given", GIVEN, read_only=True), _mount("scratch", SCRATCH), _mount("out", OUT),
+            *_shared(cell), _mount("given", INPUT, read_only=True), _mount("scratch", SCRATCH), _mount("out", OUT),
             _mount("tmp-agent", TMP), _mount(node_helper.DIRECTORY, NODE_HELPER, read_only=True),
             *([_mount("emulator", EMULATOR, read_only=True)] if cell.emulator_claim else []),
         ],
@@ -265,17 +265,20 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
 
 
 def _emulator_volume(claim: str) -> dict[str, Any]:
-    """Read-only: a socket answers all the same, and the kubelet leaves its owner as it is."""
+    """Return a read-only volume: its socket still works, and the kubelet does not change its owner."""
     return {"name": "emulator", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
 
 
 def _keeper(cell: CellObjects) -> dict[str, Any]:
-    """Logs how far the agent is, and keeps the results within reach, whatever happens to the agent."""
+    """Return the container that logs the agent's progress and keeps the results after the agent's end."""
     follow = ["tail", "--quiet", "--lines=+1", "--follow=name", "--retry", f"{OUT}/progress.json"]
     small = {"cpu": "10m", "memory": "32Mi"}
     return {
         **_container(
-            cell.options, KEEPER, cell.tools_image, ["timeout", str(int(cell.deadline_s) + KEPT_S), *follow]
+            cell.options,
+            KEEPER,
+            cell.tools_image,
+            ["timeout", str(int(cell.deadline_s) + RESULT_RETENTION_S), *follow],
         ),
         "resources": {"requests": small} if not cell.options.agent_cpu else {"requests": small, "limits": small},
         "volumeMounts": [_mount("out", OUT), _mount("control", CONTROL)],
@@ -304,7 +307,7 @@ def _container(options: KubernetesOptions, name: str, image: str, command: list[
 
 
 def _shared(cell: CellObjects) -> list[dict[str, Any]]:
-    return [_mount("volume", VOLUME_ROOT), _mount("control", cell.places.control_dir)]
+    return [_mount("volume", VOLUME_ROOT), _mount("control", cell.paths.control_dir)]
 
 
 def _mount(name: str, path: str, *, read_only: bool = False) -> dict[str, Any]:
@@ -313,6 +316,6 @@ def _mount(name: str, path: str, *, read_only: bool = False) -> dict[str, Any]:
 
 
 def _resources(cpu: str, memory: str) -> dict[str, Any]:
-    """Requests that are limits too, for what was given; without, the pod takes what the node has."""
-    given = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value}
-    return {"requests": given, "limits": given} if given else {}
+    """Return requests equal to limits for set amounts; without them, the pod may use the whole node."""
+    amounts = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value}
+    return {"requests": amounts, "limits": amounts} if amounts else {}

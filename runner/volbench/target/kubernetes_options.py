@@ -1,4 +1,4 @@
-"""What `--target-option KEY=VALUE` may say to the kubernetes target."""
+"""Options of the kubernetes target: `--target-option KEY=VALUE`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUANTITY = r"^(\d+(\.\d+)?(m|Ki|Mi|Gi|Ti|k|M|G|T)?)?$"
 
 
 class KubernetesOptions(Record):
-    """Where and how cells are placed in a cluster. Resources that are given are requests and limits alike."""
+    """Where and how cells run in a cluster. Resources are both requests and limits."""
 
     context: str = Field(default="", description="Of the kubeconfig; empty: the current one.")
     namespace: str = Field(default="", description="Of the cells; empty: the context's.")
@@ -43,18 +43,18 @@ class KubernetesOptions(Record):
 
 
 def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
-    """KEY=VALUE texts, as run.json keeps them. Raises UsageError with the nearest match."""
-    known = {field.alias or name: name for name, field in KubernetesOptions.model_fields.items()}
+    """Parse KEY=VALUE texts for run.json. Raise UsageError with the nearest match."""
+    names = {field.alias or name: name for name, field in KubernetesOptions.model_fields.items()}
     options: dict[str, Scalar] = {}
     for text in texts:
         key, separator, value = text.partition("=")
         key = key.replace("-", "_")
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
+        if key not in names:
+            nearest = difflib.get_close_matches(key, names, n=1)
             raise UsageError(
                 f"the kubernetes target has no option {key!r}",
                 where="--target-option",
-                next_step=f"perhaps you meant {near[0]!r}" if near else f"known: {', '.join(known)}",
+                next_step=f"perhaps you meant {nearest[0]!r}" if nearest else f"known: {', '.join(names)}",
             )
         if not separator:
             raise UsageError(f"the option {key!r} needs a value", where="--target-option", next_step=f"{key}=VALUE")
@@ -64,37 +64,37 @@ def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
 
 
 def read_options(options: Mapping[str, Scalar]) -> KubernetesOptions:
-    """The options of a run. Raises UsageError for a value that is none."""
-    mine = {key: value for key, value in options.items() if key != "tools"}
+    """Return the options of a run. Raise UsageError for an invalid value."""
+    values = {key: value for key, value in options.items() if key != "tools"}
     try:
-        return KubernetesOptions.model_validate(mine)
+        return KubernetesOptions.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = ".".join(str(component) for component in first["loc"])
         raise UsageError(
             f"{key}: {first['msg']}", where="--target-option", evidence=f"{first['input']!r}"
         ) from error
 
 
 def labels_of(text: str) -> dict[str, str]:
-    """`key=value,key=value` as a node selector. Raises UsageError."""
+    """Parse `key=value,key=value` as a node selector. Raise UsageError."""
     labels = {}
-    for part in filter(None, re.split(r"\s*,\s*", text)):
-        key, separator, value = part.partition("=")
+    for assignment in filter(None, re.split(r"\s*,\s*", text)):
+        key, separator, value = assignment.partition("=")
         if not separator:
-            raise UsageError(f"{part!r} is not key=value", where="--target-option selector")
+            raise UsageError(f"{assignment!r} is not key=value", where="--target-option selector")
         labels[key] = value
     return labels
 
 
 def tolerations_of(text: str) -> list[dict[str, str]]:
-    """`key=value:Effect` or `key:Effect`, separated by commas. Raises UsageError."""
-    found = []
-    for part in filter(None, re.split(r"\s*,\s*", text)):
-        taint, separator, effect = part.rpartition(":")
+    """Parse `key=value:Effect` or `key:Effect`, separated by commas. Raise UsageError."""
+    tolerations = []
+    for taint_text in filter(None, re.split(r"\s*,\s*", text)):
+        taint, separator, effect = taint_text.rpartition(":")
         key, has_value, value = taint.partition("=")
         if not separator or not key:
-            raise UsageError(f"{part!r} is not key=value:Effect", where="--target-option tolerations")
-        one = {"key": key, "effect": effect, "operator": "Equal" if has_value else "Exists"}
-        found.append({**one, "value": value} if has_value else one)
-    return found
+            raise UsageError(f"{taint_text!r} is not key=value:Effect", where="--target-option tolerations")
+        toleration = {"key": key, "effect": effect, "operator": "Equal" if has_value else "Exists"}
+        tolerations.append({**toleration, "value": value} if has_value else toleration)
+    return tolerations

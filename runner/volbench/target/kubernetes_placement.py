@@ -1,4 +1,4 @@
-"""One attempt's job and pod: watched, collected from, asked why it failed, removed."""
+"""One attempt's job and pod: watch it, collect its results, diagnose and remove it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from volbench.target.kubernetes_manifests import AGENT, AGENT_PID, KEEPER, LABEL
 from volbench.target.kubernetes_options import KubernetesOptions
 from volbench.target.kubernetes_pods import (
     Trouble,
+    describe_pod,
     ended_trouble,
     has_ended,
     is_over,
     is_running,
-    told,
     waiting_trouble,
 )
-from volbench.target.kubernetes_result import add_what_the_cluster_knows, wants_a_cause
+from volbench.target.kubernetes_result import enrich_from_cluster, needs_cause
 from volbench.volume.claim import LABEL_CELL, LABEL_RUN
 from volbench.volume.cluster import Cluster, NotFound, cluster_errors, quota_exceeded
 
 WATCH_S = 1
 PROGRESS_EVERY_S = 2.0
 GONE_S_MAX = 90.0
-FINAL_AFTER_S = 20.0
-"""An image that cannot be pulled is tried for so long: a registry may stumble."""
+FINAL_TROUBLE_AFTER_S = 20.0
+"""How long to wait for an image that cannot be pulled: a registry may fail for a moment."""
 LOG_LINES = 15
 SETTLE_S = 10.0
 Object = dict[str, Any]
@@ -52,24 +52,24 @@ class KubernetesPlacement:
         self._version = ""
         self._waiting_since_s: float | None = None
         self._progress_s = 0.0
-        self._over = False
-        self._gone: Object | None = None
+        self._has_ended = False
+        self._deleted_pod: Object | None = None
 
     def running(self) -> bool:
-        """Whether the agent works, or will; what it left is here when this says no.
+        """Return whether the agent runs, or will run; after that its results are here.
 
-        Raises EnvironmentLacks or StepFailed for a pod that does not come up.
+        Raises EnvironmentLacks or StepFailed for a pod that fails to start.
         """
-        if self._over:
+        if self._has_ended:
             return False
-        pod = self._look()
+        pod = self._refresh()
         if pod is None:
             return self._without_pod()
         if has_ended(pod, AGENT) or is_over(pod):
             self._finish(pod)
             return False
         if "deletionTimestamp" in pod["metadata"] and not is_running(pod, AGENT):
-            return True  # on its way out: the watch tells when it is gone
+            return True  # terminating: the watch reports its end
         if is_running(pod, AGENT):
             self._waiting_since_s = None
             self._show_progress(pod)
@@ -78,17 +78,17 @@ class KubernetesPlacement:
         return True
 
     def interrupt(self) -> None:
-        """SIGTERM to the agent; a pod that does not run yet is deleted."""
-        pod = self._look()
+        """Send SIGTERM to the agent; delete a pod that does not run yet."""
+        pod = self._refresh()
         if pod is None or not is_running(pod, AGENT):
             self.kill()
             return
-        with contextlib.suppress(StepFailed):  # it may just have ended
-            words = ["sh", "-c", f"kill -TERM $(cat {AGENT_PID})"]
-            run_in_pod(self._cluster, pod["metadata"]["name"], words, doing=f"interrupting {self.name}")
+        with contextlib.suppress(StepFailed):  # the agent may have ended
+            command = ["sh", "-c", f"kill -TERM $(cat {AGENT_PID})"]
+            run_in_pod(self._cluster, pod["metadata"]["name"], command, doing=f"interrupting {self.name}")
 
     def kill(self) -> None:
-        """Delete job and pod; a container that does not end by itself is killed after a second."""
+        """Delete job and pod; containers are killed after a second."""
         doing = f"ending {self.name}"
         self._cluster.delete(self._cluster.jobs(self.name), doing=doing)
         for pod in self._pods():
@@ -96,16 +96,16 @@ class KubernetesPlacement:
         self._wait_gone()
 
     def evidence(self) -> str:
-        """Node, containers, events and the agent's last log lines."""
+        """Return node, containers, events and the agent's last log lines."""
         try:
             self._pod = self._pod or next(iter(self._pods()), None)
-            return told(self._pod or self._gone, self._events(), self._log(AGENT, LOG_LINES))
+            return describe_pod(self._pod or self._deleted_pod, self._events(), self._log(AGENT, LOG_LINES))
         except VolbenchError as error:
             return f"{error.what} ({error.evidence})"
 
-    def why_ended(self) -> VolbenchError | None:
-        """Who ended the pod, when that was not the agent: eviction, a lost node, want of memory."""
-        pod = self._pod or self._gone
+    def termination_cause(self) -> VolbenchError | None:
+        """Return why the pod ended, if not by the agent: eviction, a lost node, lack of memory."""
+        pod = self._pod or self._deleted_pod
         trouble = ended_trouble(pod) if pod else None
         if trouble is None:
             return None
@@ -133,11 +133,11 @@ class KubernetesPlacement:
         answer = self._cluster.ask("GET", "pods", doing=f"looking for the pod of {self.name}",
                                    labelSelector=self._selector)  # fmt: skip
         self._version = answer["metadata"]["resourceVersion"]
-        found: list[Object] = answer["items"]
-        return found
+        pods: list[Object] = answer["items"]
+        return pods
 
-    def _look(self) -> Object | None:
-        """The pod as it is now; waits a moment for a change. A watch that is too old begins anew."""
+    def _refresh(self) -> Object | None:
+        """Return the current pod after waiting a moment for a change. An expired watch is restarted."""
         if not self._version:
             self._pod = next(iter(self._pods()), None)
             return self._pod
@@ -151,9 +151,9 @@ class KubernetesPlacement:
                     core.list_namespaced_pod, self._cluster.namespace, label_selector=self._selector,
                     resource_version=self._version, timeout_seconds=WATCH_S, _request_timeout=WATCH_S + 10,
                 ):  # fmt: skip
-                    seen = event["raw_object"]
-                    self._pod, self._gone = (None, seen) if event["type"] == "DELETED" else (seen, None)
-                    self._version = seen["metadata"]["resourceVersion"]
+                    pod = event["raw_object"]
+                    self._pod, self._deleted_pod = (None, pod) if event["type"] == "DELETED" else (pod, None)
+                    self._version = pod["metadata"]["resourceVersion"]
                     if self._pod is None or has_ended(self._pod, AGENT):
                         break
         except StepFailed as error:
@@ -163,62 +163,65 @@ class KubernetesPlacement:
         return self._pod
 
     def _without_pod(self) -> bool:
-        """Before the job has made its pod, and after the pod was taken away."""
+        """Handle a missing pod: before its creation, and after its deletion."""
         try:
             job = self._cluster.ask("GET", self._cluster.jobs(self.name), doing=f"looking for job {self.name}")
         except NotFound:
-            self._over = True
+            self._has_ended = True
             return False
-        if any(one["type"] == "Failed" and one["status"] == "True" for one in job["status"].get("conditions", [])):
-            self._over = True
+        if any(
+            condition["type"] == "Failed" and condition["status"] == "True"
+            for condition in job["status"].get("conditions", [])
+        ):
+            self._has_ended = True
             return False
         for event in self._events():
-            said = str(event.get("message"))
-            if event.get("reason") == "FailedCreate" and "exceeded quota" in said:
-                raise quota_exceeded(self._where, said)
-            if event.get("reason") == "FailedCreate" and "forbidden" in said:
-                raise EnvironmentLacks("the cluster refuses the pod", where=self._where, evidence=said,
+            message = str(event.get("message"))
+            if event.get("reason") == "FailedCreate" and "exceeded quota" in message:
+                raise quota_exceeded(self._where, message)
+            if event.get("reason") == "FailedCreate" and "forbidden" in message:
+                raise EnvironmentLacks("the cluster refuses the pod", where=self._where, evidence=message,
                                        cause="no_permission")  # fmt: skip
         self._check_waiting(None)
         return True
 
     def _check_waiting(self, trouble: Trouble | None) -> None:
-        """Raise for a pod that will not come up, or has not in time."""
+        """Raise if a pod cannot start, or did not start in time."""
         now_s = time.monotonic()
         if self._waiting_since_s is None:
             self._waiting_since_s = now_s
         waited_s = now_s - self._waiting_since_s
-        final = trouble is not None and trouble.final and waited_s > FINAL_AFTER_S
+        final = trouble is not None and trouble.final and waited_s > FINAL_TROUBLE_AFTER_S
         if not final and waited_s < self._options.start_timeout_s:
             return
         raise EnvironmentLacks(
-            trouble.what if trouble else "the pod does not come up",
+            trouble.what if trouble else "the pod does not start",
             where=self._where,
             evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}\n{self.evidence()}",
-            next_step="mend that, then `volbench resume`; --target-option start_timeout=10min waits longer",
+            next_step="fix that, then `volbench resume`; --target-option start_timeout=10min waits longer",
             cause=trouble.cause if trouble else "pod_pending",
         )
 
     def _finish(self, pod: Object) -> None:
-        """Collect what the agent left, while somebody keeps it."""
+        """Collect the agent's results, if the keeper still has them."""
         if is_running(pod, KEEPER) and not (self._job.out / RESULT).exists():
 
             def complete(directory: Path) -> None:
-                trouble = self._who_ended(pod) if wants_a_cause(directory / RESULT) else None
-                add_what_the_cluster_knows(directory / RESULT, pod, trouble, self._events())
+                trouble = self._await_termination_cause(pod) if needs_cause(directory / RESULT) else None
+                enrich_from_cluster(directory / RESULT, pod, trouble, self._events())
 
             collect(self._cluster, pod["metadata"]["name"], self._job.out, complete=complete)
-        self._over = True
+        self._has_ended = True
 
-    def _who_ended(self, pod: Object) -> Trouble | None:
-        """Who ended the server, if the cluster knows; the pod's status comes a moment after the fact."""
+    def _await_termination_cause(self, pod: Object) -> Trouble | None:
+        """Return why the server ended, if the cluster knows; the pod's status is updated a moment later."""
         until_s = time.monotonic() + SETTLE_S
         while (trouble := ended_trouble(self._pod or pod)) is None and time.monotonic() < until_s:
-            self._look()
+            self._refresh()
         return trouble
 
     def _show_progress(self, pod: Object) -> None:
-        """The agent's last report into our directory, for whoever watches the run."""
+        """Write the agent's last progress report to the run's directory."""
         if time.monotonic() - self._progress_s < PROGRESS_EVERY_S:
             return
         self._progress_s = time.monotonic()
@@ -236,19 +239,19 @@ class KubernetesPlacement:
         try:
             return self._cluster.text(path, doing=f"reading the log of {self.name}", container=container,
                                       tailLines=lines)  # fmt: skip
-        except StepFailed:  # a container that has not begun has no log
+        except StepFailed:  # a container that has not started has no log
             return ""
 
     def _events(self) -> list[Object]:
-        """Events of the claim, the job and its pod, the oldest first."""
-        found = []
+        """Return events of the claim, the job and its pod, the oldest first."""
+        events = []
         claim = self._job.volume.claim if self._job.volume else None
         pod = self._pod["metadata"]["name"] if self._pod else None
         for name in filter(None, (claim, self.name, pod)):
             answer = self._cluster.ask("GET", "events", doing=f"reading the events of {name}",
                                        fieldSelector=f"involvedObject.name={name}")  # fmt: skip
-            found += answer["items"]
-        return sorted(found, key=lambda one: one.get("lastTimestamp") or one.get("eventTime") or "")
+            events += answer["items"]
+        return sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
 
     def _wait_gone(self) -> None:
         until_s = time.monotonic() + GONE_S_MAX
@@ -257,9 +260,9 @@ class KubernetesPlacement:
                 raise StepFailed(
                     "the pod does not end: its node is lost, or a volume hangs",
                     where=self._where,
-                    evidence=told(pods[0], [], ""),
-                    next_step="see to the node, then `volbench resume`",
+                    evidence=describe_pod(pods[0], [], ""),
+                    next_step="repair the node, then `volbench resume`",
                     cause="node_lost",
                 )
             time.sleep(0.2)
-        self._over = True
+        self._has_ended = True

@@ -1,4 +1,4 @@
-"""What a pod's status and events tell, in words: pure functions over objects as the API server shows them."""
+"""Diagnosis of pods from their status and events: pure functions over objects of the API server."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ _AT_ONCE = {
     "CreateContainerError": "container_refused", "RunContainerError": "container_refused",
 }  # fmt: skip
 _SOON = {"ImagePullBackOff": "image_missing", "CreateContainerConfigError": "container_refused"}
-"""Reasons of a waiting container that no waiting mends."""
+"""Reasons of a waiting container that do not go away."""
 _EVENTS_SHOWN = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """Why a pod does not come up, or was ended: a cause, and what was seen."""
+    """Why a pod does not start, or was ended: a cause with its evidence."""
 
     cause: str
     what: str
     evidence: str
     final: bool
-    """Waiting will not mend it."""
+    """Waiting does not help."""
 
 
 def status_of(pod: Object, name: str) -> Object:
-    """The status of one of the pod's containers; empty before it has one."""
+    """Return the status of one of the pod's containers; empty before it has one."""
     status = pod.get("status", {})
-    everything = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
-    return next((one for one in everything if one["name"] == name), {})
+    statuses = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
+    return next((container_status for container_status in statuses if container_status["name"] == name), {})
 
 
 def has_ended(pod: Object, name: str) -> bool:
-    """Whether a container has run to its end."""
+    """Return whether a container has ended."""
     return "terminated" in status_of(pod, name).get("state", {})
 
 
 def is_running(pod: Object, name: str) -> bool:
-    """Whether a container runs."""
+    """Return whether a container runs."""
     return "running" in status_of(pod, name).get("state", {})
 
 
 def is_over(pod: Object) -> bool:
-    """Whether nothing of the pod will run any more."""
+    """Return whether all containers of the pod have ended."""
     return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
 
 
 def waiting_trouble(pod: Object) -> Trouble | None:
-    """What keeps a pod from coming up, as far as it tells."""
+    """Return why a pod does not start; None if unknown."""
     for condition in pod.get("status", {}).get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            said = str(condition.get("message", ""))
-            pending = "PersistentVolumeClaim" in said or "volume" in said
+            message = str(condition.get("message", ""))
+            pending = "PersistentVolumeClaim" in message or "volume" in message
             return Trouble(
                 cause="volume_pending" if pending else "unschedulable",
-                what="no volume is bound to the claim" if pending else "no node takes the pod",
-                evidence=said,
+                what="no volume is bound to the claim" if pending else "no node can run the pod",
+                evidence=message,
                 final=False,
             )
     for name in (SERVER, AGENT, KEEPER):
@@ -71,7 +71,9 @@ def waiting_trouble(pod: Object) -> Trouble | None:
             image = status_of(pod, name).get("image", "")
             return Trouble(
                 cause=cause,
-                what=f"the image {image} cannot be had" if cause == "image_missing" else "a container is refused",
+                what=f"the image {image} cannot be pulled"
+                if cause == "image_missing"
+                else "a container is refused",
                 evidence=f"container {name}: {reason}: {waiting.get('message', '')}",
                 final=True,
             )
@@ -79,7 +81,7 @@ def waiting_trouble(pod: Object) -> Trouble | None:
 
 
 def ended_trouble(pod: Object) -> Trouble | None:
-    """Who ended the pod or one of its containers, when that was not the agent itself."""
+    """Return why the pod or one of its containers ended, if not by the agent itself."""
     status = pod.get("status", {})
     if status.get("reason") in {"Evicted", "NodeLost", "Preempting", "NodeShutdown", "Terminated"}:
         cause = "node_lost" if status["reason"] in {"NodeLost", "NodeShutdown", "Terminated"} else "evicted"
@@ -95,34 +97,34 @@ def ended_trouble(pod: Object) -> Trouble | None:
                 evidence=f"{condition.get('reason')}: {condition.get('message', '')}", final=True,
             )  # fmt: skip
     for name in (SERVER, AGENT):
-        one = status_of(pod, name)
-        for state in (one.get("state", {}), one.get("lastState", {})):
+        container_status = status_of(pod, name)
+        for state in (container_status.get("state", {}), container_status.get("lastState", {})):
             ended = state.get("terminated", {})
             if ended.get("reason") == "OOMKilled":
                 return Trouble(
-                    cause="oom", what=f"the {name}'s container was killed for want of memory",
+                    cause="oom", what=f"the {name}'s container was killed for lack of memory",
                     evidence=_end(ended), final=True,
                 )  # fmt: skip
     return _deleted(pod) or _server_killed(pod)
 
 
 def _deleted(pod: Object) -> Trouble | None:
-    """Asked only about pods that we have not deleted."""
+    """Return the trouble of a deleted pod; only for pods that volbench did not delete."""
     moment = pod["metadata"].get("deletionTimestamp")
     if moment is None:
         return None
-    return Trouble(cause="pod_deleted", what="somebody deleted the pod", evidence=f"at {moment}", final=True)
+    return Trouble(cause="pod_deleted", what="another client deleted the pod", evidence=f"at {moment}", final=True)
 
 
 def _server_killed(pod: Object) -> Trouble | None:
-    """The supervisor ends with exit code 0 when it is asked to; anything else was not ours."""
-    one = status_of(pod, SERVER)
-    ends = [one.get(when, {}).get("terminated", {}) for when in ("state", "lastState")]
+    """Return the trouble of a killed server; after its command `quit` the supervisor exits with 0."""
+    container_status = status_of(pod, SERVER)
+    ends = [container_status.get(when, {}).get("terminated", {}) for when in ("state", "lastState")]
     ended = next((end for end in ends if end.get("exitCode", 0) != 0), None)
     if ended is None:
         return None
     return Trouble(
-        cause="server_killed", what="the server's container was ended by somebody else",
+        cause="server_killed", what="another process ended the server's container",
         evidence=_end(ended), final=True,
     )  # fmt: skip
 
@@ -131,10 +133,10 @@ def _end(ended: Object) -> str:
     return f"{ended.get('reason')}, exit code {ended.get('exitCode')}, at {ended.get('finishedAt')}"
 
 
-def told(pod: Object | None, events: Sequence[Object], logs: str) -> str:
-    """Node, containers, last events and last log lines, for a message."""
+def describe_pod(pod: Object | None, events: Sequence[Object], logs: str) -> str:
+    """Return node, containers, last events and last log lines, for a message."""
     return "\n".join(
-        [*_lines(pod), *(_event(one) for one in events[-_EVENTS_SHOWN:]), *filter(None, [logs.strip()])]
+        [*_lines(pod), *(_event(event) for event in events[-_EVENTS_SHOWN:]), *filter(None, [logs.strip()])]
     )
 
 
@@ -147,11 +149,11 @@ def _lines(pod: Object | None) -> Iterator[str]:
     yield f"pod {pod['metadata']['name']} on {node}: {status.get('phase')} {status.get('reason', '')}".rstrip()
     for name in (SERVER, AGENT, KEEPER):
         for when in ("state", "lastState"):
-            for word, details in status_of(pod, name).get(when, {}).items():
-                shown = [str(details[key]) for key in ("reason", "message") if details.get(key)]
+            for state_name, details in status_of(pod, name).get(when, {}).items():
+                texts = [str(details[key]) for key in ("reason", "message") if details.get(key)]
                 code = f", exit code {details['exitCode']}" if "exitCode" in details else ""
-                before = "before, " if when == "lastState" else ""
-                yield f"{before}container {name}: {word} {': '.join(shown)}{code}"
+                prefix = "before, " if when == "lastState" else ""
+                yield f"{prefix}container {name}: {state_name} {': '.join(texts)}{code}"
 
 
 def _event(event: Object) -> str:

@@ -1,4 +1,4 @@
-"""What the cluster knows of a cell and the agent cannot: pod times as metrics, and who ended its server."""
+"""Facts of a cell that only the cluster knows: pod times as metrics, and why its server ended."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ PLACEMENT_STEP = "placement"
 _PULLED = re.compile(r"Successfully pulled image .* in ((?:[\d.]+(?:h|ms|m|s))+)")
 _PART = re.compile(r"([\d.]+)(h|ms|m|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_NOT_THE_CAUSE = frozenset(
+_UNSPECIFIC_CAUSES = frozenset(
     {"", "step_failed", "supervisor_gone", "server_gone", "server_killed", "connection_lost"}
 )
-"""Causes that a server's end from outside may look like from inside."""
+"""Causes that an agent may report if another process ended the server."""
 
 
-def add_what_the_cluster_knows(
-    file: Path, pod: Object, trouble: Trouble | None, events: Sequence[Object] = ()
-) -> None:
+def enrich_from_cluster(file: Path, pod: Object, trouble: Trouble | None, events: Sequence[Object] = ()) -> None:
     """Complete a collected result.json."""
     if not file.exists():
         return
@@ -34,23 +32,23 @@ def add_what_the_cluster_knows(
     changes: dict[str, Any] = {}
     if result.steps:
         changes["steps"] = (*result.steps, placement_step(pod, result, events))
-    if trouble is not None and result.failure is not None and result.failure.cause in _NOT_THE_CAUSE:
-        changes["failure"] = _named(result.failure, trouble)
+    if trouble is not None and result.failure is not None and result.failure.cause in _UNSPECIFIC_CAUSES:
+        changes["failure"] = _with_termination(result.failure, trouble)
     if changes:
         text = result.model_copy(update=changes).model_dump_json(indent=1, by_alias=True)
         file.write_text(text + "\n")
 
 
-def wants_a_cause(file: Path) -> bool:
-    """Whether the agent met a failure that somebody from outside may have caused."""
+def needs_cause(file: Path) -> bool:
+    """Return whether an event outside the pod may have caused the agent's failure."""
     if not file.exists():
         return False
     failure = CellResult.model_validate_json(file.read_bytes()).failure
-    return failure is not None and failure.cause in _NOT_THE_CAUSE
+    return failure is not None and failure.cause in _UNSPECIFIC_CAUSES
 
 
 def placement_step(pod: Object, result: CellResult, events: Sequence[Object] = ()) -> StepResult:
-    """How long the cluster took to place the cell. Pod times have a resolution of one second."""
+    """Return how long the cluster took to start the cell. Pod times have a resolution of one second."""
     metrics = {name: metric(name, value) for name, value in pod_times_s(pod, events).items()}
     started = next((phase for phase in result.phases if phase.name == "start"), None)
     if started is not None:
@@ -67,11 +65,11 @@ def placement_step(pod: Object, result: CellResult, events: Sequence[Object] = (
 
 
 def pod_times_s(pod: Object, events: Sequence[Object] = ()) -> dict[str, float]:
-    """Seconds by metric, for the moments that the pod's status and its events tell."""
+    """Return seconds by metric, for the moments in the pod's status and events."""
     status = pod.get("status", {})
     created = _moment(pod["metadata"].get("creationTimestamp"))
-    conditions = {one["type"]: _moment(one.get("lastTransitionTime"))
-                  for one in status.get("conditions", []) if one.get("status") == "True"}  # fmt: skip
+    conditions = {condition["type"]: _moment(condition.get("lastTransitionTime"))
+                  for condition in status.get("conditions", []) if condition.get("status") == "True"}  # fmt: skip
     scheduled = conditions.get("PodScheduled")
     agent_state = status_of(pod, AGENT).get("state", {})
     agent = _moment((agent_state.get("terminated") or agent_state.get("running") or {}).get("startedAt"))
@@ -82,14 +80,14 @@ def pod_times_s(pod: Object, events: Sequence[Object] = ()) -> dict[str, float]:
         "pod_server_started_s": (created, _first_start(status_of(pod, SERVER))),
         "pod_ready_s": (created, agent),
     }
-    found = {
+    times = {
         name: (end - begin).total_seconds()
         for name, (begin, end) in spans.items()
         if begin is not None and end is not None and end >= begin
     }
     pulls = [_pull_s(str(event.get("message"))) for event in events if event.get("reason") == "Pulled"]
-    known = [pull_s for pull_s in pulls if pull_s is not None]
-    return {**found, "pod_image_pull_s": sum(known)} if known else found
+    pull_times = [pull_s for pull_s in pulls if pull_s is not None]
+    return {**times, "pod_image_pull_s": sum(pull_times)} if pull_times else times
 
 
 def _first_start(server: Object) -> datetime | None:
@@ -102,8 +100,8 @@ def _first_start(server: Object) -> datetime | None:
 
 
 def _last(events: Sequence[Object], reason: str) -> datetime | None:
-    moments = [_moment(one.get("lastTimestamp") or one.get("eventTime")) for one in events
-               if one.get("reason") == reason]  # fmt: skip
+    moments = [_moment(event.get("lastTimestamp") or event.get("eventTime")) for event in events
+               if event.get("reason") == reason]  # fmt: skip
     return max((moment for moment in moments if moment is not None), default=None)
 
 
@@ -115,8 +113,8 @@ def _pull_s(message: str) -> float | None:
     return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(match[1]))
 
 
-def _named(failure: Failure, trouble: Trouble) -> Failure:
-    evidence = "; ".join(part for part in (trouble.evidence, failure.what, failure.evidence) if part)
+def _with_termination(failure: Failure, trouble: Trouble) -> Failure:
+    evidence = "; ".join(text for text in (trouble.evidence, failure.what, failure.evidence) if text)
     return failure.model_copy(update={"cause": trouble.cause, "what": trouble.what, "evidence": evidence})
 
 

@@ -1,4 +1,4 @@
-"""The rights that a run needs in its namespace, as k8s/base grants them; asked for before anything is begun."""
+"""The permissions that a run needs in its namespace, as k8s/base grants them; checked before a run starts."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ NEEDED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "pods/exec", ("get", "create")),
     ("", "events", ("list",)),
 )
-"""API group, resource and verbs. `pods/exec` is a GET over a web socket; newer clusters ask for create too."""
+"""API group, resource and verbs. `pods/exec` is a GET over a web socket; newer clusters require create too."""
 
 
 def missing_rights(cluster: Cluster) -> list[str]:
-    """Those of NEEDED that this user does not have, as `create jobs`."""
-    wanted = [(group, resource, verb) for group, resource, verbs in NEEDED for verb in verbs]
+    """Return permissions of NEEDED that this user does not have, as `create jobs`."""
+    permissions = [(group, resource, verb) for group, resource, verbs in NEEDED for verb in verbs]
     with ThreadPoolExecutor(max_workers=4) as pool:
-        granted = pool.map(lambda one: _may(cluster, *one), wanted)
-    return [f"{verb} {resource}" for (_, resource, verb), yes in zip(wanted, granted, strict=True) if not yes]
+        granted = pool.map(lambda permission: _is_allowed(cluster, *permission), permissions)
+    return [f"{verb} {resource}" for (_, resource, verb), yes in zip(permissions, granted, strict=True) if not yes]
 
 
-def _may(cluster: Cluster, group: str, resource: str, verb: str) -> bool:
-    name, _, part = resource.partition("/")
+def _is_allowed(cluster: Cluster, group: str, resource: str, verb: str) -> bool:
+    name, _, subresource = resource.partition("/")
     attributes = {
-        "namespace": cluster.namespace, "group": group, "resource": name, "subresource": part, "verb": verb,
+        "namespace": cluster.namespace, "group": group, "resource": name, "subresource": subresource, "verb": verb,
     }  # fmt: skip
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -37,5 +37,5 @@ def _may(cluster: Cluster, group: str, resource: str, verb: str) -> bool:
         "spec": {"resourceAttributes": attributes},
     }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    answer = cluster.ask("POST", path, review, doing="asking which rights this user has")
+    answer = cluster.ask("POST", path, review, doing="checking this user's permissions")
     return bool(answer["status"]["allowed"])

@@ -1,7 +1,7 @@
-"""The local target: the agent is a child process on this machine, and so is the server.
+"""The local target: agent and server are child processes on this machine.
 
-A server that somebody else keeps under a supervisor (a container of docker/compose.yaml) is used instead where the
-volume's option `control` names its control directory.
+If the volume's option `control` names the control directory of another supervised server (a container of
+docker/compose.yaml), cells use that server.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from volbench.volume.interface import OpenVolume
 AGENT_PID_FILE = "agent.pid"
 AGENT_LOG = "agent.log"
 _GATE = 'read -r _ && exec "$@" </dev/null'
-"""The agent begins when its pid file is there; when the orchestrator dies before that, it never does."""
+"""The agent starts after its pid file is written; if the orchestrator dies before that, the agent never starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalPlacement:
-    """An agent process in a session of its own, so that it goes on when the orchestrator ends."""
+    """An agent process in a session of its own, so that it survives the orchestrator."""
 
     out: Path
-    places: CellPlaces | None
+    paths: CellPlaces | None
     label: str
     control_dir: Path
 
     def running(self) -> bool:
-        """Whether the agent process is there."""
+        """Return whether the agent process runs."""
         agent = KnownProcess.from_file(self.out / AGENT_PID_FILE)
         return agent is not None and agent.running()
 
@@ -51,34 +51,34 @@ class LocalPlacement:
             agent.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to the agent and all that it started; a shared supervisor only kills its server."""
-        if self.places is not None and self.places.supervisor == "shared":
-            _tell_supervisor(Path(self.places.control_dir), "kill")
+        """Kill the agent and all its descendants; a shared supervisor only kills its server."""
+        if self.paths is not None and self.paths.supervisor == "shared":
+            _send_to_supervisor(Path(self.paths.control_dir), "kill")
         agent = KnownProcess.from_file(self.out / AGENT_PID_FILE)
         if agent is not None:
             agent.signal(signal.SIGKILL)
         if not kill_labelled(self.label):
             raise StepFailed(
-                "processes of the cell do not end although they were killed",
+                "processes of the cell do not end after SIGKILL",
                 where=f"cell {self.label}",
-                evidence="a process that waits for a volume that does not answer cannot be killed",
-                next_step="see `ps -eo pid,stat,args` for state D, and mend or unmount (-f) the volume",
+                evidence="a process that waits for a hanging volume cannot be killed",
+                next_step="look for state D in `ps -eo pid,stat,args`, then repair or unmount (-f) the volume",
             )
 
     def evidence(self) -> str:
-        """The agent's last log lines."""
+        """Return the agent's last log lines."""
         return log_tail(self.out / AGENT_LOG)
 
-    def why_ended(self) -> VolbenchError | None:
-        """Not known; the evidence has the states."""
+    def termination_cause(self) -> VolbenchError | None:
+        """Return None: unknown; the evidence has the states."""
         return None
 
     def remove(self) -> None:
-        """End what still runs, then remove the cell's directories on the volume and on this machine."""
+        """End running processes, then remove the cell's directories on the volume and on this machine."""
         self.kill()
-        if self.places is not None and ownership.is_owned(Path(self.places.volume_dir)):
-            ownership.erase_contents(Path(self.places.volume_dir))
-        for directory in _own_directories(self.places, self.control_dir):
+        if self.paths is not None and ownership.is_owned(Path(self.paths.volume_dir)):
+            ownership.erase_contents(Path(self.paths.volume_dir))
+        for directory in _own_directories(self.paths, self.control_dir):
             if directory.exists():
                 ownership.remove(directory)
 
@@ -95,10 +95,10 @@ class LocalTarget:
         self._agents: list[subprocess.Popen[bytes]] = []
 
     def check(self) -> None:
-        """Nothing to ask here: the agent's own checks name what the server or a step lacks."""
+        """Do nothing: the agent checks the server and the steps itself."""
 
-    def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
-        """Host paths, since the agent runs on the host."""
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:
+        """Return host paths, since the agent runs on the host."""
         workspace = self._workspace
         volume_dir = (
             workspace.scratch_dir(cell_id) if volume is None else host_directory(volume) / workspace.volume_folder
@@ -114,37 +114,37 @@ class LocalTarget:
             scratch_dir=str(workspace.scratch_dir(cell_id)),
         )
 
-    def place(self, job: Job) -> Placement:
+    def launch(self, job: Job) -> Placement:
         """Start the agent as a child process in its own session."""
-        places = job.places
+        paths = job.paths
         control_dir = self._workspace.control_dir(job.cell.cell_id)
-        for directory in _own_directories(places, control_dir):
+        for directory in _own_directories(paths, control_dir):
             self._workspace.claim(directory)
-        if places is not None:
-            self._workspace.claim(Path(places.volume_dir))
-            Path(places.template_dir).mkdir(parents=True, exist_ok=True)
-        private = {} if places is not None else {"TMPDIR": str(control_dir)}  # for option files
-        self._agents = [one for one in self._agents if one.poll() is None]
+        if paths is not None:
+            self._workspace.claim(Path(paths.volume_dir))
+            Path(paths.template_dir).mkdir(parents=True, exist_ok=True)
+        private = {} if paths is not None else {"TMPDIR": str(control_dir)}  # for option files
+        self._agents = [agent for agent in self._agents if agent.poll() is None]
         self._agents.append(start_agent(job, {LABEL_VARIABLE: _label(job), **private}))
         return self.find(job)
 
     def find(self, job: Job) -> Placement:
-        """The placement that the pid files in the cell's directories name."""
+        """Return the placement of the pid files in the cell's directories."""
         control_dir = self._workspace.control_dir(job.cell.cell_id)
-        return LocalPlacement(out=job.out, places=job.places, label=_label(job), control_dir=control_dir)
+        return LocalPlacement(out=job.out, paths=job.paths, label=_label(job), control_dir=control_dir)
 
     def close_volume(self, volume: OpenVolume) -> None:
-        """Remove the run's directory from a volume; a shared supervisor has done its work."""
+        """Remove the run's directory from a volume; end a shared supervisor."""
         if "control" in volume.spec.options:
-            _tell_supervisor(Path(volume.spec.options["control"]), "quit")
+            _send_to_supervisor(Path(volume.spec.options["control"]), "quit")
         directory = host_directory(volume) / self._workspace.volume_folder
         if directory.exists():
             ownership.remove(directory)
 
     def clean_up(self) -> None:
-        """End what still runs of the run, remove control and scratch directories."""
+        """End running processes of the run; remove control and scratch directories."""
         kill_labelled(f"{self._workspace.run_id}/")
-        self._agents = [one for one in self._agents if one.poll() is None]
+        self._agents = [agent for agent in self._agents if agent.poll() is None]
         for directory in self._workspace.leftovers():
             ownership.remove(directory)
 
@@ -153,28 +153,28 @@ def _label(job: Job) -> str:
     return f"{job.cell.run_id}/{job.cell.cell_id}"
 
 
-def _own_directories(places: CellPlaces | None, control_dir: Path) -> list[Path]:
-    """Control and scratch directory, save a control directory that others keep."""
-    if places is None:
+def _own_directories(paths: CellPlaces | None, control_dir: Path) -> list[Path]:
+    """Return control and scratch directory, without a shared control directory."""
+    if paths is None:
         return [control_dir]
-    names = [places.scratch_dir] if places.supervisor == "shared" else [places.control_dir, places.scratch_dir]
+    names = [paths.scratch_dir] if paths.supervisor == "shared" else [paths.control_dir, paths.scratch_dir]
     return [Path(name) for name in names]
 
 
-def _tell_supervisor(control: Path, word: str) -> None:
-    """Write a command to a supervisor's FIFO, if anybody reads it."""
+def _send_to_supervisor(control: Path, command: str) -> None:
+    """Write a command to a supervisor's FIFO, if a supervisor reads it."""
     try:
         descriptor = os.open(control / "command", os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
-        return  # nobody is there
+        return  # no supervisor
     try:
-        os.write(descriptor, f"{word}\n".encode())
+        os.write(descriptor, f"{command}\n".encode())
     finally:
         os.close(descriptor)
 
 
 def host_directory(volume: OpenVolume) -> Path:
-    """The volume's directory on this machine. Raises EnvironmentLacks when it has none."""
+    """Return the volume's directory on this machine. Raise EnvironmentLacks if it has none."""
     if volume.host_path is None:
         raise EnvironmentLacks(
             f"volume {volume.name} has no directory on this machine",
@@ -198,17 +198,17 @@ def start_agent(job: Job, variables: Mapping[str, str]) -> subprocess.Popen[byte
             cwd="/",
             env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
         )
-    known = KnownProcess.of(process.pid)
-    if known is not None:
-        known.write(job.out / AGENT_PID_FILE)
+    agent = KnownProcess.of(process.pid)
+    if agent is not None:
+        agent.write(job.out / AGENT_PID_FILE)
     assert process.stdin is not None  # noqa: S101 - a pipe was asked for
-    with suppress(BrokenPipeError), process.stdin as gate:  # it was killed already: `running` will tell
+    with suppress(BrokenPipeError), process.stdin as gate:  # the agent may have been killed already
         gate.write(b"go\n")
     return process
 
 
 def log_tail(path: Path, *, lines: int = 12) -> str:
-    """The last lines of a log file; empty when there is none."""
+    """Return the last lines of a log file; empty without one."""
     try:
         text = path.read_bytes()[-16384:].decode(errors="replace")
     except OSError:

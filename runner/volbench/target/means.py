@@ -1,6 +1,6 @@
-"""What this machine has and lacks: asked for, never guessed from a version or a file's name.
+"""Prerequisites on this machine: tested, never guessed from a version or a file's name.
 
-Standard library only, because the set-up runs these questions before any dependency is installed.
+Standard library only, because the set-up runs these tests before any dependency is installed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrom
 
 @dataclass(frozen=True, kw_only=True)
 class Means:
-    """One thing a run may need: whether it is there, what was seen, and the command that mends the lack."""
+    """A prerequisite: whether it is present, the evidence, and the command that installs it."""
 
     name: str
     present: bool
@@ -31,20 +31,20 @@ class Means:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a command said: its exit code, None when it could not be started or did not end in time."""
+    """A command's output and exit code, None if it could not start or did not end in time."""
 
     code: int | None
     output: str
 
     @property
     def last_line(self) -> str:
-        """The last line that says something."""
+        """The last line that is not empty."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         return lines[-1] if lines else "no output"
 
 
 def ask(argv: Sequence[str], *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
-    """Run a question to this machine; `output` holds stdout and, on failure, stderr after it."""
+    """Run a command on this machine; `output` is stdout and, after a failure, stderr."""
     try:
         done = programs.run(
             argv,
@@ -63,17 +63,17 @@ def ask(argv: Sequence[str], *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
 
 
 def find_program(*names: str, package: str = "", path: str | None = None) -> Means:
-    """The first of several names of a program on `path`, else on SEARCH_PATH; `package` is Debian's."""
+    """Find the first of several names of a program on `path`, else on SEARCH_PATH; `package` is Debian's."""
     for name in names:
-        found = shutil.which(name, path=SEARCH_PATH if path is None else path)
-        if found:
-            return Means(name=names[0], present=True, evidence=found)
+        program_path = shutil.which(name, path=SEARCH_PATH if path is None else path)
+        if program_path:
+            return Means(name=names[0], present=True, evidence=program_path)
     mend = f"apt-get install --no-install-recommends {package or names[0]}"
     return Means(name=names[0], present=False, evidence=f"no {' or '.join(names)} on PATH", mend=mend)
 
 
 def docker_engine(*, timeout_s: float = ASK_TIMEOUT_S) -> Means:
-    """A Docker engine that answers; evidence is its version, or why it does not answer."""
+    """Test whether a Docker engine answers; evidence is its version, or the error."""
     if shutil.which("docker", path=SEARCH_PATH) is None:
         return Means(name="docker", present=False, evidence="no docker command on PATH", mend="make engine")
     answer = ask(["docker", "version", "--format", "{{.Server.Version}}"], timeout_s=timeout_s)
@@ -85,32 +85,23 @@ def docker_engine(*, timeout_s: float = ASK_TIMEOUT_S) -> Means:
 
 
 def docker_image(name: str) -> Means:
-    """An image in the local engine; never pulls."""
+    """Test for an image in the local engine; never pull."""
     answer = ask(["docker", "image", "inspect", "--format", "{{.Id}}", name])
     present = answer.code == 0
     return Means(name=name, present=present, evidence=answer.last_line, mend="" if present else "make images")
 
 
-def registry_answers(image: str = "debian:stable-slim", *, timeout_s: float = 30.0) -> Means:
-    """Whether an image registry answers, asked for the manifest of a small image; nothing is pulled."""
-    answer = ask(["docker", "manifest", "inspect", image], timeout_s=timeout_s)
-    if answer.code == 0:
-        return Means(name="registry", present=True, evidence=f"knows {image}")
-    mend = "none needed: `make images` builds the images from Debian packages instead"
-    return Means(name="registry", present=False, evidence=answer.last_line, mend=mend)
-
-
 def database_server() -> Means:
-    """A mysqld or mariadbd that the local target can start; evidence is its path and version."""
-    found = find_program("mysqld", "mariadbd", package="mariadb-server-core")
-    if not found.present:
-        return Means(name="mysqld", present=False, evidence=found.evidence, mend="make local")
-    answer = ask([found.evidence, "--no-defaults", "--version"])
+    """Test for a mysqld or mariadbd that the local target can start; evidence is its path and version."""
+    program = find_program("mysqld", "mariadbd", package="mariadb-server-core")
+    if not program.present:
+        return Means(name="mysqld", present=False, evidence=program.evidence, mend="make local")
+    answer = ask([program.evidence, "--no-defaults", "--version"])
     return Means(name="mysqld", present=answer.code == 0, evidence=answer.last_line, mend="make local")
 
 
 def local_server_tools() -> Means:
-    """What the local target cannot do without: a server and sysbench."""
+    """Test the prerequisites of the local target: a server and sysbench."""
     server = database_server()
     if not server.present:
         return server
@@ -121,7 +112,7 @@ def local_server_tools() -> Means:
 
 
 def fuse_and_loop() -> Means:
-    """What emulated volumes need of the machine: FUSE, loop devices, XFS tools and root."""
+    """Test the prerequisites of emulated volumes: FUSE, loop devices, XFS tools and root."""
     lacks = lacks_for_emulation()
     lacks += [f"no {name}" for name in ("losetup", "mkfs.xfs") if not find_program(name).present]
     if lacks:
@@ -131,30 +122,30 @@ def fuse_and_loop() -> Means:
 
 
 def lacks_for_emulation() -> list[str]:
-    """What emulated volumes need and no package brings."""
+    """Return missing prerequisites of emulated volumes that no package installs."""
     rights = [] if os.geteuid() == 0 else ["not root"]
     return rights + [f"no {device}" for device in ("/dev/fuse", "/dev/loop-control") if not Path(device).exists()]
 
 
 def chromium() -> Means:
-    """A Chromium of the distribution or of the vendor, for the tests of the HTML report."""
-    found = find_program(*CHROMIUM_NAMES, package="chromium")
-    return Means(name="browser", present=found.present, evidence=found.evidence, mend=found.mend)
+    """Test for a Chromium of the distribution or of the vendor, for the tests of the HTML report."""
+    program = find_program(*CHROMIUM_NAMES, package="chromium")
+    return Means(name="browser", present=program.present, evidence=program.evidence, mend=program.mend)
 
 
 def nfs_client(filesystems: Path = Path("/proc/filesystems")) -> Means:
-    """An NFS client in the running kernel; a module that could be loaded counts only once it is."""
+    """Test for an NFS client in the running kernel; a loadable module counts only when it is loaded."""
     try:
-        known = filesystems.read_text(encoding="ascii").split()
+        names = filesystems.read_text(encoding="ascii").split()
     except OSError as error:
         return Means(name="nfs", present=False, evidence=f"{filesystems}: {error.strerror}")
-    present = "nfs" in known or "nfs4" in known
+    present = "nfs" in names or "nfs4" in names
     evidence = f"{filesystems} {'lists' if present else 'does not list'} nfs"
     return Means(name="nfs", present=present, evidence=evidence, mend="" if present else "modprobe nfs")
 
 
 def kubernetes() -> Means:
-    """A cluster that calls itself ready through the current kubectl context."""
+    """Test whether the cluster of the current kubectl context is ready."""
     if not find_program("kubectl").present:
         return Means(name="kubernetes", present=False, evidence="no kubectl on PATH", mend="install kubectl")
     answer = ask(["kubectl", "get", "--raw", "/readyz", "--request-timeout=5s"])
@@ -163,11 +154,11 @@ def kubernetes() -> Means:
 
 
 def root_rights(environment: Mapping[str, str] = os.environ) -> Means:
-    """Root, or a sudo that asks nothing when there is no terminal to ask on."""
+    """Test for root, or for a sudo that works without a prompt if there is no terminal."""
     if os.geteuid() == 0:
         return Means(name="root", present=True, evidence="running as root")
     if find_program("sudo").present:
-        asked = ["sudo", "-v"] if os.isatty(0) and not environment.get("CI") else ["sudo", "-n", "true"]
-        if asked[-1] == "-v" or ask(asked).code == 0:
+        command = ["sudo", "-v"] if os.isatty(0) and not environment.get("CI") else ["sudo", "-n", "true"]
+        if command[-1] == "-v" or ask(command).code == 0:
             return Means(name="root", present=True, evidence="through sudo")
     return Means(name="root", present=False, evidence="neither root nor sudo", mend="run as root, or install sudo")

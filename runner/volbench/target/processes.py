@@ -1,7 +1,7 @@
-"""Processes that outlive the one that started them: known by process id and start time, never by name.
+"""Processes that survive their parent: identified by process id and start time, never by name.
 
-What an agent starts inherits a label in its environment, so that it is found even when the agent, or the supervisor
-between them, was killed.
+An agent's descendants inherit a label in their environment, which identifies them even after the agent, or a
+supervisor between them, was killed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from volbench.base import safe_files
 from volbench.records.parse import parse_json
 
 LABEL_VARIABLE = "VOLBENCH_PLACED"
-"""In the environment of an agent and of all that it starts: `RUN_ID/CELL_ID`."""
+"""In the environment of an agent and its descendants: `RUN_ID/CELL_ID`."""
 _PID_FILE_BYTES_MAX = 4096
 _KILL_ROUNDS = 100
 _KILL_POLL_S = 0.05
@@ -26,23 +26,23 @@ _KILL_POLL_S = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class KnownProcess:
-    """A process that we started; `start_ticks` tells it from a later one with the same id."""
+    """A process of volbench; `start_ticks` distinguishes it from a later one with the same id."""
 
     pid: int
     start_ticks: int
 
     @classmethod
     def of(cls, pid: int) -> KnownProcess | None:
-        """The running process with that id."""
+        """Return the running process with that id."""
         ticks = _start_ticks(pid)
         return None if ticks is None else cls(pid=pid, start_ticks=ticks)
 
     @classmethod
     def from_file(cls, path: Path) -> KnownProcess | None:
-        """The process that a pid file names; None when there is no such file or it is torn."""
+        """Return the process of a pid file; None without a complete file."""
         try:
-            with safe_files.held_directory(path.parent) as held:
-                raw = parse_json(safe_files.read_regular(held, path.name, bytes_max=_PID_FILE_BYTES_MAX))
+            with safe_files.held_directory(path.parent) as descriptor:
+                raw = parse_json(safe_files.read_regular(descriptor, path.name, bytes_max=_PID_FILE_BYTES_MAX))
             return cls(pid=int(raw["pid"]), start_ticks=int(raw["start_ticks"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -50,15 +50,15 @@ class KnownProcess:
     def write(self, path: Path) -> None:
         """Write the pid file."""
         content = json.dumps({"pid": self.pid, "start_ticks": self.start_ticks})
-        with safe_files.held_directory(path.parent) as held:
-            safe_files.write_new(held, path.name, content.encode(), sync=False)
+        with safe_files.held_directory(path.parent) as descriptor:
+            safe_files.write_new(descriptor, path.name, content.encode(), sync=False)
 
     def running(self) -> bool:
-        """Whether this very process still runs (a zombie does not)."""
+        """Return whether this process still runs (a zombie does not)."""
         return _start_ticks(self.pid) == self.start_ticks
 
     def signal(self, number: signal.Signals, *, group: bool = False) -> None:
-        """Send a signal to the process, or to the group that it leads; nothing happens when it is gone."""
+        """Send a signal to the process, or to the group that it leads; do nothing after its end."""
         if not self.running():
             return
         try:
@@ -70,7 +70,7 @@ class KnownProcess:
             return
 
     def end(self, *, grace_s: float, group: bool = False) -> bool:
-        """SIGTERM, and SIGKILL after `grace_s`; True when it is gone."""
+        """Send SIGTERM, and SIGKILL after `grace_s`; return whether the process has ended."""
         self.signal(signal.SIGTERM, group=group)
         if self.wait(grace_s):
             return True
@@ -78,7 +78,7 @@ class KnownProcess:
         return self.wait(10.0)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the process is gone; False at the time-out."""
+        """Wait until the process has ended; return False at the time-out."""
         until = time.monotonic() + timeout_s
         while self.running():
             if time.monotonic() >= until:
@@ -97,12 +97,12 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def kill_labelled(label: str) -> bool:
-    """SIGKILL to every process with that label, until there is none; False when some do not go.
+    """Send SIGKILL to every process with that label until there is none; return False if some do not end.
 
     Args:
         label: `RUN_ID/CELL_ID`, or `RUN_ID/` for all of a run.
     """
-    for _ in range(_KILL_ROUNDS):  # one that is just being started may be missed at first
+    for _ in range(_KILL_ROUNDS):  # the first rounds may miss a process that is just starting
         killed = [pid for pid in _process_ids() if _kill_if_labelled(pid, label)]
         if not killed:
             return True
@@ -115,11 +115,11 @@ def _process_ids() -> list[int]:
 
 
 def _kill_if_labelled(pid: int, label: str) -> bool:
-    """Whether the process has the label and still runs; it was sent SIGKILL then."""
+    """Send SIGKILL to the process if it has the label and still runs; return whether that is so."""
     if pid == os.getpid():
         return False
     with contextlib.suppress(OSError):  # it is gone, or another user's
-        handle = os.pidfd_open(pid)  # opened first: the process looked at is the one that is killed
+        handle = os.pidfd_open(pid)  # before the check, so that the checked process is killed
         try:
             if _has_label(pid, label) and _start_ticks(pid) is not None:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -130,6 +130,8 @@ def _kill_if_labelled(pid: int, label: str) -> bool:
 
 
 def _has_label(pid: int, label: str) -> bool:
-    wanted = f"{LABEL_VARIABLE}={label}".encode()
+    assignment = f"{LABEL_VARIABLE}={label}".encode()
     variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return any(one.startswith(wanted) if label.endswith("/") else one == wanted for one in variables)
+    return any(
+        variable.startswith(assignment) if label.endswith("/") else variable == assignment for variable in variables
+    )

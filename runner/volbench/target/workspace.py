@@ -20,7 +20,7 @@ def default_cache() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
-    """Where a run keeps what is not a result. Names are short: a Unix socket's path has at most 107 bytes."""
+    """Directories for everything but results. Names are short: a Unix socket's path has at most 107 bytes."""
 
     run_id: str
     cache: Path
@@ -49,13 +49,13 @@ class Workspace:
         return self.cache / "scratch" / f"{self.short_id}-{cell_id}"
 
     def claim(self, directory: Path, *, mode: int = 0o700) -> Path:
-        """Make a directory ours, or take it if it is. Raises Refused for a foreign one."""
+        """Create a marked directory, or take a marked one. Raise Refused for other directories."""
         directory.parent.mkdir(parents=True, exist_ok=True)
         ownership.claim(directory, purpose="run", run_id=self.run_id, mode=mode)
         return directory
 
     def leftovers(self) -> list[Path]:
-        """Control and scratch directories of this run that are still there."""
+        """Return existing control and scratch directories of this run."""
         control = Path(tempfile.gettempdir()).glob(f"volbench-{self.short_id}-*")
         scratch = (self.cache / "scratch").glob(f"{self.short_id}-*")
         return [path for path in (*control, *scratch) if ownership.is_owned(path)]

@@ -140,7 +140,7 @@ def test_the_schema_and_the_documentation_are_printed_as_shipped() -> None:
         (
             ["plan", QUICK, "--target", "local", "--volume", "a=path:/x", "--volume", "a=path:/y"],
             2,
-            ["two volumes are called 'a'"],
+            ["two volumes have the name 'a'"],
         ),
         (["plan", QUICK, "--target", "local", "--set", "repeat=3"], 2, ["--set repeat=3", "'repeats'"]),
         (["suite", "check", "pyproject.toml"], 2, ["pyproject.toml"]),

@@ -42,7 +42,7 @@ class FakePlacement:
     def evidence(self) -> str:
         return ""
 
-    def why_ended(self) -> VolbenchError | None:
+    def termination_cause(self) -> VolbenchError | None:
         return None
 
     def remove(self) -> None: ...
@@ -61,10 +61,10 @@ class FakeTarget:
 
     def check(self) -> None: ...
 
-    def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
         return CellPlaces(data_dir="/d", volume_dir="/v", control_dir="/c", template_dir="/t", scratch_dir="/s")
 
-    def place(self, job: Job) -> Placement:
+    def launch(self, job: Job) -> Placement:
         if job.kind == "prepare":
             write_record(job.out / TEMPLATE_FILE, PreparedTemplate(key="k", bytes=1, reused=True))
             result = next(iter(self.results.values())).model_copy(update={"cell_id": job.cell.cell_id, "steps": ()})

@@ -7,7 +7,7 @@ from typing import Any
 import kubernetes_schemas
 import pytest
 
-from volbench.target.kubernetes import places_of
+from volbench.target.kubernetes import pod_paths
 from volbench.target.kubernetes_manifests import CellObjects, job
 from volbench.target.kubernetes_options import KubernetesOptions
 
@@ -16,7 +16,7 @@ def job_of(emulator_claim: str) -> dict[str, Any]:
     return job(
         CellObjects(
             run_id="20260101T000000Z-quick-abcdef", cell_id="01-a", attempt=1, kind="run", cell_json="{}",
-            supervisor="", claim="data", server_image="mysql:8.4", tools_image="tools:1", places=places_of("v"),
+            supervisor="", claim="data", server_image="mysql:8.4", tools_image="tools:1", paths=pod_paths("v"),
             deadline_s=60.0, options=KubernetesOptions(), emulator_claim=emulator_claim,
         )
     )  # fmt: skip

@@ -10,8 +10,8 @@ import pytest
 from volbench.errors import UsageError
 from volbench.target.kubernetes_manifests import cell_name
 from volbench.target.kubernetes_options import labels_of, tolerations_of
-from volbench.target.kubernetes_pods import ended_trouble, has_ended, is_running, told, waiting_trouble
-from volbench.target.kubernetes_result import add_what_the_cluster_knows, pod_times_s
+from volbench.target.kubernetes_pods import describe_pod, ended_trouble, has_ended, is_running, waiting_trouble
+from volbench.target.kubernetes_result import enrich_from_cluster, pod_times_s
 from volbench.volume.claim import kubernetes_size
 
 
@@ -108,14 +108,16 @@ def test_a_pod_that_somebody_deleted_is_told_as_that() -> None:
 
 def test_containers_are_told_with_reason_exit_code_and_events() -> None:
     agent = container("agent", state=ended("Error", 3))
-    text = told(pod(containerStatuses=[agent]), [{"reason": "Pulled", "message": "image", "count": 2}], "last line")
+    text = describe_pod(
+        pod(containerStatuses=[agent]), [{"reason": "Pulled", "message": "image", "count": 2}], "last line"
+    )
     assert "pod p on n1: Pending" in text
     assert "container agent: terminated Error, exit code 3" in text
     assert "event Pulled: image (x2)" in text
     assert text.endswith("last line")
     assert has_ended(pod(containerStatuses=[agent]), "agent")
     assert not is_running(pod(), "agent")
-    assert told(None, [], "") == "pod: none"
+    assert describe_pod(None, [], "") == "pod: none"
 
 
 def test_pod_times_are_spans_between_what_the_cluster_put_down() -> None:
@@ -151,7 +153,7 @@ def test_pulls_and_attached_volumes_are_told_by_events() -> None:
 
 
 def test_a_cell_without_result_stays_without(tmp_path: Path) -> None:
-    add_what_the_cluster_knows(tmp_path / "result.json", pod(), None)
+    enrich_from_cluster(tmp_path / "result.json", pod(), None)
     assert list(tmp_path.iterdir()) == []
 
 
