@@ -112,7 +112,7 @@ def _build_bookworm() -> None:
         shutil.copytree(Path(__file__).parents[2] / offline.ROOTFS, target)
         target.chmod(0o755)
         for what, argv in steps.items():
-            run(argv, log=log, what=f"{what} of {BOOKWORM}", timeout_s=_BUILD_BOUND_S)
+            run(argv, log=log, label=f"{what} of {BOOKWORM}", timeout_s=_BUILD_BOUND_S)
     finally:
         run(with_rights(["rm", "-rf", "--one-file-system", str(parent)]), log=Path("/dev/null"),
-            what=f"removing {parent}", timeout_s=120)  # fmt: skip
+            label=f"removing {parent}", timeout_s=120)  # fmt: skip

@@ -97,8 +97,8 @@ def step_bytes(step: Step) -> int:
 def tree_bytes(step: SmallFilesStep) -> int:
     """What a small_files step's tree takes: each file at least a block of 4 KiB, and its name."""
     if step.sizes_bytes:
-        rounds, rest = divmod(step.files, len(step.sizes_bytes))
-        content = rounds * sum(step.sizes_bytes) + sum(step.sizes_bytes[:rest])
+        rounds, remainder = divmod(step.files, len(step.sizes_bytes))
+        content = rounds * sum(step.sizes_bytes) + sum(step.sizes_bytes[:remainder])
     else:
         content = step.total_size_bytes
     return content + step.files * 4608

@@ -320,8 +320,10 @@ def parameters_of(step: Step) -> dict[str, Scalar]:
             parameters["rate"] = step.rate
         parameters.update(step.options)
         if step.beside:
-            parameters["beside"] = "+".join(other.tool for other in step.beside)
+            parameters["beside"] = "+".join(concurrent.tool for concurrent in step.beside)
         return parameters
-    shown = step.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "window_s"})
-    lists = {name: ",".join(map(str, value)) for name, value in shown.items() if isinstance(value, tuple) and value}
-    return {name: value for name, value in (shown | lists).items() if isinstance(value, Scalar)}
+    values = step.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "window_s"})
+    lists = {
+        name: ",".join(map(str, value)) for name, value in values.items() if isinstance(value, tuple) and value
+    }
+    return {name: value for name, value in (values | lists).items() if isinstance(value, Scalar)}

@@ -186,11 +186,11 @@ def _summary(model: type[BaseModel]) -> str:
 def _table(model: type[BaseModel]) -> str:
     """One line for each key: type, unit and bounds from the JSON Schema, default and description from the model."""
     schema = model.model_json_schema()
-    shown = schema if "properties" in schema else schema["$defs"][model.__name__]
+    node = schema if "properties" in schema else schema["$defs"][model.__name__]
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
         key = field.alias or name
-        value = _value(shown["properties"][key])
+        value = _value(node["properties"][key])
         description = field.description or _MEANINGS.get(key, "")
         lines.append(
             "| " + " | ".join(map(_cell, (f"`{key}`", value, _default(key, value, field), description))) + " |"
@@ -271,11 +271,11 @@ def _one_of(choices: list[dict[str, Any]]) -> str:
     texts = [choice for choice in choices if choice.get("type") == "string" and "pattern" in choice]
     if texts:  # a number with a unit: records.base.Seconds, Bytes, Fraction
         example = texts[0]["examples"][0]
-        what = {"30s": "duration", "64MiB": "size", "5%": "share"}[example]
+        noun = {"30s": "duration", "64MiB": "size", "5%": "share"}[example]
         several = any(choice.get("type") == "array" for choice in choices)
-        return f"{what}, such as `{example}`" + (f" or list of {what}s" if several else "")
-    shown = [_value(choice) for choice in choices if choice.get("type") != "null"]
-    return " or ".join(shown)
+        return f"{noun}, such as `{example}`" + (f" or list of {noun}s" if several else "")
+    values = [_value(choice) for choice in choices if choice.get("type") != "null"]
+    return " or ".join(values)
 
 
 def _plural(items: dict[str, Any]) -> str:

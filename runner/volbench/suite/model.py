@@ -21,8 +21,8 @@ PINNED_DURABILITY: dict[str, Scalar] = {
     "innodb_doublewrite": 1,
     "innodb_flush_method": "O_DIRECT",
 }
-"""What every suite pins unless it says otherwise: MySQL and MariaDB ship different defaults (binary log on
-and off), and default against default is no storage comparison."""
+"""Default durability settings of every suite: MySQL and MariaDB have different defaults (binary log on and off),
+which would make no storage comparison."""
 
 
 FULL_SCALE = "full"
@@ -121,13 +121,13 @@ class SuiteFile(Record):
 
 
 def _expanded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """One step for each thread count, each with a name; a repeated name gets a number."""
+    """Return one step for each thread count, each with a name; a repeated name gets a number."""
     expanded: list[Step] = []
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for step in steps:
         name = step.name or step.kind
-        taken[name] = taken.get(name, 0) + 1
-        update: dict[str, Any] = {"name": name if taken[name] == 1 else f"{name}-{taken[name]}"}
+        counts[name] = counts.get(name, 0) + 1
+        update: dict[str, Any] = {"name": name if counts[name] == 1 else f"{name}-{counts[name]}"}
         if isinstance(step, OltpStep):
             expanded.extend(step.model_copy(update={**update, "threads": (threads,)}) for threads in step.threads)
         else:

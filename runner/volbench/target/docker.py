@@ -325,7 +325,7 @@ class DockerTarget:
 
 
 def engine_client() -> docker.DockerClient:
-    """Return a client of the engine of DOCKER_HOST or the default socket. Raise EnvironmentLacks without an answer."""
+    """Return a client of the engine of DOCKER_HOST or the default socket. Raise EnvironmentLacks."""
     with engine_errors("connecting to the Docker engine"):
         return docker.from_env(timeout=ENGINE_TIMEOUT_S)
 

@@ -3,35 +3,35 @@
 import threading
 from pathlib import Path
 
-from bootstrap.places import Places, find_places
+from bootstrap.directories import Directories, find_directories
 
 
 def test_root_keeps_its_state_with_the_machine() -> None:
-    places = find_places({"HOME": "/root"}, is_root=True)
-    assert places.state == Path("/var/lib/volbench")
-    assert places.cache == Path("/root/.cache/volbench")
+    directories = find_directories({"HOME": "/root"}, is_root=True)
+    assert directories.state == Path("/var/lib/volbench")
+    assert directories.cache == Path("/root/.cache/volbench")
 
 
 def test_user_keeps_it_at_home_and_xdg_variables_win() -> None:
-    assert find_places({"HOME": "/home/a"}, is_root=False).state == Path("/home/a/.local/state/volbench")
-    moved = find_places({"HOME": "/home/a", "XDG_STATE_HOME": "/s", "XDG_CACHE_HOME": "/c"}, is_root=False)
+    assert find_directories({"HOME": "/home/a"}, is_root=False).state == Path("/home/a/.local/state/volbench")
+    moved = find_directories({"HOME": "/home/a", "XDG_STATE_HOME": "/s", "XDG_CACHE_HOME": "/c"}, is_root=False)
     assert (moved.state, moved.cache) == (Path("/s/volbench"), Path("/c/volbench"))
 
 
 def test_root_of_the_checkout_holds_the_makefile() -> None:
-    assert (find_places().root / "Makefile").is_file()
+    assert (find_directories().root / "Makefile").is_file()
 
 
 def test_second_set_up_waits_for_the_first(tmp_path: Path) -> None:
-    places = Places(root=tmp_path, state=tmp_path / "state", cache=tmp_path)
+    directories = Directories(root=tmp_path, state=tmp_path / "state", cache=tmp_path)
     order: list[str] = []
 
     def second() -> None:
-        with places.held(on_wait=lambda _: waits.set()):
+        with directories.locked(on_wait=lambda _: waits.set()):
             order.append("second")
 
     waits = threading.Event()
-    with places.held(on_wait=order.append):
+    with directories.locked(on_wait=order.append):
         thread = threading.Thread(target=second)
         thread.start()
         assert waits.wait(timeout=10)
