@@ -113,7 +113,8 @@ def ensure_uv(directories: Directories, log: Path) -> list[str]:
 def install_for(python: str, site: Path, directories: Directories, log: Path) -> None:
     """Install the runtime lock's packages for another Python, such as `3.13`, into a directory."""
     run(
-        [*ensure_uv(directories, log), "pip", "install", "-q", "--no-deps", "--only-binary", ":all:", "--require-hashes",
+        [*ensure_uv(directories, log), "pip", "install", "-q", "--no-deps", "--only-binary", ":all:",
+         "--require-hashes",
          f"--python-version={python}", f"--python-platform={platform.machine()}-manylinux_2_28", f"--target={site}",
          "--link-mode=copy", f"--requirement={directories.root / RUNTIME_LOCK}"],
         log=log,

@@ -128,7 +128,7 @@ scales:
 ## Sweeps
 `sweep` varies factors: each volume runs every combination of the design, `repeats` times, in blocks that hold every
 combination once in random order. The report says what each factor does. `volbench plan` shows combinations, cells,
-time, and what a fraction cannot tell apart.
+and time.
 
 ```
 sweep:
@@ -141,9 +141,8 @@ sweep:
 
 - `volume.OPTION` is an option of the volume's SPEC, so of an emulated volume a parameter of its profile, of `nfs:`
   a mount option (`true` and `false` put a word such as `noac` in or leave it out).
-- With `one_factor` each level is compared with the base by the exact test that compares volumes. `full` and
-  `fractional` fit a linear model to logarithms: main effects, and interactions of two factors.
-- A fraction has one level a factor, 3 to 8 factors, and at least the `resolution` asked for.
+- With `one_factor` each level is compared with the base by the exact test that compares volumes. `full`
+  fits a linear model to logarithms: main effects, and interactions of two factors.
 """
 
 

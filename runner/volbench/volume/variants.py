@@ -72,7 +72,7 @@ def spread(volumes: Sequence[VolumeSpec], sweep: SweepSpec | None) -> tuple[list
         raise UsageError(
             f"the sweep needs {len(specs)} volumes at the same time; the maximum is {VARIANTS_MAX}",
             where="sweep",
-            next_step="vary fewer options of the volume, or choose `design: one_factor` or `fractional`",
+            next_step="vary fewer options of the volume, or choose `design: one_factor`",
         )
     return list(specs.values()), treatments
 
