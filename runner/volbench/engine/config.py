@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from volbench.base.nearest import nearest_match
 from volbench.engine.allowed_options import ALLOWED_OPTIONS, SLASH_ALLOWED
 from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.errors import UsageError
@@ -153,11 +153,11 @@ def _bare(name: str) -> str:
 def _refuse_unknown_option(name: str, spelling: str) -> None:
     if name in ALLOWED_OPTIONS or _bare(name) in ALLOWED_OPTIONS:
         return
-    nearest = difflib.get_close_matches(_bare(name), ALLOWED_OPTIONS, n=1)
+    nearest = nearest_match(_bare(name), ALLOWED_OPTIONS)
     raise UsageError(
         f"{spelling} is not a server option that a suite may set",
         where="engine.config",
-        evidence=f"perhaps you meant {nearest[0]}" if nearest else "",
+        evidence=f"perhaps you meant {nearest}" if nearest else "",
         next_step="use one that tunes the server; options that place files, load plugins or open ports are refused",
     )
 

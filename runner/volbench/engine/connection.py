@@ -14,6 +14,7 @@ from typing import Any
 import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
+from volbench.base import safe_files
 from volbench.base.redact import without_literals
 from volbench.errors import EnvironmentLacks, UsageError
 
@@ -34,13 +35,17 @@ class Account:
     host: str = ""
     port: int | None = None
 
-    def option_file_text(self) -> str:
-        """Return a [client] section for the client tools. Raise UsageError for a value with a line break."""
+    def client_options(self) -> dict[str, str]:
+        """Return the options of a [client] section."""
         values = {"user": self.user, "password": self.password, "socket": self.socket}
         if not self.socket:
             values |= {"host": self.host or "127.0.0.1", "port": str(self.port or 3306)}
+        return values
+
+    def option_file_text(self) -> str:
+        """Return a [client] section for the client tools. Raise UsageError for a value with a line break."""
         lines = ["[client]"]
-        for name, value in values.items():
+        for name, value in self.client_options().items():
             if "\n" in value or "\r" in value:
                 raise UsageError(f"the {name} of the server contains a line break", where="option file")
             escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -50,11 +55,8 @@ class Account:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, replacing it atomically."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    partial.replace(path)
+    with safe_files.held_directory(path.parent.resolve()) as directory:
+        safe_files.write_new(directory, path.name, text.encode(), sync=False)
 
 
 class MemoryFile:

@@ -14,8 +14,8 @@ from pathlib import Path
 from pydantic import Field
 
 from volbench.base import programs
-from volbench.engine.connection import Account, MemoryFile
 from volbench.engine.server import AttachedServer, Server
+from volbench.engine.sysbench_config import sysbench_config_file
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec
@@ -69,11 +69,8 @@ def fill(
     """
     schema = dataset.schema_name
     server.query(f"CREATE DATABASE IF NOT EXISTS `{schema}` DEFAULT CHARACTER SET utf8mb4")
-    config = MemoryFile(sysbench_config(server.account, schema))
-    try:
-        _run_sysbench(server, dataset, config.path, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
-    finally:
-        config.close()
+    with sysbench_config_file(server.account.client_options(), schema) as config:
+        _run_sysbench(server, dataset, config, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
     progress("analyzing tables", None)
     names = [f"sbtest{number}" for number in range(1, dataset.tables + 1)]
     for name in names:
@@ -94,25 +91,6 @@ def table_record(server: Server | AttachedServer, schema: str, table: str) -> Ta
     ((count,),) = server.query(f"SELECT COUNT(*) FROM `{schema}`.`{table}`")  # noqa: S608 - names are checked
     ((_, checksum),) = server.query(f"CHECKSUM TABLE `{schema}`.`{table}`")
     return TableRecord(rows=int(count), checksum=None if checksum is None else int(checksum))
-
-
-def sysbench_config(account: Account, schema: str) -> str:
-    """Return the text for sysbench's --config-file. Raise EnvironmentLacks for both kinds of quotes in a value."""
-    values = {"user": account.user, "password": account.password, "socket": account.socket, "db": schema}
-    if not account.socket:
-        values |= {"host": account.host or "127.0.0.1", "port": str(account.port or 3306)}
-    return "".join(f"mysql-{name}={_quoted(name, value)}\n" for name, value in values.items() if value)
-
-
-def _quoted(name: str, value: str) -> str:
-    quote = "'" if "'" not in value else '"'
-    if quote in value or "\n" in value:
-        raise EnvironmentLacks(
-            f"sysbench cannot use this {name}: it contains both kinds of quotes, or a line break",
-            where="dataset",
-            next_step=f"use a {name} with at most one kind of quotes",
-        )
-    return f"{quote}{value}{quote}"
 
 
 def _run_sysbench(

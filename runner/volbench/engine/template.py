@@ -13,7 +13,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,12 +28,13 @@ from volbench.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, s
 from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import StepFailed
 from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
 from volbench.records.base import Record, Scalar, parse_size_bytes
 from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
 from volbench.volume import ownership
 from volbench.volume.copying import CopyStats, copy_tree, no_progress
+from volbench.volume.space import require_space
 
 TEMPLATE_SCHEMA = 1
 COMPLETE_FILE = "complete.json"
@@ -297,15 +297,12 @@ def _locked(lock_file: Path, timeout_s: float, cancelled: threading.Event, progr
 
 
 def _check_space(cache: Path, dataset: DatasetSpec) -> None:
-    needed, free = dataset_bytes(dataset) + SERVER_FILES_BYTES, shutil.disk_usage(cache).free
-    if free < needed:
-        raise EnvironmentLacks(
-            f"the template needs about {needed >> 20} MiB and {free >> 20} MiB are free",
-            where="template",
-            evidence=str(cache),
-            next_step="free some space, or name another cache directory with VOLBENCH_CACHE",
-            cause="volume_full",
-        )
+    require_space(
+        cache,
+        dataset_bytes(dataset) + SERVER_FILES_BYTES,
+        purpose="the dataset's template",
+        next_step="free some space, or name another cache directory with VOLBENCH_CACHE",
+    )
 
 
 def _measure(directory: Path) -> tuple[int, int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from volbench.base.nearest import nearest_match, suggestion
 from volbench.errors import UsageError
 from volbench.records.base import Record
 from volbench.suite.document import TEXT_BYTES_MAX, Document, parse_document, set_value
@@ -105,9 +105,9 @@ def read_file(path: Path, *, noun: str = "suite") -> str:
 def _nearest_file(path: Path) -> str:
     folder = path.parent if path.parent.is_dir() else Path()
     names = sorted(entry.name for entry in folder.glob("*.yaml"))
-    nearest = difflib.get_close_matches(path.name, names, n=1)
-    if nearest:
-        return f"perhaps you meant {folder / nearest[0]}"
+    nearest = nearest_match(path.name, names)
+    if nearest is not None:
+        return f"perhaps you meant {folder / nearest}"
     return f"files in that directory: {', '.join(names)}" if names else ""
 
 
@@ -116,9 +116,7 @@ def _fault(document: Document, model: type[Record], fault: Any) -> str:
     key_text = ".".join(str(component) for component in path) or "file"
     if fault["type"] == "extra_forbidden":
         keys = _sibling_keys(model, path)
-        nearest = difflib.get_close_matches(str(path[-1]), keys, n=1)
-        hint = f", perhaps you meant {nearest[0]!r}" if nearest else f" (known here: {', '.join(keys)})"
-        return f"{document.origin(path)}: {key_text}: unknown key{hint}"
+        return f"{document.origin(path)}: {key_text}: unknown key, {suggestion(str(path[-1]), keys)}"
     if fault["type"] == "missing":
         return f"{document.origin(path)}: {key_text}: the key {fault['loc'][-1]!r} is missing"
     message = fault["msg"].removeprefix("Value error, ")
@@ -145,8 +143,8 @@ def _near_choice(fault: Any) -> str:
         .split(",")
     ]
     spelling = fault["input"] if isinstance(fault["input"], str) else str(fault["input"].get("kind", ""))
-    nearest = difflib.get_close_matches(spelling, choices, n=1)
-    return f"; perhaps you meant {nearest[0]!r}" if nearest else ""
+    nearest = nearest_match(spelling, choices)
+    return f"; perhaps you meant {nearest!r}" if nearest else ""
 
 
 def _existing_path(data: Any, location: tuple[str | int, ...]) -> KeyPath:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from volbench.base.nearest import suggestion
 from volbench.records.base import Scalar
 from volbench.records.run import ResolvedSuite
 from volbench.records.sweep import SweepSpec
@@ -86,8 +86,7 @@ def _target_of(holder: dict[str, Any], path: str, key: str) -> tuple[dict[str, A
 
 def _near(name: str, candidates: Any) -> str:
     names = [str(candidate) for candidate in candidates]
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"; perhaps you meant {near[0]!r}" if near else f" (known: {', '.join(names)})"
+    return f"; {suggestion(name, names)}"
 
 
 def _short_message(error: ValidationError) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, ValidationError
 
+from volbench.base.nearest import suggestion
 from volbench.errors import UsageError
 from volbench.records.base import Record, Scalar, Seconds
 
@@ -50,11 +50,10 @@ def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
         key, separator, value = text.partition("=")
         key = key.replace("-", "_")
         if key not in names:
-            nearest = difflib.get_close_matches(key, names, n=1)
             raise UsageError(
                 f"the kubernetes target has no option {key!r}",
                 where="--target-option",
-                next_step=f"perhaps you meant {nearest[0]!r}" if nearest else f"known: {', '.join(names)}",
+                next_step=suggestion(key, names),
             )
         if not separator:
             raise UsageError(f"the option {key!r} needs a value", where="--target-option", next_step=f"{key}=VALUE")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 import docker
 import docker.errors
 
+from volbench.base.nearest import nearest_match
 from volbench.errors import EnvironmentLacks
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import VolumeSpec
@@ -72,11 +72,11 @@ class DockerVolume(VolumeBase):
             attributes = client.volumes.get(name).attrs
         except docker.errors.NotFound as error:
             names = [volume.name for volume in client.volumes.list()]
-            near = difflib.get_close_matches(name, names, n=1)
+            nearest = nearest_match(name, names)
             raise EnvironmentLacks(
                 f"the Docker engine has no volume {name!r}",
                 where=self._where,
-                evidence=f"the engine has {len(names)} volumes" + (f", among them {near[0]!r}" if near else ""),
+                evidence=f"the engine has {len(names)} volumes" + (f", among them {nearest!r}" if nearest else ""),
                 next_step=f"`docker volume create {name}`, or add ?create=yes for a temporary volume",
                 cause="volume_gone",
             ) from error

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from volbench.base.nearest import nearest_match
 from volbench.errors import Refused, UsageError, VolbenchError
 from volbench.volume import emulated_status, ownership
 from volbench.volume.emulated_status import VolumeStatus, clear_leftovers, list_volumes
@@ -44,11 +44,11 @@ def find_volume(name: str, directories: Iterable[Path] = ()) -> VolumeStatus:
             evidence=paths,
             next_step="name the volume by its directory",
         )
-    nearest = difflib.get_close_matches(name, [volume.name for volume in volumes], n=1)
+    nearest = nearest_match(name, (volume.name for volume in volumes))
     raise UsageError(
         f"there is no emulated volume {name!r}",
         evidence=f"there are: {', '.join(volume.name for volume in volumes) or 'none'}",
-        next_step=f"perhaps you meant {nearest[0]}" if nearest else "`volbench volume list` lists all of them",
+        next_step=f"perhaps you meant {nearest}" if nearest else "`volbench volume list` lists all of them",
     )
 
 

@@ -7,11 +7,12 @@ and the functions min, max, clamp(x, low, high) and ceil. There are no attribute
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from volbench.base.nearest import nearest_match
 
 Value = float | str | bool
 
@@ -90,8 +91,8 @@ def _value(node: ast.expr, names: Mapping[str, Value]) -> Value:  # noqa: C901, 
 def _named(name: str, names: Mapping[str, Value]) -> Value:
     if name in names:
         return names[name]
-    nearest = difflib.get_close_matches(name, names, n=1)
-    hint = f", perhaps you meant {nearest[0]}" if nearest else ""
+    nearest = nearest_match(name, names)
+    hint = f", perhaps you meant {nearest}" if nearest else ""
     raise ValueError(f"there is no figure, parameter or formula called {name!r}{hint}")
 
 

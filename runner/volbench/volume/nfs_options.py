@@ -6,8 +6,9 @@ that apply to every file system. Kernels add names, so an unknown name is a faul
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
+
+from volbench.base.nearest import nearest_match
 
 
 def _option_names(text: str) -> frozenset[str]:
@@ -34,7 +35,7 @@ _EITHER = frozenset({"fsc", "nofsc", "rdirplus", "nordirplus"})
 """Alone or, on newer kernels, with a value."""
 _KNOWN = _NUMBERS | _TEXTS | _SWITCHES | _FLAGS | _EITHER | {f"no{name}" for name in _SWITCHES}
 _VERSIONS = ("2", "3", "4", "4.0", "4.1", "4.2")
-_NEARLY = 0.75
+_SIMILARITY_MIN = 0.75
 
 
 def nfs_option_faults(text: str) -> Iterator[str]:
@@ -42,9 +43,9 @@ def nfs_option_faults(text: str) -> Iterator[str]:
     for option in text.split(","):
         name, separator, value = option.partition("=")
         if name not in _KNOWN:
-            near = [] if name.startswith(("x-", "X-")) else difflib.get_close_matches(name, _KNOWN, 1, _NEARLY)
-            if near:
-                yield f"NFS has no mount option {name!r}, perhaps you meant {near[0]!r}"
+            nearest = None if name.startswith(("x-", "X-")) else nearest_match(name, _KNOWN, cutoff=_SIMILARITY_MIN)
+            if nearest is not None:
+                yield f"NFS has no mount option {name!r}, perhaps you meant {nearest!r}"
         elif name in _NUMBERS | _TEXTS and not value:
             yield f"the mount option {name!r} needs a value"
         elif name in _NUMBERS and not value.isdecimal():

@@ -287,17 +287,6 @@ def _write_marker(descriptor: int, *, purpose: str, run_id: str) -> None:
     safe_files.write_new(descriptor, MARKER, json.dumps(content, indent=1).encode(), mode=0o600)
 
 
-def read_token(directory: Path) -> str | None:
-    """Return the random token in the marker of a directory; None without a valid marker."""
-    try:
-        with safe_files.held_directory(directory) as descriptor:
-            if _fault_of(descriptor, directory, _NO_OWNERS) is not None:
-                return None
-            return str((_read_marker(descriptor) or {}).get("token"))
-    except OSError:
-        return None
-
-
 def _read_marker(descriptor: int) -> dict[str, Any] | None:
     try:
         content = parse_json(safe_files.read_regular(descriptor, MARKER, bytes_max=_MARKER_BYTES_MAX))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
+from volbench.base.units import MIB
 from volbench.volume.profiles import ResolvedVolume
 
 RANDOM_DEPTH = 64
@@ -20,7 +21,6 @@ STREAM_DEPTH = 8
 SMALL_BYTES = 4 << 10
 PAGE_BYTES = 16 << 10
 LARGE_BYTES = 1 << 20
-_MIB = 1 << 20
 
 Operation = Literal["read", "write"]
 
@@ -67,8 +67,8 @@ def expected_figures(resolved: ResolvedVolume) -> dict[str, float]:
         "write_16k_ms": latency_ms(resolved, "write", PAGE_BYTES),
         "read_iops": rate_per_s(resolved, "read", SMALL_BYTES, depth=RANDOM_DEPTH),
         "write_iops": rate_per_s(resolved, "write", SMALL_BYTES, depth=RANDOM_DEPTH),
-        "read_mib_per_s": rate_per_s(resolved, "read", LARGE_BYTES, depth=STREAM_DEPTH) * LARGE_BYTES / _MIB,
-        "write_mib_per_s": rate_per_s(resolved, "write", LARGE_BYTES, depth=STREAM_DEPTH) * LARGE_BYTES / _MIB,
+        "read_mib_per_s": rate_per_s(resolved, "read", LARGE_BYTES, depth=STREAM_DEPTH) * LARGE_BYTES / MIB,
+        "write_mib_per_s": rate_per_s(resolved, "write", LARGE_BYTES, depth=STREAM_DEPTH) * LARGE_BYTES / MIB,
     }
     if resolved.mode == "files":
         figures["open_ms"] = latency_ms(resolved, "open", 0) + latency_ms(resolved, "close", 0)

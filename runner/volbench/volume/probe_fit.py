@@ -11,6 +11,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from volbench.base.units import GIB, MIB
 from volbench.errors import Refused, StepFailed, UsageError
 from volbench.volume.facts import REMOTE_FILESYSTEMS
 from volbench.volume.probe import Probe
@@ -18,8 +19,6 @@ from volbench.volume.probe_figures import PAGE_BYTES, SMALL_BYTES, STREAM_DEPTH
 from volbench.volume.profile_schema import PROFILE_SCHEMA
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_MIB = 1 << 20
-_GIB = 1 << 30
 _ALIKE = 0.1
 _TAIL = 3.0
 _NO_FLUSH = 0.1
@@ -97,7 +96,7 @@ class _Fit:
         return sync is not None and sync < _NO_FLUSH * write
 
     def parameters(self) -> dict[str, Any]:
-        size_gib = max(1, (self._probe.facts.size_bytes or _GIB) // _GIB)
+        size_gib = max(1, (self._probe.facts.size_bytes or GIB) // GIB)
         self._figure("size_default", f"{size_gib}GiB", "bytes", source="size of the file system that was measured")
         specs: dict[str, Any] = {"size": {"kind": "size", "default": "size_default", "text": "size of the volume"}}
         if self._probe.fall is not None and self._probe.fall.after_s is not None:
@@ -120,7 +119,7 @@ class _Fit:
             "byte",
             ("read_mib_per_s", "write_mib_per_s"),
             "bytes per s",
-            scale=_MIB,
+            scale=MIB,
         )
         fall = self._probe.fall
         if fall is None or fall.after_s is None:
@@ -156,7 +155,7 @@ class _Fit:
         if longer_ms > _ALIKE * small_ms:
             speed = (PAGE_BYTES - SMALL_BYTES) / (longer_ms / 1e3)
             # The probe's streams were several at a time: one that is slower than its share of them is noise.
-            if speed * STREAM_DEPTH > self._measured[f"{operation}_mib_per_s"] * _MIB:
+            if speed * STREAM_DEPTH > self._measured[f"{operation}_mib_per_s"] * MIB:
                 stream = self._figure(f"{operation}_stream", round(speed), "bytes per s")
                 fixed_ms = max(0.0, small_ms - SMALL_BYTES / speed * 1e3)
         p99_ms = self._measured[f"{operation}_4k_ms_p99"] * fixed_ms / small_ms

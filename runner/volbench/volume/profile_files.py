@@ -6,7 +6,6 @@ profile by its path, which ends in .yaml; its bases are still in suites/volumes.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from volbench.base.nearest import suggestion
 from volbench.errors import UsageError
 from volbench.suite.document import parse_document
 from volbench.suite.load import read_file
@@ -56,10 +56,11 @@ def _load(directory: Path, name: str) -> Profile:
     path = directory / f"{name}.yaml"
     if not path.exists():
         names = profile_names(directory)
-        nearest = difflib.get_close_matches(name, names, n=1)
-        hint = f"perhaps you meant {nearest[0]}" if nearest else f"known profiles: {', '.join(names)}"
         raise UsageError(
-            f"unknown volume profile {name!r}", where=str(directory), evidence=f"no file {path}", next_step=hint
+            f"unknown volume profile {name!r}",
+            where=str(directory),
+            evidence=f"no file {path}",
+            next_step=suggestion(name, names),
         )
     document = parse_document(read_file(path, noun="profile"), name=str(path))
     try:

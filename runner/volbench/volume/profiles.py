@@ -7,13 +7,13 @@ from top to bottom; then it evaluates the limits whose `when` is true.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from volbench.base.nearest import suggestion
 from volbench.errors import UsageError
 from volbench.records.base import parse_fraction, parse_size_bytes
 from volbench.records.run import VolumeSpec
@@ -153,8 +153,7 @@ def _parameters(
     faults = []
     for option in options:
         if option not in profile.parameters:
-            nearest = difflib.get_close_matches(option, [*profile.parameters, *_PLACE_OPTIONS], n=1)
-            hint = f"perhaps you meant {nearest[0]}" if nearest else f"there are {', '.join(profile.parameters)}"
+            hint = suggestion(option, [*profile.parameters, *_PLACE_OPTIONS])
             faults.append(f"{profile.name} has no parameter {option!r}: {hint}")
     parameters: dict[str, Value] = {}
     for key, parameter in profile.parameters.items():
@@ -204,9 +203,7 @@ def _between(value: float, low: float, high: float) -> float:
 def _row(instances: Profile, instance: str) -> Mapping[str, Figure]:
     if instance in instances.table:
         return instances.table[instance]
-    nearest = difflib.get_close_matches(instance, instances.table, n=1)
-    hint = f"perhaps you meant {nearest[0]}" if nearest else f"there are {', '.join(instances.table)}"
-    raise ValueError(f"instance={instance}: not in {INSTANCES}.yaml; {hint}")
+    raise ValueError(f"instance={instance}: not in {INSTANCES}.yaml; {suggestion(instance, instances.table)}")
 
 
 def _durability(formula: Formula, names: Mapping[str, Value]) -> str:

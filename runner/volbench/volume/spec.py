@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from volbench.base.nearest import suggestion
 from volbench.errors import UsageError
 from volbench.records.base import parse_size_bytes
 from volbench.records.run import VolumeSpec
@@ -206,11 +206,7 @@ def _option_fault(kind: str, key: str, value: str, before: Mapping[str, str]) ->
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str:
-    names = list(candidates)
-    near = difflib.get_close_matches(name, names, n=1)
-    if near:
-        return f"perhaps you meant {near[0]!r}"
-    return f"known: {', '.join(names)}" if names else "this kind has no options"
+    return suggestion(name, candidates) or "this kind has no options"
 
 
 def _fault(text: str, message: str, next_step: str) -> UsageError:

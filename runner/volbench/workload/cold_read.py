@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from volbench.base.units import MIB
 from volbench.engine.attached import AttachedServer
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.base import Scalar
@@ -30,7 +31,6 @@ COLD_START: dict[str, Scalar] = {"innodb_buffer_pool_load_at_startup": "OFF"}
 """Otherwise the server warms its buffer pool from the list of pages of its last shutdown."""
 SERVER_READ_SHARE_MIN = 0.7
 """Smallest read share of the clustered indexes' size, which includes reserved pages that are unused yet."""
-_MIB = 1 << 20
 
 
 @dataclass(kw_only=True)
@@ -112,7 +112,7 @@ def _read_cold(step: ColdReadStep, ctx: StepContext, findings: _Findings) -> tup
     findings.add(
         {
             "cold_read_s": seconds,
-            "cold_read_mib_per_s": stored / _MIB / seconds,
+            "cold_read_mib_per_s": stored / MIB / seconds,
             "cold_read_files_per_s": len(cold.paths) / seconds,
         }
     )
@@ -125,7 +125,7 @@ def _read_cold(step: ColdReadStep, ctx: StepContext, findings: _Findings) -> tup
     }
     if step.warm_too:
         warm_from_s, _, warm_until_s = _timed_read(step, ctx, cold, "reading files, warm")
-        findings.add({"warm_read_mib_per_s": stored / _MIB / (warm_until_s - warm_from_s)})
+        findings.add({"warm_read_mib_per_s": stored / MIB / (warm_until_s - warm_from_s)})
     return begun_s, ended_s
 
 
@@ -173,7 +173,7 @@ def _scan_cold(step: ColdReadStep, ctx: StepContext, tables: list[str], findings
             "server_start_s": start_s,
             "first_query_ms": scan.first_query_ms,
             "table_scan_s": scan.seconds,
-            "table_scan_mib_per_s": scan.data_bytes / _MIB / scan.seconds,
+            "table_scan_mib_per_s": scan.data_bytes / MIB / scan.seconds,
         }
     )
     read_bytes = scan.data_bytes if scan.server_read_bytes is None else scan.server_read_bytes

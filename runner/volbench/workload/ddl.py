@@ -18,7 +18,7 @@ from volbench.records.base import Scalar
 from volbench.records.metrics import metric
 from volbench.records.steps import DDL_PHASES, DdlPhase, DdlStep
 from volbench.workload.cold_files import make_cold
-from volbench.workload.files import require_space
+from volbench.workload.files import require_step_space
 from volbench.workload.interface import StepContext, StepOutcome, SubResult
 from volbench.workload.scratch import require_own_volume
 from volbench.workload.timed import Timed, timed_operations
@@ -40,7 +40,7 @@ class Ddl:
         Raises EnvironmentLacks.
         """
         require_own_volume(step.name, ctx)
-        require_space(ctx.volume_dir, step_bytes(step), purpose=f"the tables of step {step.name}")
+        require_step_space(ctx.volume_dir, step_bytes(step), purpose=f"the tables of step {step.name}")
         if "binlog_rotation" in step.phases and not _has_binlog(ctx):
             raise EnvironmentLacks(
                 "the server has no binary log to rotate",

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from volbench.base.units import MIB
 from volbench.errors import StepFailed, UsageError
 from volbench.records.metrics import metric
 from volbench.records.steps import DumpStep
 from volbench.workload.dump_tools import InstalledTool, installed, mydumper_argv, mysqldump_argv
 from volbench.workload.failures import tool_failure, with_server_cause
-from volbench.workload.files import require_space, sync_tree, tree_bytes
+from volbench.workload.files import require_step_space, sync_tree, tree_bytes
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.physical_backup import BACKUP_TOOL, backup_argv, check_physical, clone
 from volbench.workload.process import run_tool
@@ -23,7 +24,6 @@ from volbench.workload.state import LAST_DUMP, DumpFiles
 
 SQL_FILE = "dump.sql"
 _SPACE_FACTOR = 1.1
-_MIB = 1 << 20
 
 
 class Dump:
@@ -38,7 +38,7 @@ class Dump:
         directory = _target_directory(step, ctx)
         if directory is not None:
             required_bytes = _expected_bytes(step, ctx) * _SPACE_FACTOR
-            require_space(directory, required_bytes, purpose=f"the dump of step {step.name}")
+            require_step_space(directory, required_bytes, purpose=f"the dump of step {step.name}")
         elif step.tool == "mydumper":
             raise UsageError(
                 "mydumper writes files and cannot discard its dump",
@@ -59,7 +59,7 @@ class Dump:
 
         def report(written: int) -> None:
             name = tool.name if tool else "clone"
-            ctx.progress(f"{name}: {written / _MIB:.0f} MiB", min(0.99, written / expected))
+            ctx.progress(f"{name}: {written / MIB:.0f} MiB", min(0.99, written / expected))
 
         begun_s = ctx.clock.now_s()
         if tool is None:
@@ -85,7 +85,7 @@ class Dump:
             window_s=(begun_s, ended_s),
             metrics={
                 "dump_s": metric("dump_s", ended_s - begun_s),
-                "dump_mib_per_s": metric("dump_mib_per_s", written / _MIB / (ended_s - begun_s)),
+                "dump_mib_per_s": metric("dump_mib_per_s", written / MIB / (ended_s - begun_s)),
                 "dump_bytes": metric("dump_bytes", written),
             },
             notes=("dump_s includes the fsync of all files",) if directory else ("the dump was discarded",),

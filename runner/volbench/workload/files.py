@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volbench.errors import EnvironmentLacks
+from volbench.volume.space import require_space
 from volbench.workload.interface import ServerHandle
 
 SPARE_BYTES = 64 << 20
@@ -82,14 +83,7 @@ def visible_data_dir(server: ServerHandle) -> Path | None:
         return None
 
 
-def require_space(directory: Path, required_bytes: float, *, purpose: str) -> None:
+def require_step_space(directory: Path, required_bytes: float, *, purpose: str) -> None:
     """Raise EnvironmentLacks if a directory's filesystem has no space for `purpose`, plus some spare."""
-    stat = os.statvfs(directory)
-    free = stat.f_bavail * stat.f_frsize
-    if free < required_bytes + SPARE_BYTES:
-        raise EnvironmentLacks(
-            f"not enough free space for {purpose}",
-            where=str(directory),
-            evidence=f"{free >> 20} MiB are free, about {int(required_bytes + SPARE_BYTES) >> 20} MiB are needed",
-            next_step="use a larger volume, a smaller dataset, or `to: nowhere`",
-        )
+    next_step = "use a larger volume, a smaller dataset, or `to: nowhere`"
+    require_space(directory, required_bytes + SPARE_BYTES, purpose=purpose, next_step=next_step)

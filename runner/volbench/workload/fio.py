@@ -7,13 +7,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from volbench.base.units import MIB
 from volbench.errors import StepFailed
 from volbench.plan.cost import fio_points, step_bytes
 from volbench.records.base import Scalar
 from volbench.records.metrics import MetricValue, metric
 from volbench.records.steps import FioStep
 from volbench.volume.probe_fio import SETTLE_S_MAX, Job, Point, fio_arguments, parse_point
-from volbench.workload.files import require_space
+from volbench.workload.files import require_step_space
 from volbench.workload.interface import StepContext, StepOutcome, SubResult
 from volbench.workload.process import require_tool, run_tool, tool_version
 from volbench.workload.scratch import require_own_volume, scratch_on_volume
@@ -23,7 +24,6 @@ _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _PREFILL_BLOCK_BYTES = 1 << 20
 _PREFILL_DEPTH = 8
 _PREFILL_S_MAX = 4 * 3600.0
-_MIB = 1 << 20
 
 
 class Fio:
@@ -33,7 +33,7 @@ class Fio:
         """Check fio, that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_tool(FIO)
         require_own_volume(step.name, ctx)
-        require_space(ctx.volume_dir, step_bytes(step), purpose=f"the file of step {step.name}")
+        require_step_space(ctx.volume_dir, step_bytes(step), purpose=f"the file of step {step.name}")
 
     def run(self, step: FioStep, ctx: StepContext) -> StepOutcome:
         """Prefill, then measure the points; the server runs again afterwards. Raise StepFailed."""
@@ -53,7 +53,7 @@ def _measured(step: FioStep, ctx: StepContext, file: Path) -> StepOutcome:
     metrics: dict[str, MetricValue] = {}
     notes = ["the server was shut down" if step.server == "stopped" else "the server was idle"]
     if step.prefill:
-        ctx.progress(f"fio: writing {step.size_bytes / _MIB:.0f} MiB first", None)
+        ctx.progress(f"fio: writing {step.size_bytes / MIB:.0f} MiB first", None)
         _run(_prefill(step, file), ctx, step, timeout_s=_PREFILL_S_MAX)
         metrics["fio_prefill_s"] = metric("fio_prefill_s", ctx.clock.now_s() - begun_s)
     else:
@@ -112,7 +112,7 @@ def _sub_result(job: Job, ctx: StepContext, step: FioStep) -> SubResult:
     ended_s = ctx.clock.now_s()
     values = {
         "fio_iops": point.iops,
-        "fio_mib_per_s": point.moved_bytes_per_s / _MIB,
+        "fio_mib_per_s": point.moved_bytes_per_s / MIB,
         **_latencies(point),
     }
     return SubResult(
@@ -155,7 +155,7 @@ def _run(job: Job, ctx: StepContext, step: FioStep, *, timeout_s: float) -> str:
 
 
 def _suffix(job: Job) -> str:
-    size = f"{job.block_bytes >> 20}MiB" if job.block_bytes % _MIB == 0 else f"{job.block_bytes / 1024:g}KiB"
+    size = f"{job.block_bytes >> 20}MiB" if job.block_bytes % MIB == 0 else f"{job.block_bytes / 1024:g}KiB"
     return f"{job.pattern}-{size}"
 
 

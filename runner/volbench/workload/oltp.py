@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from volbench.base import programs
+from volbench.engine.connection import read_option_file
+from volbench.engine.sysbench_config import sysbench_config_file
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import FILES_COPIED
 from volbench.records.steps import BesideStep, OltpStep
-from volbench.workload.client_options import sysbench_config_file
 from volbench.workload.concurrent_steps import ConcurrentSteps, running_alongside
 from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.interface import Clock, StepContext, StepOutcome, SubResult, Workload
@@ -84,7 +85,7 @@ class Oltp:
         run = _Run(step, ctx)
         with (
             running_alongside(step.beside, self._concurrent_workload, ctx) as concurrent,
-            sysbench_config_file(ctx.server.option_file, ctx.dataset.schema_name) as config_file,
+            sysbench_config_file(read_option_file(ctx.server.option_file), ctx.dataset.schema_name) as config_file,
         ):
             argv = sysbench_argv(
                 step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=config_file, hooks=hooks_file()

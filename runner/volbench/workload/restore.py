@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from volbench.base.units import MIB
 from volbench.errors import StepFailed
 from volbench.records.metrics import metric
 from volbench.records.steps import RestoreStep
 from volbench.workload.dump import SQL_FILE
 from volbench.workload.dump_tools import InstalledTool, installed, myloader_argv, mysql_argv
 from volbench.workload.failures import tool_failure, with_server_cause
-from volbench.workload.files import require_space, tree_bytes, visible_data_dir
+from volbench.workload.files import require_step_space, tree_bytes, visible_data_dir
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.process import run_tool
 from volbench.workload.schema_data import TableSum, data_bytes, differences, sums_as_details, table_sums
@@ -23,7 +24,6 @@ from volbench.workload.state import LAST_DUMP, LAST_WRITE, DumpFiles
 _SPACE_FACTOR = 1.5
 _DUMPED_BY = {"mysql": "mysqldump", "myloader": "mydumper"}
 _SANDBOX_MARK = b"/*M!999999\\- "
-_MIB = 1 << 20
 
 
 class Restore:
@@ -35,7 +35,7 @@ class Restore:
         data_dir = visible_data_dir(ctx.server)
         if data_dir is not None:
             required_bytes = data_bytes(ctx.server, ctx.dataset.schema_name) * _SPACE_FACTOR
-            require_space(data_dir, required_bytes, purpose=f"the schema that step {step.name} restores")
+            require_step_space(data_dir, required_bytes, purpose=f"the schema that step {step.name} restores")
 
     def run(self, step: RestoreStep, ctx: StepContext) -> StepOutcome:
         """Load, compare, drop. Raise StepFailed if the load fails or the schemas differ."""
@@ -53,7 +53,7 @@ class Restore:
             window_s=(begun_s, ended_s),
             metrics={
                 "restore_s": metric("restore_s", ended_s - begun_s),
-                "restore_mib_per_s": metric("restore_mib_per_s", dump.size_bytes / _MIB / (ended_s - begun_s)),
+                "restore_mib_per_s": metric("restore_mib_per_s", dump.size_bytes / MIB / (ended_s - begun_s)),
             },
             notes=(note, "restore_s ends with the last statement; the server may write dirty pages later"),
             details={

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from volbench.base.units import MIB
 from volbench.errors import StepFailed
 from volbench.plan.cost import step_bytes
 from volbench.records.metrics import metric
 from volbench.records.steps import SEQUENTIAL_MODES, SequentialMode, SequentialStep
 from volbench.workload.cold_files import cold_details, difference, label_of, make_cold, why_not_cold
-from volbench.workload.files import require_space, sync_path
+from volbench.workload.files import require_step_space, sync_path
 from volbench.workload.interface import StepContext, StepOutcome, SubResult
 from volbench.workload.scratch import require_own_volume, scratch_on_volume
 from volbench.workload.timed import Timed, timed_operations
 
-_MIB = 1 << 20
 _CONTENT_BYTES = 8 << 20
 _MEMORY: dict[SequentialMode, str] = {
     "write": "unsynced_write_mib_per_s",
@@ -42,7 +42,7 @@ class Sequential:
     def check(self, step: SequentialStep, ctx: StepContext) -> None:
         """Check that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_own_volume(step.name, ctx)
-        require_space(ctx.volume_dir, step_bytes(step), purpose=f"the file of step {step.name}")
+        require_step_space(ctx.volume_dir, step_bytes(step), purpose=f"the file of step {step.name}")
 
     def run(self, step: SequentialStep, ctx: StepContext) -> StepOutcome:
         """Run each mode with each size. Raises StepFailed."""
@@ -165,7 +165,7 @@ class _LargeFile:
         invalid: tuple[str, ...],
         details: dict[str, Any],
     ) -> SubResult:
-        values = {_MEMORY.get(mode, "sequential_mib_per_s"): self.size / _MIB / timed.seconds}
+        values = {_MEMORY.get(mode, "sequential_mib_per_s"): self.size / MIB / timed.seconds}
         if mode not in _MEMORY:
             values["sequential_s"] = timed.seconds
         return SubResult(

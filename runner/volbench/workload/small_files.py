@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from volbench.base.units import MIB
 from volbench.errors import StepFailed
 from volbench.plan.cost import step_bytes
 from volbench.records.base import Scalar
@@ -27,12 +28,11 @@ from volbench.workload.file_tree import (
     remove_job,
     stat_job,
 )
-from volbench.workload.files import require_space
+from volbench.workload.files import require_step_space
 from volbench.workload.interface import StepContext, StepOutcome, SubResult
 from volbench.workload.scratch import require_own_volume, scratch_on_volume, sync_filesystem
 from volbench.workload.timed import Timed, timed_operations
 
-_MIB = 1 << 20
 _WITHOUT_CONTENT = ("stat", "delete")
 _WRITING = ("create", "copy", "objects", "delete")
 
@@ -76,7 +76,7 @@ class SmallFiles:
     def check(self, step: SmallFilesStep, ctx: StepContext) -> None:
         """Check that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_own_volume(step.name, ctx)
-        require_space(ctx.volume_dir, step_bytes(step), purpose=f"the files of step {step.name}")
+        require_step_space(ctx.volume_dir, step_bytes(step), purpose=f"the files of step {step.name}")
 
     def run(self, step: SmallFilesStep, ctx: StepContext) -> StepOutcome:
         """Run the phases in their order. Raises StepFailed."""
@@ -208,7 +208,7 @@ def _sub_result(
     invalid: tuple[str, ...],
     details: dict[str, Any],
 ) -> SubResult:
-    per_s, mib_per_s = len(timed.ends_s) / timed.seconds, tree.size_bytes / _MIB / timed.seconds
+    per_s, mib_per_s = len(timed.ends_s) / timed.seconds, tree.size_bytes / MIB / timed.seconds
     values = {"files_s": timed.seconds}
     if phase == "read_warm":
         values |= {"warm_files_per_s": per_s, "warm_read_mib_per_s": mib_per_s}

@@ -410,7 +410,7 @@ def test_suite_check_tells_of_wrong_specs(tmp_path: Path) -> None:
     suite.write_text("name: s\nsteps:\n- {kind: oltp, duration: 30s}\nvolumes:\n  a: emulated:ebs-gp22\n")
     fault = message_of(volbench("suite", "check", str(suite)), 2)
     assert "s.yaml:5" in fault
-    assert "perhaps you meant ebs-gp2" in fault
+    assert "perhaps you meant 'ebs-gp2'" in fault
 
 
 def test_the_log_says_what_was_run_and_decided_and_its_order_does_not_matter(tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def test_show_of_the_instance_table_and_as_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "failure", "words"),
     [
-        (["show", "ebs-gp4"], UsageError, "perhaps you meant ebs-gp"),
+        (["show", "ebs-gp4"], UsageError, "perhaps you meant 'ebs-gp"),
         (["emulate", "path:/tmp"], UsageError, "not an emulated one"),
-        (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant size"),
+        (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant 'size"),
         (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "not a volume's name"),
         (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], EnvironmentLacks, "cannot be made"),
         (["remove", "nobody"], UsageError, "no emulated volume 'nobody'"),

@@ -139,11 +139,11 @@ def test_a_p99_becomes_the_lognormal_s_sigma() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "hint"),
     [
-        ("ebs-gp5", {}, "perhaps you meant ebs-gp"),
-        ("ebs-gp2", {"siez": "1GiB"}, "perhaps you meant size"),
+        ("ebs-gp5", {}, "perhaps you meant 'ebs-gp"),
+        ("ebs-gp2", {"siez": "1GiB"}, "perhaps you meant 'size"),
         ("ebs-gp2", {"size": "5 parsecs"}, "is not a size"),
         ("ebs-gp2", {"credits": "200%"}, "between 0 and 1"),
-        ("ebs-gp2", {"instance": "m5.larg"}, "perhaps you meant m5.large"),
+        ("ebs-gp2", {"instance": "m5.larg"}, "perhaps you meant 'm5.large"),
         ("ebs-gp2", {"filesystem": "ntfs"}, "xfs, ext4"),
         ("ebs-gp2", {"time_scale": "0"}, "time_scale"),
         ("fsx-openzfs", {"iops": "nan"}, "iops=nan"),

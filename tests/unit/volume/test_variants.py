@@ -52,7 +52,7 @@ def test_every_block_holds_every_combination_once() -> None:
 def test_an_option_that_a_volume_does_not_have_is_an_error_with_the_nearest() -> None:
     with pytest.raises(UsageError) as error:
         spread([parse_volume("fsx=emulated:fsx-openzfs")], sweep({"volume.iop": IOPS}))
-    assert "perhaps you meant iops" in str(error.value)
+    assert "perhaps you meant 'iops'" in str(error.value)
     with pytest.raises(UsageError, match="has no option 'iops'"):
         spread([parse_volume("a=path:/mnt/a")], sweep({"volume.iops": IOPS}))
 

@@ -10,7 +10,7 @@ import pytest
 
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.workload.file_reader import cat_files, read_files
-from volbench.workload.files import require_space, stored_bytes, sync_tree, tree_bytes, tree_files
+from volbench.workload.files import require_step_space, stored_bytes, sync_tree, tree_bytes, tree_files
 
 
 def read(paths: list[Path], **changes: object) -> list[tuple[str, int]]:
@@ -75,9 +75,9 @@ def test_room_is_asked_for_before(tmp_path: Path) -> None:
     """More than there is: refused with both numbers."""
     stat = os.statvfs(tmp_path)
     with pytest.raises(EnvironmentLacks, match="not enough free space for the dump") as caught:
-        require_space(tmp_path, stat.f_bavail * stat.f_frsize + 1, purpose="the dump")
-    assert "MiB are free" in caught.value.evidence
-    require_space(tmp_path, 0, purpose="nothing")
+        require_step_space(tmp_path, stat.f_bavail * stat.f_frsize + 1, purpose="the dump")
+    assert "MiB free" in caught.value.evidence
+    require_step_space(tmp_path, 0, purpose="nothing")
 
 
 def test_cat_reads_every_file_and_says_what_it_cannot(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from volbench.engine.connection import read_option_file
+from volbench.engine.sysbench_config import sysbench_config, sysbench_config_file
 from volbench.errors import EnvironmentLacks
-from volbench.workload.client_options import sysbench_config, sysbench_config_file
 
 
 def test_values_are_quoted_so_that_sysbench_reads_them_whole() -> None:
@@ -42,7 +43,7 @@ def test_the_file_is_private_and_goes_away(tmp_path: Path) -> None:
     """Also when the block fails."""
     option_file = tmp_path / "client.cnf"
     option_file.write_text('[client]\nuser=u\npassword="p w"\nsocket=/s\n')
-    with contextlib.suppress(ZeroDivisionError), sysbench_config_file(option_file, "d") as path:
+    with contextlib.suppress(ZeroDivisionError), sysbench_config_file(read_option_file(option_file), "d") as path:
         assert path.stat().st_mode & 0o777 == 0o600
         assert "mysql-password='p w'" in path.read_text()
         raise ZeroDivisionError

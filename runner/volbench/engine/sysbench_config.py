@@ -1,4 +1,4 @@
-"""sysbench's credentials: from the server's option file into a 0600 file, never on a command line."""
+"""sysbench's credentials: in a file in memory, never on a command line."""
 
 from __future__ import annotations
 
@@ -6,32 +6,34 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from volbench.engine.connection import MemoryFile, read_option_file
+from volbench.engine.connection import MemoryFile
 from volbench.errors import EnvironmentLacks
 
 SYSBENCH_LINE_BYTES_MAX = 250  # sysbench 1.0 reads its configuration in pieces of 255 bytes
 
 
 @contextlib.contextmanager
-def sysbench_config_file(option_file: Path, database: str) -> Iterator[Path]:
+def sysbench_config_file(options: Mapping[str, str], schema: str) -> Iterator[Path]:
     """Yield a file in memory for sysbench's --config-file, readable by its owner only, removed after the block.
 
-    Raises EnvironmentLacks if the option file cannot be read or sysbench cannot use one of its values.
+    Args:
+        options: of a [client] section, as `read_option_file` and `Account.client_options` return them.
+
+    Raises EnvironmentLacks if sysbench cannot use one of the values.
     """
-    text = sysbench_config(read_option_file(option_file), database)
-    file = MemoryFile(text)
+    file = MemoryFile(sysbench_config(options, schema))
     try:
         yield file.path
     finally:
         file.close()
 
 
-def sysbench_config(options: Mapping[str, str], database: str) -> str:
-    """The text for --config-file, of an option file's [client] section. Raises EnvironmentLacks."""
+def sysbench_config(options: Mapping[str, str], schema: str) -> str:
+    """Return the text for --config-file from the options of a [client] section. Raise EnvironmentLacks."""
     values = {
         "mysql-user": options.get("user", ""),
         "mysql-password": options.get("password", ""),
-        "mysql-db": database,
+        "mysql-db": schema,
         "mysql-socket": options.get("socket", ""),
     }
     if not values["mysql-socket"]:
@@ -44,7 +46,7 @@ def _quoted(name: str, value: str) -> str:
     quote = "'" if "'" not in value else '"'
     if quote in value or "\n" in value or len(name) + len(value.encode()) > SYSBENCH_LINE_BYTES_MAX:
         raise EnvironmentLacks(
-            f"sysbench cannot be given this {name}: too long, or both kinds of quotes are in it",
-            next_step="use a shorter one with at most one kind of quotes",
+            f"sysbench cannot use this {name}: it is too long, has a line break, or both kinds of quotes",
+            next_step=f"use a shorter {name} with at most one kind of quotes",
         )
     return f"{quote}{value}{quote}"
