@@ -11,7 +11,7 @@ from bootstrap.console import Console, open_console
 from bootstrap.directories import Directories, find_directories
 from bootstrap.packages import install
 from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, Refused, VolbenchError
-from volbench.target.image_names import images_ready
+from volbench.placement.docker.image_names import images_ready
 
 COMMANDS = {
     "demo": "prerequisites of a run: Python environment, Docker engine and images, or the local target's programs",

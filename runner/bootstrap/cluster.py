@@ -9,7 +9,7 @@ from bootstrap.command import run, with_rights
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from volbench.target import means
+from volbench.placement import capabilities
 
 LAB = "tests/lab/kubernetes"
 UP_LIMIT_S = 2400.0
@@ -34,7 +34,7 @@ def ensure_cluster(directories: Directories, console: Console) -> None:
 
     Raises EnvironmentLacks with the last lines of the lab's log.
     """
-    ready = means.kubernetes()
+    ready = capabilities.kubernetes()
     if ready.present:
         console.say(f"a cluster answers: {ready.evidence}")
         return

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 LAST_LINES = 15
 
@@ -69,7 +69,7 @@ def with_rights(argv: Sequence[str]) -> list[str]:
     """
     if os.geteuid() == 0:
         return list(argv)
-    rights = means.root_rights()
+    rights = capabilities.root_rights()
     if not rights.present:
         raise EnvironmentLacks(
             what=f"{argv[0]} needs root", where="set-up", evidence=rights.evidence, next_step=rights.mend

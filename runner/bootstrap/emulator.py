@@ -9,7 +9,8 @@ from pathlib import Path
 from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
-from volbench.target import image_names, means
+from volbench.placement import capabilities
+from volbench.placement.docker import image_names
 
 CRATE = "runner/emulator"
 SOURCES = (f"{CRATE}/Cargo.toml", f"{CRATE}/Cargo.lock", f"{CRATE}/src")
@@ -36,7 +37,7 @@ def ensure_emulator(directories: Directories, console: Console) -> Path | None:
 
     Raises EnvironmentLacks with the compiler's last lines if the build fails.
     """
-    if not is_built(directories) and not means.find_program("cargo").present:
+    if not is_built(directories) and not capabilities.find_program("cargo").present:
         return None
     cached = _cached_daemon(directories)
     if not cached.exists():

@@ -14,7 +14,7 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 START_LIMIT_S = 90.0
 ASK_EVERY_S = 0.25
@@ -28,12 +28,12 @@ ENGINE_NEEDS: tuple[Need, ...] = (
 )
 
 
-def ensure_engine(directories: Directories, console: Console) -> means.Means:
+def ensure_engine(directories: Directories, console: Console) -> capabilities.Means:
     """The engine's answer; installs and starts one where none answers.
 
     Raises EnvironmentLacks with the engine's last log lines when that is impossible, Refused on the user's no.
     """
-    answer = means.docker_engine()
+    answer = capabilities.docker_engine()
     if answer.present:
         return answer
     if os.environ.get("DOCKER_HOST"):
@@ -45,12 +45,12 @@ def ensure_engine(directories: Directories, console: Console) -> means.Means:
         )
     console.say(f"no Docker engine answers here: {answer.evidence}")
     install(ENGINE_NEEDS, directories, console)
-    if not means.docker_engine().present and "permission denied" not in answer.evidence:
+    if not capabilities.docker_engine().present and "permission denied" not in answer.evidence:
         return _start(directories, console)
-    return _require_answer(means.docker_engine(), directories.log("dockerd"))
+    return _require_answer(capabilities.docker_engine(), directories.log("dockerd"))
 
 
-def _start(directories: Directories, console: Console) -> means.Means:
+def _start(directories: Directories, console: Console) -> capabilities.Means:
     """Start the engine by the way this machine starts services, and wait until it answers."""
     log = directories.log("dockerd")
     if SYSTEMD_RUNS.is_dir():
@@ -116,15 +116,15 @@ def _remove_stale_pid_file() -> None:
         )
 
 
-def _wait(alive: Callable[[], bool]) -> means.Means:
+def _wait(alive: Callable[[], bool]) -> capabilities.Means:
     """Ask until the engine answers, it is gone, or the limit is over."""
     limit = time.monotonic() + START_LIMIT_S
-    answer = means.docker_engine(timeout_s=10)
+    answer = capabilities.docker_engine(timeout_s=10)
     while not answer.present and time.monotonic() < limit:
         if not alive():
-            return means.Means(name="docker", present=False, evidence="dockerd ended right after its start")
+            return capabilities.Means(name="docker", present=False, evidence="dockerd ended right after its start")
         time.sleep(ASK_EVERY_S)
-        answer = means.docker_engine(timeout_s=10)
+        answer = capabilities.docker_engine(timeout_s=10)
     return answer
 
 
@@ -135,7 +135,7 @@ def telling_lines(log: str, limit: int = 6) -> str:
     return "\n    ".join(["", *(telling or lines)[-limit:]])
 
 
-def _require_answer(answer: means.Means, log: Path) -> means.Means:
+def _require_answer(answer: capabilities.Means, log: Path) -> capabilities.Means:
     if answer.present:
         return answer
     denied = "permission denied" in answer.evidence

@@ -15,7 +15,7 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 OLDEST_PYTHON = (3, 11)
 INSTALL_LIMIT_S = 900.0
@@ -134,7 +134,9 @@ def stamp_of(root: Path, lock: str) -> str:
 
 def index_settings(directories: Directories) -> dict[str, str]:
     """Variables that make uv ask the index that pip is configured for, trusting what this machine trusts."""
-    answer = means.ask([str(directories.venv / "bin" / "python"), "-m", "pip", "config", "list"], timeout_s=60)
+    answer = capabilities.ask(
+        [str(directories.venv / "bin" / "python"), "-m", "pip", "config", "list"], timeout_s=60
+    )
     return {"UV_SYSTEM_CERTS": "true", **uv_settings(answer.output if answer.code == 0 else "", os.environ)}
 
 

@@ -12,10 +12,10 @@ from bootstrap.directories import Directories
 from bootstrap.local import LOCAL_NEEDS
 from bootstrap.packages import Need, install, program
 from volbench.errors import EnvironmentLacks, Refused
-from volbench.target import means
+from volbench.placement import capabilities
 
 BROWSER = Need(
-    met=lambda: means.chromium().present,
+    met=lambda: capabilities.chromium().present,
     packages=("chromium", "chromium-browser"),
     reason="the tests open the HTML report in it",
 )
@@ -64,13 +64,13 @@ def try_test_tools(directories: Directories, console: Console) -> None:
 
 def try_posix_suites(directories: Directories, console: Console) -> None:
     """Compile fsx and pjdfstest if emulated volumes can be mounted; print a failure and continue."""
-    if not means.lacks_for_emulation():
+    if not capabilities.lacks_for_emulation():
         _try(partial(posix_suites.ensure_posix_suites, directories, console), console, "some tests will be skipped")
 
 
 def try_compiler(directories: Directories, console: Console) -> None:
     """Install the programs of emulated volumes and the compiler of their daemon, if this kernel can run it."""
-    if not means.lacks_for_emulation():
+    if not capabilities.lacks_for_emulation():
         compiler = () if emulator.is_built(directories) else COMPILER
         _try(partial(install, (*compiler, *SMALL_TOOLS[1:]), directories, console), console, "no emulated volumes")
 
@@ -82,7 +82,7 @@ def try_emulator(directories: Directories, console: Console) -> None:
 
 def second_demo_volume(directories: Directories) -> str:
     """Return the second volume of the demo: an emulated gp3, or memory without the emulator."""
-    can_emulate = means.fuse_and_loop().present and emulator.is_built(directories)
+    can_emulate = capabilities.fuse_and_loop().present and emulator.is_built(directories)
     return DEMO_EMULATED if can_emulate else DEMO_IN_MEMORY
 
 

@@ -19,7 +19,8 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from volbench import __version__
 from volbench.errors import EnvironmentLacks
-from volbench.target import image_names, means
+from volbench.placement import capabilities
+from volbench.placement.docker import image_names
 
 PULL_LIMIT_S = 600.0
 BUILD_LIMIT_S = 900.0
@@ -61,7 +62,7 @@ def ensure_images(
     """
     missing = [SERVERS[flavor] for flavor in flavors if not _is_here(SERVERS[flavor], directories.root)]
     tools = image_names.tools_image()
-    tools_missing = not means.docker_image(tools).present
+    tools_missing = not capabilities.docker_image(tools).present
     if missing or tools_missing:
         base = _find_base(directories, console)
         with ThreadPoolExecutor(max_workers=2) as pool:  # apt in one build, unpacking in the other
@@ -83,20 +84,20 @@ def _recipe(server: Server, root: Path) -> str:
 
 def _is_here(server: Server, root: Path) -> bool:
     """Return whether the engine has the official image, or a built one of the current recipe."""
-    if means.docker_image(server.official).present:
+    if capabilities.docker_image(server.official).present:
         return True
-    answer = means.ask(["docker", "images", "-q", "--filter", f"label={_recipe(server, root)}"])
+    answer = capabilities.ask(["docker", "images", "-q", "--filter", f"label={_recipe(server, root)}"])
     return answer.code == 0 and bool(answer.output.strip())
 
 
 def _find_base(directories: Directories, console: Console) -> str:
     """Return the Debian base image: the registry's if one answers, else one built locally."""
     local_base = offline.base_name(directories.root)
-    if means.docker_image(TOOLS_BASE).present:
+    if capabilities.docker_image(TOOLS_BASE).present:
         return TOOLS_BASE
-    if means.docker_image(local_base).present:
+    if capabilities.docker_image(local_base).present:
         return local_base
-    pulled = means.ask(["docker", "pull", "-q", TOOLS_BASE], timeout_s=PULL_LIMIT_S)
+    pulled = capabilities.ask(["docker", "pull", "-q", TOOLS_BASE], timeout_s=PULL_LIMIT_S)
     if pulled.code == 0:
         console.say(f"an image registry answers: pulled {TOOLS_BASE}")
         return TOOLS_BASE
@@ -124,7 +125,7 @@ def _ensure_server(server: Server, base: str, directories: Directories, console:
     build(
         context, context / "Dockerfile", arguments, built, f"--label={_recipe(server, directories.root)}", log=log
     )
-    answer = means.ask(
+    answer = capabilities.ask(
         ["docker", "run", "--rm", "--network=none", built, "/usr/sbin/mysqld", "--no-defaults", "--version"]
     )
     version = parse_server_version(answer.output)
@@ -134,7 +135,7 @@ def _ensure_server(server: Server, base: str, directories: Directories, console:
         )
     name = f"volbench/{server.flavor}:{version}"
     _tag(built, name)
-    means.ask(["docker", "rmi", built])
+    capabilities.ask(["docker", "rmi", built])
     console.say(f"built {name}")
 
 
@@ -153,7 +154,7 @@ def _build_tools(
     system = "volbench/tools-system:" + image_names.content_hash(
         directories.root, ["docker/tools/Dockerfile"], base
     )
-    if not means.docker_image(system).present:
+    if not capabilities.docker_image(system).present:
         console.say("building the system part of the tools image (sysbench, clients, percona-toolkit, fio)")
         build(directories.root, dockerfile, {"BASE": base}, system, "--target=system", log=log)
     python_ready()
@@ -166,10 +167,12 @@ def _build_tools(
 
 def _forget_old_tools(current: str) -> None:
     """Remove all but the newest tools images; the engine refuses to remove images in use."""
-    listed = means.ask(["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", image_names.TOOLS_REPOSITORY])
+    listed = capabilities.ask(
+        ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", image_names.TOOLS_REPOSITORY]
+    )
     in_use = (current, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
     for old in [name for name in listed.output.split() if name not in in_use][TOOLS_IMAGES_MAX:]:
-        means.ask(["docker", "rmi", old], timeout_s=60)
+        capabilities.ask(["docker", "rmi", old], timeout_s=60)
 
 
 def _ensure_site(system: str, directories: Directories, console: Console) -> str:
@@ -177,7 +180,7 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
 
     The packages are installed outside the build, where the package index is configured already.
     """
-    answer = means.ask(["docker", "run", "--rm", "--network=none", system, "python3", "-c",
+    answer = capabilities.ask(["docker", "run", "--rm", "--network=none", system, "python3", "-c",
                        "import sys; print('%d.%d' % sys.version_info[:2])"], timeout_s=60)  # fmt: skip
     if answer.code != 0:
         raise EnvironmentLacks(what=f"{system} does not run", where="tools image", evidence=answer.last_line)
@@ -185,7 +188,7 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
     name = "volbench/tools-site:" + image_names.content_hash(
         directories.root, ["requirements.lock"], python, platform.machine()
     )
-    if means.docker_image(name).present:
+    if capabilities.docker_image(name).present:
         return name
     console.say(f"installing the locked packages for the tools image's Python {python}")
     log = directories.log("image-tools")
@@ -232,6 +235,6 @@ def build(context: Path, dockerfile: Path, arguments: dict[str, str], name: str,
 
 def _tag(name: str, alias: str) -> None:
     """Give an image a second name."""
-    answer = means.ask(["docker", "tag", name, alias])
+    answer = capabilities.ask(["docker", "tag", name, alias])
     if answer.code != 0:
         raise EnvironmentLacks(what=f"{name} cannot be tagged {alias}", where="images", evidence=answer.last_line)

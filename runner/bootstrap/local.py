@@ -5,17 +5,17 @@ from __future__ import annotations
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from volbench.target import means
+from volbench.placement import capabilities
 
 LOCAL_NEEDS: tuple[Need, ...] = (
     Need(
-        met=lambda: means.database_server().present,
+        met=lambda: capabilities.database_server().present,
         packages=("mysql-server-core", "mysql-server-core-8.4", "mysql-server-core-8.0", "mariadb-server-core"),
         reason="the server that the local target starts; no service is set up",
     ),
     program("sysbench", reason="puts the load on the server"),
     Need(
-        met=lambda: means.find_program("mysqldump", "mariadb-dump").present,
+        met=lambda: capabilities.find_program("mysqldump", "mariadb-dump").present,
         packages=("mysql-client-core", "mysql-client-core-8.4", "mysql-client-core-8.0", "mariadb-client"),
         reason="mysqldump for the dump and restore steps",
     ),
@@ -26,7 +26,7 @@ LOCAL_NEEDS: tuple[Need, ...] = (
 )
 
 
-def ensure_local(directories: Directories, console: Console) -> means.Means:
+def ensure_local(directories: Directories, console: Console) -> capabilities.Means:
     """A server and sysbench on this machine, installed where they are missing; the answer names them."""
     install(LOCAL_NEEDS, directories, console)
-    return means.local_server_tools()
+    return capabilities.local_server_tools()

@@ -14,7 +14,8 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
 from volbench.errors import EnvironmentLacks
-from volbench.target import image_names, means
+from volbench.placement import capabilities
+from volbench.placement.docker import image_names
 
 SUITE = "sid"  # the one Debian suite with MySQL itself; the stable ones have MariaDB only
 ROOTFS = "docker/offline/rootfs"
@@ -44,7 +45,7 @@ def base_name(root: Path) -> str:
 def ensure_base(directories: Directories, console: Console) -> str:
     """Return the name of the base image in the engine; build it with debootstrap if it does not exist."""
     name = base_name(directories.root)
-    if means.docker_image(name).present:
+    if capabilities.docker_image(name).present:
         return name
     install(DEBOOTSTRAP_NEEDS, directories, console)
     console.say(f"making the base image {name} (debootstrap of Debian {SUITE}, about half a minute)")
@@ -73,7 +74,7 @@ def parse_mirror(index_targets: str) -> str | None:
 
 def find_mirror() -> str | None:
     """Return the Debian archive of this machine's apt; None leaves the choice to debootstrap."""
-    answer = means.ask(
+    answer = capabilities.ask(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)", "Created-By: Packages"],
         timeout_s=60,
     )
@@ -116,7 +117,7 @@ def _import(rootfs: Path, name: str, directories: Directories) -> None:
             stdin=tar.stdout.fileno(),
         )
     if tar.returncode:
-        means.ask(["docker", "rmi", name])
+        capabilities.ask(["docker", "rmi", name])
         raise EnvironmentLacks(
             what=f"packing the base image failed (tar ended with {tar.returncode})", where="base image"
         )

@@ -11,7 +11,7 @@ from bootstrap.command import run, with_rights
 from bootstrap.console import Console
 from bootstrap.directories import Directories
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 INSTALL_TIMEOUT_S = 900.0
 APT = (
@@ -37,7 +37,7 @@ class Need:
 def program(name: str, *packages: str, reason: str, optional: bool = False) -> Need:
     """Return a need for a program on PATH or in the sbin directories."""
     return Need(
-        met=lambda: shutil.which(name, path=means.SEARCH_PATH) is not None,
+        met=lambda: shutil.which(name, path=capabilities.SEARCH_PATH) is not None,
         packages=packages or (name,),
         reason=reason,
         optional=optional,
@@ -88,7 +88,7 @@ def install(needs: Sequence[Need], directories: Directories, console: Console) -
             evidence=missing_text,
             next_step="install them with this distribution's own package manager",
         )
-    if not means.root_rights().present:
+    if not capabilities.root_rights().present:
         raise EnvironmentLacks(
             what="Debian packages are missing, and their installation needs root",
             where="Debian packages",
@@ -120,5 +120,5 @@ def install(needs: Sequence[Need], directories: Directories, console: Console) -
 
 def names_on_offer(names: Sequence[str]) -> frozenset[str]:
     """Return those of `names` for which apt has an installable version."""
-    answer = means.ask(["env", "LC_ALL=C", "apt-cache", "policy", *names], timeout_s=60)
+    answer = capabilities.ask(["env", "LC_ALL=C", "apt-cache", "policy", *names], timeout_s=60)
     return parse_candidates(answer.output) if answer.code == 0 else frozenset()

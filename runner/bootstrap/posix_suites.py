@@ -8,7 +8,7 @@ from pathlib import Path
 from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
-from volbench.target import means
+from volbench.placement import capabilities
 
 CRATES = ("fsx@0.3.2", "pjdfstest@0.2.2")
 PROGRAMS = ("fsx", "pjdfstest")
@@ -25,7 +25,7 @@ def ensure_posix_suites(directories: Directories, console: Console) -> None:
 
     Raises EnvironmentLacks with the compiler's last lines when the build fails.
     """
-    if is_built(directories) or not means.find_program("cargo").present:
+    if is_built(directories) or not capabilities.find_program("cargo").present:
         return
     console.say(f"compiling {' and '.join(CRATES)}, for the tests of emulated volumes")
     run(

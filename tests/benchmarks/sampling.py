@@ -26,7 +26,7 @@ from volbench.sample.controller import SamplingProcess
 from volbench.sample.quality import source_quality
 from volbench.sample.raw import Tick, read_raw
 from volbench.sample.rows import series_rows
-from volbench.volume.facts import discover
+from volbench.volume.facts.discovery import discover
 
 CPU_MS_PER_TICK_MAX = 10.0
 

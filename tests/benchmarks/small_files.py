@@ -18,7 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from volbench.records.steps import SmallFilesStep
-from volbench.workload.file_tree import Content, SmallFile, copy_job, create_job, folders_of, planned_tree
+from volbench.workload.file_steps.file_tree import (
+    Content,
+    SmallFile,
+    copy_job,
+    create_job,
+    folders_of,
+    planned_tree,
+)
 from volbench.workload.timed import timed_operations
 
 RATIO_MAX = 1.2

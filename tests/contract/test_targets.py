@@ -15,21 +15,21 @@ import cluster_run
 import pytest
 
 from volbench.engine.supervisor import supervisor_script
+from volbench.placement.docker.image_names import local_images, pick_server_image
+from volbench.placement.docker.target import DockerTarget
+from volbench.placement.interface import Job, Target
+from volbench.placement.kubernetes.options import KubernetesOptions
+from volbench.placement.kubernetes.target import KubernetesTarget
+from volbench.placement.local import LocalTarget
+from volbench.placement.workspace import Workspace
+from volbench.profile.spec import parse_volume
 from volbench.records.cell import CellSpec, DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.run import VolumeSpec
 from volbench.store.files import write_record
-from volbench.target.docker import DockerTarget
-from volbench.target.image_names import local_images, pick_server_image
-from volbench.target.interface import Job, Target
-from volbench.target.kubernetes import KubernetesTarget
-from volbench.target.kubernetes_options import KubernetesOptions
-from volbench.target.local import LocalTarget
-from volbench.target.workspace import Workspace
-from volbench.volume.claim import ClaimVolume
 from volbench.volume.cluster import Cluster
 from volbench.volume.interface import OpenVolume
+from volbench.volume.kinds.claim import ClaimVolume
 from volbench.volume.ownership import MARKER
-from volbench.volume.spec import parse_volume
 
 BOUND_S = 180.0
 RUN_ID = "20260101T000000Z-contract-{:06x}"

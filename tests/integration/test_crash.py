@@ -12,9 +12,9 @@ import live_run
 import pytest
 
 from volbench.records.cell import StepResult
-from volbench.volume.emulated_needs import find_daemon
-from volbench.volume.emulated_status import list_volumes
-from volbench.volume.teardown import take_down
+from volbench.volume.emulated.requirements import find_daemon
+from volbench.volume.emulated.status import list_volumes
+from volbench.volume.emulated.teardown import take_down
 
 CRASH = (
     "steps=[{kind: crash, name: crash, threads: 4, after: 2s, cuts: 2}]",

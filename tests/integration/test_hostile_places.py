@@ -17,9 +17,9 @@ import pytest
 from hostile_user import as_nobody, attacking, plant, volbench
 
 from volbench.errors import EXIT_REFUSED, Refused, VolbenchError
-from volbench.target.workspace import Workspace
+from volbench.placement.workspace import Workspace
 from volbench.volume import ownership
-from volbench.volume.teardown import take_down
+from volbench.volume.emulated.teardown import take_down
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
 TREASURE = "treasure\n"

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from busy_loops import busy_loops
 
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_status import list_volumes
+from volbench.profile.resolve import resolve
+from volbench.volume.emulated.status import list_volumes
+from volbench.volume.emulated.teardown import attachments, take_down, wait_until
+from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.volume.ownership import is_owned
-from volbench.volume.profiles import resolve
-from volbench.volume.teardown import attachments, take_down, wait_until
 
 pytestmark = pytest.mark.emulator
 

@@ -10,10 +10,10 @@ from synthetic_run import build_run, two_volumes
 
 from volbench.errors import VolbenchError
 from volbench.execute.run import Orchestrator
+from volbench.placement.interface import Job, Placement
 from volbench.records.cell import CellPlaces, CellResult, Failure, PreparedTemplate
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory
-from volbench.target.interface import Job, Placement
 from volbench.volume.interface import OpenVolume, VolumeBase
 
 PATHS = CellPlaces(data_dir="/d", volume_dir="/v", control_dir="/c", template_dir="/t", scratch_dir="/s")

@@ -16,12 +16,12 @@ from server_container import supervised
 
 from volbench.engine.server import Server
 from volbench.errors import VolbenchError
+from volbench.profile.resolve import resolve
 from volbench.records.cell import CellPlaces, ServerSpec
 from volbench.volume import ownership
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_control import ask
-from volbench.volume.profiles import resolve
-from volbench.volume.teardown import run
+from volbench.volume.emulated.control import ask
+from volbench.volume.emulated.teardown import run
+from volbench.volume.emulated.volume import EmulatedVolume
 
 WORKERS = 4
 ROWS = 2000

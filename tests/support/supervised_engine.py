@@ -23,9 +23,9 @@ from volbench.engine.template import (
     prepare_template,
     seed,
 )
+from volbench.placement.capabilities import SEARCH_PATH
 from volbench.records.base import Scalar
 from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
-from volbench.target.means import SEARCH_PATH
 
 DATASET = DatasetSpec(tables=2, rows=2000)
 TINY = DatasetSpec(tables=1, rows=10)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from volbench.errors import StepFailed, UsageError
-from volbench.target.processes import KnownProcess
+from volbench.placement.processes import KnownProcess
 
 SUPERVISOR_PID_FILE = "supervisor.pid"
 SERVER_LOG = "mysqld.log"

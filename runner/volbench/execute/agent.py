@@ -37,10 +37,10 @@ from volbench.records.steps import Step, parameters_of
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, SERIES_FILE
 from volbench.volume import ownership
-from volbench.volume.blockstats import device_read_bytes
-from volbench.volume.emulated_control import ask_socket
-from volbench.volume.facts import discover, with_host_facts
-from volbench.volume.host import host_facts
+from volbench.volume.emulated.control import ask_socket
+from volbench.volume.facts.blockstats import device_read_bytes
+from volbench.volume.facts.discovery import discover, with_host_facts
+from volbench.volume.facts.host import host_facts
 from volbench.volume.trouble import CAUSES, trouble_error
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.registry import workload_for

@@ -13,10 +13,10 @@ from volbench.execute.cell_spec import cell_spec
 from volbench.execute.interruptions import Interruptions
 from volbench.execute.progress import Progress, read_progress
 from volbench.execute.templates import is_template
+from volbench.placement.interface import Job, JobKind, Placement, Target
 from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.run_directory import RunDirectory
-from volbench.target.interface import Job, JobKind, Placement, Target
 from volbench.volume.interface import OpenVolume
 
 POLL_S = 0.2

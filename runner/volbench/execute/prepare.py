@@ -13,8 +13,8 @@ from volbench.records.cell import CellResult, CellSpec, PreparedTemplate
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE
 from volbench.volume import ownership
-from volbench.volume.facts import discover
-from volbench.volume.host import host_facts
+from volbench.volume.facts.discovery import discover
+from volbench.volume.facts.host import host_facts
 
 
 def prepare_dataset(cell: CellSpec, out: Path) -> CellResult:

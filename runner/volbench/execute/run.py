@@ -18,12 +18,12 @@ from volbench.execute.interruptions import Interruptions
 from volbench.execute.lanes import by_lane, run_lanes
 from volbench.execute.templates import TemplateCell, shape_of, template_cells
 from volbench.execute.volume_watch import VolumeWatch, failure_from_os_error
+from volbench.placement.interface import Target
 from volbench.plan.cost import replacements_max
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.files import read_record
 from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
-from volbench.target.interface import Target
 from volbench.volume.interface import OpenVolume, Volume
 from volbench.volume.trouble import CAUSES
 

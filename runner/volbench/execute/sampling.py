@@ -12,6 +12,7 @@ from volbench.engine.supervisor import SUPERVISOR_PID_FILE
 from volbench.execute.cell_server import CellServer
 from volbench.execute.recorder import CellRecorder
 from volbench.execute.result_builder import CellResultBuilder
+from volbench.placement.processes import KnownProcess
 from volbench.records.cell import CellSpec, StepResult
 from volbench.records.series import HistogramRow
 from volbench.sample.cgroup_cpu import find_cpu_files
@@ -20,8 +21,7 @@ from volbench.sample.cgroup_pod import CGROUPS, own_cpu_files, own_io_directory,
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.rows import series_rows, server_histogram_rows
-from volbench.target.processes import KnownProcess
-from volbench.volume.ebs_csi import driver_url, ebs_volume_id
+from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
 from volbench.volume.node_helper import helper_socket
 
 RAW_FILE = "raw/samples.jsonl"

@@ -20,7 +20,7 @@ from typing import Literal
 
 from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.volume import ownership
-from volbench.volume.mountinfo import mount_of_open_path, read_mounts
+from volbench.volume.facts.mountinfo import mount_of_open_path, read_mounts
 from volbench.volume.space import require_space
 from volbench.volume.trouble import volume_failure
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from volbench.errors import EnvironmentLacks
+from volbench.profile.spec import require_kind
 from volbench.records.run import TargetName, VolumeSpec
-from volbench.volume.docker_volume import DockerNfsVolume, DockerVolume
 from volbench.volume.interface import Volume
-from volbench.volume.nfs import NfsVolume
-from volbench.volume.path import PathVolume
-from volbench.volume.spec import require_kind
+from volbench.volume.kinds.docker_volume import DockerNfsVolume, DockerVolume
+from volbench.volume.kinds.nfs import NfsVolume
+from volbench.volume.kinds.path import PathVolume
 
 if TYPE_CHECKING:
     from volbench.volume.cluster import Cluster
@@ -42,14 +42,14 @@ def make_volume(
 
 
 def _claim(spec: VolumeSpec, *, cluster: Cluster, run_id: str, keep: bool) -> Volume:
-    from volbench.volume.claim import ClaimVolume  # noqa: PLC0415 - brings the client, which takes half a second
+    from volbench.volume.kinds.claim import ClaimVolume  # noqa: PLC0415 - brings the client, which takes half a second
 
     return ClaimVolume(spec, cluster=cluster, run_id=run_id, keep=keep)
 
 
 def _emulated(spec: VolumeSpec) -> Volume:
     try:
-        from volbench.volume.emulated_place import EmulatedPlace  # noqa: PLC0415 - brings what only this kind needs
+        from volbench.volume.emulated.run_volume import EmulatedPlace  # noqa: PLC0415 - brings what only this kind needs
     except ImportError as error:
         raise EnvironmentLacks(
             "this installation has no emulated volumes",

@@ -21,7 +21,7 @@ from typing import Any
 from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.records.parse import parse_json
-from volbench.volume.mountinfo import mounts_below, read_mounts
+from volbench.volume.facts.mountinfo import mounts_below, read_mounts
 
 MARKER = ".volbench-owned.json"
 MARKER_SCHEMA = 1

@@ -17,7 +17,7 @@ from volbench.plan.cost import ddl_statements, step_bytes
 from volbench.records.base import Scalar
 from volbench.records.metrics import metric
 from volbench.records.steps import DDL_PHASES, DdlPhase, DdlStep
-from volbench.workload.cold_files import make_cold
+from volbench.workload.cold.cold_files import make_cold
 from volbench.workload.files import require_step_space
 from volbench.workload.interface import StepContext, StepOutcome, SubResult
 from volbench.workload.scratch import require_own_volume

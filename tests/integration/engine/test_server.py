@@ -20,8 +20,8 @@ from volbench.engine.template import (
     Template,
 )
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.placement.processes import KnownProcess
 from volbench.records.cell import CellPlaces, ServerSpec
-from volbench.target.processes import KnownProcess
 
 
 class TestServer:

@@ -8,7 +8,7 @@ from bootstrap.console import Console
 from bootstrap.directories import Directories
 from bootstrap.packages import Need, choose, install, parse_candidates, program
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 POLICY = """\
 docker.io:
@@ -73,8 +73,8 @@ def test_program_need_is_met_by_the_program_alone() -> None:
 
 
 def test_without_rights_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    denied = means.Means(name="root", present=False, evidence="neither root nor sudo")
-    monkeypatch.setattr(means, "root_rights", lambda: denied)
+    denied = capabilities.Means(name="root", present=False, evidence="neither root nor sudo")
+    monkeypatch.setattr(capabilities, "root_rights", lambda: denied)
     (tmp_path / "apt-get").write_text("")
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -21,7 +21,7 @@ from volbench.engine.supervisor import (
     supervisor_script,
 )
 from volbench.errors import StepFailed, UsageError
-from volbench.target.processes import KnownProcess
+from volbench.placement.processes import KnownProcess
 
 SHELLS = [
     pytest.param(shell, marks=pytest.mark.skipif(shutil.which(shell[0]) is None, reason=f"no {shell[0]} here"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import UsageError
+from volbench.plan.volume_check import check_volumes, suite_volume_faults
 from volbench.suite.load import load_suite
-from volbench.volume.check import check_volumes, suite_volume_faults
 
 
 def faults_of(*texts: str, target: str = "local") -> str:

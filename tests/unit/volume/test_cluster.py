@@ -13,11 +13,11 @@ from typing import ClassVar
 import pytest
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.profile.spec import parse_volume
 from volbench.records.run import VolumeSpec
 from volbench.volume import cluster
 from volbench.volume.cluster import Cluster, NotFound
 from volbench.volume.factory import make_volume
-from volbench.volume.spec import parse_volume
 
 
 def kubeconfig(path: Path, server: str) -> Path:

@@ -11,7 +11,7 @@ import pytest
 
 from volbench.volume import coldness
 from volbench.volume.coldness import ColdEvidence, coldness_label, evict, resident_pages
-from volbench.volume.facts import discover
+from volbench.volume.facts.discovery import discover
 
 PAGES = 64
 COLD = {"pages": 100, "resident_before": 0, "file_bytes": 1000, "device_bytes": 1000, "caches_dropped": True}

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
-from volbench.volume import emulated, emulated_needs
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_control import ask
-from volbench.volume.emulated_status import clear_leftovers, list_volumes, volume_status
-from volbench.volume.ownership import claim, is_owned
-from volbench.volume.profiles import resolve
-from volbench.volume.teardown import (
+from volbench.profile.resolve import resolve
+from volbench.volume.emulated import requirements as emulated_needs
+from volbench.volume.emulated import volume as emulated
+from volbench.volume.emulated.control import ask
+from volbench.volume.emulated.status import clear_leftovers, list_volumes, volume_status
+from volbench.volume.emulated.teardown import (
     LOCK,
     attachments,
     is_locked,
@@ -28,6 +27,8 @@ from volbench.volume.teardown import (
     take_lock,
     wait_until,
 )
+from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.volume.ownership import claim, is_owned
 
 DEAD_PID = 2**22 + 1  # above the kernel's largest
 

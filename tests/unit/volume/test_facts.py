@@ -11,9 +11,9 @@ import pytest
 
 from volbench.errors import EnvironmentLacks
 from volbench.records.facts import VolumeFacts
-from volbench.volume.facts import cache_below, discover, facts_of, with_host_facts
-from volbench.volume.mountinfo import parse_mountinfo
-from volbench.volume.sysfs import block_device_named
+from volbench.volume.facts.discovery import cache_below, discover, facts_of, with_host_facts
+from volbench.volume.facts.mountinfo import parse_mountinfo
+from volbench.volume.facts.sysfs import block_device_named
 
 ROOT = "20 1 259:1 / / rw,noatime shared:1 - xfs /dev/nvme0n1p1 rw,attr2,inode64\n"
 

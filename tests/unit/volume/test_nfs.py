@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EXIT_ENVIRONMENT, EnvironmentLacks
-from volbench.volume.docker_volume import DockerNfsVolume
+from volbench.profile.spec import parse_volume
 from volbench.volume.factory import make_volume
-from volbench.volume.nfs import (
+from volbench.volume.kinds.docker_volume import DockerNfsVolume
+from volbench.volume.kinds.nfs import (
     NfsVolume,
     driver_options,
     mount_command,
@@ -17,7 +18,6 @@ from volbench.volume.nfs import (
     server_address,
     split_export,
 )
-from volbench.volume.spec import parse_volume
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, Refused, UsageError
+from volbench.profile.spec import parse_volume
 from volbench.records.facts import VolumeFacts
-from volbench.volume import path
 from volbench.volume.factory import make_volume
+from volbench.volume.kinds import path
 from volbench.volume.ownership import claim
-from volbench.volume.spec import parse_volume
 
 
 def open_path(path: Path) -> Path | None:

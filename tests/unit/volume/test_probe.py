@@ -14,19 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.profile.files import profile_names, whole_profile
+from volbench.profile.resolve import resolve
+from volbench.profile.spec import parse_volume
 from volbench.records.facts import VolumeFacts
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
-from volbench.volume.probe import DIRECTORY, Fall, Probe, check_seconds, find_fall, measure
-from volbench.volume.probe_assumed import assumed_figures
-from volbench.volume.probe_figures import FIGURES, expected_figures, rate_per_s
-from volbench.volume.probe_files import measure_files
-from volbench.volume.probe_fio import parse_iops_log, parse_result
-from volbench.volume.probe_fit import check_destination, fitted_profile
-from volbench.volume.probe_nearest import distance, nearest_profiles, unseen
-from volbench.volume.profile_files import profile_names, whole_profile
-from volbench.volume.profiles import resolve
-from volbench.volume.spec import parse_volume
+from volbench.volume.probe.assumed import assumed_figures
+from volbench.volume.probe.figures import FIGURES, expected_figures, rate_per_s
+from volbench.volume.probe.files import measure_files
+from volbench.volume.probe.fio import parse_iops_log, parse_result
+from volbench.volume.probe.fit import check_destination, fitted_profile
+from volbench.volume.probe.measurement import DIRECTORY, Fall, Probe, check_seconds, find_fall, measure
+from volbench.volume.probe.nearest import distance, nearest_profiles, unseen
 
 DAY = datetime.date(2026, 1, 31)
 GP3 = {

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volbench.errors import UsageError
-from volbench.volume.formula import evaluate
-from volbench.volume.profile_files import COMMON, INSTANCES, load_profile, profile_names, profiles_directory
-from volbench.volume.profile_schema import Profile
-from volbench.volume.profiles import resolve
+from volbench.profile.files import COMMON, INSTANCES, load_profile, profile_names, profiles_directory
+from volbench.profile.formula import evaluate
+from volbench.profile.resolve import resolve
+from volbench.profile.schema import Profile
 
 EXPECTED = {
     "ceph-rbd", "ebs-2016", "ebs-gp2", "ebs-gp3", "ebs-io2", "ebs-sc1", "ebs-st1", "efs-2016", "efs-bursting",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EXIT_USAGE, UsageError
-from volbench.volume.spec import KINDS, parse_volume
+from volbench.profile.spec import KINDS, parse_volume
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 
 from volbench.errors import UsageError
 from volbench.plan.order import interleave
+from volbench.plan.variants import spread, with_options
+from volbench.profile.spec import parse_volume
 from volbench.records.sweep import SweepSpec
-from volbench.volume.spec import parse_volume
-from volbench.volume.variants import spread, with_options
 
 
 def sweep(factors: dict[str, object], design: str = "one_factor") -> SweepSpec:

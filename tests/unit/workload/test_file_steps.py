@@ -15,7 +15,7 @@ from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.plan.cost import step_bytes
 from volbench.records.steps import FILE_PHASES, FioStep, SequentialStep, SmallFilesStep
 from volbench.volume.ownership import MARKER
-from volbench.workload.file_tree import file_sizes, objects_of, planned_tree
+from volbench.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
 from volbench.workload.registry import workload_for
 from volbench.workload.timed import timed_operations
 

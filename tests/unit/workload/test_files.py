@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.workload.file_reader import cat_files, read_files
+from volbench.workload.cold.file_reader import cat_files, read_files
 from volbench.workload.files import require_step_space, stored_bytes, sync_tree, tree_bytes, tree_files
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from volbench.workload.crash import recovery_log_lines
-from volbench.workload.ledger import LedgerSpec, Writer, judge
+from volbench.workload.crash.crash import recovery_log_lines
+from volbench.workload.crash.ledger import LedgerSpec, Writer, judge
 
 SHAPE = LedgerSpec(seed=7, rows_per_commit=3, row_bytes=40)
 CUT = 1
