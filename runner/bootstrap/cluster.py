@@ -22,7 +22,7 @@ NEEDS = (
         reason="the pods' network",
     ),
     program("nft", "nftables", reason="the services' addresses"),
-    program("iptables", "iptables", reason="lets the nodes reach each other beside a Docker engine"),
+    program("iptables", "iptables", reason="lets the nodes reach each other next to a Docker engine"),
     program("ip", "iproute2", reason="the nodes' networks"),
     program("openssl", "openssl", reason="the cluster's certificates"),
     program("busybox", "busybox", "busybox-static", reason="a shell for the volumes' provisioner"),

@@ -34,9 +34,7 @@ class Console:
             return
         answer = input("           Continue? [Y/n] ").strip().lower()
         if answer not in {"", "y", "yes"}:
-            raise Refused(
-                what=f"not done, as you said: {action}", next_step="YES=1 answers yes to all such questions"
-            )
+            raise Refused(what=f"declined: {action}", next_step="YES=1 answers yes to all prompts")
 
 
 def open_console(environment: Mapping[str, str] = os.environ) -> Console:

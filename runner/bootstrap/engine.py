@@ -1,4 +1,4 @@
-"""A Docker engine that answers: the one that is there, or the distribution's, installed and started."""
+"""Ensures that a Docker engine answers: an existing one, or the distribution's, installed and started."""
 
 from __future__ import annotations
 
@@ -144,5 +144,6 @@ def _require_answer(answer: capabilities.Means, log: Path) -> capabilities.Means
         what="the Docker engine does not let this user in" if denied else "the Docker engine does not come up",
         where="Docker engine",
         evidence=answer.evidence + (f"; {log} says{telling_lines(log_text)}" if log_text else ""),
-        next_step=answer.mend or "start Docker in this machine's own way, then run the same command again",
+        next_step=answer.mend
+        or "start Docker with this machine's service manager, then run the same command again",
     )

@@ -141,7 +141,7 @@ def index_settings(directories: Directories) -> dict[str, str]:
 
 
 def uv_settings(pip_config: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Translate the output of `pip config list`; what uv is told already stays, and later lines win.
+    """Translate the output of `pip config list`; existing settings of uv stay, and later lines win.
 
     A `find-links` directory that does not exist is left out: pip passes over it, uv stops at it.
     """
@@ -160,7 +160,7 @@ def uv_settings(pip_config: str, environment: Mapping[str, str]) -> dict[str, st
 
 
 def write_locks(directories: Directories, console: Console) -> None:
-    """Resolve the lock files anew, for Python 3.11 to 3.14 on any platform; they name no index."""
+    """Resolve the lock files again, for Python 3.11 to 3.14 on any platform; they name no index."""
     log = directories.log("lock")
     [uv] = ensure_uv(directories, log)
     oldest = ".".join(str(number) for number in OLDEST_PYTHON)

@@ -225,7 +225,7 @@ def _erase(directory: int, top: int, *, keep: frozenset[str], depth: int) -> Non
     for name in os.listdir(directory):
         if name in keep:
             continue
-        with suppress(FileNotFoundError):  # somebody else removes it too: what matters is that it is gone
+        with suppress(FileNotFoundError):  # another process may have removed it
             _erase_entry(directory, name, top, depth=depth)
 
 

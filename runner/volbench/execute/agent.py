@@ -1,4 +1,4 @@
-"""The agent: runs one cell beside the server, from the seeding of its data directory to result.json."""
+"""The agent: runs one cell, from the seeding of the data directory to result.json."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TERMINAL_EVENTS = frozenset({"cell_finished", "cell_failed", "cell_abandoned"})
 
 @dataclass(frozen=True, kw_only=True)
 class CellState:
-    """A moment of a run, for whoever watches it. `number` 0 is the preparation of the dataset."""
+    """The state of a running cell. `number` 0 is the preparation of the dataset."""
 
     number: int
     of: int

@@ -1,4 +1,4 @@
-"""run.json and journal.jsonl: what was asked, what was planned, what has been done."""
+"""run.json and journal.jsonl: a run's request, plan and events."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ResolvedSuite(Record):
     sampling: SamplingSpec
     limits: ValidityLimits
     comparison: ComparisonSpec
-    scale: str = Field(default="full", description="Size of the suite that was run; `full`: as it stands.")
+    scale: str = Field(default="full", description="Size of the suite that was run; `full`: unscaled.")
     sweep: SweepSpec | None = None
     forecast: ForecastSpec | None = None
 

@@ -59,7 +59,7 @@ _HEAD = """# Suites
 
 A suite says what is run on each volume: server, data, steps, how often, and how volumes are compared. This page
 is
-generated from the program's own models (`volbench suite docs`); `suite.schema.json` beside it is for editors.
+generated from the program's own models (`volbench suite docs`); `suite.schema.json` is for editors.
 
 ```yaml
 # yaml-language-server: $schema=suite.schema.json
@@ -116,7 +116,7 @@ is YAML. It can be given several times.
 
 ## Scales
 `scales` holds other sizes of a suite, each a list of keys with values, written as for `--set`; `--set scale=ci`
-puts those of `ci` in place. Other `--set` come after that and win. `full` is the suite as it stands.
+applies those of `ci`. Other `--set` are applied later and win. `full` is the unscaled suite.
 
 ```
 scales:
@@ -174,7 +174,7 @@ def _sections() -> Iterator[str]:
         yield "\n" + (
             f"The verdict rests on {', '.join(f'`{name}`' for name in primary)}.\n"
             if primary
-            else "It makes no verdict of its own.\n"
+            else "It has no primary metric, so it decides no verdict.\n"
         )
 
 

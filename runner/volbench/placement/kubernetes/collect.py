@@ -108,7 +108,7 @@ def _exec(cluster: Cluster, pod: str, command: Sequence[str], into: IO[bytes] | 
 
 
 def _exit_code(socket: WSClient) -> int | None:
-    """None when the connection broke off: then nobody has said how the command ended."""
+    """Return the command's exit code; None after a lost connection."""
     if socket.is_open():
         return None
     try:

@@ -91,7 +91,7 @@ def pod_times_s(pod: Object, events: Sequence[Object] = ()) -> dict[str, float]:
 
 
 def _first_start(server: Object) -> datetime | None:
-    """The kubelet starts the server's container anew when its supervisor ends with the cell."""
+    """Return the first start of a container: the kubelet restarts the server's after the supervisor's end."""
     restarts = server.get("restartCount", 0)
     state = (
         server.get("state", {}).get("running") if not restarts else server.get("lastState", {}).get("terminated")

@@ -32,7 +32,7 @@ class Power:
         """Raise EnvironmentLacks where this process could not bring the volume back."""
         if self._is_block() and not (os.geteuid() == 0 and (self._directory / "volume.json").exists()):
             raise EnvironmentLacks(
-                "a volume with a file system on a block device must be mounted anew after a power cut, "
+                "a volume with a file system on a block device must be mounted again after a power cut, "
                 "and an agent in a container cannot do that",
                 where="power cut",
                 evidence=f"uid {os.geteuid()}, control socket {self._control}",

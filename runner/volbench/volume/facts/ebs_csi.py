@@ -11,7 +11,7 @@ _BLOCKS = Path("/sys/block")
 
 
 def driver_url() -> str:
-    """Where the driver of this node tells its metrics; empty when nobody said."""
+    """Return the URL of the metrics of this node's driver; empty if not configured."""
     return os.environ.get(VARIABLE, "")
 
 

@@ -17,7 +17,7 @@ def measure_files(directory: Path, *, seconds: float) -> dict[str, float]:
     """Rounds of creating, looking at, opening and removing small files until the time is over.
 
     Args:
-        directory: an empty directory of ours; it is empty again afterwards.
+        directory: an empty marked directory; it is empty again afterwards.
 
     Returns figures of probe_figures: medians in ms, and operations per second. Raises OSError.
     """

@@ -84,7 +84,7 @@ def _series(version: str) -> str:
 
 
 def backup_argv(step: DumpStep, ctx: StepContext, tool: InstalledTool, directory: Path) -> list[str]:
-    """mariadb-backup's command line: a copy of the server's data directory and the redo written meanwhile."""
+    """Return mariadb-backup's command line: it copies the data directory and the redo written meanwhile."""
     return [
         tool.path,
         f"--defaults-file={ctx.server.option_file}",

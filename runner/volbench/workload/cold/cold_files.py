@@ -53,7 +53,7 @@ class ColdFiles:
 
     @property
     def resident(self) -> int | None:
-        """Pages still in the page cache; None when it could not be told of every file."""
+        """Pages still in the page cache; None if unknown for a file."""
         counts = [residency.resident for _, residency in self.files if residency.resident is not None]
         return sum(counts) if len(counts) == len(self.files) else None
 
