@@ -7,38 +7,40 @@ from pathlib import Path
 
 from bootstrap.command import run, with_rights
 from bootstrap.console import Console
+from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from bootstrap.places import Places
-from volbench.target import means
+from volbench.placement import capabilities
 
 LAB = "tests/lab/kubernetes"
 UP_LIMIT_S = 2400.0
 NEEDS = (
-    program("containerd", "containerd", why="runs the nodes' containers"),
-    program("runc", "runc", why="runs the nodes' containers"),
+    program("containerd", "containerd", reason="runs the nodes' containers"),
+    program("runc", "runc", reason="runs the nodes' containers"),
     Need(
-        met=Path("/usr/lib/cni/bridge").exists, packages=("containernetworking-plugins",), why="the pods' network"
+        met=Path("/usr/lib/cni/bridge").exists,
+        packages=("containernetworking-plugins",),
+        reason="the pods' network",
     ),
-    program("nft", "nftables", why="the services' addresses"),
-    program("iptables", "iptables", why="lets the nodes reach each other beside a Docker engine"),
-    program("ip", "iproute2", why="the nodes' networks"),
-    program("openssl", "openssl", why="the cluster's certificates"),
-    program("busybox", "busybox", "busybox-static", why="a shell for the volumes' provisioner"),
+    program("nft", "nftables", reason="the services' addresses"),
+    program("iptables", "iptables", reason="lets the nodes reach each other next to a Docker engine"),
+    program("ip", "iproute2", reason="the nodes' networks"),
+    program("openssl", "openssl", reason="the cluster's certificates"),
+    program("busybox", "busybox", "busybox-static", reason="a shell for the volumes' provisioner"),
 )
 
 
-def ensure_cluster(places: Places, console: Console) -> None:
+def ensure_cluster(directories: Directories, console: Console) -> None:
     """Nothing where a cluster answers; else the lab cluster is built, which takes minutes once, and brought up.
 
     Raises EnvironmentLacks with the last lines of the lab's log.
     """
-    there = means.kubernetes()
-    if there.present:
-        console.say(f"a cluster answers: {there.evidence}")
+    ready = capabilities.kubernetes()
+    if ready.present:
+        console.say(f"a cluster answers: {ready.evidence}")
         return
-    install(NEEDS, places, console)
+    install(NEEDS, directories, console)
     console.say("bringing up the lab cluster; its programs are compiled once, which takes minutes")
-    log = places.log("cluster")
-    lab = [sys.executable, str(places.root / LAB), "up"]
-    run(with_rights(lab), log=log, what="bringing up the lab cluster", timeout_s=UP_LIMIT_S)
+    log = directories.log("cluster")
+    lab = [sys.executable, str(directories.root / LAB), "up"]
+    run(with_rights(lab), log=log, label="bringing up the lab cluster", timeout_s=UP_LIMIT_S)
     console.say(f"the lab cluster is up: {log.read_text().splitlines()[-1]}; `python3 {LAB} down` ends it")

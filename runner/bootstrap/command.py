@@ -1,4 +1,4 @@
-"""Runs the commands of the set-up: output to a log, the log's last lines into the message of a failure."""
+"""Runs the commands of the set-up: their output goes to a log, a failure's message has the log's last lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 LAST_LINES = 15
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> str:
-    """The end of a log, for a message."""
+    """Return the end of a log, for a message."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -26,14 +26,14 @@ def run(
     argv: Sequence[str],
     *,
     log: Path,
-    what: str,
+    label: str,
     timeout_s: float,
     environment: Mapping[str, str] | None = None,
     stdin: int | None = None,
 ) -> None:
-    """Run a command to its end; `environment` is added to this process's own.
+    """Run a command to its end; `environment` is added to that of this process.
 
-    Raises EnvironmentLacks with the log's last lines when it fails or takes longer than `timeout_s`.
+    Raises EnvironmentLacks with the log's last lines if it fails or takes longer than `timeout_s`.
     """
     with log.open("ab") as out:
         out.write(f"$ {' '.join(argv)}\n".encode())
@@ -55,23 +55,23 @@ def run(
             reason = str(error)
     if reason:
         raise EnvironmentLacks(
-            what=f"{what} failed ({reason})",
+            what=f"{label} failed ({reason})",
             where="set-up",
             evidence=f"{log} ends with{last_lines(log)}",
-            next_step="mend that and run the same command again; what is done already is kept",
+            next_step="fix that and run the same command again; completed steps stay",
         )
 
 
 def with_rights(argv: Sequence[str]) -> list[str]:
-    """The command as root runs it: as it is, or by sudo.
+    """Return the command for root: unchanged, or with sudo.
 
-    Raises EnvironmentLacks when there is neither root nor sudo.
+    Raises EnvironmentLacks without root and sudo.
     """
     if os.geteuid() == 0:
         return list(argv)
-    rights = means.root_rights()
+    rights = capabilities.root_rights()
     if not rights.present:
         raise EnvironmentLacks(
-            what=f"no right to run {argv[0]}", where="set-up", evidence=rights.evidence, next_step=rights.mend
+            what=f"{argv[0]} needs root", where="set-up", evidence=rights.evidence, next_step=rights.mend
         )
     return ["sudo", *argv]

@@ -1,4 +1,4 @@
-"""What the set-up tells its user, and the one thing it asks."""
+"""Messages and the confirmation prompt of the set-up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from volbench.errors import Refused
 
 
 def consents_by_itself(environment: Mapping[str, str], *, terminal: bool) -> bool:
-    """Whether yes is taken for granted: `YES=1`, or nobody there to ask."""
+    """Return whether the prompt is skipped: `YES=1`, or no terminal."""
     return environment.get("YES", "") not in {"", "0"} or not terminal
 
 
@@ -27,16 +27,14 @@ class Console:
         """Print one line."""
         print(f"[{time.monotonic() - self.began:5.1f} s] {text}", flush=True)
 
-    def consent(self, what: str, why: str) -> None:
-        """Say what will be done and why, and ask unless yes is given; raises Refused on a no."""
-        self.say(f"{what}: {why}")
+    def consent(self, action: str, reason: str) -> None:
+        """Announce an action with its reason, and ask for consent unless `yes`; raise Refused if it is denied."""
+        self.say(f"{action}: {reason}")
         if self.yes:
             return
-        answer = input("           Go on? [Y/n] ").strip().lower()
+        answer = input("           Continue? [Y/n] ").strip().lower()
         if answer not in {"", "y", "yes"}:
-            raise Refused(
-                what=f"not done, as you said: {what}", next_step="YES=1 answers yes to all such questions"
-            )
+            raise Refused(what=f"declined: {action}", next_step="YES=1 answers yes to all prompts")
 
 
 def open_console(environment: Mapping[str, str] = os.environ) -> Console:

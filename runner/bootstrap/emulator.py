@@ -1,4 +1,4 @@
-"""The emulator's daemon: compiled once per content of its sources, kept in the cache, put into .venv."""
+"""The emulator's daemon: compiled once for each content of its sources, cached, and copied to .venv."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 from bootstrap.command import run
 from bootstrap.console import Console
-from bootstrap.places import Places
-from volbench.target import image_names, means
+from bootstrap.directories import Directories
+from volbench.placement import capabilities
+from volbench.placement.docker import image_names
 
 CRATE = "runner/emulator"
 SOURCES = (f"{CRATE}/Cargo.toml", f"{CRATE}/Cargo.lock", f"{CRATE}/src")
@@ -17,41 +18,46 @@ DAEMON = "volbench-volume"
 BUILD_LIMIT_S = 1200.0
 
 
-def is_built(places: Places) -> bool:
-    """Whether the daemon of today's sources is in the cache."""
-    return _kept(places).exists()
+def is_built(directories: Directories) -> bool:
+    """Return whether the daemon of the current sources is in the cache."""
+    return _cached_daemon(directories).exists()
 
 
-def _kept(places: Places) -> Path:
-    return places.cache / "emulator" / image_names.content_hash(places.root, SOURCES, platform.machine()) / DAEMON
+def _cached_daemon(directories: Directories) -> Path:
+    return (
+        directories.cache
+        / "emulator"
+        / image_names.content_hash(directories.root, SOURCES, platform.machine())
+        / DAEMON
+    )
 
 
-def ensure_emulator(places: Places, console: Console) -> Path | None:
-    """The daemon in .venv/bin, of today's sources; None where it is not built and cargo is missing.
+def ensure_emulator(directories: Directories, console: Console) -> Path | None:
+    """Return the daemon of the current sources in .venv/bin; None if it is not built and cargo is missing.
 
-    Raises EnvironmentLacks with the compiler's last lines when the build fails.
+    Raises EnvironmentLacks with the compiler's last lines if the build fails.
     """
-    if not is_built(places) and not means.find_program("cargo").present:
+    if not is_built(directories) and not capabilities.find_program("cargo").present:
         return None
-    kept = _kept(places)
-    if not kept.exists():
+    cached = _cached_daemon(directories)
+    if not cached.exists():
         console.say("compiling the emulator's daemon, for emulated volumes")
-        target = places.cache / "emulator" / "target"
+        target = directories.cache / "emulator" / "target"
         run(
-            ["cargo", "build", "--release", "--locked", "--quiet", f"--manifest-path={places.root / SOURCES[0]}",
-             f"--target-dir={target}"],
-            log=places.log("emulator"),
-            what="compiling the emulator",
+            ["cargo", "build", "--release", "--locked", "--quiet",
+             f"--manifest-path={directories.root / SOURCES[0]}", f"--target-dir={target}"],
+            log=directories.log("emulator"),
+            label="compiling the emulator",
             timeout_s=BUILD_LIMIT_S,
         )  # fmt: skip
-        _place(target / "release" / DAEMON, kept)
-    _place(kept, places.venv / "bin" / DAEMON)
-    return places.venv / "bin" / DAEMON
+        _install(target / "release" / DAEMON, cached)
+    _install(cached, directories.venv / "bin" / DAEMON)
+    return directories.venv / "bin" / DAEMON
 
 
-def _place(source: Path, destination: Path) -> None:
-    """Copy in one step, so that nobody ever starts half a program."""
+def _install(source: Path, destination: Path) -> None:
+    """Copy atomically, so that no process starts an incomplete program."""
     destination.parent.mkdir(parents=True, exist_ok=True)
-    beside = destination.with_name(f".{destination.name}.new")
-    shutil.copy2(source, beside)
-    beside.replace(destination)
+    partial = destination.with_name(f".{destination.name}.new")
+    shutil.copy2(source, partial)
+    partial.replace(destination)

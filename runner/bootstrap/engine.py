@@ -1,4 +1,4 @@
-"""A Docker engine that answers: the one that is there, or the distribution's, installed and started."""
+"""Ensures that a Docker engine answers: an existing one, or the distribution's, installed and started."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from bootstrap.command import run, with_rights
 from bootstrap.console import Console
+from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from bootstrap.places import Places
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 START_LIMIT_S = 90.0
 ASK_EVERY_S = 0.25
@@ -22,18 +22,18 @@ ENGINE_PID_FILE = Path("/var/run/docker.pid")
 SYSTEMD_RUNS = Path("/run/systemd/system")
 
 ENGINE_NEEDS: tuple[Need, ...] = (
-    program("dockerd", "docker.io", why="the engine for the server's and the tools' containers"),
-    program("docker", "docker-cli", "docker.io", why="the engine's command, where it is a package of its own"),
-    program("iptables", why="dockerd sets its networks up with it"),
+    program("dockerd", "docker.io", reason="the engine for the server's and the tools' containers"),
+    program("docker", "docker-cli", "docker.io", reason="the engine's command, where it is a package of its own"),
+    program("iptables", reason="dockerd sets its networks up with it"),
 )
 
 
-def ensure_engine(places: Places, console: Console) -> means.Means:
+def ensure_engine(directories: Directories, console: Console) -> capabilities.Means:
     """The engine's answer; installs and starts one where none answers.
 
     Raises EnvironmentLacks with the engine's last log lines when that is impossible, Refused on the user's no.
     """
-    answer = means.docker_engine()
+    answer = capabilities.docker_engine()
     if answer.present:
         return answer
     if os.environ.get("DOCKER_HOST"):
@@ -44,33 +44,33 @@ def ensure_engine(places: Places, console: Console) -> means.Means:
             next_step="start it, or unset DOCKER_HOST to have one set up here",
         )
     console.say(f"no Docker engine answers here: {answer.evidence}")
-    install(ENGINE_NEEDS, places, console)
-    if not means.docker_engine().present and "permission denied" not in answer.evidence:
-        return _start(places, console)
-    return _require_answer(means.docker_engine(), places.log("dockerd"))
+    install(ENGINE_NEEDS, directories, console)
+    if not capabilities.docker_engine().present and "permission denied" not in answer.evidence:
+        return _start(directories, console)
+    return _require_answer(capabilities.docker_engine(), directories.log("dockerd"))
 
 
-def _start(places: Places, console: Console) -> means.Means:
+def _start(directories: Directories, console: Console) -> capabilities.Means:
     """Start the engine by the way this machine starts services, and wait until it answers."""
-    log = places.log("dockerd")
+    log = directories.log("dockerd")
     if SYSTEMD_RUNS.is_dir():
         console.say("starting the engine: systemctl start docker")
         run(
             with_rights(["systemctl", "start", "docker"]),
             log=log,
-            what="systemctl start docker",
+            label="systemctl start docker",
             timeout_s=START_LIMIT_S,
         )
         return _require_answer(_wait(lambda: True), log)
-    other = running_engine_pid()
-    if other is not None:
-        console.say(f"dockerd runs already (pid {other}); waiting for its answer")
+    running_pid = running_engine_pid()
+    if running_pid is not None:
+        console.say(f"dockerd runs already (pid {running_pid}); waiting for its answer")
         return _require_answer(_wait(lambda: running_engine_pid() is not None), log)
     _remove_stale_pid_file()
     if log.exists():  # a failure shall be explained by this start, not by an earlier one
         log.replace(log.with_suffix(".log.old"))
     process = start_dockerd(log)
-    (places.state / "dockerd.pid").write_text(f"{process.pid}\n", encoding="ascii")
+    (directories.state / "dockerd.pid").write_text(f"{process.pid}\n", encoding="ascii")
     console.say(f"no systemd here: started dockerd itself (pid {process.pid}, log {log})")
     return _require_answer(_wait(lambda: process.poll() is None), log)
 
@@ -111,20 +111,20 @@ def _remove_stale_pid_file() -> None:
         run(
             with_rights(["rm", "-f", str(ENGINE_PID_FILE)]),
             log=Path(os.devnull),
-            what=f"removing the stale {ENGINE_PID_FILE}",
+            label=f"removing the stale {ENGINE_PID_FILE}",
             timeout_s=10,
         )
 
 
-def _wait(alive: Callable[[], bool]) -> means.Means:
+def _wait(alive: Callable[[], bool]) -> capabilities.Means:
     """Ask until the engine answers, it is gone, or the limit is over."""
     limit = time.monotonic() + START_LIMIT_S
-    answer = means.docker_engine(timeout_s=10)
+    answer = capabilities.docker_engine(timeout_s=10)
     while not answer.present and time.monotonic() < limit:
         if not alive():
-            return means.Means(name="docker", present=False, evidence="dockerd ended right after its start")
+            return capabilities.Means(name="docker", present=False, evidence="dockerd ended right after its start")
         time.sleep(ASK_EVERY_S)
-        answer = means.docker_engine(timeout_s=10)
+        answer = capabilities.docker_engine(timeout_s=10)
     return answer
 
 
@@ -135,14 +135,15 @@ def telling_lines(log: str, limit: int = 6) -> str:
     return "\n    ".join(["", *(telling or lines)[-limit:]])
 
 
-def _require_answer(answer: means.Means, log: Path) -> means.Means:
+def _require_answer(answer: capabilities.Means, log: Path) -> capabilities.Means:
     if answer.present:
         return answer
     denied = "permission denied" in answer.evidence
-    said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() and not denied else ""
+    log_text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() and not denied else ""
     raise EnvironmentLacks(
         what="the Docker engine does not let this user in" if denied else "the Docker engine does not come up",
         where="Docker engine",
-        evidence=answer.evidence + (f"; {log} says{telling_lines(said)}" if said else ""),
-        next_step=answer.mend or "start Docker in this machine's own way, then run the same command again",
+        evidence=answer.evidence + (f"; {log} says{telling_lines(log_text)}" if log_text else ""),
+        next_step=answer.mend
+        or "start Docker with this machine's service manager, then run the same command again",
     )

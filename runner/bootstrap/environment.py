@@ -12,10 +12,10 @@ from pathlib import Path
 
 from bootstrap.command import run
 from bootstrap.console import Console
+from bootstrap.directories import Directories
 from bootstrap.packages import Need
-from bootstrap.places import Places
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 OLDEST_PYTHON = (3, 11)
 INSTALL_LIMIT_S = 900.0
@@ -37,89 +37,90 @@ VENV_NEEDS: tuple[Need, ...] = (
     Need(
         met=lambda: importlib.util.find_spec("ensurepip") is not None,
         packages=("python3-venv",),
-        why="the Python environment is made with it",
+        reason="the Python environment is made with it",
     ),
     Need(
         met=lambda: any(
             Path(bundle).is_file() for bundle in ("/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/cert.pem")
         ),
         packages=("ca-certificates",),
-        why="the package index is asked over TLS",
+        reason="the package index is asked over TLS",
     ),
 )
 
 
-def ensure_environment(places: Places, console: Console, *, development: bool) -> None:
+def ensure_environment(directories: Directories, console: Console, *, development: bool) -> None:
     """Make .venv fit its lock file; nothing is done when it does already.
 
     Raises EnvironmentLacks for a Python too old, or when packages cannot be installed.
     """
     if sys.version_info < OLDEST_PYTHON:
-        wanted = ".".join(str(part) for part in OLDEST_PYTHON)
+        required = ".".join(str(number) for number in OLDEST_PYTHON)
         raise EnvironmentLacks(
-            what=f"Python {wanted} or newer is needed",
+            what=f"Python {required} or newer is needed",
             where="Python environment",
             evidence=f"{sys.executable} is {platform.python_version()}",
             next_step="install a newer one and run `make PYTHON=python3.12 ...`",
         )
     lock = DEVELOPMENT_LOCK if development else RUNTIME_LOCK
-    stamp = places.venv / STAMP
-    wanted_stamps = {stamp_of(places.root, DEVELOPMENT_LOCK), stamp_of(places.root, lock)}
+    stamp = directories.venv / STAMP
+    wanted_stamps = {stamp_of(directories.root, DEVELOPMENT_LOCK), stamp_of(directories.root, lock)}
     if stamp.is_file() and stamp.read_text(encoding="ascii") in wanted_stamps:
         return
     console.say(f"installing the Python packages of {lock} into .venv")
-    log = places.log("python")
-    uv = ensure_uv(places, log)
-    at = [f"--python={places.venv / 'bin' / 'python'}"]
+    log = directories.log("python")
+    uv = ensure_uv(directories, log)
+    at = [f"--python={directories.venv / 'bin' / 'python'}"]
     command = [*uv, "pip", "install", "-q", *at, "--no-deps"]
     run(
-        [*command, "--require-hashes", "--requirement", str(places.root / lock)],
+        [*command, "--require-hashes", "--requirement", str(directories.root / lock)],
         log=log,
-        what="installing the locked Python packages",
+        label="installing the locked Python packages",
         timeout_s=INSTALL_LIMIT_S,
-        environment=index_settings(places),
+        environment=index_settings(directories),
     )
     run(
-        [*command, "--no-build-isolation", "--offline", "--editable", str(places.root)],
+        [*command, "--no-build-isolation", "--offline", "--editable", str(directories.root)],
         log=log,
-        what="installing volbench itself",
+        label="installing volbench itself",
         timeout_s=120,
     )
-    stamp.write_text(stamp_of(places.root, lock), encoding="ascii")
+    stamp.write_text(stamp_of(directories.root, lock), encoding="ascii")
 
 
-def ensure_uv(places: Places, log: Path) -> list[str]:
+def ensure_uv(directories: Directories, log: Path) -> list[str]:
     """The command of the locked uv, installed into .venv by pip with its hash; .venv is made when absent."""
-    python = places.venv / "bin" / "python"
+    python = directories.venv / "bin" / "python"
     if not python.exists():
         run(
-            [sys.executable, "-m", "venv", str(places.venv)],
+            [sys.executable, "-m", "venv", str(directories.venv)],
             log=log,
-            what="making the Python environment",
+            label="making the Python environment",
             timeout_s=120,
         )
-    uv = places.venv / "bin" / "uv"
+    uv = directories.venv / "bin" / "uv"
     if not uv.exists():
         run(
             [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps",
-             "--only-binary", ":all:", "--require-hashes", "--requirement", str(places.root / UV_LOCK)],
+             "--only-binary", ":all:", "--require-hashes", "--requirement", str(directories.root / UV_LOCK)],
             log=log,
-            what="installing uv",
+            label="installing uv",
             timeout_s=INSTALL_LIMIT_S,
         )  # fmt: skip
     return [str(uv)]
 
 
-def install_for(python: str, site: Path, places: Places, log: Path) -> None:
+def install_for(python: str, site: Path, directories: Directories, log: Path) -> None:
     """Install the runtime lock's packages for another Python, such as `3.13`, into a directory."""
     run(
-        [*ensure_uv(places, log), "pip", "install", "-q", "--no-deps", "--only-binary", ":all:", "--require-hashes",
+        [*ensure_uv(directories, log), "pip", "install", "-q", "--no-deps", "--only-binary", ":all:",
+         "--require-hashes",
          f"--python-version={python}", f"--python-platform={platform.machine()}-manylinux_2_28", f"--target={site}",
-         "--link-mode=copy", f"--requirement={places.root / RUNTIME_LOCK}"],
+         "--link-mode=copy", f"--requirement={directories.root / RUNTIME_LOCK}"],
         log=log,
-        what=f"installing the locked packages for Python {python}",
+        label=f"installing the locked packages for Python {python}",
         timeout_s=INSTALL_LIMIT_S,
-        environment=index_settings(places),
+        environment=index_settings(directories),
     )  # fmt: skip
 
 
@@ -131,14 +132,16 @@ def stamp_of(root: Path, lock: str) -> str:
     return digest.hexdigest()
 
 
-def index_settings(places: Places) -> dict[str, str]:
+def index_settings(directories: Directories) -> dict[str, str]:
     """Variables that make uv ask the index that pip is configured for, trusting what this machine trusts."""
-    answer = means.ask([str(places.venv / "bin" / "python"), "-m", "pip", "config", "list"], timeout_s=60)
+    answer = capabilities.ask(
+        [str(directories.venv / "bin" / "python"), "-m", "pip", "config", "list"], timeout_s=60
+    )
     return {"UV_SYSTEM_CERTS": "true", **uv_settings(answer.output if answer.code == 0 else "", os.environ)}
 
 
 def uv_settings(pip_config: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Translate the output of `pip config list`; what uv is told already stays, and later lines win.
+    """Translate the output of `pip config list`; existing settings of uv stay, and later lines win.
 
     A `find-links` directory that does not exist is left out: pip passes over it, uv stops at it.
     """
@@ -156,16 +159,16 @@ def uv_settings(pip_config: str, environment: Mapping[str, str]) -> dict[str, st
     return settings
 
 
-def write_locks(places: Places, console: Console) -> None:
-    """Resolve the lock files anew, for Python 3.11 to 3.14 on any platform; they name no index."""
-    log = places.log("lock")
-    [uv] = ensure_uv(places, log)
-    oldest = ".".join(str(part) for part in OLDEST_PYTHON)
+def write_locks(directories: Directories, console: Console) -> None:
+    """Resolve the lock files again, for Python 3.11 to 3.14 on any platform; they name no index."""
+    log = directories.log("lock")
+    [uv] = ensure_uv(directories, log)
+    oldest = ".".join(str(number) for number in OLDEST_PYTHON)
     compile_command = [uv, "pip", "compile", "-q", "--upgrade", "--universal", f"--python-version={oldest}",
                        "--generate-hashes", "--no-emit-index-url", "--no-emit-find-links",
                        "--no-header"]  # fmt: skip
     project = "pyproject.toml"
-    uv_input = places.state / "uv.in"
+    uv_input = directories.state / "uv.in"
     uv_input.write_text("uv\n", encoding="ascii")
     for arguments in (
         [project, "--group=build", "--output-file", RUNTIME_LOCK],
@@ -173,10 +176,10 @@ def write_locks(places: Places, console: Console) -> None:
         ["--no-annotate", str(uv_input), "--output-file", UV_LOCK],
     ):
         run(
-            ["env", f"--chdir={places.root}", *compile_command, *arguments],
+            ["env", f"--chdir={directories.root}", *compile_command, *arguments],
             log=log,
-            what=f"resolving {arguments[-1]}",
+            label=f"resolving {arguments[-1]}",
             timeout_s=INSTALL_LIMIT_S,
-            environment=index_settings(places),
+            environment=index_settings(directories),
         )
         console.say(f"wrote {arguments[-1]}")

@@ -1,4 +1,4 @@
-"""The server's and the tools' images: pulled or built, each only when none of its content is there yet."""
+"""The server and tools images: pulled or built, each only if the engine has no image of that content."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from pathlib import Path
 from bootstrap import environment, offline
 from bootstrap.command import run
 from bootstrap.console import Console
-from bootstrap.places import Places
+from bootstrap.directories import Directories
 from volbench import __version__
 from volbench.errors import EnvironmentLacks
-from volbench.target import image_names, means
+from volbench.placement import capabilities
+from volbench.placement.docker import image_names
 
 PULL_LIMIT_S = 600.0
 BUILD_LIMIT_S = 900.0
-TOOLS_IMAGES_KEPT = 8
+TOOLS_IMAGES_MAX = 8
 TOOLS_BASE = "debian:sid-slim"
 SITE_IN_IMAGE = "/opt/volbench/site"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -31,7 +32,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server image to have: what is pulled, and the Debian packages it is built from where nothing can be."""
+    """A server image: the official one to pull, and the Debian packages to build one from without a registry."""
 
     flavor: str
     official: str
@@ -48,22 +49,26 @@ SERVERS = {
 
 
 def ensure_images(
-    places: Places, console: Console, flavors: Sequence[str], *, python_ready: Callable[[], None] = lambda: None
+    directories: Directories,
+    console: Console,
+    flavors: Sequence[str],
+    *,
+    python_ready: Callable[[], None] = lambda: None,
 ) -> tuple[str, ...]:
-    """Names of the tools image and one server image per flavor, all in the engine when this returns.
+    """Ensure that the engine has the tools image and one server image per flavor; return their names.
 
-    `python_ready` is waited for before .venv is used, so that the images begin while it is still being made.
-    Raises EnvironmentLacks with the log's end when one can be neither pulled nor built.
+    `python_ready` waits for .venv, so that the builds start while .venv is still being made.
+    Raises EnvironmentLacks with the log's end if an image can be neither pulled nor built.
     """
-    missing = [SERVERS[flavor] for flavor in flavors if not _is_here(SERVERS[flavor], places.root)]
+    missing = [SERVERS[flavor] for flavor in flavors if not _is_here(SERVERS[flavor], directories.root)]
     tools = image_names.tools_image()
-    tools_missing = not means.docker_image(tools).present
+    tools_missing = not capabilities.docker_image(tools).present
     if missing or tools_missing:
-        base = _find_base(places, console)
+        base = _find_base(directories, console)
         with ThreadPoolExecutor(max_workers=2) as pool:  # apt in one build, unpacking in the other
-            jobs = [pool.submit(_ensure_server, server, base, places, console) for server in missing]
+            jobs = [pool.submit(_ensure_server, server, base, directories, console) for server in missing]
             if tools_missing:
-                jobs.append(pool.submit(_build_tools, tools, base, places, console, python_ready))
+                jobs.append(pool.submit(_build_tools, tools, base, directories, console, python_ready))
             for job in jobs:
                 job.result()
     servers = [image_names.pick_server_image(image_names.local_images(), flavor) for flavor in flavors]
@@ -71,123 +76,133 @@ def ensure_images(
 
 
 def _recipe(server: Server, root: Path) -> str:
-    """The label that says what a server image of ours was built from."""
+    """Return the label with the content hash of a built server image's inputs."""
     return (
         f"org.volbench.recipe={image_names.content_hash(root, ['docker/mysql', offline.ROOTFS], server.packages)}"
     )
 
 
 def _is_here(server: Server, root: Path) -> bool:
-    """Whether the engine has the official image, or ours of today's recipe."""
-    if means.docker_image(server.official).present:
+    """Return whether the engine has the official image, or a built one of the current recipe."""
+    if capabilities.docker_image(server.official).present:
         return True
-    answer = means.ask(["docker", "images", "-q", "--filter", f"label={_recipe(server, root)}"])
+    answer = capabilities.ask(["docker", "images", "-q", "--filter", f"label={_recipe(server, root)}"])
     return answer.code == 0 and bool(answer.output.strip())
 
 
-def _find_base(places: Places, console: Console) -> str:
-    """A Debian to build on: the registry's where one answers, else one made here."""
-    ours = offline.base_name(places.root)
-    if means.docker_image(TOOLS_BASE).present:
+def _find_base(directories: Directories, console: Console) -> str:
+    """Return the Debian base image: the registry's if one answers, else one built locally."""
+    local_base = offline.base_name(directories.root)
+    if capabilities.docker_image(TOOLS_BASE).present:
         return TOOLS_BASE
-    if means.docker_image(ours).present:
-        return ours
-    pulled = means.ask(["docker", "pull", "-q", TOOLS_BASE], timeout_s=PULL_LIMIT_S)
+    if capabilities.docker_image(local_base).present:
+        return local_base
+    pulled = capabilities.ask(["docker", "pull", "-q", TOOLS_BASE], timeout_s=PULL_LIMIT_S)
     if pulled.code == 0:
         console.say(f"an image registry answers: pulled {TOOLS_BASE}")
         return TOOLS_BASE
-    console.say(f"no image registry answers ({pulled.last_line}); images are built from Debian packages")
-    return offline.ensure_base(places, console)
+    console.say(f"no image registry answers ({pulled.last_line}); building images from Debian packages")
+    return offline.ensure_base(directories, console)
 
 
-def _ensure_server(server: Server, base: str, places: Places, console: Console) -> None:
-    """Pull the official server image where the base was pulled too, else build ours and name it by its version."""
+def _ensure_server(server: Server, base: str, directories: Directories, console: Console) -> None:
+    """Pull the official server image if the base was pulled too, else build one and name it by its version."""
     if base == TOOLS_BASE:
         console.say(f"pulling {server.official}")
-        log = places.log(f"image-{server.flavor}")
+        log = directories.log(f"image-{server.flavor}")
         run(
             ["docker", "pull", "-q", server.official],
             log=log,
-            what=f"pulling {server.official}",
+            label=f"pulling {server.official}",
             timeout_s=PULL_LIMIT_S,
         )
         return
     built = f"volbench/{server.flavor}:new"
     console.say(f"building the {server.flavor} server image from Debian's {server.packages}")
-    context = places.root / "docker" / "mysql"
+    context = directories.root / "docker" / "mysql"
     arguments = {"BASE": base, "PACKAGES": server.packages}
-    log = places.log(f"image-{server.flavor}")
-    build(context, context / "Dockerfile", arguments, built, f"--label={_recipe(server, places.root)}", log=log)
-    said = means.ask(
+    log = directories.log(f"image-{server.flavor}")
+    build(
+        context, context / "Dockerfile", arguments, built, f"--label={_recipe(server, directories.root)}", log=log
+    )
+    answer = capabilities.ask(
         ["docker", "run", "--rm", "--network=none", built, "/usr/sbin/mysqld", "--no-defaults", "--version"]
     )
-    version = parse_server_version(said.output)
-    if said.code != 0 or version is None:
-        raise EnvironmentLacks(what=f"the new image {built} does not run", where="images", evidence=said.last_line)
+    version = parse_server_version(answer.output)
+    if answer.code != 0 or version is None:
+        raise EnvironmentLacks(
+            what=f"the new image {built} does not run", where="images", evidence=answer.last_line
+        )
     name = f"volbench/{server.flavor}:{version}"
     _tag(built, name)
-    means.ask(["docker", "rmi", built])
+    capabilities.ask(["docker", "rmi", built])
     console.say(f"built {name}")
 
 
 def parse_server_version(text: str) -> str | None:
-    """`9.7` of `mysqld  Ver 9.7.4-2 for Linux ...`: the series, which is what a tag names."""
-    found = re.search(r"Ver (\d+\.\d+)", text)
-    return found[1] if found else None
+    """Return `9.7` of `mysqld  Ver 9.7.4-2 for Linux ...`: the series for the image's tag."""
+    match = re.search(r"Ver (\d+\.\d+)", text)
+    return match[1] if match else None
 
 
-def _build_tools(name: str, base: str, places: Places, console: Console, python_ready: Callable[[], None]) -> None:
+def _build_tools(
+    name: str, base: str, directories: Directories, console: Console, python_ready: Callable[[], None]
+) -> None:
     """Build the tools image: Debian's part, the locked Python packages, then this code as the last layers."""
-    log = places.log("image-tools")
-    dockerfile = places.root / "docker" / "tools" / "Dockerfile"
-    system = "volbench/tools-system:" + image_names.content_hash(places.root, ["docker/tools/Dockerfile"], base)
-    if not means.docker_image(system).present:
+    log = directories.log("image-tools")
+    dockerfile = directories.root / "docker" / "tools" / "Dockerfile"
+    system = "volbench/tools-system:" + image_names.content_hash(
+        directories.root, ["docker/tools/Dockerfile"], base
+    )
+    if not capabilities.docker_image(system).present:
         console.say("building the system part of the tools image (sysbench, clients, percona-toolkit, fio)")
-        build(places.root, dockerfile, {"BASE": base}, system, "--target=system", log=log)
+        build(directories.root, dockerfile, {"BASE": base}, system, "--target=system", log=log)
     python_ready()
-    site = _ensure_site(system, places, console)
-    build(places.root, dockerfile, {"BASE": base, "SITE": site}, name, log=log)
+    site = _ensure_site(system, directories, console)
+    build(directories.root, dockerfile, {"BASE": base, "SITE": site}, name, log=log)
     _tag(name, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
     _forget_old_tools(name)
     console.say(f"built {name}")
 
 
 def _forget_old_tools(current: str) -> None:
-    """Remove all but the newest few tools images; the engine itself keeps one that a container still uses."""
-    listed = means.ask(["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", image_names.TOOLS_REPOSITORY])
-    kept = (current, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
-    for old in [name for name in listed.output.split() if name not in kept][TOOLS_IMAGES_KEPT:]:
-        means.ask(["docker", "rmi", old], timeout_s=60)
-
-
-def _ensure_site(system: str, places: Places, console: Console) -> str:
-    """Name of an image that holds nothing but the locked Python packages, fitting the system image's Python.
-
-    Installed on this side, where the package index is configured already, so that no build needs to know it.
-    """
-    asked = means.ask(["docker", "run", "--rm", "--network=none", system, "python3", "-c",
-                       "import sys; print('%d.%d' % sys.version_info[:2])"], timeout_s=60)  # fmt: skip
-    if asked.code != 0:
-        raise EnvironmentLacks(what=f"{system} does not run", where="tools image", evidence=asked.last_line)
-    python = asked.last_line
-    name = "volbench/tools-site:" + image_names.content_hash(
-        places.root, ["requirements.lock"], python, platform.machine()
+    """Remove all but the newest tools images; the engine refuses to remove images in use."""
+    listed = capabilities.ask(
+        ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", image_names.TOOLS_REPOSITORY]
     )
-    if means.docker_image(name).present:
+    in_use = (current, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
+    for old in [name for name in listed.output.split() if name not in in_use][TOOLS_IMAGES_MAX:]:
+        capabilities.ask(["docker", "rmi", old], timeout_s=60)
+
+
+def _ensure_site(system: str, directories: Directories, console: Console) -> str:
+    """Return the name of an image with only the locked Python packages, for the system image's Python.
+
+    The packages are installed outside the build, where the package index is configured already.
+    """
+    answer = capabilities.ask(["docker", "run", "--rm", "--network=none", system, "python3", "-c",
+                       "import sys; print('%d.%d' % sys.version_info[:2])"], timeout_s=60)  # fmt: skip
+    if answer.code != 0:
+        raise EnvironmentLacks(what=f"{system} does not run", where="tools image", evidence=answer.last_line)
+    python = answer.last_line
+    name = "volbench/tools-site:" + image_names.content_hash(
+        directories.root, ["requirements.lock"], python, platform.machine()
+    )
+    if capabilities.docker_image(name).present:
         return name
     console.say(f"installing the locked packages for the tools image's Python {python}")
-    log = places.log("image-tools")
-    places.cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="site-", dir=places.cache) as directory:
+    log = directories.log("image-tools")
+    directories.cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="site-", dir=directories.cache) as directory:
         site = Path(directory + SITE_IN_IMAGE)
-        environment.install_for(python, site, places, log)
+        environment.install_for(python, site, directories, log)
         shutil.rmtree(site / "bin", ignore_errors=True)
         run(
             ["docker", "run", "--rm", "--network=none", f"--user={os.getuid()}:{os.getgid()}",
              "--volume", f"{site}:{SITE_IN_IMAGE}", system,
              "python3", "-m", "compileall", "-q", "-j", "0", SITE_IN_IMAGE],
             log=log,
-            what="compiling the Python packages",
+            label="compiling the Python packages",
             timeout_s=BUILD_LIMIT_S,
         )  # fmt: skip
         with subprocess.Popen(
@@ -198,7 +213,7 @@ def _ensure_site(system: str, places: Places, console: Console) -> str:
             run(
                 ["docker", "import", "-", name],
                 log=log,
-                what=f"docker import of {name}",
+                label=f"docker import of {name}",
                 timeout_s=300,
                 stdin=tar.stdout.fileno(),
             )
@@ -206,20 +221,20 @@ def _ensure_site(system: str, places: Places, console: Console) -> str:
 
 
 def build(context: Path, dockerfile: Path, arguments: dict[str, str], name: str, *options: str, log: Path) -> None:
-    """`docker build` on the host's network, with this machine's proxies where it has any."""
+    """Run `docker build` on the host's network, with this machine's proxies if there are any."""
     passed = [f"--build-arg={key}={value}" for key, value in arguments.items()]
     passed += [f"--build-arg={key}" for key in PROXY_VARIABLES if os.environ.get(key)]
     files = ["--tag", name, "--file", str(dockerfile), str(context)]
     run(
         ["docker", "build", "--network=host", *passed, *options, *files],
         log=log,
-        what=f"building {name}",
+        label=f"building {name}",
         timeout_s=BUILD_LIMIT_S,
     )
 
 
 def _tag(name: str, alias: str) -> None:
     """Give an image a second name."""
-    answer = means.ask(["docker", "tag", name, alias])
+    answer = capabilities.ask(["docker", "tag", name, alias])
     if answer.code != 0:
         raise EnvironmentLacks(what=f"{name} cannot be tagged {alias}", where="images", evidence=answer.last_line)

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from bootstrap.console import Console
+from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from bootstrap.places import Places
-from volbench.target import means
+from volbench.placement import capabilities
 
 LOCAL_NEEDS: tuple[Need, ...] = (
     Need(
-        met=lambda: means.database_server().present,
+        met=lambda: capabilities.database_server().present,
         packages=("mysql-server-core", "mysql-server-core-8.4", "mysql-server-core-8.0", "mariadb-server-core"),
-        why="the server that the local target starts; no service is set up",
+        reason="the server that the local target starts; no service is set up",
     ),
-    program("sysbench", why="puts the load on the server"),
+    program("sysbench", reason="puts the load on the server"),
     Need(
-        met=lambda: means.find_program("mysqldump", "mariadb-dump").present,
+        met=lambda: capabilities.find_program("mysqldump", "mariadb-dump").present,
         packages=("mysql-client-core", "mysql-client-core-8.4", "mysql-client-core-8.0", "mariadb-client"),
-        why="mysqldump for the dump and restore steps",
+        reason="mysqldump for the dump and restore steps",
     ),
-    program("mydumper", why="parallel dump and restore", optional=True),
-    program("mariadb-backup", why="physical backups of a MariaDB", optional=True),
-    program("fio", why="probes a volume without a server", optional=True),
-    program("pt-summary", "percona-toolkit", why="the host's facts in a run", optional=True),
+    program("mydumper", reason="parallel dump and restore", optional=True),
+    program("mariadb-backup", reason="physical backups of a MariaDB", optional=True),
+    program("fio", reason="probes a volume without a server", optional=True),
+    program("pt-summary", "percona-toolkit", reason="the host's facts in a run", optional=True),
 )
 
 
-def ensure_local(places: Places, console: Console) -> means.Means:
+def ensure_local(directories: Directories, console: Console) -> capabilities.Means:
     """A server and sysbench on this machine, installed where they are missing; the answer names them."""
-    install(LOCAL_NEEDS, places, console)
-    return means.local_server_tools()
+    install(LOCAL_NEEDS, directories, console)
+    return capabilities.local_server_tools()

@@ -1,4 +1,4 @@
-"""A base image where no registry answers: Debian by debootstrap, imported into the engine."""
+"""A base image without a registry: Debian by debootstrap, imported into the engine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 
 from bootstrap.command import run, with_rights
 from bootstrap.console import Console
+from bootstrap.directories import Directories
 from bootstrap.packages import Need, install, program
-from bootstrap.places import Places
 from volbench.errors import EnvironmentLacks
-from volbench.target import image_names, means
+from volbench.placement import capabilities
+from volbench.placement.docker import image_names
 
 SUITE = "sid"  # the one Debian suite with MySQL itself; the stable ones have MariaDB only
 ROOTFS = "docker/offline/rootfs"
@@ -26,44 +27,44 @@ LEFT_OUT = ("./var/cache/apt/*", "./var/lib/apt/lists/*", "./var/log/*", "./usr/
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 DEBOOTSTRAP_NEEDS: tuple[Need, ...] = (
-    program("debootstrap", why="no image registry answers, so a base image is made of Debian packages"),
+    program("debootstrap", reason="no image registry answers, so a base image is made of Debian packages"),
     Need(
         met=KEYRING.exists,
         packages=("debian-archive-keyring",),
-        why="debootstrap checks the archive's signature with it",
+        reason="debootstrap checks the archive's signature with it",
     ),
-    program("gpgv", "gpgv", why="debootstrap checks the archive's signature with it"),
+    program("gpgv", "gpgv", reason="debootstrap checks the archive's signature with it"),
 )
 
 
 def base_name(root: Path) -> str:
-    """Name of the base image, by the content of what goes into it."""
+    """Return the name of the base image, by the content of its inputs."""
     return f"volbench/base:{SUITE}-{image_names.content_hash(root, [ROOTFS], SUITE, platform.machine())}"
 
 
-def ensure_base(places: Places, console: Console) -> str:
-    """Name of the base image in the engine, made by debootstrap when it is not there."""
-    name = base_name(places.root)
-    if means.docker_image(name).present:
+def ensure_base(directories: Directories, console: Console) -> str:
+    """Return the name of the base image in the engine; build it with debootstrap if it does not exist."""
+    name = base_name(directories.root)
+    if capabilities.docker_image(name).present:
         return name
-    install(DEBOOTSTRAP_NEEDS, places, console)
+    install(DEBOOTSTRAP_NEEDS, directories, console)
     console.say(f"making the base image {name} (debootstrap of Debian {SUITE}, about half a minute)")
     parent = Path(tempfile.mkdtemp(prefix="volbench-base-", dir="/var/tmp"))
     try:
-        _debootstrap(parent / "root", places)
-        _import(parent / "root", name, places)
+        _debootstrap(parent / "root", directories)
+        _import(parent / "root", name, directories)
     finally:
         run(
             with_rights(["rm", "-rf", "--one-file-system", str(parent)]),
-            log=places.log("base"),
-            what=f"removing {parent}",
+            log=directories.log("base"),
+            label=f"removing {parent}",
             timeout_s=120,
         )
     return name
 
 
 def parse_mirror(index_targets: str) -> str | None:
-    """The address of the Debian archive from lines `address|origin|codename` of `apt-get indextargets`."""
+    """Return the address of the Debian archive from lines `address|origin|codename` of `apt-get indextargets`."""
     for line in index_targets.splitlines():
         address, origin, codename = (*line.split("|"), "", "")[:3]
         if origin == "Debian" and re.fullmatch(r"[a-z]+", codename) and address.startswith("http"):
@@ -72,16 +73,16 @@ def parse_mirror(index_targets: str) -> str | None:
 
 
 def find_mirror() -> str | None:
-    """The Debian archive this machine itself installs from; None leaves the choice to debootstrap."""
-    answer = means.ask(
+    """Return the Debian archive of this machine's apt; None leaves the choice to debootstrap."""
+    answer = capabilities.ask(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)", "Created-By: Packages"],
         timeout_s=60,
     )
     return parse_mirror(answer.output) if answer.code == 0 else None
 
 
-def _debootstrap(target: Path, places: Places) -> None:
-    shutil.copytree(places.root / ROOTFS, target)  # dpkg's options have to be there before dpkg is
+def _debootstrap(target: Path, directories: Directories) -> None:
+    shutil.copytree(directories.root / ROOTFS, target)  # dpkg's options have to be there before dpkg is
     target.chmod(0o755)
     mirror = find_mirror()
     run(
@@ -95,14 +96,14 @@ def _debootstrap(target: Path, places: Places) -> None:
                 *([mirror] if mirror else []),
             ]
         ),
-        log=places.log("base"),
-        what=f"debootstrap of Debian {SUITE}",
+        log=directories.log("base"),
+        label=f"debootstrap of Debian {SUITE}",
         timeout_s=DEBOOTSTRAP_LIMIT_S,
     )
 
 
-def _import(rootfs: Path, name: str, places: Places) -> None:
-    """Pack the tree and import it; what no container reads is left out."""
+def _import(rootfs: Path, name: str, directories: Directories) -> None:
+    """Pack the tree and import it, without files that no container reads."""
     excludes = [f"--exclude={pattern}" for pattern in LEFT_OUT]
     argv = with_rights(["tar", "-C", str(rootfs), *excludes, "--numeric-owner", "-c", "."])
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar:
@@ -110,13 +111,13 @@ def _import(rootfs: Path, name: str, places: Places) -> None:
             raise AssertionError
         run(
             ["docker", "import", "--change", 'CMD ["/bin/sh"]', "-", name],
-            log=places.log("base"),
-            what=f"docker import of {name}",
+            log=directories.log("base"),
+            label=f"docker import of {name}",
             timeout_s=IMPORT_LIMIT_S,
             stdin=tar.stdout.fileno(),
         )
     if tar.returncode:
-        means.ask(["docker", "rmi", name])
+        capabilities.ask(["docker", "rmi", name])
         raise EnvironmentLacks(
             what=f"packing the base image failed (tar ended with {tar.returncode})", where="base image"
         )

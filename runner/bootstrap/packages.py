@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from bootstrap.command import run, with_rights
 from bootstrap.console import Console
-from bootstrap.places import Places
+from bootstrap.directories import Directories
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 INSTALL_TIMEOUT_S = 900.0
 APT = (
@@ -23,29 +23,29 @@ APT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """Something a Debian package brings: how to see that it is there, the packages to choose from, and why.
+    """A requirement that a Debian package meets: its test, the packages to choose from, and the reason.
 
-    The first package of `packages` that the distribution offers is taken; an optional need may stay unmet.
+    The first package of `packages` that the distribution offers is installed; an optional need may stay unmet.
     """
 
     met: Callable[[], bool]
     packages: tuple[str, ...]
-    why: str
+    reason: str
     optional: bool = False
 
 
-def program(name: str, *packages: str, why: str, optional: bool = False) -> Need:
-    """A need met by a program on PATH or in the sbin directories."""
+def program(name: str, *packages: str, reason: str, optional: bool = False) -> Need:
+    """Return a need for a program on PATH or in the sbin directories."""
     return Need(
-        met=lambda: shutil.which(name, path=means.SEARCH_PATH) is not None,
+        met=lambda: shutil.which(name, path=capabilities.SEARCH_PATH) is not None,
         packages=packages or (name,),
-        why=why,
+        reason=reason,
         optional=optional,
     )
 
 
 def parse_candidates(policy: str) -> frozenset[str]:
-    """Names of packages that `apt-cache policy` shows an installable version of."""
+    """Return the packages with an installable version in the output of `apt-cache policy`."""
     return frozenset(
         name for name, version in re.findall(r"^(\S+):\n  Installed: .*\n  Candidate: (\S+)$", policy, re.MULTILINE)
         if version != "(none)"
@@ -53,9 +53,9 @@ def parse_candidates(policy: str) -> frozenset[str]:
 
 
 def choose(needs: Iterable[Need], offered: frozenset[str]) -> dict[str, str]:
-    """Package to reason, for needs in their order.
+    """Return package -> reason, for needs in their order.
 
-    Raises EnvironmentLacks when a need that is not optional has no package on offer.
+    Raises EnvironmentLacks if the distribution has no package for a need that is not optional.
     """
     chosen: dict[str, str] = {}
     for need in needs:
@@ -64,61 +64,61 @@ def choose(needs: Iterable[Need], offered: frozenset[str]) -> dict[str, str]:
             raise EnvironmentLacks(
                 what=f"the distribution offers none of {', '.join(need.packages)}",
                 where="Debian packages",
-                evidence=f"needed for: {need.why}",
+                evidence=f"needed for: {need.reason}",
                 next_step="check the machine's apt sources, or install the program by hand",
             )
         if package is not None:
-            chosen.setdefault(package, need.why)
+            chosen.setdefault(package, need.reason)
     return chosen
 
 
-def install(needs: Sequence[Need], places: Places, console: Console) -> None:
-    """Install what is missing, after saying what and why; nothing is asked or run when nothing is missing.
+def install(needs: Sequence[Need], directories: Directories, console: Console) -> None:
+    """Install missing packages, after announcing them with reasons; do nothing if none is missing.
 
-    Raises EnvironmentLacks without apt, without rights, or when apt fails; Refused on the user's no.
+    Raises EnvironmentLacks without apt, without root, or if apt fails; Refused if the user declines.
     """
     missing = [need for need in needs if not need.met()]
     if all(need.optional for need in missing):
         return
-    lacks = "missing: " + "; ".join(f"{' or '.join(need.packages)} ({need.why})" for need in missing)
+    missing_text = "missing: " + "; ".join(f"{' or '.join(need.packages)} ({need.reason})" for need in missing)
     if shutil.which("apt-get") is None:
         raise EnvironmentLacks(
-            what="this machine has no apt-get, so its packages cannot be installed for you",
+            what="this machine has no apt-get, so the set-up cannot install packages",
             where="Debian packages",
-            evidence=lacks,
+            evidence=missing_text,
             next_step="install them with this distribution's own package manager",
         )
-    if not means.root_rights().present:
+    if not capabilities.root_rights().present:
         raise EnvironmentLacks(
-            what="Debian packages are missing, and there is no right to install them",
+            what="Debian packages are missing, and their installation needs root",
             where="Debian packages",
-            evidence=lacks,
-            next_step="run the same command as root or with sudo installed, or have them installed",
+            evidence=missing_text,
+            next_step="run the same command as root or with sudo, or install the packages first",
         )
     apt = with_rights(APT)
-    log = places.log("packages")
+    log = directories.log("packages")
     names = [name for need in missing for name in need.packages]
     if not all(need.optional or names_on_offer(need.packages) for need in missing):
-        run([*apt, "update"], log=log, what="apt-get update", timeout_s=INSTALL_TIMEOUT_S)
+        run([*apt, "update"], log=log, label="apt-get update", timeout_s=INSTALL_TIMEOUT_S)
     chosen = choose(missing, names_on_offer(names))
-    reasons = "; ".join(f"{package} ({why})" for package, why in chosen.items())
+    reasons = "; ".join(f"{package} ({reason})" for package, reason in chosen.items())
     console.consent("installing Debian packages", reasons)
     command = [*apt, "install", "--no-install-recommends", *chosen]
     try:
-        run(command, log=log, what="apt-get install", timeout_s=INSTALL_TIMEOUT_S)
+        run(command, log=log, label="apt-get install", timeout_s=INSTALL_TIMEOUT_S)
     except EnvironmentLacks:  # the lists may be older than the archive
-        run([*apt, "update"], log=log, what="apt-get update", timeout_s=INSTALL_TIMEOUT_S)
-        run(command, log=log, what="apt-get install", timeout_s=INSTALL_TIMEOUT_S)
-    unmet = [need.why for need in missing if not need.optional and not need.met()]
+        run([*apt, "update"], log=log, label="apt-get update", timeout_s=INSTALL_TIMEOUT_S)
+        run(command, log=log, label="apt-get install", timeout_s=INSTALL_TIMEOUT_S)
+    unmet = [need.reason for need in missing if not need.optional and not need.met()]
     if unmet:
         raise EnvironmentLacks(
-            what=f"apt-get installed {', '.join(chosen)}, yet this is still missing: {'; '.join(unmet)}",
+            what=f"apt-get installed {', '.join(chosen)}, but this is still missing: {'; '.join(unmet)}",
             where="Debian packages",
             evidence=f"see {log}",
         )
 
 
 def names_on_offer(names: Sequence[str]) -> frozenset[str]:
-    """Those of `names` that apt knows an installable version of."""
-    answer = means.ask(["env", "LC_ALL=C", "apt-cache", "policy", *names], timeout_s=60)
+    """Return those of `names` for which apt has an installable version."""
+    answer = capabilities.ask(["env", "LC_ALL=C", "apt-cache", "policy", *names], timeout_s=60)
     return parse_candidates(answer.output) if answer.code == 0 else frozenset()

@@ -25,8 +25,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import cluster_run  # noqa: E402
 
+from volbench.placement.docker.image_names import local_images, pick_server_image  # noqa: E402
 from volbench.store.run_directory import RunDirectory, find_runs  # noqa: E402
-from volbench.target.image_names import local_images, pick_server_image  # noqa: E402
 
 OVERHEAD_S_MAX = 30.0
 AT_ONCE_RATIO_MAX = 1.3

@@ -26,11 +26,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.facts import discover
-from volbench.volume.host import memory_bytes
-from volbench.volume.profiles import ResolvedVolume, resolve
-from volbench.volume.teardown import attachments, run, started_at
+from volbench.profile.resolve import ResolvedVolume, resolve
+from volbench.volume.emulated.teardown import attachments, run, started_at
+from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.volume.facts.discovery import discover
+from volbench.volume.facts.host import memory_bytes
 
 SIZE_GIB = 1
 FILE_MIB = 900

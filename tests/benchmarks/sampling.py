@@ -20,13 +20,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from scratch_server import scratch_server
 
 from volbench.engine.connection import read_option_file
+from volbench.engine.sysbench_config import sysbench_config
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.quality import source_quality
 from volbench.sample.raw import Tick, read_raw
 from volbench.sample.rows import series_rows
-from volbench.volume.facts import discover
-from volbench.workload.client_options import sysbench_config
+from volbench.volume.facts.discovery import discover
 
 CPU_MS_PER_TICK_MAX = 10.0
 

@@ -18,7 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from volbench.records.steps import SmallFilesStep
-from volbench.workload.file_tree import Content, SmallFile, copying, creating, folders_of, planned_tree
+from volbench.workload.file_steps.file_tree import (
+    Content,
+    SmallFile,
+    copy_job,
+    create_job,
+    folders_of,
+    planned_tree,
+)
 from volbench.workload.timed import timed_operations
 
 RATIO_MAX = 1.2
@@ -30,7 +37,7 @@ def make_tree(directory: Path, *, files: int, mb: int) -> list[SmallFile]:
     tree = planned_tree(step, directory, seed=1)
     for folder in folders_of(tree):
         Path(folder).mkdir(parents=True)
-    create = creating(Content(max(file.size for file in tree), seed=1), fsync=False)
+    create = create_job(Content(max(file.size for file in tree), seed=1), fsync=False)
     for file in tree:
         create(file)
     return tree
@@ -46,11 +53,11 @@ def ours(tree: list[SmallFile], source: Path, target: Path) -> None:
     """The step's copy phase with one job, as it runs in a cell."""
     timed_operations(
         tree,
-        [copying(str(source), str(target), fsync=False)],
-        what="copy",
+        [copy_job(str(source), str(target), fsync=False)],
+        label="copy",
         timeout_s=600,
         cancelled=threading.Event(),
-        seen=lambda _: None,
+        on_progress=lambda _: None,
         begin=lambda: [
             Path(str(target) + folder.removeprefix(str(source))).mkdir(parents=True) for folder in folders_of(tree)
         ],

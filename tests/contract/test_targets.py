@@ -15,21 +15,21 @@ import cluster_run
 import pytest
 
 from volbench.engine.supervisor import supervisor_script
+from volbench.placement.docker.image_names import local_images, pick_server_image
+from volbench.placement.docker.target import DockerTarget
+from volbench.placement.interface import Job, Target
+from volbench.placement.kubernetes.options import KubernetesOptions
+from volbench.placement.kubernetes.target import KubernetesTarget
+from volbench.placement.local import LocalTarget
+from volbench.placement.workspace import Workspace
+from volbench.profile.spec import parse_volume
 from volbench.records.cell import CellSpec, DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.run import VolumeSpec
 from volbench.store.files import write_record
-from volbench.target.docker import DockerTarget
-from volbench.target.image_names import local_images, pick_server_image
-from volbench.target.interface import Job, Target
-from volbench.target.kubernetes import KubernetesTarget
-from volbench.target.kubernetes_options import KubernetesOptions
-from volbench.target.local import LocalTarget
-from volbench.target.workspace import Workspace
-from volbench.volume.claim import ClaimVolume
 from volbench.volume.cluster import Cluster
 from volbench.volume.interface import OpenVolume
+from volbench.volume.kinds.claim import ClaimVolume
 from volbench.volume.ownership import MARKER
-from volbench.volume.spec import parse_volume
 
 BOUND_S = 180.0
 RUN_ID = "20260101T000000Z-contract-{:06x}"
@@ -70,7 +70,7 @@ def placed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Placed]:
         cell = CellSpec(
             run_id=workspace.run_id, cell_id="01-a", suite="contract", volume="a", block=0, repeat=1, seed=1,
             server=server, dataset=DatasetSpec(tables=1, rows=2_000_000), steps=(), sampling=SamplingSpec(),
-            limits=ValidityLimits(), places=target.places("01-a", volume),
+            limits=ValidityLimits(), places=target.cell_paths("01-a", volume),
         )  # fmt: skip
         out = tmp_path / "out"
         out.mkdir()
@@ -128,7 +128,7 @@ def test_an_agent_that_was_not_placed_does_not_run(placed: Placed) -> None:
 def test_an_agent_runs_is_found_again_and_ends_in_good_order(placed: Placed) -> None:
     """Interrupted, it still writes its result; removing it twice leaves nothing but results."""
     placed.target.check()
-    placed.target.place(placed.job)
+    placed.target.launch(placed.job)
     again = placed.target.find(placed.job)
     assert again.running()
     placed.until(placed.working)
@@ -142,7 +142,7 @@ def test_an_agent_runs_is_found_again_and_ends_in_good_order(placed: Placed) -> 
 
 def test_a_killed_agent_leaves_evidence_and_no_result(placed: Placed) -> None:
     """Nothing runs afterwards, and the volume's directory is still known as ours."""
-    placement = placed.target.place(placed.job)
+    placement = placed.target.launch(placed.job)
     placed.until(placed.working)
     placement.kill()
     placed.until(lambda: not placement.running())

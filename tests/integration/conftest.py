@@ -12,7 +12,7 @@ from pathlib import Path
 import live_run
 import pytest
 
-from volbench.volume.teardown import take_down
+from volbench.volume.emulated.teardown import take_down
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pytest
 
 from volbench.sample.cgroup_io import CgroupIoAccount, find_directory
 from volbench.sample.interface import Reading
-from volbench.volume.sysfs import disks_of
+from volbench.volume.facts.sysfs import disks_of
 
 BLKIO = Path("/sys/fs/cgroup/blkio")
 READ_IOPS = 400

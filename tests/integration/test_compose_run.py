@@ -16,9 +16,9 @@ import docker
 import pytest
 
 from volbench.errors import EXIT_ENVIRONMENT
+from volbench.placement.docker.image_names import tools_image
+from volbench.placement.docker.images import server_image
 from volbench.records.cell import ServerSpec
-from volbench.target.image_names import tools_image
-from volbench.target.images import server_image
 
 ROOT = Path(__file__).parents[2]
 USER = 999

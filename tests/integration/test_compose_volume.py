@@ -12,10 +12,10 @@ from pathlib import Path
 import docker
 import pytest
 
+from volbench.placement.docker.image_names import tools_image
+from volbench.placement.docker.images import server_image
 from volbench.records.cell import ServerSpec
-from volbench.target.image_names import tools_image
-from volbench.target.images import server_image
-from volbench.volume.teardown import attachments
+from volbench.volume.emulated.teardown import attachments
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "volbench/volume:test"

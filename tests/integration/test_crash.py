@@ -12,9 +12,9 @@ import live_run
 import pytest
 
 from volbench.records.cell import StepResult
-from volbench.volume.emulated_needs import find_daemon
-from volbench.volume.emulated_status import list_volumes
-from volbench.volume.teardown import take_down
+from volbench.volume.emulated.requirements import find_daemon
+from volbench.volume.emulated.status import list_volumes
+from volbench.volume.emulated.teardown import take_down
 
 CRASH = (
     "steps=[{kind: crash, name: crash, threads: 4, after: 2s, cuts: 2}]",
@@ -126,7 +126,7 @@ def test_power_that_cannot_be_cut_is_said_before_anything_runs(local: live_run.B
     local.volumes.pop("b")
     ended = local.end(local.start("steps=[{kind: crash, how: power_cut}]"))
     assert ended.code != 0
-    assert "only an emulated volume has a power that can be cut" in ended.output
+    assert "a power cut needs an emulated volume" in ended.output
 
 
 @pytest.mark.mysqld

@@ -13,8 +13,8 @@ import pytest
 from emulated_volumes import FAST_FSX, read_at_random, volume, without_delay, write_durably
 from twin import Twin
 
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.profiles import resolve
+from volbench.profile.resolve import resolve
+from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.workload.scratch import acknowledge_lost_writes, sync_filesystem
 
 pytestmark = pytest.mark.emulator

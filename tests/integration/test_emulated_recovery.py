@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from emulated_volumes import volume, write_durably
 
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_status import clear_leftovers, list_volumes
-from volbench.volume.profiles import resolve
-from volbench.volume.teardown import LOOP, attachments, forget_loop, remember_loop, take_down, wait_until
+from volbench.profile.resolve import resolve
+from volbench.volume.emulated.status import clear_leftovers, list_volumes
+from volbench.volume.emulated.teardown import LOOP, attachments, forget_loop, remember_loop, take_down, wait_until
+from volbench.volume.emulated.volume import EmulatedVolume
 
 pytestmark = pytest.mark.emulator
 KILL_S_MAX = 60
@@ -28,8 +28,8 @@ STALL_S = 3600
 RUNNER = """
 import sys
 from pathlib import Path
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.profiles import resolve
+from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.profile.resolve import resolve
 options = {"size": "1GiB"} if "ebs" in sys.argv[2] else {}
 subject = EmulatedVolume(resolve(sys.argv[2], options), Path(sys.argv[1]), name="v")
 subject.start()
@@ -126,8 +126,8 @@ def test_a_volume_that_hangs_is_taken_down_in_bounded_time(root: Path) -> None:
 PRESSED = """
 import os, sys
 from pathlib import Path
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.profiles import resolve
+from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.profile.resolve import resolve
 Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
 options = {"size": "1GiB"} if "ebs" in sys.argv[3] else {}
 subject = EmulatedVolume(resolve(sys.argv[3], options), Path(sys.argv[2]), name="v")
@@ -173,8 +173,8 @@ def test_a_volume_that_outlives_its_maker_is_no_leftover(root: Path) -> None:
     argv = [
         sys.executable,
         "-c",
-        "import sys; from pathlib import Path; from volbench.volume.emulated import EmulatedVolume; "
-        "from volbench.volume.profiles import resolve; "
+        "import sys; from pathlib import Path; from volbench.volume.emulated.volume import EmulatedVolume; "
+        "from volbench.profile.resolve import resolve; "
         "EmulatedVolume(resolve('efs-elastic'), Path(sys.argv[1]), name='v', outlives_us=True).start()",
         str(root),
     ]

@@ -14,8 +14,8 @@ import live_run
 import pytest
 
 from volbench.store.series import Series, SeriesKey, read_series
-from volbench.volume.emulated_status import list_volumes
-from volbench.volume.teardown import take_down
+from volbench.volume.emulated.status import list_volumes
+from volbench.volume.emulated.teardown import take_down
 
 pytestmark = pytest.mark.emulator
 

@@ -13,9 +13,9 @@ import pytest
 from emulated_volumes import assert_held_to, read_at_random, volume, write_durably
 
 from volbench.errors import Refused, StepFailed
-from volbench.volume.emulated_status import list_volumes
-from volbench.volume.profiles import resolve
-from volbench.volume.teardown import attachments
+from volbench.profile.resolve import resolve
+from volbench.volume.emulated.status import list_volumes
+from volbench.volume.emulated.teardown import attachments
 
 pytestmark = pytest.mark.emulator
 PAGES = 4000

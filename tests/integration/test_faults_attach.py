@@ -97,7 +97,7 @@ def test_a_wrong_password_is_told_without_showing_it(attached: Bench, server: Sc
     wrong.write_text("[client]\nuser=bench\npassword=not-this-one\n")
     ended = attached.end(start(attached, server, "bench_new", wrong))
     assert ended.code == 2, ended.output
-    assert "does not let 'bench' in with this password" in ended.output
+    assert "denied access to 'bench' with this password" in ended.output
     assert "not-this-one" not in ended.output
     assert attached.leftovers() == []
 

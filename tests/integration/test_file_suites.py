@@ -14,7 +14,7 @@ import pytest
 
 from volbench.report.beside import LARGE, SMALL, beside_rows, read_pairs
 from volbench.report.build import build_report
-from volbench.volume.teardown import take_down
+from volbench.volume.emulated.teardown import take_down
 
 pytestmark = [pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow]
 

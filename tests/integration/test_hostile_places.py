@@ -17,9 +17,9 @@ import pytest
 from hostile_user import as_nobody, attacking, plant, volbench
 
 from volbench.errors import EXIT_REFUSED, Refused, VolbenchError
-from volbench.target.workspace import Workspace
+from volbench.placement.workspace import Workspace
 from volbench.volume import ownership
-from volbench.volume.teardown import take_down
+from volbench.volume.emulated.teardown import take_down
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is attacked")
 TREASURE = "treasure\n"
@@ -192,7 +192,7 @@ def test_a_directory_that_is_swapped_for_a_link_is_never_followed(shared: Path, 
             turns += 1
             try:
                 ownership.claim(directory, purpose="race")
-                with ownership.held(directory):
+                with ownership.open_owned(directory):
                     ownership.erase_contents(directory)
                 ownership.remove(directory)
             except VolbenchError:
@@ -234,7 +234,7 @@ def test_the_containers_user_cannot_make_our_marker_its_own(shared: Path) -> Non
     code = "import os, sys; os.rename(sys.argv[1] + '/.volbench-owned.json', sys.argv[1] + '/x')"
     with pytest.raises(AssertionError, match="PermissionError"):
         as_nobody(code, directory)
-    assert ownership.is_ours(directory)
+    assert ownership.is_owned(directory)
     ownership.remove(directory)
 
 

@@ -116,7 +116,7 @@ def test_a_server_that_gets_too_little_memory_is_named(cluster: ClusterBench) ->
     claim = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
     ended = cluster.end(cluster.start(options=["server_memory=100Mi"], volumes=claim))
     assert ended.code == 5, ended.output
-    assert "for want of memory" in ended.output
+    assert "for lack of memory" in ended.output
     assert cluster.leftovers() == []
 
 
@@ -127,10 +127,10 @@ def test_a_server_that_gets_too_little_memory_is_named(cluster: ClusterBench) ->
             ["engine.image=nobody.invalid/mysql:1"],
             ["pull_policy=Never"],
             "",
-            "nobody.invalid/mysql:1 cannot be had",
+            "nobody.invalid/mysql:1 cannot be pulled",
         ),
-        (["engine.image=127.0.0.1:9/mysql:1"], [], "", "127.0.0.1:9/mysql:1 cannot be had"),
-        ([], ["start_timeout=8s", "selector=volbench.org/no=where"], "", "no node takes the pod"),
+        (["engine.image=127.0.0.1:9/mysql:1"], [], "", "127.0.0.1:9/mysql:1 cannot be pulled"),
+        ([], ["start_timeout=8s", "selector=volbench.org/no=where"], "", "no node can run the pod"),
         ([], [], "pvc:missing", "has no claim 'missing'"),
         ([], [], "storage-class:missing", "no storage class 'missing'"),
         ([], ["start_timeout=8s"], "storage-class:never-binds", "no volume is bound to the claim"),

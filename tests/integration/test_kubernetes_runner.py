@@ -14,8 +14,8 @@ import live_run
 import pytest
 from cluster_run import STORAGE_CLASS, kubectl
 
+from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
 from volbench.store.run_directory import RunDirectory, find_runs
-from volbench.target.image_names import local_images, pick_server_image, tools_image
 
 MANIFESTS = Path(__file__).parents[2] / "k8s"
 NAMESPACE = "volbench"

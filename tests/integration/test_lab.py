@@ -16,7 +16,7 @@ from explain.conditions import load_conditions, setup_of
 from explain.neighbours import Neighbours
 from explain.observed import observed
 from explain.runner import is_done, run_setup
-from volbench.target.image_names import tools_image
+from volbench.placement.docker.image_names import tools_image
 
 pytestmark = [pytest.mark.docker, pytest.mark.emulator]
 BOUND_S = 60.0

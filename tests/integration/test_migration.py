@@ -19,7 +19,7 @@ from slow_log_writer import Shop, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.emulated.volume import EmulatedVolume
 
 pytestmark = [
     pytest.mark.docker, pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow, pytest.mark.timeout(600),

@@ -12,8 +12,8 @@ import cluster_run
 import pytest
 from cluster_run import ClusterBench, kubectl
 
+from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
 from volbench.store.run_directory import find_runs
-from volbench.target.image_names import local_images, pick_server_image, tools_image
 
 ROOT = Path(__file__).parents[2]
 HELPER = "k8s/node-helper"

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from volbench.profile.resolve import resolve
 from volbench.sample.catalogue import unit_of
 from volbench.sample.emulator import Emulator
 from volbench.sample.interface import Reading, Unavailable
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_needs import find_daemon
-from volbench.volume.profiles import resolve
-from volbench.volume.teardown import take_down
+from volbench.volume.emulated.requirements import find_daemon
+from volbench.volume.emulated.teardown import take_down
+from volbench.volume.emulated.volume import EmulatedVolume
 
 pytestmark = [
     pytest.mark.emulator,

@@ -14,8 +14,8 @@ import pytest
 from slow_log_recorder import IMAGES, LOCAL, SCHEMAS, paired, record, recorded_server
 
 from volbench.engine.connection import Account
+from volbench.placement import capabilities
 from volbench.records.validation import ReplayPlan
-from volbench.target import means
 from volbench.validation.arrivals import schedule
 from volbench.validation.replay import replay, replay_check
 from volbench.validation.slowlog import ADMINISTRATOR, LoggedStatement, slow_log
@@ -33,7 +33,9 @@ def place() -> Iterator[Path]:
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(name: str, place: Path) -> None:
-    if name in IMAGES and not means.docker_image(IMAGES[name]).present:  # of docker, no more than this is needed
+    if (
+        name in IMAGES and not capabilities.docker_image(IMAGES[name]).present
+    ):  # of docker, no more than this is needed
         pytest.skip(f"needs the image {IMAGES[name]} (mend: make images)")
     with recorded_server(name, place) as (connect, log):
         truth = record(connect, log, name=name, rounds=40, seed=7)

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from busy_loops import busy_loops
 
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_status import list_volumes
-from volbench.volume.ownership import is_ours
-from volbench.volume.profiles import resolve
-from volbench.volume.teardown import attachments, take_down, wait_until
+from volbench.profile.resolve import resolve
+from volbench.volume.emulated.status import list_volumes
+from volbench.volume.emulated.teardown import attachments, take_down, wait_until
+from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.volume.ownership import is_owned
 
 pytestmark = pytest.mark.emulator
 
@@ -208,4 +208,4 @@ def test_a_probe_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
     assert all(figure["value"] > 0 for figure in answer["figures"].values())
     assert answer["emulated_late_share"] is None
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-    assert not is_ours(tmp_path)
+    assert not is_owned(tmp_path)

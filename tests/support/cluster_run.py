@@ -16,8 +16,8 @@ from typing import Any
 
 from live_run import SMALL, SUITE, Bench
 
-from volbench.target import means
-from volbench.target.image_names import local_images, pick_server_image
+from volbench.placement import capabilities
+from volbench.placement.docker.image_names import local_images, pick_server_image
 
 LAB = Path(__file__).parents[1] / "lab" / "kubernetes"
 LAB_STATE = Path(os.environ.get("VOLBENCH_LAB_STATE") or "/var/lib/volbench/lab-kubernetes")
@@ -120,17 +120,17 @@ def cluster_bench(root: Path) -> Iterator[ClusterBench]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def ready() -> means.Means:
+def ready() -> capabilities.Means:
     """A cluster that answers, with a storage class that the tests can use."""
     use_lab()
     mend = f"python3 {LAB.relative_to(LAB.parents[2])} up"
     if shutil.which("kubectl") is None:
-        return means.Means(name="kubernetes", present=False, evidence="no kubectl on PATH", mend=mend)
-    answer = means.ask(["kubectl", "get", "--raw", "/readyz", "--request-timeout=5s"])
+        return capabilities.Means(name="kubernetes", present=False, evidence="no kubectl on PATH", mend=mend)
+    answer = capabilities.ask(["kubectl", "get", "--raw", "/readyz", "--request-timeout=5s"])
     if answer.code != 0:
-        return means.Means(name="kubernetes", present=False, evidence=answer.last_line, mend=mend)
-    classes = means.ask(["kubectl", "get", "storageclass", "-o", "name", "--request-timeout=5s"]).output
+        return capabilities.Means(name="kubernetes", present=False, evidence=answer.last_line, mend=mend)
+    classes = capabilities.ask(["kubectl", "get", "storageclass", "-o", "name", "--request-timeout=5s"]).output
     if f"/{STORAGE_CLASS}" not in classes:
         evidence = f"the cluster has no storage class {STORAGE_CLASS}"
-        return means.Means(name="kubernetes", present=False, evidence=evidence, mend=mend)
-    return means.Means(name="kubernetes", present=True, evidence=answer.last_line)
+        return capabilities.Means(name="kubernetes", present=False, evidence=evidence, mend=mend)
+    return capabilities.Means(name="kubernetes", present=True, evidence=answer.last_line)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from cluster_run import ClusterBench, kubectl, lab
 
-from volbench.volume.claim import EMULATED, EMULATOR
-from volbench.volume.emulated_control import CONTROL_SOCKET
+from volbench.volume.emulated.control import CONTROL_SOCKET
+from volbench.volume.kinds.claim import EMULATED, EMULATOR
 
 CLASS = "lab-local"
 POD_USER = 999

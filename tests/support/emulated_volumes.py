@@ -8,8 +8,8 @@ import random
 import time
 from pathlib import Path
 
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.profiles import ResolvedVolume, resolve
+from volbench.profile.resolve import ResolvedVolume, resolve
+from volbench.volume.emulated.volume import EmulatedVolume
 
 FAST_FSX = {"iops": "100000", "throughput": "4000"}
 

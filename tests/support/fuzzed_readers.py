@@ -40,6 +40,12 @@ from volbench.analysis.recorded.directory import explain_recorded
 from volbench.engine.connection import read_option_file
 from volbench.errors import VolbenchError
 from volbench.execute.progress import read_progress
+from volbench.placement.attach import parse_dsn
+from volbench.placement.docker.image_names import parse_server_image
+from volbench.placement.kubernetes.options import parse_options, read_options
+from volbench.profile.files import whole_profile
+from volbench.profile.resolve import resolve, resolve_spec
+from volbench.profile.spec import parse_volume
 from volbench.records.parse import parse_json
 from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.report.build import build_report
@@ -58,9 +64,6 @@ from volbench.store.series import SERIES_COLUMNS, read_bucketed_series, read_ser
 from volbench.suite.load import check_suite, load_suite
 from volbench.suite.policy import load_policy
 from volbench.suite.validation import load_validation_plan
-from volbench.target.attach import parse_dsn
-from volbench.target.image_names import parse_server_image
-from volbench.target.kubernetes_options import parse_options, read_options
 from volbench.validation.capture import captured_classes, read_capture
 from volbench.validation.fingerprint import fingerprint
 from volbench.validation.mask import masked, masked_sql
@@ -69,15 +72,12 @@ from volbench.validation.queries import only_reads, plan_text, query_classes
 from volbench.validation.shape import mix_of, shape_of_capture, shape_of_log, suite_text
 from volbench.validation.slowlog import slow_log
 from volbench.validation.sql_text import normal_expression, normal_query
-from volbench.volume.blockstats import diskstats_read_bytes, mountstats_read_bytes
-from volbench.volume.emulated_status import list_volumes
-from volbench.volume.mountinfo import parse_mountinfo
-from volbench.volume.ownership import is_ours
-from volbench.volume.probe_fio import parse_iops_log, parse_point, parse_result
-from volbench.volume.profile_files import whole_profile
-from volbench.volume.profiles import resolve, resolve_spec
-from volbench.volume.spec import parse_volume
-from volbench.workload.sysbench import LineParser
+from volbench.volume.emulated.status import list_volumes
+from volbench.volume.facts.blockstats import diskstats_read_bytes, mountstats_read_bytes
+from volbench.volume.facts.mountinfo import parse_mountinfo
+from volbench.volume.ownership import is_owned
+from volbench.volume.probe.fio import parse_iops_log, parse_point, parse_result
+from volbench.workload.oltp.sysbench import LineParser
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -697,7 +697,7 @@ def _emulated_state(path: Path) -> None:
 
 def _marker(path: Path) -> None:
     path.rename(path.with_name(".volbench-owned.json"))
-    is_ours(path.parent)
+    is_owned(path.parent)
 
 
 def _mountstats(text: str) -> None:

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import docker
 
+from volbench.placement.docker.target import LABEL_RUN
+from volbench.placement.local import AGENT_PID_FILE
+from volbench.placement.processes import LABEL_VARIABLE
 from volbench.records.cell import CellResult
 from volbench.store.run_directory import RunDirectory, find_runs
-from volbench.target.docker import LABEL_RUN
-from volbench.target.local import AGENT_PID_FILE
-from volbench.target.processes import LABEL_VARIABLE
 
 SUITE = Path(__file__).parents[2] / "suites" / "quick.yaml"
 SMALL = (

@@ -7,33 +7,35 @@ from functools import cache
 
 import cluster_run
 
-from volbench.target import means
-from volbench.target.image_names import images_ready
-from volbench.volume.emulated_needs import find_daemon
+from volbench.placement import capabilities
+from volbench.placement.docker.image_names import images_ready
+from volbench.volume.emulated.requirements import find_daemon
 
 
-def emulator() -> means.Means:
+def emulator() -> capabilities.Means:
     """What emulated volumes need of the machine, and their daemon."""
-    found = means.fuse_and_loop()
+    found = capabilities.fuse_and_loop()
     if found.present and find_daemon() is None:
         mend = "make test, where cargo is or can be installed"
-        return means.Means(name="emulator", present=False, evidence="the emulator's daemon is not built", mend=mend)
+        return capabilities.Means(
+            name="emulator", present=False, evidence="the emulator's daemon is not built", mend=mend
+        )
     return found
 
 
 #: Marker of a test -> the question to the machine. REQUIRE names the same words.
-QUESTIONS: Mapping[str, Callable[[], means.Means]] = {
+QUESTIONS: Mapping[str, Callable[[], capabilities.Means]] = {
     "docker": images_ready,
     "kubernetes": cluster_run.ready,
     "emulator": emulator,
-    "browser": means.chromium,
-    "mysqld": means.local_server_tools,
-    "nfs": means.nfs_client,
+    "browser": capabilities.chromium,
+    "mysqld": capabilities.local_server_tools,
+    "nfs": capabilities.nfs_client,
 }
 
 
 @cache
-def look(name: str) -> means.Means:
+def look(name: str) -> capabilities.Means:
     """The machine's answer about one of QUESTIONS."""
     return QUESTIONS[name]()
 
@@ -47,6 +49,6 @@ def parse_require(text: str) -> frozenset[str]:
     return names
 
 
-def reason(found: means.Means) -> str:
+def reason(found: capabilities.Means) -> str:
     """Why a test cannot run here, with the command that changes it."""
     return f"needs {found.name}: {found.evidence} (mend: {found.mend})"

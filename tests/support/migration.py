@@ -13,8 +13,8 @@ from server_on_volume import server_on
 
 from volbench.engine.connection import Account, connection, write_private
 from volbench.engine.server import Server
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.profiles import resolve_spec
+from volbench.profile.resolve import resolve_spec
+from volbench.volume.emulated.volume import EmulatedVolume
 
 _SIX = "SELECT 1 n UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6"
 GROWN: tuple[str, ...] = (

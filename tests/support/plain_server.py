@@ -16,12 +16,12 @@ import mysql.connector
 from empty_data import copy_of_local
 
 from volbench.engine.connection import Account, connection, read_option_file
+from volbench.engine.sysbench_config import sysbench_config
 from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec, Failure
 from volbench.records.facts import ServerFacts
 from volbench.records.series import HistogramRow, SeriesRow
 from volbench.records.steps import Step
-from volbench.workload.client_options import sysbench_config
 from volbench.workload.interface import StepContext, StepOutcome
 from volbench.workload.registry import workload_for
 

@@ -20,10 +20,10 @@ from testcontainers.core.waiting_utils import WaitStrategyTarget
 
 from volbench.engine.connection import Account, rows
 from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
+from volbench.placement import capabilities
+from volbench.placement.docker.image_names import tools_image
+from volbench.placement.docker.images import server_image
 from volbench.records.cell import ServerSpec
-from volbench.target import means
-from volbench.target.image_names import tools_image
-from volbench.target.images import server_image
 
 START_BOUND_S = 180
 _POLL_S = 0.1
@@ -182,7 +182,7 @@ def _choose_cleanup() -> None:
     if _RYUK_CHOICE in os.environ:
         return
     image = testcontainers_config.ryuk_image
-    here = means.docker_image(image).present
+    here = capabilities.docker_image(image).present
     testcontainers_config.ryuk_disabled = not (
-        here or means.ask(["docker", "pull", "-q", image], timeout_s=_PULL_BOUND_S).code == 0
+        here or capabilities.ask(["docker", "pull", "-q", image], timeout_s=_PULL_BOUND_S).code == 0
     )

@@ -16,7 +16,7 @@ from testcontainers.core.waiting_utils import WaitStrategyTarget
 from bootstrap import offline
 from bootstrap.command import run, with_rights
 from volbench.engine.connection import Account
-from volbench.target import means
+from volbench.placement import capabilities
 
 OFFICIAL = (
     "mysql:8.0", "mysql:8.4", "mysql:9", "percona/percona-server:8.0", "percona/percona-server:8.4",
@@ -58,12 +58,12 @@ def flavor_of(image: str) -> str:
 def availability(image: str) -> Availability:
     """Pull an official image; build ours of bookworm where it is not there."""
     if image in OURS:
-        if image == BOOKWORM and not means.docker_image(image).present:
+        if image == BOOKWORM and not capabilities.docker_image(image).present:
             _build_bookworm()
-        there = means.docker_image(image).present
+        there = capabilities.docker_image(image).present
         return Availability(present=there, reason="" if there else "not built: `make images`")
-    pulled = means.ask(["docker", "pull", "-q", image], timeout_s=_PULL_BOUND_S)
-    if pulled.code == 0 or means.docker_image(image).present:
+    pulled = capabilities.ask(["docker", "pull", "-q", image], timeout_s=_PULL_BOUND_S)
+    if pulled.code == 0 or capabilities.docker_image(image).present:
         return Availability(present=True)
     return Availability(present=False, reason=pulled.last_line)
 
@@ -112,7 +112,7 @@ def _build_bookworm() -> None:
         shutil.copytree(Path(__file__).parents[2] / offline.ROOTFS, target)
         target.chmod(0o755)
         for what, argv in steps.items():
-            run(argv, log=log, what=f"{what} of {BOOKWORM}", timeout_s=_BUILD_BOUND_S)
+            run(argv, log=log, label=f"{what} of {BOOKWORM}", timeout_s=_BUILD_BOUND_S)
     finally:
         run(with_rights(["rm", "-rf", "--one-file-system", str(parent)]), log=Path("/dev/null"),
-            what=f"removing {parent}", timeout_s=120)  # fmt: skip
+            label=f"removing {parent}", timeout_s=120)  # fmt: skip

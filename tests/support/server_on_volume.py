@@ -16,12 +16,12 @@ from server_container import supervised
 
 from volbench.engine.server import Server
 from volbench.errors import VolbenchError
+from volbench.profile.resolve import resolve
 from volbench.records.cell import CellPlaces, ServerSpec
 from volbench.volume import ownership
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_control import ask
-from volbench.volume.profiles import resolve
-from volbench.volume.teardown import run
+from volbench.volume.emulated.control import ask
+from volbench.volume.emulated.teardown import run
+from volbench.volume.emulated.volume import EmulatedVolume
 
 WORKERS = 4
 ROWS = 2000
@@ -137,7 +137,7 @@ def server_on(volume: EmulatedVolume, base: Path, flavor: Flavor, *, in_docker: 
         config = {**CONFIG, "innodb_redo_log_capacity": "4GiB"}  # files too large to begin one in that time
     spec = ServerSpec.model_validate({"flavor": flavor, "config": config, "start_timeout": START_S_MAX})
     with supervised(control, base, flavor if in_docker else None) as (supervisor, _):
-        yield Server(spec=spec, places=places, supervisor=supervisor)
+        yield Server(spec=spec, paths=places, supervisor=supervisor)
 
 
 def live_through(

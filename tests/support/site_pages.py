@@ -18,7 +18,7 @@ from mkdocs.structure.files import File, Files
 from typer.testing import CliRunner
 
 from volbench.cli.main import HIDDEN, app
-from volbench.volume.spec import KINDS
+from volbench.profile.spec import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (

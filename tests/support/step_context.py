@@ -11,7 +11,7 @@ from typing import Any
 from volbench.records.cell import DatasetSpec
 from volbench.records.series import HistogramRow, SeriesRow
 from volbench.volume import ownership
-from volbench.volume.facts import discover
+from volbench.volume.facts.discovery import discover
 from volbench.workload.interface import Clock, StepContext
 
 

@@ -23,9 +23,9 @@ from volbench.engine.template import (
     prepare_template,
     seed,
 )
+from volbench.placement.capabilities import SEARCH_PATH
 from volbench.records.base import Scalar
 from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
-from volbench.target.means import SEARCH_PATH
 
 DATASET = DatasetSpec(tables=2, rows=2000)
 TINY = DatasetSpec(tables=1, rows=10)
@@ -50,7 +50,7 @@ class Bench:
 
     def server(self, **changes: object) -> Server:
         spec = ServerSpec.model_validate({"flavor": self.flavor, "config": CONFIG, **changes})
-        return Server(spec=spec, places=self.places, supervisor=self.supervisor)
+        return Server(spec=spec, paths=self.places, supervisor=self.supervisor)
 
     def kill_from_outside(self, pid: int) -> None:
         if self.container:
@@ -115,7 +115,7 @@ def prepare(
         template = prepare_template(
             spec=bench.server().spec,
             dataset=dataset,
-            places=bench.places,
+            paths=bench.places,
             supervisor=bench.supervisor,
             progress=lambda text, _: said.append(text),
             cancelled=cancelled,

@@ -40,7 +40,7 @@ def test_the_measuring_half_is_not_needed_to_read_results() -> None:
         env={"PYTHONPATH": "runner"},
     )
     loaded = {name.split(".")[1] for name in found.stdout.split()}
-    assert not loaded & {"cli", "execute", "workload", "engine", "target"}
+    assert not loaded & {"cli", "execute", "workload", "engine", "placement"}
 
 
 def _faults(path: Path) -> list[str]:

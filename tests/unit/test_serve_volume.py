@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.volume.teardown import started_at
+from volbench.volume.emulated.teardown import started_at
 
 SCRIPT = Path(__file__).parents[2] / "docker" / "volumes" / "serve.sh"
 

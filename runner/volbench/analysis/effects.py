@@ -1,9 +1,8 @@
 """What each factor of a sweep does to a metric: ratios to the base, with intervals and verdicts.
 
-One factor at a time: each level against the base by the exact rank-sum test of `statistics`. Full and fractional
-factorials: a linear model of log(metric) with blocks, main effects, and the two-factor interactions that the design
-can tell apart. An interaction's ratio says by how much the first factor's ratio changes when the second one is at
-its level instead of its base; in a fraction the name of a term stands for all that it is aliased with.
+One factor at a time: each level against the base by the exact rank-sum test of `statistics`. Full factorials: a
+linear model of log(metric) with blocks, main effects, and two-factor interactions. An interaction's ratio says by
+how much the first factor's ratio changes when the second one is at its level instead of its base.
 
 Holm's correction is over one family: all terms of one metric of one step on one volume.
 """
@@ -31,7 +30,7 @@ from volbench.analysis.statistics import (
     runs_needed,
     shift_of,
 )
-from volbench.plan.designs import Term, sweep_fraction
+from volbench.plan.designs import Term
 from volbench.records.base import Scalar
 from volbench.records.sweep import SweepSpec
 
@@ -50,13 +49,12 @@ class Effect:
     """A main effect (one factor) or an interaction (two), each at one level against the base.
 
     `base_value` and `value` are medians in a one-factor design, else means of logs over all other factors, turned
-    back; None for an interaction. `aliases` are terms that the same numbers would show.
+    back; None for an interaction.
     """
 
     term: Term
     levels: tuple[Scalar, ...]
     bases: tuple[Scalar, ...]
-    aliases: tuple[Term, ...] = ()
     base_value: float | None
     value: float | None
     ratio: float | None
@@ -76,7 +74,6 @@ class _Open:
     term: Term
     levels: tuple[Scalar, ...]
     bases: tuple[Scalar, ...]
-    aliases: tuple[Term, ...]
     sides: tuple[tuple[float, ...], tuple[float, ...]]
     shift: Shift | None
     exact: bool
@@ -118,7 +115,6 @@ def _against_base(sweep: SweepSpec, values: Sequence[Observation], name: str, le
         term=(name,),
         levels=(level,),
         bases=(base[name],),
-        aliases=(),
         sides=(at_base, at_level),
         shift=shift_of(at_base, at_level, alpha=alpha) if has_both else None,
         exact=True,
@@ -155,7 +151,6 @@ def _modelled(
         term=term,
         levels=levels,
         bases=bases,
-        aliases=columns.aliases(term),
         sides=(sides[0], sides[1]),
         shift=None if estimate is None else _shift(estimate, alpha, (len(sides[0]), len(sides[1]))),
         exact=False,
@@ -196,7 +191,6 @@ def _judged(
         term=effect.term,
         levels=effect.levels,
         bases=effect.bases,
-        aliases=effect.aliases,
         base_value=centre(sides[0]) if single and sides[0] else None,
         value=centre(sides[1]) if single and sides[1] else None,
         ratio=shift.ratio if shift else None,
@@ -215,20 +209,16 @@ def _geometric_mean(values: Sequence[float]) -> float:
 
 
 class _Columns:
-    """The design matrix: a column a block, and sum-coded columns for each term that the design can tell apart."""
+    """The design matrix: a column a block, and sum-coded columns for each term."""
 
     def __init__(self, sweep: SweepSpec, values: Sequence[Observation]) -> None:
         self._sweep = sweep
-        self._fraction = sweep_fraction(sweep) if sweep.design == "fractional" else None
-        self.terms = self._distinct_terms()
+        names = list(sweep.factors)
+        self.terms: list[Term] = [*((name,) for name in names), *combinations(names, 2)]
         blocks = sorted({o.block for o in values})
         self._first = len(blocks)
         rows = [[*(float(o.block == block) for block in blocks), *self._row(o.combination)] for o in values]
         self.matrix: NDArray[np.float64] = np.array(rows, dtype=np.float64)
-
-    def aliases(self, term: Term) -> tuple[Term, ...]:
-        """Terms of one or two factors that the design cannot tell from this one."""
-        return self._fraction.aliases(term) if self._fraction else ()
 
     def contrast(self, term: Term, levels: tuple[Scalar, ...]) -> NDArray[np.float64]:
         """Coefficients of the effect: the level against the base, averaged over all other factors.
@@ -243,14 +233,6 @@ class _Columns:
             sign = (-1) ** (len(term) - sum(signs))
             total[self._first :] += sign * np.array(list(self._row_of_term(term, point)))
         return total
-
-    def _distinct_terms(self) -> list[Term]:
-        names = list(self._sweep.factors)
-        distinct: list[Term] = []
-        for term in [*((name,) for name in names), *combinations(names, 2)]:
-            if not any(alias in distinct for alias in self.aliases(term)):
-                distinct.append(term)
-        return distinct
 
     def _row(self, point: Mapping[str, Scalar]) -> Iterable[float]:
         for term in self.terms:

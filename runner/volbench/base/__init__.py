@@ -1,1 +1,1 @@
-"""What every layer may use: safe files, and programs started and logged in one place with secrets left out."""
+"""Modules for every layer: safe files, programs that are logged without secrets."""

@@ -1,4 +1,4 @@
-"""Secrets kept out of logs: passwords in DSNs, options, statements, headers, and those of the environment."""
+"""Redacts secrets: passwords in DSNs, options, statements, headers, and those of the environment."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PATTERNS = (
 )  # fmt: skip
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"")
 _SHORTEST_SECRET = 3
-"""A shorter value of a variable would be masked in half of all words."""
+"""Shorter values occur by chance in other words."""
 
 
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """The text with what looks like a secret masked, and what the environment says is one."""
+    """Return the text with everything masked that looks like a secret or is one of the environment's secrets."""
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     variables = os.environ if environment is None else environment
@@ -34,5 +34,5 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
 
 
 def without_literals(sql: str) -> str:
-    """A statement whose texts in quotes, which may be data or passwords, are `'?'`."""
+    """Return a statement with `'?'` for quoted texts, which may be data or passwords."""
     return _LITERAL.sub("'?'", sql)

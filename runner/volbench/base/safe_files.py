@@ -1,8 +1,8 @@
-"""Files and directories in places where other users may write: opened by descriptor, never through a link.
+"""Files below directories that other users may write to: opened by descriptor, never through a link.
 
-A path is resolved anew at each use, so somebody who may write to one of its directories can exchange what it leads
-to. The functions here resolve a path once, without symbolic links below a directory that the caller trusts, and
-work on descriptors from there on. `openat2` does that in the kernel (Linux 5.6); without it, step by step.
+The kernel resolves a path at each use, so a user who may write to one of its directories can replace its target.
+The functions here resolve a path once, without symbolic links below a directory that the caller trusts, and use
+descriptors from then on. `openat2` does that in the kernel (Linux 5.6); without it, step by step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPENAT2 = 437  # the same on every architecture
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
 _RETRIES = 32
 _DEPTH_MAX = 64
-"""Descriptors held while a tree is erased; what lies deeper is moved up first."""
+"""Maximum of open descriptors while a tree is erased; deeper directories are moved up first."""
 _ROUNDS_MAX = 1000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -32,7 +32,7 @@ class _OpenHow(ctypes.Structure):
 
 
 def open_beneath(directory: int, name: str, flags: int, mode: int = 0o600, *, same_mount: bool = False) -> int:
-    """Open a relative path below an open directory and return the descriptor; no part of it may be a link.
+    """Open a relative path below an open directory and return the descriptor; no component may be a link.
 
     Args:
         name: one or more components, without `..`.
@@ -51,14 +51,14 @@ def open_beneath(directory: int, name: str, flags: int, mode: int = 0o600, *, sa
 
 @functools.cache
 def has_openat2() -> bool:
-    """Whether this kernel, and the sandbox around this process, have openat2."""
-    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Return whether this kernel, and the sandbox around this process, support openat2."""
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.close(_openat2(here, ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, _BENEATH))
+        os.close(_openat2(root, ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, _BENEATH))
     except OSError:
         return False
     finally:
-        os.close(here)
+        os.close(root)
     return True
 
 
@@ -69,7 +69,7 @@ def open_directory(path: Path) -> int:
 
 @contextmanager
 def held_directory(path: Path) -> Iterator[int]:
-    """The descriptor of a directory, for the time of a block. Raises OSError as `open_directory`."""
+    """Yield the descriptor of a directory. Raise OSError as `open_directory`."""
     descriptor = open_directory(path)
     try:
         yield descriptor
@@ -78,12 +78,12 @@ def held_directory(path: Path) -> Iterator[int]:
 
 
 def pinned_path(descriptor: int) -> Path:
-    """A path that leads to an open directory of this process whatever is renamed, also for child processes."""
+    """Return a path to an open directory that survives renames, also for child processes."""
     return Path(f"/proc/{os.getpid()}/fd/{descriptor}")
 
 
 def open_regular(directory: int, name: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a regular file below an open directory; never waits for a pipe. Raises OSError for anything else."""
+    """Open a regular file below an open directory; never wait for a pipe. Raise OSError for other files."""
     descriptor = open_beneath(directory, name, flags | os.O_NONBLOCK | os.O_NOCTTY, mode)
     try:
         status = os.fstat(descriptor)
@@ -107,9 +107,9 @@ def read_regular(directory: int, name: str, *, bytes_max: int = DOCUMENT_BYTES_M
 
 
 def write_new(directory: int, name: str, content: bytes, *, mode: int = 0o600, sync: bool = True) -> None:
-    """Write a file below an open directory under a name of its own, then rename it: `name` is whole or absent.
+    """Write a file below an open directory atomically: to a temporary name, then rename.
 
-    Whatever has the name before is replaced, not followed or written to. `mode` is exact. Raises OSError.
+    An existing entry of that name is replaced, not followed or written to. `mode` is exact. Raises OSError.
     """
     partial = f".{name}.partial"
     with suppress(FileNotFoundError):
@@ -133,13 +133,13 @@ def write_new(directory: int, name: str, content: bytes, *, mode: int = 0o600, s
 
 
 def erase_below(directory: int, *, keep: frozenset[str] = frozenset(), last: str = "") -> None:
-    """Erase what is below an open directory, each step by descriptor: no link is followed, no mount entered.
+    """Erase everything below an open directory by descriptor: no link is followed, no mount entered.
 
     Args:
         keep: names in the directory itself that stay.
         last: name in the directory itself that goes after all others.
 
-    Raises OSError: EXDEV when something is mounted inside, also while this goes on.
+    Raises OSError: EXDEV if something is mounted inside, also during the work.
     """
     stay = keep | {last}
     for _ in range(_ROUNDS_MAX):  # again for what was too deep and was moved up
@@ -147,7 +147,7 @@ def erase_below(directory: int, *, keep: frozenset[str] = frozenset(), last: str
             break
         _erase(directory, directory, keep=stay, depth=0)
     else:
-        raise OSError(errno.ENOTEMPTY, "somebody goes on putting files there")
+        raise OSError(errno.ENOTEMPTY, "another process keeps creating files in the directory")
     if last and last not in keep:
         with suppress(FileNotFoundError):
             _erase_entry(directory, last, directory, depth=0)
@@ -160,14 +160,13 @@ def mount_id(descriptor: int) -> int:
 
 
 def untrusted_parent(path: Path, *, owners: frozenset[int] | None = None) -> str | None:
-    """Return why somebody else could exchange what is at a path, or None when nobody can.
+    """Return why other users could replace the target of a path, or None if nobody can.
 
-    Who may write to a directory on the way can rename what is in it, unless the directory is sticky.
+    A user who may write to a directory above it can rename its entries, unless the directory is sticky.
 
     Args:
-        path: absolute; its own directory entry is what could be exchanged.
-        owners: users whose directories are trusted; None: everybody's, so that only directories count that all
-            users may write to.
+        path: absolute.
+        owners: users whose directories are trusted; None: all users, so that only world-writable directories count.
     """
     for parent in path.parents:
         try:
@@ -206,11 +205,11 @@ def _openat2(directory: int, name: str, flags: int, mode: int, resolve: int) -> 
 
 
 def _open_by_steps(directory: int, name: str, flags: int, mode: int, *, same_mount: bool) -> int:
-    *parents, last = [part for part in name.split("/") if part not in ("", ".")] or ["."]
+    *parents, last = [component for component in name.split("/") if component not in ("", ".")] or ["."]
     current = os.dup(directory)
     try:
-        for part in parents:
-            below = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
+        for component in parents:
+            below = os.open(component, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
             os.close(current)
             current = below
         descriptor = os.open(last, flags, mode, dir_fd=current)
@@ -226,7 +225,7 @@ def _erase(directory: int, top: int, *, keep: frozenset[str], depth: int) -> Non
     for name in os.listdir(directory):
         if name in keep:
             continue
-        with suppress(FileNotFoundError):  # somebody else removes it too: what matters is that it is gone
+        with suppress(FileNotFoundError):  # another process may have removed it
             _erase_entry(directory, name, top, depth=depth)
 
 

@@ -14,11 +14,11 @@ from volbench.cli import console, options
 from volbench.engine.attached import account_of
 from volbench.engine.connection import write_private
 from volbench.errors import Refused, UsageError
+from volbench.placement.attach import parse_dsn
 from volbench.records.base import parse_duration_s
 from volbench.store.sealed import is_sealed, key_from
 from volbench.store.sealed import seal as sealed
 from volbench.suite.load import check_suite
-from volbench.target.attach import parse_dsn
 from volbench.validation.capture import SECONDS_MAX, read_capture
 from volbench.validation.capture import capture as take
 from volbench.validation.mask import masked

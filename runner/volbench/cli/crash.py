@@ -15,7 +15,7 @@ from pathlib import Path
 from volbench import __version__
 from volbench.base.redact import redact
 from volbench.errors import Crashed, VolbenchError
-from volbench.target.attach import without_password
+from volbench.placement.attach import without_password
 
 _SECRET = re.compile(r"(?i)passw|pwd|secret|token|key")
 _VALUE = re.compile(r"(?i)((?:passw\w*|pwd|secret\w*|\w*token|\w*key)[\"']?\s*[=:]\s*)\S+")

@@ -22,8 +22,8 @@ from volbench.cli.credits_data import as_data
 from volbench.cli.credits_plot import text_plot, write_html
 from volbench.cli.credits_shown import sentences
 from volbench.errors import UsageError
+from volbench.profile.resolve import resolve
 from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
-from volbench.volume.profiles import resolve
 
 
 def credits(  # noqa: A001 - it is the command's name

@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 
 from volbench.cli import console, options
 from volbench.errors import VolbenchError
+from volbench.placement import capabilities
+from volbench.placement.capabilities import Means
+from volbench.placement.docker import images
+from volbench.placement.docker.target import engine_client
 from volbench.records.cell import ServerSpec
-from volbench.target import images, means
-from volbench.target.docker import engine_client
-from volbench.target.means import Means
-from volbench.volume.emulated_needs import find_daemon
-from volbench.volume.host import host_facts
-from volbench.volume.teardown import DAEMON
+from volbench.volume.emulated.requirements import find_daemon
+from volbench.volume.emulated.teardown import DAEMON
+from volbench.volume.facts.host import host_facts
 
 
 def doctor(json: options.Json = False) -> None:
     """Report what this machine can do, each lack with the command that mends it."""
-    others = [means.nfs_client(), means.chromium(), means.kubernetes()]
-    found = [*_docker(), *_local(), means.fuse_and_loop(), _emulator_daemon(), *others]
+    others = [capabilities.nfs_client(), capabilities.chromium(), capabilities.kubernetes()]
+    found = [*_docker(), *_local(), capabilities.fuse_and_loop(), _emulator_daemon(), *others]
     if json:
         console.show_json({"host": host_facts().model_dump(), "means": [item.__dict__ for item in found]})
         return
@@ -41,7 +42,7 @@ def _lines(found: Sequence[Means]) -> Iterator[str]:
 
 
 def _docker() -> list[Means]:
-    engine = means.docker_engine()
+    engine = capabilities.docker_engine()
     if not engine.present:
         return [engine]
     return [
@@ -61,8 +62,8 @@ def _image(name: str, find: Callable[[], str]) -> Means:
 def _local() -> list[Means]:
     names = ("sysbench", "mysqldump", "mydumper", "fio", "pt-query-digest")
     packages = {"mysqldump": "default-mysql-client", "pt-query-digest": "percona-toolkit"}
-    tools = [means.find_program(name, package=packages.get(name, "")) for name in names]
-    return [means.database_server(), *tools]
+    tools = [capabilities.find_program(name, package=packages.get(name, "")) for name in names]
+    return [capabilities.database_server(), *tools]
 
 
 def _emulator_daemon() -> Means:

@@ -16,11 +16,11 @@ from volbench.cli.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
 from volbench.execute.cell_spec import cell_spec
 from volbench.execute.templates import template_cells
+from volbench.placement.docker.image_names import tools_image
+from volbench.placement.interface import Job, JobKind
+from volbench.placement.kubernetes.options import read_options
+from volbench.placement.workspace import Workspace, default_cache
 from volbench.records.run import PlannedCell, RunRecord, VolumeSpec
-from volbench.target.image_names import tools_image
-from volbench.target.interface import Job, JobKind
-from volbench.target.kubernetes_options import read_options
-from volbench.target.workspace import Workspace, default_cache
 from volbench.volume.interface import OpenVolume
 
 app = typer.Typer(help="Manifests of runs on Kubernetes.", no_args_is_help=True)
@@ -62,7 +62,7 @@ def render(
 
 def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:
     """The run's objects in the order in which they are made; without `everything` one cell of each volume."""
-    from volbench.volume.claim import claim_manifest  # noqa: PLC0415 - brings the client, which takes half a second
+    from volbench.volume.kinds.claim import claim_manifest  # noqa: PLC0415 - brings the client, which takes half a second
 
     specs = {spec.name: spec for spec in run.volumes}
     for spec in run.volumes:
@@ -78,13 +78,14 @@ def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]
 
 
 def _of_cell(run: RunRecord, planned: PlannedCell, spec: VolumeSpec, kind: JobKind) -> Iterator[dict[str, Any]]:
-    from volbench.target import kubernetes, kubernetes_manifests  # noqa: PLC0415
-    from volbench.volume.claim import claim_name  # noqa: PLC0415
+    from volbench.placement.kubernetes import manifests as kubernetes_manifests  # noqa: PLC0415
+    from volbench.placement.kubernetes import target as kubernetes  # noqa: PLC0415
+    from volbench.volume.kinds.claim import claim_name  # noqa: PLC0415
 
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
-    places = kubernetes.places_of(workspace.volume_folder)
+    places = kubernetes.pod_paths(workspace.volume_folder)
     key = "" if kind == "prepare" else TEMPLATE_KEY
-    cell = cell_spec(run, planned, places=places, template_key=key)
+    cell = cell_spec(run, planned, paths=places, template_key=key)
     volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id))
     job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
     choices = read_options(run.target_options)

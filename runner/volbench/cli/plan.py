@@ -16,10 +16,15 @@ from volbench.analysis.statistics import runs_for_level
 from volbench.cli import console, options
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
+from volbench.placement.attach import parse_dsn, without_password
+from volbench.placement.attach import target_options as options_of_server
+from volbench.placement.kubernetes.options import parse_options
 from volbench.plan.cost import Cost, estimate, replacements_max
 from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
 from volbench.plan.order import Treatment
+from volbench.plan.variants import spread
+from volbench.plan.volume_check import check_volumes, forecast_faults, suite_volume_faults
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
@@ -32,15 +37,10 @@ from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
 from volbench.suite.model import FULL_SCALE
 from volbench.suite.sweep import with_parameters
-from volbench.target.attach import parse_dsn, without_password
-from volbench.target.attach import target_options as options_of_server
-from volbench.target.kubernetes_options import parse_options
-from volbench.volume.check import check_volumes, forecast_faults, suite_volume_faults
-from volbench.volume.emulated_status import emulated_behind
-from volbench.volume.facts import discover
-from volbench.volume.host import host_facts
-from volbench.volume.shared_storage import not_mounted_text, shared_storage
-from volbench.volume.variants import spread
+from volbench.volume.emulated.status import emulated_behind
+from volbench.volume.facts.discovery import discover
+from volbench.volume.facts.host import host_facts
+from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,13 +14,13 @@ from volbench.cli.targets import make_target
 from volbench.cli.watch import watching
 from volbench.errors import EXIT_NO_GO, VolbenchError
 from volbench.execute.run import Orchestrator, Outcome, is_finished, say_nothing
+from volbench.placement.attach import attach_of
 from volbench.records.cell import AttachSpec
 from volbench.report.render import write_reports
 from volbench.report.replace import cells_to_replace
 from volbench.report.terminal import summary_lines
 from volbench.store.bucket import Bucket
 from volbench.store.run_directory import RunDirectory
-from volbench.target.attach import attach_of
 
 
 def run(

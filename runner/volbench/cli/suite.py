@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
+from volbench.plan.volume_check import suite_volume_faults
 from volbench.suite.docs import suite_docs
 from volbench.suite.load import load_suite
 from volbench.suite.schema import suite_schema
-from volbench.volume.check import suite_volume_faults
 
 app = typer.Typer(help="Check suite files, print their schema and documentation.", no_args_is_help=True)
 

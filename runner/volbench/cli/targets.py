@@ -6,14 +6,14 @@ import logging
 
 from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
+from volbench.placement import capabilities
+from volbench.placement.docker.target import DockerTarget
+from volbench.placement.interface import Target
+from volbench.placement.kubernetes.options import read_options
+from volbench.placement.local import LocalTarget
+from volbench.placement.workspace import Workspace, default_cache
 from volbench.records.cell import ServerSpec
 from volbench.records.run import RunRecord, TargetName
-from volbench.target import means
-from volbench.target.docker import DockerTarget
-from volbench.target.interface import Target
-from volbench.target.kubernetes_options import read_options
-from volbench.target.local import LocalTarget
-from volbench.target.workspace import Workspace, default_cache
 from volbench.volume.factory import make_volume
 from volbench.volume.interface import Volume
 
@@ -46,7 +46,7 @@ def with_flavor(server: ServerSpec, target: TargetName) -> ServerSpec:
     """The server with `any` decided: on the local target by what is installed, else MySQL."""
     if server.flavor != "any":
         return server
-    there = means.database_server() if target == "local" and not server.version else None
+    there = capabilities.database_server() if target == "local" and not server.version else None
     mariadb = there is not None and there.present and "mariadb" in there.evidence.lower()
     flavor = "mariadb" if mariadb else "mysql"
     _log.info("engine any: %s on target %s (%s)", flavor, target, there.evidence if there else "not looked for")
@@ -70,7 +70,7 @@ def make_target(run: RunRecord) -> tuple[Target, dict[str, Volume]]:
 
 def _kubernetes(run: RunRecord, workspace: Workspace, tools: str) -> tuple[Target, dict[str, Volume]]:
     # imported here: the client takes half a second, which no other target should cost
-    from volbench.target.kubernetes import KubernetesTarget  # noqa: PLC0415
+    from volbench.placement.kubernetes.target import KubernetesTarget  # noqa: PLC0415
     from volbench.volume.cluster import Cluster  # noqa: PLC0415
 
     options = read_options(run.target_options)

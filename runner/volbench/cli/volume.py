@@ -11,11 +11,13 @@ import typer
 from volbench.cli import console, options, volume_shown
 from volbench.cli.volume_faults import parse_fault
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.target.means import find_program
+from volbench.placement.capabilities import find_program
+from volbench.profile.files import INSTANCES, load_profile, profile_names, whole_profile
+from volbench.profile.resolve import resolve
+from volbench.profile.spec import parse_volume
 from volbench.volume import ownership
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_control import ask
-from volbench.volume.emulated_found import (
+from volbench.volume.emulated.control import ask
+from volbench.volume.emulated.discovery import (
     DEFAULT_DIRECTORY,
     clear_machine,
     find_volume,
@@ -23,13 +25,11 @@ from volbench.volume.emulated_found import (
     remove_volume,
     stop_volume,
 )
+from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.volume.factory import make_volume
-from volbench.volume.probe import check_seconds, measure
-from volbench.volume.probe_fit import check_destination, fitted_profile
-from volbench.volume.probe_nearest import nearest_profiles
-from volbench.volume.profile_files import INSTANCES, load_profile, profile_names, whole_profile
-from volbench.volume.profiles import resolve
-from volbench.volume.spec import parse_volume
+from volbench.volume.probe.fit import check_destination, fitted_profile
+from volbench.volume.probe.measurement import check_seconds, measure
+from volbench.volume.probe.nearest import nearest_profiles
 
 app = typer.Typer(help="Volume profiles, emulated volumes, and the probe of any volume.", no_args_is_help=True)
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A volume, such as emulated:ebs-gp2?size=50GiB.")]

@@ -12,14 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from volbench.cli.plan import mib
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_status import VolumeStatus
-from volbench.volume.probe import Probe
-from volbench.volume.probe_figures import FIGURES, SMALL_BYTES, credit_limits, expected_figures, rate_per_s
-from volbench.volume.probe_nearest import Nearest, unseen
-from volbench.volume.profile_files import COMMON, load_profile
-from volbench.volume.profile_schema import Profile
-from volbench.volume.profiles import ResolvedVolume
+from volbench.profile.files import COMMON, load_profile
+from volbench.profile.resolve import ResolvedVolume
+from volbench.profile.schema import Profile
+from volbench.volume.emulated.status import VolumeStatus
+from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.volume.probe.figures import FIGURES, SMALL_BYTES, credit_limits, expected_figures, rate_per_s
+from volbench.volume.probe.measurement import Probe
+from volbench.volume.probe.nearest import Nearest, unseen
 
 _OVERHEAD_MS = 0.08
 """No emulated volume answers faster: FUSE and the loop device take that long."""

@@ -1,4 +1,4 @@
-"""A server that somebody else runs: asked, never started, stopped or configured."""
+"""A server that volbench does not run: it sends queries, and never starts, stops or configures the server."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ PASSWORD_VARIABLE = "VOLBENCH_MYSQL_PASSWORD"  # noqa: S105 - its name
 
 
 class AttachedServer:
-    """The surface of `Server` over a server that runs already; close it, or use it as a context manager.
+    """The interface of `Server` for a server that runs already; close it, or use it as a context manager.
 
     Args:
         attach: host and port or socket, user, and where the password is.
 
-    Raises UsageError for a wrong password or option file, EnvironmentLacks when nobody answers.
+    Raises UsageError for a wrong password or option file, EnvironmentLacks if the server does not answer.
     """
 
     def __init__(self, attach: AttachSpec) -> None:
         self.account = account_of(attach, os.environ)
-        self._place = self.account.socket or f"{self.account.host or '127.0.0.1'}:{self.account.port or 3306}"
+        self._address = self.account.socket or f"{self.account.host or '127.0.0.1'}:{self.account.port or 3306}"
         self._check()
         self.scratch_dir = Path(tempfile.mkdtemp(prefix="volbench-attach-"))
         self._options = MemoryFile(self.account.option_file_text())
@@ -63,7 +63,7 @@ class AttachedServer:
 
     @property
     def data_dir(self) -> Path:
-        """Where the server says its data is. Raises EnvironmentLacks when that is not seen from here."""
+        """Return the server's `datadir`. Raise EnvironmentLacks if that directory is not on this machine."""
         ((name,),) = self.query("SELECT @@GLOBAL.datadir")
         path = Path(str(name))
         if not path.is_dir():
@@ -77,25 +77,25 @@ class AttachedServer:
 
     def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:  # noqa: ARG002
         """Never. Raises EnvironmentLacks."""
-        raise self._not_ours("start")
+        raise self._not_managed("start")
 
     def initialise(self) -> None:
         """Never. Raises EnvironmentLacks."""
-        raise self._not_ours("initialise")
+        raise self._not_managed("initialise")
 
     def stop(self) -> None:
         """Never. Raises EnvironmentLacks."""
-        raise self._not_ours("stop")
+        raise self._not_managed("stop")
 
     def kill(self) -> None:
         """Never. Raises EnvironmentLacks."""
-        raise self._not_ours("kill")
+        raise self._not_managed("kill")
 
     def connect(
         self, database: str | None = None, *, timeout_s: float = STATEMENT_TIMEOUT_S
     ) -> AbstractContextManager[MySQLConnectionAbstract]:
         """A connection in autocommit mode, closed at the end of the block. Raises StepFailed."""
-        return self._explained(connection(self.account, database, timeout_s=timeout_s))
+        return self._with_cause(connection(self.account, database, timeout_s=timeout_s))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of one statement. Raises StepFailed."""
@@ -108,7 +108,7 @@ class AttachedServer:
         return server_facts(self.query)
 
     def alive(self) -> bool:
-        """Whether it answers a query."""
+        """Return whether the server answers a query."""
         try:
             rows(self.account, "SELECT 1", timeout_s=10.0)
         except mysql.connector.Error:
@@ -116,24 +116,24 @@ class AttachedServer:
         return True
 
     def log_tail(self, lines: int = 20) -> str:  # noqa: ARG002
-        """Nothing: its log belongs to whoever runs it."""
+        """Return an empty text: volbench cannot read the log of an attached server."""
         return ""
 
     def log_since_start(self) -> str:
-        """Nothing, as `log_tail`."""
+        """Return an empty text, as `log_tail`."""
         return ""
 
     def failure(self, where: str = "attached server") -> Failure | None:
-        """That the server does not answer; None when it does."""
+        """Return a failure if the server does not answer, else None."""
         if self.alive():
             return None
         return Failure(
-            cause="server_gone", what="the attached server does not answer", where=where, evidence=self._place
+            cause="server_gone", what="the attached server does not answer", where=where, evidence=self._address
         )
 
     def why_down(self) -> str:
-        """Whether the server answers; volbench cannot see why it does not."""
-        return "the server is running" if self.alive() else f"server_gone: nobody answers at {self._place}"
+        """Return whether the server answers; volbench cannot see why it does not."""
+        return "the server is running" if self.alive() else f"server_gone: no answer at {self._address}"
 
     def _check(self) -> None:
         try:
@@ -141,28 +141,28 @@ class AttachedServer:
         except mysql.connector.Error as error:
             if error.errno in {errorcode.ER_ACCESS_DENIED_ERROR, errorcode.ER_ACCESS_DENIED_NO_PASSWORD_ERROR}:
                 raise UsageError(
-                    f"the server does not let {self.account.user!r} in with this password",
+                    f"the server denied access to {self.account.user!r} with this password",
                     where="attached server",
-                    evidence=f"{self._place}: error {error.errno}",
+                    evidence=f"{self._address}: error {error.errno}",
                     next_step=f"set {PASSWORD_VARIABLE}, or name an option file with the right [client] section",
                 ) from error
             raise EnvironmentLacks(
                 "the server to attach to does not answer",
                 where="attached server",
-                evidence=f"{self._place}: {error.msg}",
+                evidence=f"{self._address}: {error.msg}",
                 next_step="check host, port or socket, and that the server runs",
             ) from error
 
-    def _not_ours(self, what: str) -> EnvironmentLacks:
+    def _not_managed(self, operation: str) -> EnvironmentLacks:
         return EnvironmentLacks(
-            f"volbench cannot {what} a server that it did not start",
+            f"volbench cannot {operation} a server that it did not start",
             where="attached server",
-            evidence=self._place,
+            evidence=self._address,
             next_step="leave out this step, or use --target local or docker",
         )
 
     @contextmanager
-    def _explained(
+    def _with_cause(
         self, opened: AbstractContextManager[MySQLConnectionAbstract]
     ) -> Iterator[MySQLConnectionAbstract]:
         try:
@@ -170,24 +170,24 @@ class AttachedServer:
                 yield inner
         except mysql.connector.Error as error:
             raise StepFailed(
-                "a query failed", where="attached server", evidence=f"{self._place}: {error}"
+                "a query failed", where="attached server", evidence=f"{self._address}: {error}"
             ) from error
 
 
 def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
-    """Who connects: the option file's [client] section first for the password, then the environment.
+    """Return user, password and address; the option file's [client] section wins over the environment's password.
 
-    Raises UsageError for a host and a socket at once, EnvironmentLacks when the option file cannot be read.
+    Raises UsageError for a host and a socket at once, EnvironmentLacks if the option file cannot be read.
     """
     if attach.host and attach.socket:
         raise UsageError("give a host or a socket, not both", where="attached server")
-    given = read_option_file(Path(attach.option_file)) if attach.option_file else {}
-    socket = attach.socket or ("" if attach.host else given.get("socket", ""))
-    port = given.get("port", "")
+    options = read_option_file(Path(attach.option_file)) if attach.option_file else {}
+    socket = attach.socket or ("" if attach.host else options.get("socket", ""))
+    port = options.get("port", "")
     return Account(
-        user=given.get("user") or attach.user,
-        password=given.get("password") or environment.get(PASSWORD_VARIABLE, ""),
+        user=options.get("user") or attach.user,
+        password=options.get("password") or environment.get(PASSWORD_VARIABLE, ""),
         socket=socket,
-        host="" if socket else attach.host or given.get("host", ""),
+        host="" if socket else attach.host or options.get("host", ""),
         port=None if socket else int(port) if port.isdecimal() and not attach.host else attach.port,
     )

@@ -1,4 +1,4 @@
-"""The dataset on a server that somebody else runs: in a schema of its own, marked, and removed again."""
+"""The dataset on an attached server: in a schema of its own, marked, and removed again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from volbench.errors import Refused, VolbenchError
 from volbench.records.cell import DatasetSpec
 
 MARK_TABLE = "volbench_owned"
-"""Holds the run's id, and whether volbench made the schema; without it nothing in a schema is ours."""
+"""Has the run's id, and whether volbench made the schema; a schema without this table is not volbench's."""
 FILL_TIMEOUT_S = 6 * 3600.0
 _LOCK_WAIT_S = 5
-_OUR_TABLE = re.compile(r"sbtest[0-9]+")
+_DATASET_TABLE = re.compile(r"sbtest[0-9]+")
 _RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,120}")
 
 
@@ -24,9 +24,9 @@ _RUN_ID = re.compile(r"[A-Za-z0-9_.-]{1,120}")
 def attached_dataset(
     server: AttachedServer, dataset: DatasetSpec, *, run_id: str, progress: Progress
 ) -> Iterator[None]:
-    """Fresh tables during the block, in the dataset's schema; what an earlier attempt left is made anew.
+    """Make fresh tables in the dataset's schema for the block; tables of an earlier attempt are replaced.
 
-    Raises Refused for a schema that holds tables of somebody else, or that another volbench works on.
+    Raises Refused for a schema with tables that volbench did not make, or that another volbench uses.
     """
     schema = dataset.schema_name
     with _locked(server, schema):
@@ -41,17 +41,17 @@ def attached_dataset(
             )
             yield
         except BaseException:
-            with suppress(VolbenchError):  # the cell's own failure is worth more than that of cleaning up
+            with suppress(VolbenchError):  # the cell's own failure matters more than a failure of the cleanup
                 remove_attached_dataset(server, schema)
             raise
         remove_attached_dataset(server, schema)
 
 
 def remove_attached_dataset(server: AttachedServer, schema: str, *, run_id: str = "") -> None:
-    """Drop the tables that volbench made, and the schema if volbench made that too; nothing without our mark.
+    """Drop the tables that volbench made, and the schema if volbench made that too; without the mark, nothing.
 
     Args:
-        run_id: only what that run left; empty: of any run.
+        run_id: drop only the tables of that run; empty: of any run.
     """
     tables = _tables(server, schema)
     if MARK_TABLE not in tables:
@@ -60,7 +60,7 @@ def remove_attached_dataset(server: AttachedServer, schema: str, *, run_id: str 
     if run_id and marks and str(marks[0][0]) != run_id:
         return
     for table in tables:
-        if _OUR_TABLE.fullmatch(table):
+        if _DATASET_TABLE.fullmatch(table):
             server.query(f"DROP TABLE `{schema}`.`{table}`")
     server.query(f"DROP TABLE `{schema}`.`{MARK_TABLE}`")
     if marks and int(marks[0][1]) and not _tables(server, schema):
@@ -68,13 +68,13 @@ def remove_attached_dataset(server: AttachedServer, schema: str, *, run_id: str 
 
 
 def _claim(server: AttachedServer, schema: str, run_id: str) -> None:
-    """Mark the schema as ours: a new one, an empty one, or one that is marked already."""
+    """Mark the schema as volbench's: a new one, an empty one, or one that is marked already."""
     assert _RUN_ID.fullmatch(run_id)  # noqa: S101 - it goes into a statement
     remove_attached_dataset(server, schema)
     tables = _tables(server, schema)
     if tables:
         raise Refused(
-            f"the schema {schema} holds tables that volbench did not make",
+            f"the schema {schema} has tables that volbench did not make",
             where="attached server",
             evidence=f"{len(tables)} tables, no {MARK_TABLE}: {', '.join(tables[:5])}",
             next_step="name a new schema: --server mysql://user@host/NEW_NAME; nothing was touched",
@@ -88,22 +88,22 @@ def _claim(server: AttachedServer, schema: str, run_id: str) -> None:
 
 
 def _tables(server: AttachedServer, schema: str) -> list[str]:
-    found = server.query(
+    table_rows = server.query(
         "SELECT table_name FROM information_schema.tables "  # noqa: S608 - checked name
         f"WHERE table_schema = '{schema}' ORDER BY table_name"
     )
-    return [str(row[0]) for row in found]
+    return [str(row[0]) for row in table_rows]
 
 
 @contextmanager
 def _locked(server: AttachedServer, schema: str) -> Iterator[None]:
-    """Hold a lock of the server's while the schema is used; it goes with the connection."""
+    """Take a lock of the server (GET_LOCK) for the block; the server releases it with the connection."""
     with server.connect() as opened, opened.cursor() as cursor:
         cursor.execute("SET SESSION wait_timeout = 604800")
         cursor.execute(f"SELECT GET_LOCK('volbench.{schema}', {_LOCK_WAIT_S})")
         if [tuple(row) for row in cursor.fetchall()] != [(1,)]:
             raise Refused(
-                f"another volbench works on the schema {schema}",
+                f"another volbench uses the schema {schema}",
                 where="attached server",
                 next_step="wait for it, or name another schema in --server",
             )

@@ -1,12 +1,12 @@
-"""my.cnf: volbench's pinned base, the suite's options on top, and what must not be set by a suite."""
+"""my.cnf: volbench's pinned options, the suite's options on top, and options that a suite must not set."""
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from volbench.base.nearest import nearest_match
 from volbench.engine.allowed_options import ALLOWED_OPTIONS, SLASH_ALLOWED
 from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.errors import UsageError
@@ -14,7 +14,7 @@ from volbench.records.base import Scalar, parse_size_bytes
 from volbench.records.facts import ServerFacts
 
 PINNED: dict[str, Scalar] = {
-    # What makes two servers equally durable, whatever their defaults; a suite may set each of them.
+    # These make two servers equally durable, whatever their defaults; a suite may set each of them.
     "innodb_flush_log_at_trx_commit": 1,
     "sync_binlog": 1,
     "log_bin": True,
@@ -37,9 +37,9 @@ DURABILITY_VARIABLES = (
     "innodb_use_fdatasync", "innodb_redo_log_encrypt", "innodb_checksum_algorithm", "innodb_page_size",
     "innodb_file_per_table", "innodb_log_checksums", "binlog_format", "binlog_checksum", "innodb_flush_neighbors",
 )  # fmt: skip
-"""Settings that change how much is written and synced for one commit: the same in all cells, or no comparison."""
+"""Settings that change how much one commit writes and syncs: compared cells must have the same ones."""
 
-# Without skip_, enable_ and the like, which are taken off a name before it is looked up here.
+# Without skip_, enable_ and the like, which are stripped before the lookup.
 _HARNESS = frozenset({
     "admin_address", "admin_port", "aria_log_dir_path", "basedir", "bind_address", "chroot", "console", "core_file",
     "daemonize", "datadir", "defaults_extra_file", "defaults_file", "defaults_group_suffix", "extra_port", "gdb",
@@ -51,8 +51,8 @@ _HARNESS = frozenset({
     "slave_load_tmpdir", "secure_file_priv", "grant_tables", "networking", "slow_query_log_file",
     "socket", "tmpdir", "upgrade", "user", "version",
 })  # fmt: skip
-_WHOLE = frozenset({*PINNED, "general_log", "slow_query_log"})
-"""Options of their own whose names begin one of the above."""
+_COMPLETE_NAMES = frozenset({*PINNED, "general_log", "slow_query_log"})
+"""Complete option names that are also the beginning of a name above."""
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
 _BINARY_SIZE = re.compile(r"\d+(\.\d+)?\s*[KMGT]iB")
@@ -62,7 +62,7 @@ _PLAIN_VALUE = re.compile(r"[A-Za-z0-9_.,:/+=%@-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class ServerPaths:
-    """Where things are as the server sees them."""
+    """The server's directories, as the server sees them."""
 
     data_dir: str
     control_dir: str
@@ -71,13 +71,13 @@ class ServerPaths:
 
     @property
     def socket(self) -> str:
-        """The Unix socket, the server's only way in."""
+        """The Unix socket, the server's only listener."""
         return f"{self.control_dir}/mysqld.sock"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RenderedConfig:
-    """The text of my.cnf, and what of the suite's options this server does not have."""
+    """The text of my.cnf, and notes on the suite's options that this server does not have."""
 
     text: str
     notes: tuple[str, ...] = field(default=())
@@ -90,17 +90,17 @@ _INSTRUMENTS = ("wait/io/file/%", "statement/%", "wait/synch/cond/sql/MYSQL_BIN_
 def render_config(
     *, identity: ServerIdentity, paths: ServerPaths, options: Mapping[str, Scalar], as_root: bool
 ) -> RenderedConfig:
-    """my.cnf of one server.
+    """Return my.cnf of one server.
 
     Args:
         options: the suite's [mysqld] options; they win over volbench's pinned ones.
-        as_root: the server's user is root, which it wants to be told.
+        as_root: the server runs as root, which needs `user = root`.
 
-    Raises UsageError for options that the harness itself sets, and for names and values that are none.
+    Raises UsageError for options that the harness itself sets, and for invalid names and values.
     """
-    wanted = checked_options(options)
-    fitted = fit_options({**PINNED, **wanted}, identity)
-    ours: list[tuple[str, Scalar]] = [
+    suite_options = checked_options(options)
+    fitted = fit_options({**PINNED, **suite_options}, identity)
+    harness_options: list[tuple[str, Scalar]] = [
         ("datadir", paths.data_dir),
         ("socket", paths.socket),
         ("pid_file", f"{paths.control_dir}/mysqld.pid"),
@@ -108,75 +108,75 @@ def render_config(
         ("skip_networking", True),
     ]
     if identity.flavor == "mysql":
-        ours += [("mysqlx", False), ("secure_file_priv", "NULL")]
+        harness_options += [("mysqlx", False), ("secure_file_priv", "NULL")]
     if paths.init_file:
-        ours.append(("init_file", paths.init_file))
+        harness_options.append(("init_file", paths.init_file))
     if as_root:
-        ours.append(("user", "root"))
+        harness_options.append(("user", "root"))
     if fitted.options.get("performance_schema") is True:
-        ours += [("performance_schema_instrument", f"{name}=ON") for name in _INSTRUMENTS]
-        if identity.flavor == "mysql" and _CPU_CONSUMER not in wanted:  # loose: servers before 8.0.28 lack it
-            ours.append((f"loose_{_CPU_CONSUMER}", True))
-    lines = ["[mysqld]", *(_line(name, value) for name, value in (*fitted.options.items(), *ours))]
-    notes = tuple(note for name, note in fitted.notes.items() if name in wanted)
+        harness_options += [("performance_schema_instrument", f"{name}=ON") for name in _INSTRUMENTS]
+        if identity.flavor == "mysql" and _CPU_CONSUMER not in suite_options:  # loose: not in servers before 8.0.28
+            harness_options.append((f"loose_{_CPU_CONSUMER}", True))
+    lines = ["[mysqld]", *(_line(name, value) for name, value in (*fitted.options.items(), *harness_options))]
+    notes = tuple(note for name, note in fitted.notes.items() if name in suite_options)
     return RenderedConfig(text="\n".join(lines) + "\n", notes=notes)
 
 
 def checked_options(options: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """The suite's options under their plain names (lower case, underscores). Raises UsageError."""
+    """Return the suite's options under their plain names (lower case, underscores). Raise UsageError."""
     checked: dict[str, Scalar] = {}
-    for given, value in options.items():
-        name = given.strip().lower().replace("-", "_")
+    for spelling, value in options.items():
+        name = spelling.strip().lower().replace("-", "_")
         if not _NAME.fullmatch(name):
-            raise UsageError(f"{given!r} is not the name of a server option", where="engine.config")
-        _refuse_harness_option(name, given)
+            raise UsageError(f"{spelling!r} is not the name of a server option", where="engine.config")
+        _refuse_harness_option(name, spelling)
         if isinstance(value, str) and any(ord(character) < 32 or ord(character) == 127 for character in value):
-            raise UsageError(f"the value of {given} holds a control character", where="engine.config")
-        _refuse_unknown_option(name, given)
+            raise UsageError(f"the value of {spelling} contains a control character", where="engine.config")
+        _refuse_unknown_option(name, spelling)
         if isinstance(value, str) and "/" in value and _bare(name) not in SLASH_ALLOWED:
             raise UsageError(
-                f"{given} must name nothing outside the data directory", where="engine.config", evidence=value
+                f"{spelling} must not name a path outside the data directory", where="engine.config", evidence=value
             )
         if checked.setdefault(name, value) != value:
-            raise UsageError(f"{name} is given twice, with different values", where="engine.config")
+            raise UsageError(f"{name} is set twice, with different values", where="engine.config")
     return checked
 
 
 def _bare(name: str) -> str:
-    """Return an option's name without the prefixes that a server takes off it."""
+    """Return an option's name without the prefixes that a server strips."""
     bare = name
     while (prefix := next((p for p in _PREFIXES if bare.startswith(p)), None)) is not None:
         bare = bare.removeprefix(prefix)
     return bare
 
 
-def _refuse_unknown_option(name: str, given: str) -> None:
+def _refuse_unknown_option(name: str, spelling: str) -> None:
     if name in ALLOWED_OPTIONS or _bare(name) in ALLOWED_OPTIONS:
         return
-    near = difflib.get_close_matches(_bare(name), ALLOWED_OPTIONS, n=1)
+    nearest = nearest_match(_bare(name), ALLOWED_OPTIONS)
     raise UsageError(
-        f"{given} is not a server option that a suite may set",
+        f"{spelling} is not a server option that a suite may set",
         where="engine.config",
-        evidence=f"perhaps you meant {near[0]}" if near else "",
-        next_step="use one that tunes the server; options that place files, load plugins or open it are left out",
+        evidence=f"perhaps you meant {nearest}" if nearest else "",
+        next_step="use one that tunes the server; options that place files, load plugins or open ports are refused",
     )
 
 
-def _refuse_harness_option(name: str, given: str) -> None:
+def _refuse_harness_option(name: str, spelling: str) -> None:
     bare = _bare(name)
-    hit = next((ours for ours in sorted(_HARNESS) if bare and _means(bare, ours)), None)
-    if hit is not None:
+    match = next((option for option in sorted(_HARNESS) if bare and _abbreviates(bare, option)), None)
+    if match is not None:
         raise UsageError(
-            f"server option {given} is volbench's own to set",
+            f"only volbench may set the server option {spelling}",
             where="engine.config",
-            evidence="" if hit == bare else f"the server would take it for {hit}",
-            next_step="leave it out of the suite; volbench places directories, socket and logs of each cell",
+            evidence="" if match == bare else f"the server would read {spelling} as {match}",
+            next_step="remove the option from the suite; volbench sets directories, socket and logs of each cell",
         )
 
 
-def _means(bare: str, ours: str) -> bool:
-    """A server takes unambiguous beginnings of an option's name for the option."""
-    return ours == bare or (len(bare) >= 3 and ours.startswith(bare) and bare not in _WHOLE)
+def _abbreviates(bare: str, option: str) -> bool:
+    """Return whether a server would read the name as that option: it accepts unambiguous prefixes."""
+    return option == bare or (len(bare) >= 3 and option.startswith(bare) and bare not in _COMPLETE_NAMES)
 
 
 def _line(name: str, value: Scalar) -> str:
@@ -194,5 +194,5 @@ def _line(name: str, value: Scalar) -> str:
 
 
 def durability(facts: ServerFacts) -> dict[str, str]:
-    """The settings that must be the same in all cells that are compared; those that are not there are left out."""
+    """Return the settings that compared cells must have in common, as far as this server has them."""
     return {name: facts.variables[name] for name in DURABILITY_VARIABLES if name in facts.variables}

@@ -1,4 +1,4 @@
-"""Credentials in 0600 option files, and connections made with them."""
+"""Credentials in 0600 option files, and connections that use them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
+from volbench.base import safe_files
 from volbench.base.redact import without_literals
 from volbench.errors import EnvironmentLacks, UsageError
 
@@ -21,12 +22,12 @@ _log = logging.getLogger(__name__)
 _STATEMENT_CHARACTERS = 500
 CONNECT_TIMEOUT_S = 10
 STATEMENT_TIMEOUT_S = 24 * 3600
-"""No statement of a cell may take longer than the cell; a dead server closes the socket long before."""
+"""No statement may take longer than a cell; a dead server closes the socket long before."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Who connects, and where to: a Unix socket, else host and port."""
+    """User and password, and the server's address: a Unix socket, else host and port."""
 
     user: str
     password: str = field(default="", repr=False)
@@ -34,15 +35,19 @@ class Account:
     host: str = ""
     port: int | None = None
 
-    def option_file_text(self) -> str:
-        """A [client] section for the client tools. Raises UsageError for a value with a line break."""
+    def client_options(self) -> dict[str, str]:
+        """Return the options of a [client] section."""
         values = {"user": self.user, "password": self.password, "socket": self.socket}
         if not self.socket:
             values |= {"host": self.host or "127.0.0.1", "port": str(self.port or 3306)}
+        return values
+
+    def option_file_text(self) -> str:
+        """Return a [client] section for the client tools. Raise UsageError for a value with a line break."""
         lines = ["[client]"]
-        for name, value in values.items():
+        for name, value in self.client_options().items():
             if "\n" in value or "\r" in value:
-                raise UsageError(f"the {name} of the server holds a line break", where="option file")
+                raise UsageError(f"the {name} of the server contains a line break", where="option file")
             escaped = value.replace("\\", "\\\\").replace('"', '\\"')
             lines.append(f'{name}="{escaped}"')
         return "\n".join(lines) + "\n"
@@ -50,22 +55,19 @@ class Account:
 
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, replacing it atomically."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-    partial.replace(path)
+    with safe_files.held_directory(path.parent.resolve()) as directory:
+        safe_files.write_new(directory, path.name, text.encode(), sync=False)
 
 
 class MemoryFile:
-    """A file with a password that lives in memory: it is gone with this process, also when that is killed.
+    """A file in memory for a password: the kernel removes it with this process, also when the process is killed.
 
-    Only this user reads it, by `path`, also from child processes.
+    Only this user can read it, by `path`, also from child processes.
     """
 
     def __init__(self, text: str) -> None:
         self._descriptor = os.memfd_create("volbench-options", os.MFD_CLOEXEC)
-        os.fchmod(self._descriptor, 0o600)  # client programs pass over options that all may write
+        os.fchmod(self._descriptor, 0o600)  # client programs ignore world-writable option files
         with os.fdopen(os.dup(self._descriptor), "w") as file:
             file.write(text)
         self.path = Path(f"/proc/{os.getpid()}/fd/{self._descriptor}")
@@ -78,7 +80,7 @@ class MemoryFile:
 
 
 def read_option_file(path: Path) -> dict[str, str]:
-    """The [client] section of an option file. Raises EnvironmentLacks when it cannot be read."""
+    """Return the [client] section of an option file. Raise EnvironmentLacks if it cannot be read."""
     parser = configparser.ConfigParser(interpolation=None, allow_no_value=True, strict=False, delimiters=("=",))
     try:
         parser.read_string(path.read_text())
@@ -87,10 +89,8 @@ def read_option_file(path: Path) -> dict[str, str]:
     except (
         configparser.Error,
         AttributeError,
-    ) as error:  # its text would show a line of the file, and so perhaps the password
-        raise EnvironmentLacks(
-            f"the option file {path} is not one that can be read", evidence=type(error).__name__
-        ) from error
+    ) as error:  # its text would show a line of the file, possibly with the password
+        raise EnvironmentLacks(f"the option file {path} cannot be parsed", evidence=type(error).__name__) from error
     section = dict(parser["client"]) if parser.has_section("client") else {}
     return {name.replace("-", "_"): _unquoted((value or "").strip()) for name, value in section.items()}
 
@@ -105,19 +105,19 @@ def _unquoted(value: str) -> str:
 def connection(
     account: Account, database: str | None = None, *, timeout_s: float = STATEMENT_TIMEOUT_S
 ) -> Iterator[MySQLConnectionAbstract]:
-    """A connection in autocommit mode, closed at the end of the block.
+    """Yield a connection in autocommit mode, closed at the end of the block.
 
     Args:
         timeout_s: bound of each statement; connecting itself is bounded by CONNECT_TIMEOUT_S.
 
     Raises mysql.connector.Error.
     """
-    place: dict[str, Any] = (
+    address: dict[str, Any] = (
         {"unix_socket": account.socket}
         if account.socket
         else {"host": account.host or "127.0.0.1", "port": account.port or 3306}
     )
-    _log.debug("connect to %s as %s, schema %s", ":".join(map(str, place.values())), account.user, database)
+    _log.debug("connect to %s as %s, schema %s", ":".join(map(str, address.values())), account.user, database)
     opened = mysql.connector.connect(
         user=account.user,
         password=account.password,
@@ -129,7 +129,7 @@ def connection(
         read_timeout=round(timeout_s),
         write_timeout=round(timeout_s),
         use_pure=True,  # the same behaviour everywhere, whether or not the C extension is there
-        **place,
+        **address,
     )
     assert isinstance(opened, MySQLConnectionAbstract)  # noqa: S101 - not pooled
     try:
@@ -139,8 +139,8 @@ def connection(
 
 
 def rows(account: Account, sql: str, *, timeout_s: float = STATEMENT_TIMEOUT_S) -> list[tuple[Any, ...]]:
-    """All rows of one statement on a connection of its own. Raises mysql.connector.Error."""
+    """Return all rows of one statement on a connection of its own. Raise mysql.connector.Error."""
     with connection(account, timeout_s=timeout_s) as opened, opened.cursor() as cursor:
-        _log.debug("ask the server: %s", without_literals(sql)[:_STATEMENT_CHARACTERS])
+        _log.debug("query: %s", without_literals(sql)[:_STATEMENT_CHARACTERS])
         cursor.execute(sql)
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []

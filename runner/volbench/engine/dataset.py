@@ -14,14 +14,14 @@ from pathlib import Path
 from pydantic import Field
 
 from volbench.base import programs
-from volbench.engine.connection import Account, MemoryFile
 from volbench.engine.server import AttachedServer, Server
+from volbench.engine.sysbench_config import sysbench_config_file
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec
 
 PREPARE_SEED = 1
-"""Of sysbench's random numbers: the same dataset is the same rows, whoever makes it."""
+"""Seed of sysbench's random numbers: the same dataset has the same rows on every machine."""
 _TEST = "oltp_read_write"  # all oltp_* and select_* tests share its tables
 _LINES_PER_TABLE = 3  # creating, inserting, indexing
 _POLL_S = 0.5
@@ -31,14 +31,14 @@ Progress = Callable[[str, float | None], None]
 
 
 class TableRecord(Record):
-    """One table as it was made."""
+    """A table's rows and checksum after the preparation."""
 
     rows: int
-    checksum: int | None = Field(description="CHECKSUM TABLE; None when the server gives none.")
+    checksum: int | None = Field(description="CHECKSUM TABLE; None if the server returns NULL.")
 
 
 def sysbench_program() -> str:
-    """The path of sysbench. Raises EnvironmentLacks when it is not installed."""
+    """Return the path of sysbench. Raise EnvironmentLacks if it is not installed."""
     path = shutil.which("sysbench")
     if path is None:
         raise EnvironmentLacks(
@@ -50,7 +50,7 @@ def sysbench_program() -> str:
 
 
 def sysbench_version() -> str:
-    """What `sysbench --version` prints, e.g. `sysbench 1.0.20`. Raises EnvironmentLacks."""
+    """Return the output of `sysbench --version`, e.g. `sysbench 1.0.20`. Raise EnvironmentLacks."""
     done = programs.run([sysbench_program(), "--version"], capture_output=True, text=True, timeout=30, check=False)
     return done.stdout.strip()
 
@@ -69,11 +69,8 @@ def fill(
     """
     schema = dataset.schema_name
     server.query(f"CREATE DATABASE IF NOT EXISTS `{schema}` DEFAULT CHARACTER SET utf8mb4")
-    config = MemoryFile(sysbench_config(server.account, schema))
-    try:
-        _run_sysbench(server, dataset, config.path, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
-    finally:
-        config.close()
+    with sysbench_config_file(server.account.client_options(), schema) as config:
+        _run_sysbench(server, dataset, config, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
     progress("analyzing tables", None)
     names = [f"sbtest{number}" for number in range(1, dataset.tables + 1)]
     for name in names:
@@ -90,29 +87,10 @@ def fill(
 
 
 def table_record(server: Server | AttachedServer, schema: str, table: str) -> TableRecord:
-    """Row count and checksum of a table."""
+    """Return row count and checksum of a table."""
     ((count,),) = server.query(f"SELECT COUNT(*) FROM `{schema}`.`{table}`")  # noqa: S608 - names are checked
     ((_, checksum),) = server.query(f"CHECKSUM TABLE `{schema}`.`{table}`")
     return TableRecord(rows=int(count), checksum=None if checksum is None else int(checksum))
-
-
-def sysbench_config(account: Account, schema: str) -> str:
-    """The text for sysbench's --config-file. Raises EnvironmentLacks for a password with both kinds of quotes."""
-    values = {"user": account.user, "password": account.password, "socket": account.socket, "db": schema}
-    if not account.socket:
-        values |= {"host": account.host or "127.0.0.1", "port": str(account.port or 3306)}
-    return "".join(f"mysql-{name}={_quoted(name, value)}\n" for name, value in values.items() if value)
-
-
-def _quoted(name: str, value: str) -> str:
-    quote = "'" if "'" not in value else '"'
-    if quote in value or "\n" in value:
-        raise EnvironmentLacks(
-            f"sysbench cannot be given this {name}: both kinds of quotes, or a line break, are in it",
-            where="dataset",
-            next_step="use one with at most one kind of quotes",
-        )
-    return f"{quote}{value}{quote}"
 
 
 def _run_sysbench(
@@ -143,8 +121,8 @@ def _run_sysbench(
     )
     output = b""
     try:
-        for part in _output(process, time.monotonic() + timeout_s, cancelled):
-            output += part
+        for chunk in _output(process, time.monotonic() + timeout_s, cancelled):
+            output += chunk
             done = output.count(b"\n") / (_LINES_PER_TABLE * dataset.tables)
             progress("making tables", min(done, 1.0))
         code = process.wait(timeout=30)
@@ -152,13 +130,15 @@ def _run_sysbench(
         process.kill()
         process.wait()
     if code != 0:
-        said = output[-_TAIL_BYTES:].decode(errors="replace").strip()
-        down = "" if server.alive() else f"; {server.why_down()}"
-        raise StepFailed(f"sysbench prepare failed with exit code {code}", where="dataset", evidence=said + down)
+        log_text = output[-_TAIL_BYTES:].decode(errors="replace").strip()
+        server_state = "" if server.alive() else f"; {server.why_down()}"
+        raise StepFailed(
+            f"sysbench prepare failed with exit code {code}", where="dataset", evidence=log_text + server_state
+        )
 
 
 def _output(process: subprocess.Popen[bytes], deadline_s: float, cancelled: threading.Event) -> Iterator[bytes]:
-    """What the process writes, as it comes, until it closes its output; empty parts while it writes nothing."""
+    """Yield the process's output until it closes the pipe; empty chunks while there is no output."""
     assert process.stdout is not None  # noqa: S101 - it was started with a pipe
     with process.stdout as pipe:
         while True:
@@ -169,7 +149,7 @@ def _output(process: subprocess.Popen[bytes], deadline_s: float, cancelled: thre
             if not select.select([pipe], [], [], _POLL_S)[0]:
                 yield b""
                 continue
-            part = os.read(pipe.fileno(), 1 << 16)
-            if not part:
+            chunk = os.read(pipe.fileno(), 1 << 16)
+            if not chunk:
                 return
-            yield part
+            yield chunk

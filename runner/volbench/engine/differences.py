@@ -1,4 +1,4 @@
-"""What MySQL 8.0, 8.4, 9.x and MariaDB 10.11+ do not have in common, as data."""
+"""Options in which MySQL 8.0, 8.4, 9.x and MariaDB 10.11+ differ, as data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Flavor = Literal["mysql", "mariadb"]
 
 @dataclass(frozen=True, kw_only=True)
 class ServerIdentity:
-    """Which server it is, as its binary says."""
+    """Flavor and version of a server, from its binary."""
 
     flavor: Flavor
     version: str
@@ -23,12 +23,12 @@ class ServerIdentity:
     @property
     def number(self) -> tuple[int, ...]:
         """The version as numbers: (8, 4, 3)."""
-        return tuple(int(part) for part in re.findall(r"\d+", self.version)[:3])
+        return tuple(int(number_text) for number_text in re.findall(r"\d+", self.version)[:3])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """Where an option exists: per flavor from a version on and, exclusive, until one; a missing flavor has none."""
+    """The versions that have an option: per flavor the first and, exclusive, the last; None: not this flavor."""
 
     mysql: tuple[int, ...] | None = (0,)
     mariadb: tuple[int, ...] | None = (0,)
@@ -36,7 +36,7 @@ class Option:
     mariadb_until: tuple[int, ...] = (999,)
 
     def exists(self, identity: ServerIdentity) -> bool:
-        """Whether that server has it."""
+        """Return whether that server has the option."""
         since = self.mysql if identity.flavor == "mysql" else self.mariadb
         until = self.mysql_until if identity.flavor == "mysql" else self.mariadb_until
         return since is not None and since <= identity.number < until
@@ -69,7 +69,7 @@ OPTIONS: dict[str, Option] = {
     "temptable_max_mmap": Option(mysql=(8, 0, 23), mariadb=None),
     "temptable_max_ram": _MYSQL_ONLY,
 }
-"""Options that not every server has; all others are passed on, and a server that lacks one says so at its start."""
+"""Options that not every server has. All others are passed on; a server rejects an unknown one at its start."""
 
 
 def _redo_as_log_file(value: Scalar, identity: ServerIdentity) -> tuple[str, Scalar]:
@@ -78,39 +78,39 @@ def _redo_as_log_file(value: Scalar, identity: ServerIdentity) -> tuple[str, Sca
     return "innodb_log_file_size", parse_size_bytes(value) // files
 
 
-_REPLACED: dict[str, Callable[[Scalar, ServerIdentity], tuple[str, Scalar]]] = {
+_REPLACEMENTS: dict[str, Callable[[Scalar, ServerIdentity], tuple[str, Scalar]]] = {
     "innodb_redo_log_capacity": _redo_as_log_file,
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class FittedOptions:
-    """Options that a server has; `notes` say of each left out or replaced one, by its name, what became of it."""
+    """Options that a server has; `notes`: name of an omitted or replaced option -> what was done."""
 
     options: dict[str, Scalar]
     notes: dict[str, str] = field(default_factory=dict)
 
 
 def fit_options(options: Mapping[str, Scalar], identity: ServerIdentity) -> FittedOptions:
-    """Leave out, or replace, the options that this server does not have."""
+    """Omit or replace the options that this server does not have."""
     fitted: dict[str, Scalar] = {}
     notes: dict[str, str] = {}
     server = f"{identity.flavor} {identity.version}"
     for name, value in options.items():
-        known = OPTIONS.get(name)
-        if known is None or known.exists(identity):
+        option = OPTIONS.get(name)
+        if option is None or option.exists(identity):
             fitted[name] = value
-        elif name in _REPLACED:
-            other, other_value = _REPLACED[name](value, identity)
-            fitted.setdefault(other, other_value)
-            notes[name] = f"{server} has no {name}: set {other} = {other_value} instead"
+        elif name in _REPLACEMENTS:
+            replacement, replacement_value = _REPLACEMENTS[name](value, identity)
+            fitted.setdefault(replacement, replacement_value)
+            notes[name] = f"{server} has no {name}: set {replacement} = {replacement_value} instead"
         else:
             notes[name] = f"{server} has no {name}: left out"
     return FittedOptions(options=fitted, notes=notes)
 
 
 def identify(version_output: str, binary: str) -> ServerIdentity | None:
-    """Flavor and version from `mysqld --version`; None when that is not a server's answer.
+    """Return flavor and version from `mysqld --version`; None if that is not a server's output.
 
     `/usr/sbin/mysqld  Ver 8.4.3 for Linux on x86_64 (MySQL Community Server - GPL)`,
     `mariadbd  Ver 10.11.6-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)`

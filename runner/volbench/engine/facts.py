@@ -1,4 +1,4 @@
-"""What a running server says of itself: settings, and what it cannot show."""
+"""Facts about a running server: its settings, and which of its counters are not available."""
 
 from __future__ import annotations
 
@@ -29,9 +29,18 @@ _NAMES = frozenset({
     "slow_query_log", "sort_buffer_size", "sql_mode", "super_read_only", "read_only", "transaction_isolation",
     "tx_isolation", "version_compile_machine", "version_compile_os",
 })  # fmt: skip
-_PLACES = ("_dir", "_directory", "_home_dir", "_directories", "_basename", "_index_file", "_filename", "_path")
-"""Endings of variables that name places, different in each cell by nature."""
-_EVENTS_ARE_RUNTIME = frozenset({"innodb_buffer_pool_load_now", "innodb_buffer_pool_dump_now", "innodb_version"})
+_PATH_SUFFIXES = (
+    "_dir",
+    "_directory",
+    "_home_dir",
+    "_directories",
+    "_basename",
+    "_index_file",
+    "_filename",
+    "_path",
+)
+"""Endings of variables that name paths, which differ in each cell by nature."""
+_NOT_SETTINGS = frozenset({"innodb_buffer_pool_load_now", "innodb_buffer_pool_dump_now", "innodb_version"})
 
 _PERFORMANCE_SCHEMA = "performance_schema"
 _TABLES = {
@@ -49,26 +58,26 @@ _INSTRUMENTS = {
 
 
 def server_facts(query: Query) -> ServerFacts:
-    """Ask a running server. Raises what `query` raises."""
-    said = {str(name): str(value) for name, value in query("SHOW GLOBAL VARIABLES")}
-    version = said.get("version", "")
+    """Query a running server for its facts. Raise what `query` raises."""
+    variables = {str(name): str(value) for name, value in query("SHOW GLOBAL VARIABLES")}
+    version = variables.get("version", "")
     return ServerFacts(
         flavor="mariadb" if "mariadb" in version.lower() else "mysql",
         version=version,
-        version_comment=said.get("version_comment", ""),
-        variables={name: value for name, value in sorted(said.items()) if _is_setting(name)},
-        absent=_absent(query, said),
+        version_comment=variables.get("version_comment", ""),
+        variables={name: value for name, value in sorted(variables.items()) if _is_setting(name)},
+        absent=_absent(query, variables),
     )
 
 
 def _is_setting(name: str) -> bool:
-    if name.endswith(_PLACES) or name in _EVENTS_ARE_RUNTIME:
+    if name.endswith(_PATH_SUFFIXES) or name in _NOT_SETTINGS:
         return False
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
-def _absent(query: Query, said: dict[str, str]) -> dict[str, str]:
-    if said.get(_PERFORMANCE_SCHEMA, "OFF") not in {"ON", "1"}:
+def _absent(query: Query, variables: dict[str, str]) -> dict[str, str]:
+    if variables.get(_PERFORMANCE_SCHEMA, "OFF") not in {"ON", "1"}:
         reason = "performance_schema is off"
         return {_PERFORMANCE_SCHEMA: reason} | dict.fromkeys((*_TABLES, *_INSTRUMENTS), reason)
     absent: dict[str, str] = {}
@@ -84,12 +93,12 @@ def _absent(query: Query, said: dict[str, str]) -> dict[str, str]:
             "SELECT name, enabled FROM performance_schema.setup_instruments WHERE name LIKE 'wait/io/file/%'"
         )
     }
-    for what, table in _TABLES.items():
+    for capability, table in _TABLES.items():
         if table not in tables:
-            absent[what] = f"this server has no performance_schema.{table}"
-    for what, instrument in _INSTRUMENTS.items():
+            absent[capability] = f"this server has no performance_schema.{table}"
+    for capability, instrument in _INSTRUMENTS.items():
         if instrument not in instruments:
-            absent[what] = f"this server has no instrument {instrument}"
+            absent[capability] = f"this server has no instrument {instrument}"
         elif instruments[instrument] != "YES":
-            absent[what] = f"the instrument {instrument} is switched off"
+            absent[capability] = f"the instrument {instrument} is switched off"
     return absent

@@ -1,4 +1,4 @@
-"""The server of a cell: made, started, asked, stopped and killed through its supervisor."""
+"""The server of a cell: initialised, started, queried, stopped and killed through its supervisor."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from volbench.records.base import Scalar
 from volbench.records.cell import CellPlaces, Failure, ServerSpec
 from volbench.records.facts import ServerFacts
 from volbench.records.parse import parse_json
-from volbench.volume.trouble import exit_code_of, look_at_volume
+from volbench.volume.trouble import check_volume_state, exit_code_of
 
 __all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
 
 SOCKET_BYTES_MAX = 107
 ACCOUNT_FILE = "volbench-account"
-"""In the data directory, 0600: the password of its root account. It travels with copies of the directory."""
+"""In the data directory, 0600: the password of its root account. Copies of the directory include the file."""
 _BINARIES = {"any": ("mysqld", "mariadbd"), "mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 _INITIALISE_TIMEOUT_S = 600.0
 _READY_POLL_S = 0.02
@@ -48,58 +48,59 @@ class Server:
     """One server process with one data directory.
 
     Args:
-        spec: flavor, wanted version, options and time-outs.
-        places: directories, as this process and as the server sees them.
-        supervisor: of `places.control_dir`; must be there already.
+        spec: flavor, required version, options and time-outs.
+        paths: directories, as this process and as the server sees them.
+        supervisor: of `paths.control_dir`; must run already.
 
-    Raises EnvironmentLacks when the socket's path would be too long for a Unix socket.
+    Raises EnvironmentLacks if the socket's path is too long for a Unix socket.
     """
 
-    def __init__(self, *, spec: ServerSpec, places: CellPlaces, supervisor: Supervisor) -> None:
+    def __init__(self, *, spec: ServerSpec, paths: CellPlaces, supervisor: Supervisor) -> None:
         self.spec = spec
-        self.places = places
+        self.paths = paths
         self.supervisor = supervisor
-        self.data_dir = Path(places.data_dir)
-        self.control_dir = Path(places.control_dir)
+        self.data_dir = Path(paths.data_dir)
+        self.control_dir = Path(paths.control_dir)
         self.socket = self.control_dir / "mysqld.sock"
         self.option_file = self.control_dir / "client.cnf"
         self.notes: tuple[str, ...] = ()
         self._log_mark = 0
-        self._killed_by_us = False
+        self._killed_by_agent = False
         self._oom_kills_before: int | None = None
-        for socket in (str(self.socket), f"{places.server_control_dir or places.control_dir}/mysqld.sock"):
+        for socket in (str(self.socket), f"{paths.server_control_dir or paths.control_dir}/mysqld.sock"):
             _check_socket_path(socket)
 
     @cached_property
     def identity(self) -> ServerIdentity:
-        """Flavor and version, asked of the binary.
+        """Flavor and version, from the binary.
 
-        Raises EnvironmentLacks when there is none, or another than the suite wants.
+        Raises EnvironmentLacks if there is no server, or not the one that the suite requires.
         """
-        known = self.control_dir / _IDENTITY_FILE  # a running server cannot be asked again by a second agent
-        if known.exists():
-            return self._wanted(ServerIdentity(**parse_json(known.read_bytes())))
-        said = ""
+        # A second agent cannot run the binary while the server runs.
+        identity_file = self.control_dir / _IDENTITY_FILE
+        if identity_file.exists():
+            return self._require_version(ServerIdentity(**parse_json(identity_file.read_bytes())))
+        output = ""
         for binary in _BINARIES[self.spec.flavor]:
             ran = self.supervisor.run(
                 [binary, "--no-defaults", "--version"], timeout_s=60.0, doing=f"asking {binary} for its version"
             )
-            said = ran.output.strip()
-            found = identify(said, binary) if ran.exit_code == 0 else None
+            output = ran.output.strip()
+            found = identify(output, binary) if ran.exit_code == 0 else None
             if found is not None:
-                write_private(known, json.dumps(asdict(self._wanted(found))))
+                write_private(identity_file, json.dumps(asdict(self._require_version(found))))
                 return found
         raise EnvironmentLacks(
             f"there is no {self.spec.flavor} server to run",
             where="server",
-            evidence=said[-500:],
+            evidence=output[-500:],
             next_step="install one, or use --target docker; see `volbench doctor`",
         )
 
     def initialise(self) -> None:
-        """Make a new data directory with an account of ours, in an empty or missing directory.
+        """Initialise a data directory with volbench's account, in an empty or missing directory.
 
-        Raises Refused when something is in it, StepFailed with the log's last lines.
+        Raises Refused if the directory is not empty, StepFailed with the log's last lines.
         """
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(self.data_dir.iterdir()):
@@ -108,7 +109,7 @@ class Server:
             )
         (self.control_dir / _INIT_FILE).unlink(missing_ok=True)
         self._write_config({})
-        self._begin()
+        self._mark_start()
         ran = self.supervisor.run(
             self._initialise_argv(), timeout_s=_INITIALISE_TIMEOUT_S, doing="initialising the data directory"
         )
@@ -119,18 +120,18 @@ class Server:
         write_private(self.control_dir / _INIT_FILE, f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{password}';\n")
 
     def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
-        """Start and wait until a query is answered; returns the seconds from the start to the answer.
+        """Start, wait until the server answers a query, and return the seconds from the start to the answer.
 
         Args:
-            config_overrides: [mysqld] options for this start, over those of the suite.
+            config_overrides: [mysqld] options for this start; they win over the suite's.
 
-        Raises StepFailed when the server exits or does not answer in time; UsageError for its options.
+        Raises StepFailed if the server exits or does not answer in time; UsageError for its options.
         """
         if self.alive():
             raise StepFailed("the server runs already", where="server start")
         self._write_config(config_overrides or {})
         write_private(self.option_file, self.account.option_file_text())
-        self._begin()
+        self._mark_start()
         since = time.monotonic()
         self.supervisor.start([self.identity.binary, f"--defaults-file={self._server_file('my.cnf')}"])
         self._wait_ready(since)
@@ -139,7 +140,7 @@ class Server:
         return seconds
 
     def stop(self) -> None:
-        """Shut down cleanly. Raises StepFailed when that takes too long or ends badly."""
+        """Shut down cleanly. Raise StepFailed if that takes too long or fails."""
         if not self.alive():
             return
         state = self.supervisor.stop(self.spec.stop_timeout_s)
@@ -148,11 +149,11 @@ class Server:
 
     def kill(self) -> None:
         """SIGKILL, as in a crash; the process is gone when this returns."""
-        self._killed_by_us = True
+        self._killed_by_agent = True
         self.supervisor.kill()
 
     def alive(self) -> bool:
-        """Whether the server's process runs; not known to, when its supervisor is gone."""
+        """Return whether the server's process runs; False if its supervisor is gone."""
         try:
             return self.supervisor.state().running
         except StepFailed:
@@ -160,29 +161,29 @@ class Server:
 
     @property
     def account(self) -> Account:
-        """Who we are on this server. Raises StepFailed when the data directory was not made by `initialise`."""
+        """volbench's account on this server. Raises StepFailed if `initialise` did not make the data directory."""
         try:
             password = (self.data_dir / ACCOUNT_FILE).read_text().strip()
         except OSError as error:
             raise StepFailed(
-                "the data directory has no account of ours",
+                "the data directory has no account of volbench",
                 where="server start",
                 evidence=str(error),
-                next_step="seed it from a template, or initialise it",
+                next_step="seed the data directory from a template, or initialise it",
             ) from error
         return Account(user="root", password=password, socket=str(self.socket))
 
     def connect(
         self, database: str | None = None, *, timeout_s: float = STATEMENT_TIMEOUT_S
     ) -> AbstractContextManager[MySQLConnectionAbstract]:
-        """A connection in autocommit mode, closed at the end of the block; `timeout_s` bounds each statement.
+        """Yield a connection in autocommit mode, closed at the end of the block; `timeout_s` bounds each statement.
 
-        Raises StepFailed with the cause when the server is down.
+        Raises StepFailed with the cause if the server is down.
         """
-        return self._explained(connection(self.account, database, timeout_s=timeout_s))
+        return self._with_cause(connection(self.account, database, timeout_s=timeout_s))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """All rows of one statement. Raises StepFailed with the cause when the server is down."""
+        """Return all rows of one statement. Raise StepFailed with the cause if the server is down."""
         with self.connect() as opened, opened.cursor() as cursor:
             cursor.execute(sql)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
@@ -192,34 +193,34 @@ class Server:
         return server_facts(self.query)
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the error log."""
+        """Return the last lines of the error log."""
         return self.supervisor.log_tail(lines)
 
     def failure(self, where: str = "server") -> Failure | None:
-        """Why the server is down, or what is wrong with its volume while it runs; None when all is well."""
+        """Return why the server is down, or what is wrong with its volume while it runs; None if both are well."""
         try:
             state = self.supervisor.state()
         except StepFailed as gone:
             return Failure(cause=gone.cause, what=gone.what, where=where, evidence=gone.evidence)
-        if state.running and not look_at_volume(self.data_dir):
+        if state.running and not check_volume_state(self.data_dir):
             return None
         if not state.running and state.exit_code is None:
             return Failure(cause="server_not_started", what="the server was not started", where=where)
         return self._diagnose(state.exit_code, where)
 
     def log_since_start(self) -> str:
-        """What the server has logged since its last start."""
+        """Return the log's text since the last start."""
         return self.supervisor.log_since(self._log_mark)
 
     def why_down(self) -> str:
-        """Why the server is not running, in a sentence with its evidence."""
+        """Return why the server is not running, in a sentence with the evidence."""
         failure = self.failure()
         return (
             "the server is running" if failure is None else f"{failure.cause}: {failure.what} ({failure.evidence})"
         )
 
     @contextlib.contextmanager
-    def _explained(
+    def _with_cause(
         self, opened: AbstractContextManager[MySQLConnectionAbstract]
     ) -> Iterator[MySQLConnectionAbstract]:
         try:
@@ -231,33 +232,35 @@ class Server:
                 raise failures.as_error(failure) from error
             raise StepFailed("a query failed", where="server connection", evidence=str(error)) from error
 
-    def _wanted(self, found: ServerIdentity) -> ServerIdentity:
+    def _require_version(self, identity: ServerIdentity) -> ServerIdentity:
         version = self.spec.version
         fits = (
-            not version or f"{found.version}.".startswith(f"{version}.") or found.version.startswith(f"{version}-")
+            not version
+            or f"{identity.version}.".startswith(f"{version}.")
+            or identity.version.startswith(f"{version}-")
         )
-        if self.spec.flavor in {"any", found.flavor} and fits:
-            return found
+        if self.spec.flavor in {"any", identity.flavor} and fits:
+            return identity
         raise EnvironmentLacks(
-            f"the suite wants {self.spec.flavor} {version}".rstrip(),
+            f"the suite requires {self.spec.flavor} {version}".rstrip(),
             where="server",
-            evidence=f"{found.binary} is {found.flavor} {found.version}",
-            next_step=f"install it, use --target docker, or take this one: --set engine.flavor={found.flavor}",
+            evidence=f"{identity.binary} is {identity.flavor} {identity.version}",
+            next_step=f"install that server, use --target docker, or --set engine.flavor={identity.flavor}",
         )
 
     def _server_file(self, name: str) -> str:
-        return f"{self.places.server_control_dir or self.places.control_dir}/{name}"
+        return f"{self.paths.server_control_dir or self.paths.control_dir}/{name}"
 
     def _write_config(self, overrides: Mapping[str, Scalar]) -> None:
-        data_dir = self.places.server_data_dir or self.places.data_dir
-        tmp_dir = Path(self.places.data_dir).parent / "tmp"  # on the volume, where a server's would be
+        data_dir = self.paths.server_data_dir or self.paths.data_dir
+        tmp_dir = Path(self.paths.data_dir).parent / "tmp"  # on the volume, where a server's would be
         tmp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         pending = self._account_is_pending()
         rendered = render_config(
             identity=self.identity,
             paths=ServerPaths(
                 data_dir=data_dir,
-                control_dir=self.places.server_control_dir or self.places.control_dir,
+                control_dir=self.paths.server_control_dir or self.paths.control_dir,
                 tmp_dir=str(Path(data_dir).parent / "tmp"),
                 init_file=self._server_file(_INIT_FILE) if pending else "",
             ),
@@ -268,7 +271,7 @@ class Server:
         self.notes = rendered.notes
 
     def _account_is_pending(self) -> bool:
-        """Whether the account of this very data directory is still to be made by the first start."""
+        """Return whether the first start still has to make the account of this data directory."""
         try:
             return self.account.password in (self.control_dir / _INIT_FILE).read_text()
         except (FileNotFoundError, StepFailed):
@@ -280,10 +283,10 @@ class Server:
             return [self.identity.binary, config, "--initialize-insecure"]
         return ["mariadb-install-db", config, "--auth-root-authentication-method=normal", "--skip-test-db"]
 
-    def _begin(self) -> None:
+    def _mark_start(self) -> None:
         self.socket.unlink(missing_ok=True)
         self._log_mark = self.supervisor.log_size()
-        self._killed_by_us = False
+        self._killed_by_agent = False
         self._oom_kills_before = failures.oom_kills()
 
     def _wait_ready(self, since: float) -> None:
@@ -307,20 +310,20 @@ class Server:
                 else:
                     return
             if time.monotonic() - since > self.spec.start_timeout_s:
-                self._give_up(last)
+                self._raise_start_timeout(last)
             time.sleep(_READY_POLL_S)
 
-    def _give_up(self, last: str) -> None:
-        trouble = look_at_volume(self.data_dir)
-        seen = [str(self.supervisor.state()), f"last answer: {last or 'none'}"]
-        seen += [] if trouble is None else [trouble.evidence]
+    def _raise_start_timeout(self, last: str) -> None:
+        trouble = check_volume_state(self.data_dir)
+        evidence = [str(self.supervisor.state()), f"last answer: {last or 'none'}"]
+        evidence += [] if trouble is None else [trouble.evidence]
         log = self.supervisor.log_tail(15)
         self.kill()
         failure = StepFailed(
             f"the server answered no query within {self.spec.start_timeout_s:g} s of its start; it was killed",
             where="server start",
-            evidence=f"{'; '.join(seen)}; last log lines:\n{log}",
-            next_step="raise engine.start_timeout, when its log shows that it is still at work",
+            evidence=f"{'; '.join(evidence)}; last log lines:\n{log}",
+            next_step="raise engine.start_timeout if the log shows that the server was still working",
             cause="start_timeout" if trouble is None else trouble.cause,
         )
         failure.exit_code = exit_code_of(failure.cause)
@@ -332,9 +335,9 @@ class Server:
             failures.Circumstances(
                 exit_code=exit_code,
                 log=self.supervisor.log_since(self._log_mark),
-                volume=look_at_volume(self.data_dir),
+                volume=check_volume_state(self.data_dir),
                 oom_kills=None if before is None or now is None else now - before,
-                by_us=self._killed_by_us,
+                by_agent=self._killed_by_agent,
             ),
             where=where,
         )
@@ -344,7 +347,7 @@ def _check_socket_path(socket: str) -> None:
     length = len(os.fsencode(socket))
     if length > SOCKET_BYTES_MAX:
         raise EnvironmentLacks(
-            f"the path of the server's Unix socket has {length} bytes; a kernel takes {SOCKET_BYTES_MAX}",
+            f"the path of the server's Unix socket has {length} bytes; the kernel's limit is {SOCKET_BYTES_MAX}",
             where="server control",
             evidence=socket,
             next_step="set TMPDIR to a directory with a short path",

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from volbench.errors import StepFailed, UsageError
-from volbench.target.processes import KnownProcess
+from volbench.placement.processes import KnownProcess
 
 SUPERVISOR_PID_FILE = "supervisor.pid"
 SERVER_LOG = "mysqld.log"
-COMMAND_BOUND_S = 10.0
-"""A command is taken at once; on a machine that swaps it may take a moment."""
+COMMAND_TIMEOUT_S = 10.0
+"""The supervisor reads a command at once; on a machine that swaps that may take a moment."""
 _POLL_S = 0.01
 _LOG_TAIL_BYTES = 64 * 1024
 _T = TypeVar("_T")
@@ -26,11 +26,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class ServerState:
-    """What the supervisor says of its server.
+    """The state of a server, as its supervisor wrote it.
 
     Args:
-        seq: commands taken so far.
-        pid: of the running server, in the supervisor's PID namespace; None when it does not run.
+        seq: number of commands that the supervisor has read.
+        pid: of the running server, in the supervisor's PID namespace; None if it does not run.
         exit_code: of the last server, 128 + N after signal N; None while it runs and before a first start.
     """
 
@@ -40,7 +40,7 @@ class ServerState:
 
     @property
     def running(self) -> bool:
-        """Whether the server's process is there."""
+        """Whether the server's process runs."""
         return self.pid is not None
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class ServerState:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """A program that ran to its end under the supervisor."""
+    """Exit code and output of a program that ended under the supervisor."""
 
     exit_code: int
     output: str
@@ -65,18 +65,18 @@ class Supervisor:
         self.log_file = control_dir / SERVER_LOG
 
     def wait_ready_for_commands(self, timeout_s: float = 30.0) -> ServerState:
-        """Wait until the supervisor is there. Raises StepFailed at the time-out."""
-        return self._wait(self._said_and_listening, timeout_s, "waiting for the server's supervisor to come up")
+        """Wait until the supervisor reads commands. Raise StepFailed at the time-out."""
+        return self._wait(self._state_if_listening, timeout_s, "waiting for the server's supervisor to come up")
 
     def state(self) -> ServerState:
-        """What the supervisor said last. Raises StepFailed when it has said nothing, or is gone with a server."""
+        """Return the last state. Raise StepFailed without one, or if the supervisor died with a running server."""
         listening = self._listening()
-        state = self._said()
+        state = self._read_state()
         if state is not None and state.running and not listening:
             raise self._gone()
         if state is None:
             raise StepFailed(
-                "the server's supervisor is not there",
+                "the server's supervisor does not run",
                 where="server control",
                 evidence=f"no state in {self.control_dir}; its log: {self.log_tail(5)}",
                 cause="supervisor_gone",
@@ -84,13 +84,13 @@ class Supervisor:
         return state
 
     def start(self, argv: Sequence[str]) -> ServerState:
-        """Start a program with these arguments; it may have exited again in the state returned.
+        """Start a program with these arguments; in the returned state the program may have exited already.
 
-        Raises UsageError for an argument with a line break, StepFailed when a server runs already or no
+        Raises UsageError for an argument with a line break, StepFailed if a server runs already or no
         supervisor answers.
         """
         if any("\n" in argument for argument in argv):
-            raise UsageError("a server argument must not hold a line break", where="server control")
+            raise UsageError("a server argument must not contain a line break", where="server control")
         if self.state().running:
             raise StepFailed("the server runs already", where="server control", evidence=str(self.state()))
         partial = self.control_dir / ".argv.new"
@@ -99,19 +99,19 @@ class Supervisor:
         return self._command("start")
 
     def stop(self, timeout_s: float) -> ServerState:
-        """SIGTERM, and wait for the end. Raises StepFailed when it still runs at the time-out; it is not killed."""
+        """Send SIGTERM and wait for the end. Raise StepFailed at the time-out; the server is not killed."""
         self._command("stop")
         return self.wait_stopped(timeout_s, "waiting for the server to shut down")
 
     def kill(self) -> ServerState:
-        """SIGKILL, and wait until the process is gone."""
+        """Send SIGKILL and wait until the process is gone."""
         self._command("kill")
         return self.wait_stopped(60.0, "waiting for the killed server to be gone")
 
     def run(self, argv: Sequence[str], *, timeout_s: float, doing: str) -> Finished:
-        """Run a program to its end where the server runs, e.g. `mysqld --version`; its output is in the log too.
+        """Run a program where the server runs, to its end, e.g. `mysqld --version`; the log gets its output too.
 
-        Raises StepFailed at the time-out, after killing it.
+        Raises StepFailed at the time-out, after killing the program.
         """
         before = self.log_size()
         self.start(argv)
@@ -124,7 +124,7 @@ class Supervisor:
         return Finished(exit_code=state.exit_code, output=self.log_since(before))
 
     def quit(self, timeout_s: float = 300.0) -> None:
-        """Stop the server, then the supervisor itself; nothing happens when it is gone already."""
+        """Stop the server, then the supervisor itself; do nothing if the supervisor is gone already."""
         if not self._listening():
             return
         try:
@@ -134,11 +134,11 @@ class Supervisor:
         self._wait(lambda: None if self._listening() else True, timeout_s, "waiting for the supervisor to end")
 
     def wait_stopped(self, timeout_s: float, doing: str) -> ServerState:
-        """Wait until no server runs. Raises StepFailed with state and last log lines."""
+        """Wait until no server runs. Raise StepFailed with state and last log lines."""
 
         def stopped() -> ServerState | None:
-            listening = self._listening()  # asked first: its last act is the state, then the FIFO goes
-            state = self._said()
+            listening = self._listening()  # before the state: at its end the supervisor writes the state first
+            state = self._read_state()
             if state is not None and not state.running:
                 return state
             if not listening:
@@ -148,19 +148,19 @@ class Supervisor:
         return self._wait(stopped, timeout_s, doing)
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the server's stdout and stderr; empty when there is no log."""
+        """Return the last lines of the server's stdout and stderr; empty if there is no log."""
         text = self.log_since(max(0, self.log_size() - _LOG_TAIL_BYTES))
         return "\n".join(text.splitlines()[-lines:])
 
     def log_size(self) -> int:
-        """Bytes in the log so far: the mark for `log_since`."""
+        """Return the log's size in bytes: the mark for `log_since`."""
         try:
             return self.log_file.stat().st_size
         except FileNotFoundError:
             return 0
 
     def log_since(self, mark: int, *, limit_bytes: int = 8 << 20) -> str:
-        """What was logged after the first `mark` bytes, at most `limit_bytes` of it."""
+        """Return the log's text after the first `mark` bytes, at most `limit_bytes`."""
         try:
             with self.log_file.open("rb") as log:
                 log.seek(mark)
@@ -168,23 +168,23 @@ class Supervisor:
         except FileNotFoundError:
             return ""
 
-    def _command(self, word: str) -> ServerState:
-        """Send a command and wait until it is taken."""
+    def _command(self, command: str) -> ServerState:
+        """Send a command and wait until the supervisor has read it."""
         before = self.state().seq
-        self._send(word)
+        self._send(command)
 
-        def taken() -> ServerState | None:
+        def acknowledged() -> ServerState | None:
             listening = self._listening()
-            state = self._said()
+            state = self._read_state()
             if state is not None and state.seq > before:
                 return state
             if not listening:
                 raise self._gone()
             return None
 
-        return self._wait(taken, COMMAND_BOUND_S, f"waiting for the supervisor to take `{word}`")
+        return self._wait(acknowledged, COMMAND_TIMEOUT_S, f"waiting for the supervisor to take `{command}`")
 
-    def _send(self, word: str) -> None:
+    def _send(self, command: str) -> None:
         try:
             descriptor = os.open(self.control_dir / "command", os.O_WRONLY | os.O_NONBLOCK)
         except OSError as error:
@@ -192,37 +192,37 @@ class Supervisor:
                 raise self._gone() from error
             raise
         try:
-            os.write(descriptor, f"{word}\n".encode())
+            os.write(descriptor, f"{command}\n".encode())
         finally:
             os.close(descriptor)
 
     def _listening(self) -> bool:
-        """Whether a supervisor has the FIFO open."""
+        """Return whether a supervisor has the FIFO open."""
         try:
             os.close(os.open(self.control_dir / "command", os.O_WRONLY | os.O_NONBLOCK))
         except OSError:
             return False
         return True
 
-    def _said(self) -> ServerState | None:
+    def _read_state(self) -> ServerState | None:
         try:
             fields = (self.control_dir / "state").read_text().split()
-            seq, word = int(fields[0]), fields[1]
+            seq, status = int(fields[0]), fields[1]
             number = int(fields[2]) if len(fields) > 2 else None
         except (FileNotFoundError, ValueError, IndexError):
             return None
-        if word == "running":
+        if status == "running":
             return ServerState(seq=seq, pid=number)
         return ServerState(seq=seq, exit_code=number)
 
-    def _said_and_listening(self) -> ServerState | None:
-        return self._said() if self._listening() else None
+    def _state_if_listening(self) -> ServerState | None:
+        return self._read_state() if self._listening() else None
 
     def _gone(self) -> StepFailed:
         return StepFailed(
-            "the server's supervisor is gone, and the server with it or out of control",
+            "the server's supervisor is gone; the server is gone too, or cannot be controlled",
             where="server control",
-            evidence=f"nobody reads {self.control_dir}/command; last log lines:\n{self.log_tail(10)}",
+            evidence=f"no process reads {self.control_dir}/command; last log lines:\n{self.log_tail(10)}",
             cause="supervisor_gone",
         )
 
@@ -230,9 +230,9 @@ class Supervisor:
         until = time.monotonic() + timeout_s
         while (answer := ask()) is None:
             if time.monotonic() >= until:
-                state = self._said()
+                state = self._read_state()
                 raise StepFailed(
-                    f"gave up after {timeout_s:g} s: {doing}",
+                    f"timeout after {timeout_s:g} s: {doing}",
                     where="server control",
                     evidence=f"server {state or 'state unknown'}; last log lines:\n{self.log_tail(15)}",
                 )
@@ -241,7 +241,7 @@ class Supervisor:
 
 
 def describe_exit(code: int) -> str:
-    """`exit code 1`, or `killed by SIGKILL` for 128 + 9."""
+    """Return `exit code 1`, or `killed by SIGKILL` for 128 + 9."""
     if code > 128:
         try:
             return f"killed by {signal.Signals(code - 128).name}"
@@ -251,19 +251,19 @@ def describe_exit(code: int) -> str:
 
 
 def supervisor_script() -> bytes:
-    """The text of supervisor.sh, which the package carries."""
+    """Return the text of the package's supervisor.sh."""
     return resources.files("volbench.engine").joinpath("supervisor.sh").read_bytes()
 
 
 def launch_supervisor(control_dir: Path, *, timeout_s: float = 30.0) -> Supervisor:
-    """Start a supervisor as a process of its own session, or take over the one that runs there already.
+    """Start a supervisor in a session of its own, or take over one that runs in that directory already.
 
-    Its pid file, with the start time, is CONTROL_DIR/supervisor.pid. Raises StepFailed when it does not come up.
+    Its pid file, with the start time, is CONTROL_DIR/supervisor.pid. Raises StepFailed if it does not start.
     """
     supervisor = Supervisor(control_dir)
     pid_file = control_dir / SUPERVISOR_PID_FILE
-    known = KnownProcess.from_file(pid_file)
-    if known is None or not known.running():
+    process = KnownProcess.from_file(pid_file)
+    if process is None or not process.running():
         for stale in ("state", "command"):
             (control_dir / stale).unlink(missing_ok=True)
         script = control_dir / "supervisor.sh"
@@ -276,7 +276,7 @@ def launch_supervisor(control_dir: Path, *, timeout_s: float = 30.0) -> Supervis
 
 
 def _spawn_detached(script: Path, log_file: Path) -> int:
-    """Start the script in a session of its own, and forget about it: it may outlive this process. Its pid."""
+    """Start the script in a session of its own and return its pid; it may outlive this process."""
     append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     return os.posix_spawnp(
         "sh",

@@ -1,9 +1,9 @@
 """Dataset templates: data directories made once, cleanly shut down, kept in a cache to be copied to volumes.
 
-CACHE/KEY/.volbench-owned.json   it is ours
+CACHE/KEY/.volbench-owned.json   the mark of volbench's directories
 CACHE/KEY/complete.json          written last: without it there is no template
 CACHE/KEY/data/                  the data directory
-CACHE/KEY.lock                   held (flock) by who prepares it; CACHE/KEY.partial is what that one works on
+CACHE/KEY.lock                   locked (flock) by the preparing process, which works on CACHE/KEY.partial
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,12 +28,13 @@ from volbench.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, s
 from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import StepFailed
 from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
 from volbench.records.base import Record, Scalar, parse_size_bytes
 from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
 from volbench.volume import ownership
 from volbench.volume.copying import CopyStats, copy_tree, no_progress
+from volbench.volume.space import require_space
 
 TEMPLATE_SCHEMA = 1
 COMPLETE_FILE = "complete.json"
@@ -52,9 +52,9 @@ _SHAPING_OPTIONS = frozenset({
     "innodb_log_files_in_group", "innodb_page_size", "innodb_redo_log_capacity", "innodb_redo_log_encrypt",
     "innodb_undo_log_encrypt", "innodb_undo_tablespaces", "lower_case_table_names", "sql_mode",
 })  # fmt: skip
-"""Options that decide which bytes a data directory is made of."""
-_WHILE_PREPARING: dict[str, Scalar] = {
-    # Nobody measures here, and a crash means to begin anew: no syncs, no binary log to be copied along.
+"""Options that determine the bytes of a data directory."""
+_PREPARING_OPTIONS: dict[str, Scalar] = {
+    # Nothing is measured here, and after a crash the work starts over: no syncs, no binary log to copy.
     "innodb_flush_log_at_trx_commit": 0,
     "innodb_doublewrite": False,
     "log_bin": False,
@@ -90,12 +90,12 @@ class Template:
 
     @property
     def data_dir(self) -> Path:
-        """What is copied."""
+        """The directory to copy."""
         return self.path / DATA_DIR
 
 
 def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentity) -> str:
-    """The template's name in the cache: a hash (SHA-256) over all that decides its bytes."""
+    """Return the template's name in the cache: a hash (SHA-256) over everything that determines its bytes."""
     options = fit_options({**PINNED, **checked_options(spec.config)}, identity).options
     content = {
         "schema": TEMPLATE_SCHEMA,
@@ -103,19 +103,19 @@ def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentit
         "seed": PREPARE_SEED,
         "flavor": identity.flavor,
         "version": identity.version,
-        "owner": os.geteuid(),  # the files are for their owner alone, so another user makes its own
+        "owner": os.geteuid(),  # only their owner can read the files, so each user has templates of their own
         "options": {name: _plain(value) for name, value in options.items() if name in _SHAPING_OPTIONS},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_KEY_HEX_DIGITS]
 
 
 def template_path(cache: Path, dataset: DatasetSpec, server: Server) -> Path:
-    """Where the template for that dataset and server is, or will be; asks the server's binary for its version."""
+    """Return the path of the template for that dataset and server; runs the server's binary for its version."""
     return cache / template_key(dataset, server.spec, server.identity)
 
 
 def verify_template(path: Path) -> Template:
-    """A template that is complete and has not changed since.
+    """Return a template that is complete and has not changed since.
 
     Raises StepFailed (cause `template_missing` or `template_damaged`) otherwise.
     """
@@ -123,10 +123,10 @@ def verify_template(path: Path) -> Template:
         record = TemplateRecord.model_validate_json((path / COMPLETE_FILE).read_bytes())
     except FileNotFoundError as error:
         raise StepFailed(
-            "the dataset's template is not there",
+            "the dataset's template does not exist",
             where="template",
             evidence=str(path),
-            next_step="prepare it: `volbench run` does before its first cell",
+            next_step="`volbench run` prepares the template before its first cell",
             cause="template_missing",
         ) from error
     except (OSError, ValidationError) as error:
@@ -136,8 +136,8 @@ def verify_template(path: Path) -> Template:
     except OSError as error:
         raise _damaged(path, str(error)) from error
     if (files, data_bytes) != (record.files, record.data_bytes) or not (path / DATA_DIR / ACCOUNT_FILE).is_file():
-        was = f"{record.files} files of {record.data_bytes} bytes when it was made"
-        raise _damaged(path, f"{files} files of {data_bytes} bytes; {was}")
+        before = f"{record.files} files of {record.data_bytes} bytes when the template was built"
+        raise _damaged(path, f"{files} files of {data_bytes} bytes; {before}")
     return Template(path=path, record=record)
 
 
@@ -145,41 +145,41 @@ def prepare_template(
     *,
     spec: ServerSpec,
     dataset: DatasetSpec,
-    places: CellPlaces,
+    paths: CellPlaces,
     supervisor: Supervisor,
     progress: Progress = lambda _text, _fraction: None,
     cancelled: threading.Event | None = None,
     timeout_s: float = PREPARE_TIMEOUT_S,
 ) -> Template:
-    """The template of a dataset, made if it is not in the cache `places.template_dir` yet.
+    """Return the template of a dataset; build it if it is not in the cache `paths.template_dir` yet.
 
-    Safe against crashes and against others that prepare the same one at the same time: they wait for each other.
+    Safe against crashes and against processes that prepare the same template: they wait for each other.
 
     Args:
-        places: of the preparing agent; its `data_dir` is not used, the server works in the cache itself.
-        supervisor: of `places.control_dir`, with no server running.
+        paths: of the preparing agent; its `data_dir` is unused, the server works in the cache itself.
+        supervisor: of `paths.control_dir`, with no server running.
 
-    Raises EnvironmentLacks without sysbench, server or space; StepFailed when anything on the way fails.
+    Raises EnvironmentLacks without sysbench, server or space; StepFailed if any step fails.
     """
     cancelled = cancelled or threading.Event()
-    cache = Path(places.template_dir)
-    path = template_path(cache, dataset, Server(spec=spec, places=places, supervisor=supervisor))
+    cache = Path(paths.template_dir)
+    path = template_path(cache, dataset, Server(spec=spec, paths=paths, supervisor=supervisor))
     with _locked(cache / f"{path.name}.lock", timeout_s, cancelled, progress):
         if (path / COMPLETE_FILE).exists():
             try:
                 return verify_template(path)
             except StepFailed:
-                progress("the template in the cache is damaged, making it anew", None)
+                progress("the template in the cache is damaged: building it again", None)
         _check_space(cache, dataset)
         ownership.remove(path)
         partial = cache / f"{path.name}.partial"
         ownership.remove(partial)
         ownership.claim(partial, purpose="template")
-        inside = places.model_copy(update={"data_dir": str(partial / DATA_DIR), "server_data_dir": ""})
-        server = Server(spec=_preparing(spec), places=inside, supervisor=supervisor)
-        since = time.monotonic()
-        tables = _make(server, dataset, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
-        files, data_bytes = _tidy(partial)
+        template_paths = paths.model_copy(update={"data_dir": str(partial / DATA_DIR), "server_data_dir": ""})
+        server = Server(spec=_preparing(spec), paths=template_paths, supervisor=supervisor)
+        started_s = time.monotonic()
+        tables = _build(server, dataset, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+        files, data_bytes = _remove_instance_files(partial)
         record = TemplateRecord(
             key=path.name,
             flavor=server.identity.flavor,
@@ -190,9 +190,9 @@ def prepare_template(
             data_bytes=data_bytes,
             sysbench=sysbench_version(),
             made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            made_in_s=time.monotonic() - since,
+            made_in_s=time.monotonic() - started_s,
         )
-        _complete(partial, path, record)
+        _publish(partial, path, record)
     return Template(path=path, record=record)
 
 
@@ -216,16 +216,16 @@ def seed(
     stats = copy_tree(template.data_dir, data_dir, workers=workers, progress=progress, reflink=False)
     data_dir.chmod(_DATA_DIR_MODE)
     if os.geteuid() == 0:
-        _own(data_dir)
+        _take_ownership(data_dir)
     return stats
 
 
 def _preparing(spec: ServerSpec) -> ServerSpec:
-    """The server's specification without what only slows down the making."""
-    return spec.model_copy(update={"config": {**spec.config, **_WHILE_PREPARING}})
+    """Return the server's specification with options that make the preparation fast."""
+    return spec.model_copy(update={"config": {**spec.config, **_PREPARING_OPTIONS}})
 
 
-def _make(
+def _build(
     server: Server, dataset: DatasetSpec, *, timeout_s: float, cancelled: threading.Event, progress: Progress
 ) -> dict[str, TableRecord]:
     sysbench_program()
@@ -250,17 +250,17 @@ def _make(
     return tables
 
 
-def _tidy(partial: Path) -> tuple[int, int]:
-    """Take away what a copy must not have; returns the number of files left and their bytes."""
+def _remove_instance_files(partial: Path) -> tuple[int, int]:
+    """Remove what a copy must not have; return the number of files left and their bytes."""
     data_dir = partial / DATA_DIR
-    (data_dir / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: each copy makes its own
+    (data_dir / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: each copy gets its own
     temporary = partial / "tmp"
     if temporary.exists():
         ownership.discard(temporary)
     return _measure(data_dir)
 
 
-def _complete(partial: Path, path: Path, record: TemplateRecord) -> None:
+def _publish(partial: Path, path: Path, record: TemplateRecord) -> None:
     write_private(partial / COMPLETE_FILE, record.model_dump_json(by_alias=True, indent=1))
     for directory in (partial, partial / DATA_DIR):
         _sync(directory)
@@ -287,29 +287,26 @@ def _locked(lock_file: Path, timeout_s: float, cancelled: threading.Event, progr
             except BlockingIOError as error:
                 if time.monotonic() >= until or cancelled.is_set():
                     raise StepFailed(
-                        "gave up waiting for another volbench that prepares the same template",
+                        "timeout while another volbench prepares the same template",
                         where="template",
-                        evidence=f"{lock_file} is locked; `fuser -v {lock_file}` tells by whom",
+                        evidence=f"{lock_file} is locked; `fuser -v {lock_file}` names the process",
                     ) from error
-                progress("another volbench prepares this template, waiting for it", None)
+                progress("waiting for another volbench that prepares this template", None)
                 cancelled.wait(_LOCK_POLL_S)
         yield
 
 
 def _check_space(cache: Path, dataset: DatasetSpec) -> None:
-    needed, free = dataset_bytes(dataset) + SERVER_FILES_BYTES, shutil.disk_usage(cache).free
-    if free < needed:
-        raise EnvironmentLacks(
-            f"the template needs about {needed >> 20} MiB and {free >> 20} MiB are free",
-            where="template",
-            evidence=str(cache),
-            next_step="make room, or name another cache directory with VOLBENCH_CACHE",
-            cause="volume_full",
-        )
+    require_space(
+        cache,
+        dataset_bytes(dataset) + SERVER_FILES_BYTES,
+        purpose="the dataset's template",
+        next_step="free some space, or name another cache directory with VOLBENCH_CACHE",
+    )
 
 
 def _measure(directory: Path) -> tuple[int, int]:
-    """Number of files below a directory and the sum of their sizes."""
+    """Return the number of files below a directory and the sum of their sizes."""
     files = sizes = 0
     for root, _, names in os.walk(directory, onerror=_raise):
         for name in names:
@@ -323,7 +320,7 @@ def _raise(error: OSError) -> None:
 
 
 def _plain(value: Scalar) -> Scalar:
-    """Sizes as bytes, so that 64M and 64MiB are the same template."""
+    """Return sizes as bytes, so that 64M and 64MiB give the same template."""
     try:
         return parse_size_bytes(value) if isinstance(value, str) else value
     except ValueError:
@@ -335,13 +332,13 @@ def _damaged(path: Path, evidence: str) -> StepFailed:
         "the dataset's template is damaged",
         where="template",
         evidence=f"{path}: {evidence}",
-        next_step="prepare it anew: `volbench run` does before its first cell",
+        next_step="`volbench run` prepares the template again before its first cell",
         cause="template_damaged",
     )
 
 
-def _own(data_dir: Path) -> None:
-    """For root, whose copy has kept the owners of the template's files."""
+def _take_ownership(data_dir: Path) -> None:
+    """Change the owner to root, whose copy has kept the owners of the template's files."""
     for root, directories, files in os.walk(data_dir):
         for name in (".", *directories, *files):
             os.chown(Path(root) / name, os.geteuid(), os.getegid(), follow_symlinks=False)

@@ -1,1 +1,1 @@
-"""The agent, which runs one cell beside the server, and the orchestrator, which runs a plan."""
+"""The agent, which runs one cell, and the orchestrator, which runs a plan."""

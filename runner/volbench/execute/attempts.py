@@ -1,4 +1,4 @@
-"""Attempts at cells: place an agent, or find one that was placed; wait for it; put down how it ended."""
+"""Attempts at cells: place an agent, or find a placed one; wait for its end; record the end in the journal."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from volbench.execute.cell_spec import cell_spec
 from volbench.execute.interruptions import Interruptions
 from volbench.execute.progress import Progress, read_progress
 from volbench.execute.templates import is_template
+from volbench.placement.interface import Job, JobKind, Placement, Target
 from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.run_directory import RunDirectory
-from volbench.target.interface import Job, JobKind, Placement, Target
 from volbench.volume.interface import OpenVolume
 
 POLL_S = 0.2
 INTERRUPT_GRACE_S = 60.0
-"""How long an agent may take to end in good order; after a second Ctrl-C it is killed at once."""
-ENDS = frozenset({"cell_finished", "cell_failed", "cell_abandoned"})
+"""How long an agent may take to end cleanly; after a second Ctrl-C the agent is killed at once."""
+TERMINAL_EVENTS = frozenset({"cell_finished", "cell_failed", "cell_abandoned"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellState:
-    """A moment of a run, for whoever watches it. `number` 0 is the preparation of the dataset."""
+    """The state of a running cell. `number` 0 is the preparation of the dataset."""
 
     number: int
     of: int
@@ -59,56 +59,60 @@ class Attempts:
     def new(
         self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, *, template_key: str = ""
     ) -> CellResult:
-        """Place an agent and wait for its result; an earlier attempt is set apart.
+        """Place an agent and wait for its result; an earlier attempt is moved to a directory of its own.
 
         Raises StepFailed when the agent ended without a result or took too long.
         """
         job = self._new_job(planned, volume, kind, template_key)
-        placement = self._target.find(job)  # known before it is placed: an interruption in between leaves nothing
+        placement = self._target.find(
+            job
+        )  # known before the agent is placed: an interruption in between leaves nothing
         if kind == "run":
             self._directory.journal.append("cell_started", cell_id=planned.cell_id, attempt=job.cell.attempt)
-        return self._see_through(job, placement, place=True)
+        return self._await_result(job, placement, launch=True)
 
     def take_over(self, planned: PlannedCell, volume: OpenVolume | None) -> None:
-        """Wait for the cell's agent, if an earlier orchestrator left it running; the journal tells how it ends."""
-        left = self._left(planned, volume)
-        if left is not None and left[1].running():
+        """Wait for the cell's agent if an earlier orchestrator left it running; the journal records its end."""
+        earlier = self._earlier_attempt(planned, volume)
+        if earlier is not None and earlier[1].running():
             with suppress(StepFailed):
-                self._see_through(*left, place=False)
+                self._await_result(*earlier, launch=False)
 
-    def put_down(self, planned: PlannedCell, volume: OpenVolume | None) -> None:
-        """Remove what the cell's agent, which runs no more, has left, and put down how it ended if nobody did."""
-        left = self._left(planned, volume)
-        if left is None:
+    def record_abandoned(self, planned: PlannedCell, volume: OpenVolume | None) -> None:
+        """Remove what the cell's ended agent left, and journal how the agent ended if no event says so yet."""
+        earlier = self._earlier_attempt(planned, volume)
+        if earlier is None:
             return
-        job, placement = left
-        told = {(event.cell_id, event.attempt) for event in self._directory.events() if event.event in ENDS}
-        if job.kind == "prepare" or (job.cell.cell_id, job.cell.attempt) not in told:
+        job, placement = earlier
+        recorded = {
+            (event.cell_id, event.attempt) for event in self._directory.events() if event.event in TERMINAL_EVENTS
+        }
+        if job.kind == "prepare" or (job.cell.cell_id, job.cell.attempt) not in recorded:
             if job.kind == "run":
                 self._end(job, placement)
             placement.remove()
 
-    def _left(self, planned: PlannedCell, volume: OpenVolume | None) -> tuple[Job, Placement] | None:
+    def _earlier_attempt(self, planned: PlannedCell, volume: OpenVolume | None) -> tuple[Job, Placement] | None:
         cell = self._directory.cell(planned.cell_id)
         if cell is None:
             return None
         job = self._job(cell, volume, "prepare" if is_template(planned) else "run")
         return job, self._target.find(job)
 
-    def _see_through(self, job: Job, placement: Placement, *, place: bool) -> CellResult:
-        """Wait for an agent, journal how it ended, remove what it left. Raises StepFailed without a result."""
+    def _await_result(self, job: Job, placement: Placement, *, launch: bool) -> CellResult:
+        """Wait for an agent, journal how it ended, remove what it left. Raise StepFailed if there is no result."""
         try:
-            if place:
-                self._target.place(job)
+            if launch:
+                self._target.launch(job)
             self._wait(job, placement)
             result = self._end(job, placement)
             if result is None:
-                raise placement.why_ended() or _without_result(job, placement.evidence())
+                raise placement.termination_cause() or _without_result(job, placement.evidence())
         except BaseException:
-            with self._interruptions.held(), suppress(VolbenchError):
+            with self._interruptions.deferred(), suppress(VolbenchError):
                 placement.remove()
             raise
-        with self._interruptions.held():
+        with self._interruptions.deferred():
             try:
                 placement.remove()
             except VolbenchError:
@@ -117,13 +121,13 @@ class Attempts:
         return result
 
     def _end(self, job: Job, placement: Placement) -> CellResult | None:
-        """The cell's result, None when there is none; put down in the journal."""
+        """Return the cell's result, None if there is none, and journal the agent's end."""
         cell, journal = job.cell, self._directory.journal
         result = self._directory.result(cell.cell_id)
         if job.kind == "prepare":
             return result
         if result is None:
-            failure = placement.why_ended() or _without_result(job, placement.evidence())
+            failure = placement.termination_cause() or _without_result(job, placement.evidence())
             journal.append("cell_abandoned", cell_id=cell.cell_id, attempt=cell.attempt, **_details(failure))
         elif result.status == "done":
             journal.append("cell_finished", cell_id=cell.cell_id, attempt=cell.attempt)
@@ -138,7 +142,7 @@ class Attempts:
                 elapsed_s = time.monotonic() - started_s
                 self._watch(self._state(job, elapsed_s))
                 if elapsed_s > job.cell.deadline_s:
-                    raise self._too_long(job, placement)
+                    raise self._deadline_exceeded(job, placement)
                 self._interruptions.check()
                 time.sleep(POLL_S)
         except KeyboardInterrupt:
@@ -146,7 +150,7 @@ class Attempts:
                 placement.interrupt()
                 until_s = time.monotonic() + INTERRUPT_GRACE_S
                 while placement.running() and time.monotonic() < until_s:
-                    if self._interruptions.hurry.wait(POLL_S):
+                    if self._interruptions.forced.wait(POLL_S):
                         break
             raise
 
@@ -162,10 +166,10 @@ class Attempts:
             progress=read_progress(job.out),
         )
 
-    def _too_long(self, job: Job, placement: Placement) -> StepFailed:
+    def _deadline_exceeded(self, job: Job, placement: Placement) -> StepFailed:
         cell = job.cell
         failure = StepFailed(
-            f"cell {cell.cell_id} is not done after {cell.deadline_s:.0f} s; it was killed",
+            f"cell {cell.cell_id} was not done after {cell.deadline_s:.0f} s; its agent was killed",
             where=f"cell {cell.cell_id}, attempt {cell.attempt}",
             evidence=placement.evidence(),
             cause="deadline",
@@ -177,14 +181,14 @@ class Attempts:
         return failure
 
     def _new_job(self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, template_key: str) -> Job:
-        """A new attempt, the cell's earlier one set apart, with its cell.json written."""
+        """Return a new attempt with its cell.json written; an earlier attempt moves to a directory of its own."""
         self._directory.set_attempt_apart(planned.cell_id)
         cell = cell_spec(
             self._run,
             planned,
             attempt=self._directory.attempts(planned.cell_id) + 1,
             template_key=template_key,
-            places=None if self._attach else self._target.places(planned.cell_id, volume),
+            paths=None if self._attach else self._target.cell_paths(planned.cell_id, volume),
             attach=self._attach,
             emulated=_emulated(volume),
             host_volume=volume.facts if volume else None,
@@ -201,8 +205,8 @@ def _without_result(job: Job, evidence: str) -> StepFailed:
     return StepFailed(
         "the agent ended without a result",
         where=f"cell {job.cell.cell_id}, attempt {job.cell.attempt}",
-        evidence=evidence or "it left no log",
-        next_step="its files are kept beside the cell's; `volbench resume` tries again",
+        evidence=evidence or "the agent left no log",
+        next_step="see the attempt's files next to the cell's directory; `volbench resume` tries again",
         cause="agent_gone",
     )
 

@@ -1,4 +1,4 @@
-"""The cell's server: our own under a supervisor, or one that runs already; ended in good order."""
+"""The cell's server: one that volbench starts under a supervisor, or one that runs already."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CellServer = Server | AttachedServer
 
 @contextmanager
 def server_of(cell: CellSpec) -> Iterator[CellServer]:
-    """The server of a cell, not yet started; when the block ends, it does not run any more.
+    """Yield a cell's server, not yet started; the server is stopped when the block ends.
 
     An attached server is left alone. Raises EnvironmentLacks.
     """
@@ -30,20 +30,20 @@ def server_of(cell: CellSpec) -> Iterator[CellServer]:
             "the cell has neither places nor a server to attach to", where=f"cell {cell.cell_id}"
         )
     with running_supervisor(cell.places) as supervisor:
-        yield Server(spec=cell.server, places=cell.places, supervisor=supervisor)
+        yield Server(spec=cell.server, paths=cell.places, supervisor=supervisor)
 
 
 @contextmanager
-def running_supervisor(places: CellPlaces) -> Iterator[Supervisor]:
-    """The supervisor of the cell's control directory, launched here where nobody else does."""
-    control = Path(places.control_dir)
-    supervisor = launch_supervisor(control) if places.supervisor == "launch" else Supervisor(control)
+def running_supervisor(paths: CellPlaces) -> Iterator[Supervisor]:
+    """Yield the supervisor of the cell's control directory; launch it if `places` says so."""
+    control = Path(paths.control_dir)
+    supervisor = launch_supervisor(control) if paths.supervisor == "launch" else Supervisor(control)
     supervisor.wait_ready_for_commands(SUPERVISOR_READY_S)
     try:
         yield supervisor
     finally:
-        with suppress(VolbenchError):  # the cell's own failure is worth more than that of cleaning up
+        with suppress(VolbenchError):  # the cell's own failure matters more than a failure of the cleanup
             supervisor.kill()  # on a volume that is full, a server may wait for ever when asked to shut down
-        if places.supervisor != "shared":
+        if paths.supervisor != "shared":
             with suppress(VolbenchError):
                 supervisor.quit()

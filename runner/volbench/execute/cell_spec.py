@@ -1,4 +1,4 @@
-"""From a planned cell to cell.json: what its agent is told."""
+"""From a planned cell to cell.json, the instructions for its agent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ def cell_spec(
     run: RunRecord,
     planned: PlannedCell,
     *,
-    places: CellPlaces | None,
+    paths: CellPlaces | None,
     attempt: int = 1,
     template_key: str = "",
     attach: AttachSpec | None = None,
     emulated: EmulatedSpec | None = None,
     host_volume: VolumeFacts | None = None,
 ) -> CellSpec:
-    """The cell with the suite's values, and those of a sweep that are its own."""
+    """Return the cell with the suite's values and its own values of a sweep."""
     suite = with_parameters(run.suite, planned.parameters)
     return CellSpec(
         run_id=run.run_id,
@@ -37,7 +37,7 @@ def cell_spec(
         sampling=suite.sampling,
         limits=suite.limits,
         template_key=template_key,
-        places=places,
+        places=paths,
         attach=attach,
         emulated=emulated,
         host_volume=host_volume,

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal end a run in good order: once, and never in the middle of cleaning up."""
+"""Ctrl-C, SIGTERM and a closed terminal end a run cleanly: once, and never in the middle of a cleanup."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruptions:
-    """The first signal raises KeyboardInterrupt; a second one asks to hurry, and disturbs nothing."""
+    """The first signal raises KeyboardInterrupt; a second signal sets `forced` and interrupts nothing."""
 
     def __init__(self) -> None:
-        self.hurry = threading.Event()
-        self._seen = False
-        self._held = 0
+        self.forced = threading.Event()
+        self._received = False
+        self._deferrals = 0
 
     @contextmanager
     def handled(self) -> Iterator[None]:
-        """Take the signals during the block; only the main thread can, elsewhere they stay as they are."""
+        """Handle the signals during the block; only the main thread can, in other threads this changes nothing."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {number: signal.getsignal(number) for number in _SIGNALS}
         for number, handler in before.items():
-            if number != signal.SIGHUP or handler is not signal.SIG_IGN:  # nohup(1) means it
-                signal.signal(number, self._take)
+            if number != signal.SIGHUP or handler is not signal.SIG_IGN:  # ignored under nohup(1)
+                signal.signal(number, self._handle)
         try:
             yield
         finally:
@@ -36,26 +36,26 @@ class Interruptions:
                 signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt in a thread that signals do not reach, when one has been seen."""
-        if self._seen and threading.current_thread() is not threading.main_thread():
+        """Raise KeyboardInterrupt in a thread that signals do not reach, once a signal has come."""
+        if self._received and threading.current_thread() is not threading.main_thread():
             raise KeyboardInterrupt
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """A signal in the block is raised at its end, unless another exception passes."""
-        seen_before = self._seen
-        self._held += 1
+    def deferred(self) -> Iterator[None]:
+        """Defer a signal in the block until its end, unless the block raises another exception."""
+        received_before = self._received
+        self._deferrals += 1
         try:
             yield
         finally:
-            self._held -= 1
-        if self._seen and not seen_before and not self._held:
+            self._deferrals -= 1
+        if self._received and not received_before and not self._deferrals:
             raise KeyboardInterrupt
 
-    def _take(self, _number: int, _frame: FrameType | None) -> None:
-        if self._seen:
-            self.hurry.set()
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        if self._received:
+            self.forced.set()
             return
-        self._seen = True
-        if not self._held:
+        self._received = True
+        if not self._deferrals:
             raise KeyboardInterrupt

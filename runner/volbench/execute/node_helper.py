@@ -1,11 +1,12 @@
 """The privileged helper of a node (k8s/node-helper): drops its caches and reads EBS log pages for pods.
 
 Cells are restricted pods, which can do neither. A cell's pod has an empty directory of a certain name; the helper
-looks for such directories below the kubelet's and listens on a socket in each. Who may see that may ask, and nobody
-else: no network, no token, no right in the cluster. What is asked is one of two fixed operations, never a command.
+looks for such directories below the kubelet's and listens on a socket in each. Only processes that can reach the
+socket can send requests: no network, no token, no right in the cluster. A request is one of two fixed operations,
+never a command.
 
-The pod's directory is not to be trusted: it is held by a descriptor, and nothing in it is opened, read or changed
-but the socket, which is made anew by name.
+The pod's directory is not trusted: the helper works on a descriptor of the directory, and opens, reads or changes
+nothing in it but the socket, which is created again by name.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from volbench.sample.ebs_nvme import read_log_page
 from volbench.volume.coldness import DROP_CACHES
 from volbench.volume.node_helper import DIRECTORY, SOCKET
 
-_WHERE = f"*/volumes/kubernetes.io~empty-dir/{DIRECTORY}"
+_SOCKET_DIRECTORIES = f"*/volumes/kubernetes.io~empty-dir/{DIRECTORY}"
 LOOK_EVERY_S = 1.0
 PODS_MAX = 64
 CALLERS_MAX = 4
@@ -52,11 +53,11 @@ class RateLimit:
     def __init__(self, per_s: float, burst: int, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._per_s, self._burst, self._now_s = per_s, burst, now_s
         self._tokens, self._at_s = float(burst), now_s()
-        self._alone = threading.Lock()
+        self._lock = threading.Lock()
 
     def admit(self) -> bool:
         """Whether another request is within the limit."""
-        with self._alone:
+        with self._lock:
             now_s = self._now_s()
             self._tokens = min(self._burst, self._tokens + (now_s - self._at_s) * self._per_s)
             self._at_s = now_s
@@ -75,10 +76,10 @@ class Node:
     drop_caches: Path = DROP_CACHES
     dropping: threading.Lock = field(default_factory=threading.Lock)
     drop_every_s: float = DROP_EVERY_S
-    _resting: threading.Event = field(default_factory=threading.Event)
+    _pause: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, line: bytes) -> dict[str, Any]:
-        """The answer to a request; one that is none, or fails, is refused with the reason."""
+        """Return the answer to a request; an invalid or failed request is answered with the reason."""
         operations: dict[str, Operation] = {"drop_caches": self._drop, "log_page": self._log_page}
         try:
             request = parse_json(line)
@@ -89,20 +90,20 @@ class Node:
             return {"ok": False, "error": str(error)}
 
     def _drop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
-        """Sync, then drop: what is dirty would stay. Who asks soon after another waits for a while."""
+        """Sync, then drop: dirty pages would stay. A request soon after another one has to wait."""
         with self.dropping:
             os.sync()
             self.drop_caches.write_text("3\n", encoding="ascii")
-            self._resting.wait(self.drop_every_s)
+            self._pause.wait(self.drop_every_s)
         return {}
 
     def _log_page(self, request: Mapping[str, Any]) -> dict[str, Any]:
         device = str(request["device"])
         if not _DEVICE.fullmatch(device):
-            raise ValueError(f"{device!r} is no NVMe namespace")
+            raise ValueError(f"{device!r} is not an NVMe namespace")
         model = (self.blocks / device / "device" / "model").read_text(encoding="ascii").strip()
         if model != EBS_MODEL:
-            raise ValueError(f"{device} is no EBS volume but {model!r}")
+            raise ValueError(f"{device} is not an EBS volume but {model!r}")
         return {"page": base64.b64encode(read_log_page(self.devices / device)).decode()}
 
 
@@ -124,21 +125,21 @@ class _Listener(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
 
     def __init__(self, directory: Path, node: Node) -> None:
-        """Raises OSError for a directory that has gone, or has something else by the name of the socket."""
+        """Raise OSError if the directory is gone, or if something else has the name of the socket."""
         self.node = node
         self._callers = threading.BoundedSemaphore(CALLERS_MAX)
         self._rate = RateLimit(REQUESTS_PER_S, REQUESTS_BURST)
-        self._place = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._directory_fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._unlink()
-            super().__init__(f"/proc/self/fd/{self._place}/{SOCKET}", _Handler)
+            super().__init__(f"/proc/self/fd/{self._directory_fd}/{SOCKET}", _Handler)
         except OSError:
-            os.close(self._place)
+            os.close(self._directory_fd)
             raise
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Callers beyond the limits are turned away."""
+        """Refuse callers beyond the limits."""
         if self._rate.admit() and self._callers.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -152,15 +153,15 @@ class _Listener(socketserver.ThreadingUnixStreamServer):
             self._callers.release()
 
     def end(self) -> None:
-        """Stop, and take the socket away."""
+        """Stop, and remove the socket."""
         self.shutdown()
         self.server_close()
         self._unlink()
-        os.close(self._place)
+        os.close(self._directory_fd)
 
     def _unlink(self) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(SOCKET, dir_fd=self._place)
+            os.unlink(SOCKET, dir_fd=self._directory_fd)
 
 
 class NodeHelper:
@@ -176,12 +177,12 @@ class NodeHelper:
         self._listeners: dict[Path, _Listener] = {}
 
     def look(self) -> Iterator[str]:
-        """Begin for new directories, end for those that have gone; yields what there is to say."""
-        there = set(self._pods.glob(_WHERE))
-        for directory in sorted(self._listeners.keys() - there):
+        """Start listeners for new directories, end those of deleted ones; yield a line for each change."""
+        directories = set(self._pods.glob(_SOCKET_DIRECTORIES))
+        for directory in sorted(self._listeners.keys() - directories):
             self._listeners.pop(directory).end()
             yield f"{directory}: gone"
-        for directory in sorted(there - self._listeners.keys())[: PODS_MAX - len(self._listeners)]:
+        for directory in sorted(directories - self._listeners.keys())[: PODS_MAX - len(self._listeners)]:
             try:
                 self._listeners[directory] = _Listener(directory, self._node)
             except OSError as error:
@@ -190,7 +191,7 @@ class NodeHelper:
                 yield f"{directory}: listening"
 
     def end(self) -> None:
-        """Take all sockets away."""
+        """Remove all sockets."""
         for listener in self._listeners.values():
             listener.end()
         self._listeners.clear()
@@ -198,8 +199,8 @@ class NodeHelper:
 
 @contextmanager
 def node_helper(pods: Path, node: Node) -> Iterator[NodeHelper]:
-    """A helper whose sockets are gone afterwards. Its sockets are open to every user of their pod."""
-    before = os.umask(0)  # by the mask and not by chmod, which would follow a link that the pod put there meanwhile
+    """Yield a helper whose sockets are removed afterwards. Every user of a pod may connect to its socket."""
+    before = os.umask(0)  # not by chmod, which would follow a link that the pod may have put there
     helper = NodeHelper(pods, node)
     try:
         yield helper

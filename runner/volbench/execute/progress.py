@@ -1,4 +1,4 @@
-"""progress.json: how far an agent is, for whoever watches it; a small file, replaced atomically."""
+"""progress.json: how far an agent is; a small file, replaced atomically."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from volbench.store.files import read_file
 
 PROGRESS_FILE = "progress.json"
 PROGRESS_BYTES_MAX = 1 << 20
-_MIN_INTERVAL_S = 0.2
+_INTERVAL_S_MIN = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What the agent does, and the fraction done of it, None where that is not known."""
+    """What the agent does, and the fraction done, None if unknown."""
 
     text: str
     fraction: float | None = None
 
 
 class ProgressFile:
-    """The agent's end. A report that comes too soon after the last is dropped, unless its text is new."""
+    """Writes progress.json. A report too soon after the last one is dropped, unless its text is new."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / PROGRESS_FILE
@@ -32,9 +32,9 @@ class ProgressFile:
         self._last_text = ""
 
     def report(self, text: str, fraction: float | None = None) -> None:
-        """Say what is being done."""
+        """Write what the agent does now."""
         now = time.monotonic()
-        if text == self._last_text and now - self._last_s < _MIN_INTERVAL_S:
+        if text == self._last_text and now - self._last_s < _INTERVAL_S_MIN:
             return
         self._last_s, self._last_text = now, text
         partial = self._path.with_name(f".{PROGRESS_FILE}.partial")
@@ -45,7 +45,7 @@ class ProgressFile:
 
 
 def read_progress(directory: Path) -> Progress | None:
-    """What the agent said last; None when it has said nothing yet."""
+    """Return the agent's last report, or None before the first one."""
     try:
         raw = parse_json(read_file(directory / PROGRESS_FILE, bytes_max=PROGRESS_BYTES_MAX))
         return Progress(text=str(raw["text"]), fraction=raw.get("fraction"))

@@ -1,4 +1,4 @@
-"""Takes what steps measure, from any thread, into the cell's two tables."""
+"""Writes what steps measure, from any thread, to the cell's two tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CellRecorder:
 
 @contextmanager
 def recording(out: Path) -> Iterator[CellRecorder]:
-    """Both tables are there, whole, when the block ends without an exception, and not at all otherwise."""
+    """Write both tables. They exist only if the block ends without an exception, and then they are complete."""
     with (
         SeriesWriter(out / SERIES_FILE) as series,
         HistogramWriter(out / HISTOGRAMS_FILE) as histograms,

@@ -1,4 +1,4 @@
-"""The orchestrator: runs a plan's cells on a target, in order, and goes on after any interruption."""
+"""The orchestrator: runs a plan's cells on a target, in order, and can resume after any interruption."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import remove_attached_dataset
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError
 from volbench.execute.attempts import Attempts, CellState
-from volbench.execute.closing import at_end
+from volbench.execute.cleanup import push_cleanup
 from volbench.execute.interruptions import Interruptions
 from volbench.execute.lanes import by_lane, run_lanes
 from volbench.execute.templates import TemplateCell, shape_of, template_cells
-from volbench.execute.volume_watch import VolumeWatch, kernel_refused
+from volbench.execute.volume_watch import VolumeWatch, failure_from_os_error
+from volbench.placement.interface import Target
 from volbench.plan.cost import replacements_max
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
 from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.files import read_record
 from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
-from volbench.target.interface import Target
 from volbench.volume.interface import OpenVolume, Volume
 from volbench.volume.trouble import CAUSES
 
@@ -32,9 +32,9 @@ __all__ = ["CellState", "Orchestrator", "Outcome", "is_finished", "watch_nothing
 Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
 TRIES = 2
-"""How often a cell is tried in one invocation; every attempt is kept apart."""
+"""How often a cell is tried in one invocation; every attempt has a directory of its own."""
 FAILED_CELLS_MAX = 2
-"""A run with so many cells that failed for good is stopped: the fault is not chance."""
+"""A run with so many failed cells is stopped: the failures are not random."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +51,16 @@ class Outcome:
 
 
 def replace_nothing(directory: RunDirectory) -> Sequence[str]:  # noqa: ARG001 - as others of its kind
-    """For runs whose invalid cells stay."""
+    """Repeat no invalid cell."""
     return ()
 
 
 def say_nothing(text: str) -> None:
-    """For runs that nobody reads along."""
+    """Discard messages."""
 
 
 def watch_nothing(state: CellState) -> None:
-    """For runs that nobody watches."""
+    """Ignore the states of cells."""
 
 
 class Orchestrator:
@@ -77,11 +77,11 @@ class Orchestrator:
         invalid_cells: Callable[[RunDirectory], Sequence[str]] = replace_nothing,
         say: Callable[[str], None] = say_nothing,
     ) -> None:
-        """Raises nothing; opens nothing.
+        """Open nothing and raise nothing.
 
         Args:
-            invalid_cells: ids of done cells whose figures cannot be used and that may fare better when run anew.
-            say: told which cells are run anew, and why.
+            invalid_cells: returns ids of done but invalid cells for which another attempt may give valid figures.
+            say: called with a line for each cell that is repeated, with the reason.
         """
         self._invalid_cells = invalid_cells
         self._say = say
@@ -97,16 +97,16 @@ class Orchestrator:
     def run(self) -> Outcome:
         """Prepare the dataset's template, run every cell that is not done, clean up.
 
-        Raises EnvironmentLacks, Refused, StepFailed. KeyboardInterrupt (also for SIGTERM and SIGHUP) is passed on
-        after cleaning up; what is done is kept.
+        Raises EnvironmentLacks, Refused, StepFailed; KeyboardInterrupt (also for SIGTERM and SIGHUP) after the
+        cleanup. Results of finished cells stay.
         """
         journal = self._directory.journal
         with self._interruptions.handled(), self._directory.lock():
             if is_finished(self._directory):
                 return self._outcome([])
-            again = bool(self._directory.events())
+            resumed = bool(self._directory.events())
             try:
-                failures = self._open_and_run(again=again)
+                failures = self._open_and_run(resumed=resumed)
             except KeyboardInterrupt:
                 journal.append("run_interrupted")
                 raise
@@ -115,51 +115,51 @@ class Orchestrator:
             journal.append("run_finished", failed=undone)
         return outcome
 
-    def _open_and_run(self, *, again: bool) -> list[VolbenchError]:
+    def _open_and_run(self, *, resumed: bool) -> list[VolbenchError]:
         with ExitStack() as stack:
             self._target.check()
             self._at_end(stack, self._target.clean_up)
             if self._attach is not None:
-                self._attached(stack, self._attach)
+                self._check_attached_server(stack, self._attach)
             opened = {name: self._open(stack, name) for name in self._volumes}
             self._check_mounts(opened)
             mounts = {name: _mount(volume) for name, volume in opened.items()}
-            self._directory.journal.append("run_resumed" if again else "run_started", mounts=mounts)
-            if again:
-                self._settle(opened)
+            self._directory.journal.append("run_resumed" if resumed else "run_started", mounts=mounts)
+            if resumed:
+                self._recover_previous_run(opened)
             failures = self._run_cells(opened, set())
             while not failures:
-                again_cells = self._replaced()
-                if not again_cells:
+                repeated_cells = self._choose_replacements()
+                if not repeated_cells:
                     break
-                failures = self._run_cells(opened, again_cells)
-                for cell_id in again_cells:
-                    self._keep_less_disturbed(cell_id)
+                failures = self._run_cells(opened, repeated_cells)
+                for cell_id in repeated_cells:
+                    self._select_less_disturbed(cell_id)
             return failures
 
-    def _keep_less_disturbed(self, cell_id: str) -> None:
-        """Of a cell that was run anew and is invalid again, keep the attempt that was held back less.
+    def _select_less_disturbed(self, cell_id: str) -> None:
+        """Of a cell that was repeated and is invalid again, use the attempt that was disturbed less.
 
-        Which one is decided by how much it was disturbed alone, and never by its figures.
+        Only the extent of the disturbance decides, never the figures.
         """
-        now, before = self._directory.result(cell_id), self._directory.last_attempt(cell_id)
-        if now is None or before is None or before.status != "done":
+        current, previous = self._directory.result(cell_id), self._directory.last_attempt(cell_id)
+        if current is None or previous is None or previous.status != "done":
             return
-        if now.status == "done" and _held_share(before) < _held_share(now):
+        if current.status == "done" and _delayed_share(previous) < _delayed_share(current):
             self._directory.put_back(cell_id)
 
-    def _replaced(self) -> set[str]:
-        """Cells to run anew, as many as the run's budget leaves; the journal counts them, also over a resume."""
+    def _choose_replacements(self) -> set[str]:
+        """Return cells to repeat, as many as the run's budget leaves; the journal counts them across a resume."""
         events = self._directory.events()
-        left = replacements_max(self._run) - sum(event.event == "cell_replaced" for event in events)
-        wanted = list(self._invalid_cells(self._directory))
-        taken = wanted[: max(0, left)]
-        for cell_id in taken:
+        budget = replacements_max(self._run) - sum(event.event == "cell_replaced" for event in events)
+        candidates = list(self._invalid_cells(self._directory))
+        chosen = candidates[: max(0, budget)]
+        for cell_id in chosen:
             self._directory.journal.append("cell_replaced", cell_id=cell_id)
-            self._say(f"cell {cell_id} is invalid and run anew: {self._why_invalid(cell_id)}")
-        if len(wanted) > len(taken):
-            self._say(f"{len(wanted) - len(taken)} invalid cells stay: the plan allows no more to be run anew")
-        return set(taken)
+            self._say(f"cell {cell_id} is invalid and is repeated: {self._why_invalid(cell_id)}")
+        if len(candidates) > len(chosen):
+            self._say(f"{len(candidates) - len(chosen)} invalid cells stay: the plan allows no more repeats")
+        return set(chosen)
 
     def _why_invalid(self, cell_id: str) -> str:
         result = self._directory.result(cell_id)
@@ -175,8 +175,8 @@ class Orchestrator:
         self._at_end(stack, lambda: close_volume(opened, self._watches.get(name), self._target.close_volume))
         return opened
 
-    def _attached(self, stack: ExitStack, attach: AttachSpec) -> None:
-        """See that the server lets us in, before anything is begun; at the end nothing of ours is left on it."""
+    def _check_attached_server(self, stack: ExitStack, attach: AttachSpec) -> None:
+        """Check the connection to the server before anything begins; remove volbench's tables at the end."""
 
         def remove() -> None:
             with AttachedServer(attach) as server:
@@ -186,39 +186,41 @@ class Orchestrator:
             self._at_end(stack, remove)
 
     def _at_end(self, stack: ExitStack, action: Callable[[], object]) -> None:
-        def undisturbed() -> None:
-            with self._interruptions.held():
+        def uninterruptible() -> None:
+            with self._interruptions.deferred():
                 action()
 
-        at_end(stack, undisturbed)
+        push_cleanup(stack, uninterruptible)
 
     def _check_mounts(self, volumes: Mapping[str, OpenVolume]) -> None:
-        """What was mounted when the run began is mounted now: a bare mount point is another volume."""
+        """Check that the volumes of the run's start are mounted now: a bare mount point is another volume."""
         first = next((event.details for event in self._directory.events() if "mounts" in event.details), {})
         before = first.get("mounts", {})
         for name, volume in volumes.items():
             now, then = _mount(volume), before.get(name, "")
             if then and now and then != now:
                 raise EnvironmentLacks(
-                    f"volume {name} is not the one that the run began with",
+                    f"volume {name} is not the one that the run started with",
                     where=f"volume {volume.spec.text}",
-                    evidence=f"it was on {then}, it is on {now}",
-                    next_step="mount it as it was, then `volbench resume`; or begin a new run",
+                    evidence=f"then on {then}, now on {now}",
+                    next_step="mount the original volume, then `volbench resume`; or start a new run",
                     cause="volume_gone",
                 )
 
-    def _settle(self, volumes: Mapping[str, OpenVolume]) -> None:
-        """See to what an earlier orchestrator left: first the agents that still run, then what others left."""
+    def _recover_previous_run(self, volumes: Mapping[str, OpenVolume]) -> None:
+        """Take over from an earlier orchestrator: first wait for running agents, then clean up after ended ones."""
         cells = [(cell, volumes.get(cell.volume)) for cell in self._run.cells]
-        cells += [(cell.planned, self._beside(cell, volumes)) for cell in self._template_cells()]
+        cells += [(cell.planned, self._volume_for_template(cell, volumes)) for cell in self._template_cells()]
         for cell, volume in cells:
             self._attempts.take_over(cell, volume)
         for cell, volume in cells:
-            self._attempts.put_down(cell, volume)
+            self._attempts.record_abandoned(cell, volume)
 
-    def _run_cells(self, volumes: Mapping[str, OpenVolume], anew: Collection[str]) -> list[VolbenchError]:
-        """Run what is not done or wanted anew; returns failures of single cells, raises one that stops the run."""
-        waiting = [cell for cell in self._run.cells if cell.cell_id in anew or not _is_done(self._directory, cell)]
+    def _run_cells(self, volumes: Mapping[str, OpenVolume], to_repeat: Collection[str]) -> list[VolbenchError]:
+        """Run cells that are not done or to be repeated; return failures of cells, raise one that stops the run."""
+        waiting = [
+            cell for cell in self._run.cells if cell.cell_id in to_repeat or not _is_done(self._directory, cell)
+        ]
         keys = self._prepare_templates(volumes, waiting) if self._attach is None else {}
         failures: list[VolbenchError] = []
 
@@ -228,56 +230,56 @@ class Orchestrator:
             if failure is None:
                 return
             failures.append(failure)
-            if not _chance(failure) or len(failures) >= FAILED_CELLS_MAX:
+            if not _is_retryable(failure) or len(failures) >= FAILED_CELLS_MAX:
                 raise failure
 
         run_lanes(self._in_lanes(waiting, lambda cell: cell.volume), do, at_once=self._target.parallel)
         return failures
 
     def _in_lanes(self, items: Sequence[Item], volume_of: Callable[[Item], str]) -> list[list[Item]]:
-        """All in one lane, in the plan's order; where cells run at once, a lane for each volume."""
+        """Return one lane in the plan's order; if the target runs cells in parallel, one lane for each volume."""
         return by_lane(items, volume_of) if self._target.parallel > 1 else [list(items)]
 
     def _template_cells(self) -> list[TemplateCell]:
         return template_cells(self._run, on_volumes=self._target.template_on_volume)
 
     @staticmethod
-    def _beside(cell: TemplateCell, volumes: Mapping[str, OpenVolume]) -> OpenVolume | None:
-        """The volume whose server prepares a template; any will do where it is not prepared on one."""
+    def _volume_for_template(cell: TemplateCell, volumes: Mapping[str, OpenVolume]) -> OpenVolume | None:
+        """Return the volume whose server prepares a template; any volume if the template is not prepared on one."""
         return volumes.get(cell.volume) or next(iter(volumes.values()), None)
 
     def _prepare_templates(
         self, volumes: Mapping[str, OpenVolume], waiting: Sequence[PlannedCell]
     ) -> dict[str, str]:
-        """Shape of a cell -> key of its template; the agent answers at once when the template is in the cache."""
-        wanted = {shape_of(self._run, cell) for cell in waiting}
+        """Return shape of a cell -> key of its template; the agent answers at once if the template is cached."""
+        shapes = {shape_of(self._run, cell) for cell in waiting}
         keys: dict[str, str] = {}
 
         def do(cell: TemplateCell) -> None:
-            result = self._attempts.new(cell.planned, self._beside(cell, volumes), "prepare")
+            result = self._attempts.new(cell.planned, self._volume_for_template(cell, volumes), "prepare")
             if result.status != "done":
                 raise _failure(result)
-            place = self._directory.cell_dir(cell.planned.cell_id)
-            template = read_record(place / TEMPLATE_FILE, PreparedTemplate)
+            directory = self._directory.cell_dir(cell.planned.cell_id)
+            template = read_record(directory / TEMPLATE_FILE, PreparedTemplate)
             self._directory.journal.append("template_ready", **template.model_dump())
             keys[cell.shape] = template.key
 
-        cells = [cell for cell in self._template_cells() if cell.shape in wanted]
+        cells = [cell for cell in self._template_cells() if cell.shape in shapes]
         run_lanes(self._in_lanes(cells, lambda cell: cell.volume), do, at_once=self._target.parallel)
         return keys
 
     def _run_cell(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
-        """Try the cell until it is done; returns its failure after TRIES attempts, or one that is not chance."""
+        """Try the cell until it is done; return its failure after TRIES attempts, or one that is not retryable."""
         failure: VolbenchError | None = None
         for _ in range(TRIES):
             failure = self._attempt(planned, volume, template_key)
-            if failure is None or not _chance(failure):
+            if failure is None or not _is_retryable(failure):
                 break
-            _log.info("cell %s failed by chance, tried at most %d times: %s", planned.cell_id, TRIES, failure.what)
+            _log.info("cell %s failed, tried at most %d times: %s", planned.cell_id, TRIES, failure.what)
         return failure
 
     def _attempt(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
-        """One attempt; its failure, told with the volume's when that is behind it."""
+        """Make one attempt; return its failure, or the volume's if that caused it."""
         watch = self._watches.get(planned.volume)
         try:
             if watch is not None:
@@ -288,7 +290,7 @@ class Orchestrator:
                 raise
             return error
         except OSError as error:
-            return kernel_refused(error)
+            return failure_from_os_error(error)
         return None if result.status == "done" else _failure(result)
 
     def _outcome(self, failures: list[VolbenchError]) -> Outcome:
@@ -297,11 +299,11 @@ class Orchestrator:
 
 
 def close_volume(opened: OpenVolume, watch: VolumeWatch | None, remove: Callable[[OpenVolume], object]) -> None:
-    """Remove what is ours from a volume. Raises StepFailed when it is not there any more: then that stays on it.
+    """Remove the run's directory from a volume. Raise StepFailed if the volume was unmounted: the directory stays.
 
     Args:
-        watch: knows which file system was there at the start; None: cannot be seen from here.
-        remove: removes the run's directory, as far as it is there.
+        watch: knows which file system was mounted at the start; None: not visible from here.
+        remove: removes the run's directory, if it is visible.
     """
     trouble = watch.trouble() if watch is not None and opened.spec.kind == "path" else None
     remove(opened)
@@ -310,26 +312,26 @@ def close_volume(opened: OpenVolume, watch: VolumeWatch | None, remove: Callable
             "the volume was unmounted during the run, and the run's directory is still on it",
             where=f"volume {opened.spec.text}",
             evidence=trouble.evidence,
-            next_step="mount it again, then remove volbench-* on it with `volbench cell erase DIR`",
+            next_step="mount the volume again, then remove its volbench-* with `volbench cell erase DIR`",
             cause="volume_gone",
         )
 
 
 def is_finished(directory: RunDirectory) -> bool:
-    """Whether every cell is done and all was cleaned up after the last one."""
+    """Return whether every cell is done and the run was cleaned up after the last one."""
     events = directory.events()
     ended = bool(events) and events[-1].event == "run_finished"
     return ended and all(_is_done(directory, cell) for cell in directory.run.cells)
 
 
-def _held_share(result: CellResult) -> float:
-    """At most this share of a step's time was held back, the worst of all steps; more where a step has no bound."""
+def _delayed_share(result: CellResult) -> float:
+    """Return an upper bound of the delayed share of a step's time, the worst of all steps; 2 if unbounded."""
     shares = [0.0]
     for step in result.steps:
-        bounded = {one.text for one in step.disturbances if one.beyond}
+        bounded = {disturbance.text for disturbance in step.disturbances if disturbance.beyond}
         if not step.valid:
-            known = bounded.issuperset(step.invalid_reasons)
-            shares.append(held_share(step.disturbances, ceiling=step.delayable_share) if known else 2.0)
+            is_bounded = bounded.issuperset(step.invalid_reasons)
+            shares.append(held_share(step.disturbances, ceiling=step.delayable_share) if is_bounded else 2.0)
     return max(shares)
 
 
@@ -339,20 +341,20 @@ def _is_done(directory: RunDirectory, planned: PlannedCell) -> bool:
 
 
 def _mount(volume: OpenVolume) -> str:
-    """Mount point and filesystem of a directory that the user has mounted; empty for other kinds of volumes."""
+    """Return mount point and filesystem of a user's directory; empty for other kinds of volumes."""
     facts = volume.facts
     if volume.spec.kind != "path" or facts is None or facts.mount_point is None:
-        return ""  # other kinds are mounted anew by their `open`
+        return ""  # the `open` of other kinds mounts them
     return f"{facts.mount_point} ({facts.filesystem})"
 
 
-def _chance(failure: VolbenchError) -> bool:
-    """Whether another attempt, or another cell, may fare better."""
+def _is_retryable(failure: VolbenchError) -> bool:
+    """Return whether another attempt, or another cell, may succeed."""
     return failure.exit_code == EXIT_STEP_FAILED and failure.cause not in CAUSES
 
 
 def _failure(result: CellResult) -> VolbenchError:
-    """The failure that a result tells of, as an error with its exit code."""
+    """Return a result's failure as an error with its exit code."""
     failure = result.failure
     if failure is None:
         return StepFailed(f"the cell was {result.status}", where=f"cell {result.cell_id}")

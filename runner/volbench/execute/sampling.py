@@ -1,4 +1,4 @@
-"""Samples every source while a cell runs, and puts the rows into its tables afterwards."""
+"""Samples every source while a cell runs, and writes the rows to the cell's tables afterwards."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 from volbench.engine.supervisor import SUPERVISOR_PID_FILE
 from volbench.execute.cell_server import CellServer
-from volbench.execute.diary import Diary
 from volbench.execute.recorder import CellRecorder
+from volbench.execute.result_builder import CellResultBuilder
+from volbench.placement.processes import KnownProcess
 from volbench.records.cell import CellSpec, StepResult
 from volbench.records.series import HistogramRow
 from volbench.sample.cgroup_cpu import find_cpu_files
@@ -20,8 +21,7 @@ from volbench.sample.cgroup_pod import CGROUPS, own_cpu_files, own_io_directory,
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.rows import series_rows, server_histogram_rows
-from volbench.target.processes import KnownProcess
-from volbench.volume.ebs_csi import driver_url, ebs_volume_id
+from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
 from volbench.volume.node_helper import helper_socket
 
 RAW_FILE = "raw/samples.jsonl"
@@ -30,26 +30,28 @@ SERVER_CGROUP_FILE = "cgroup"
 SERVER_PID_FILE = "container.pid"
 """In the control directory: first process of the server's container, where the agent shares its process ids."""
 TASK_FILE = "tasks.json"
-"""In the control directory: what the target tells of the cell's processes, which the agent cannot see."""
+"""In the control directory: the target's figures of the cell's processes, which the agent cannot see."""
 CGROUP_ROOTS = (Path("/volbench/cgroup"), Path("/sys/fs/cgroup"))
 
 
 @contextmanager
-def sampling(cell: CellSpec, out: Path, diary: Diary, server: CellServer, record: CellRecorder) -> Iterator[None]:
-    """Run the sampling process during the block; its rows are recorded however the block ends."""
+def sampling(
+    cell: CellSpec, out: Path, builder: CellResultBuilder, server: CellServer, record: CellRecorder
+) -> Iterator[None]:
+    """Run the sampling process during the block, and record its rows however the block ends."""
     raw_file = out / RAW_FILE
-    process = SamplingProcess(_config(cell, raw_file, diary, server))
+    process = SamplingProcess(_config(cell, raw_file, builder, server))
     process.start()
     try:
         yield
     finally:
-        diary.sources.extend(process.stop())
+        builder.sources.extend(process.stop())
         record.series(series_rows(raw_file))
-        record.histograms(in_steps(server_histogram_rows(raw_file), diary.steps))
+        record.histograms(label_with_step(server_histogram_rows(raw_file), builder.steps))
 
 
-def in_steps(rows: Iterator[HistogramRow], steps: Sequence[StepResult]) -> Iterator[HistogramRow]:
-    """Rows with the name of the step that ran; an interval counts as measured when it is inside its window."""
+def label_with_step(rows: Iterator[HistogramRow], steps: Sequence[StepResult]) -> Iterator[HistogramRow]:
+    """Yield rows with the name of the step that ran; an interval inside the step's window counts as measured."""
     for row in rows:
         for step in steps:
             t0_s, t1_s = step.window_s
@@ -59,14 +61,14 @@ def in_steps(rows: Iterator[HistogramRow], steps: Sequence[StepResult]) -> Itera
                 break
 
 
-def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) -> SamplingConfig:
-    facts = diary.volume_facts
+def _config(cell: CellSpec, raw_file: Path, builder: CellResultBuilder, server: CellServer) -> SamplingConfig:
+    facts = builder.volume_facts
     disks = (facts.disk,) if facts.disk else ()
     accounts = _accounts(cell)
     task_file = str(Path(cell.places.control_dir) / TASK_FILE) if cell.places else ""
     return SamplingConfig(
         raw_file=str(raw_file),
-        zero_monotonic_ns=diary.clock.zero_monotonic_ns,
+        zero_monotonic_ns=builder.clock.zero_monotonic_ns,
         interval_s=cell.sampling.interval_s,
         sources=cell.sampling.sources,
         disks=disks,
@@ -86,16 +88,16 @@ def _config(cell: CellSpec, raw_file: Path, diary: Diary, server: CellServer) ->
 
 
 def _own_pids(cell: CellSpec) -> tuple[int, ...]:
-    """The agent, and what started the server where that is not the agent; empty where the server cannot be seen.
+    """Return the pids of the agent and of the server's starter; empty if the server is not visible.
 
-    Without the server, what it uses could not be told from what others use.
+    Without the server's pid, its use of the machine could not be separated from that of other processes.
     """
     if cell.places is None:
         return ()
     control = Path(cell.places.control_dir)
     if cell.places.supervisor == "launch":
-        known = KnownProcess.from_file(control / SUPERVISOR_PID_FILE)
-        return (os.getpid(), known.pid) if known else (os.getpid(),)
+        supervisor = KnownProcess.from_file(control / SUPERVISOR_PID_FILE)
+        return (os.getpid(), supervisor.pid) if supervisor else (os.getpid(),)
     try:
         return (os.getpid(), int((control / SERVER_PID_FILE).read_text()))
     except (OSError, ValueError):
@@ -104,7 +106,7 @@ def _own_pids(cell: CellSpec) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Accounts:
-    """Where the kernel accounts what server and client use; empty where that cannot be seen."""
+    """The kernel's accounts of what server and client use; empty if not visible."""
 
     server_io: str = ""
     server_cpu: tuple[str, ...] = ()
@@ -133,7 +135,7 @@ def _accounts(cell: CellSpec) -> _Accounts:
 
 
 def _server_group(cell: CellSpec) -> str:
-    """/proc/PID/cgroup of the server: as the target wrote it, else of what starts it here; empty: not known."""
+    """Return /proc/PID/cgroup of the server as the target wrote it, else of what starts it here; empty: unknown."""
     if cell.places is None:
         return ""
     control = Path(cell.places.control_dir)
@@ -149,12 +151,12 @@ def _server_group(cell: CellSpec) -> str:
 
 
 def _cpu_files(group: str) -> tuple[str, ...]:
-    """Where the kernel accounts a group's CPU time; none when that cannot be seen."""
-    found = (find_cpu_files(group, root) for root in CGROUP_ROOTS) if group else iter(())
-    return next((files for files in found if files), ())
+    """Return the files of a group's CPU time; none if not visible."""
+    candidates = (find_cpu_files(group, root) for root in CGROUP_ROOTS) if group else iter(())
+    return next((files for files in candidates if files), ())
 
 
 def _cgroup_dir(group: str) -> str:
-    """Where the kernel accounts a group's I/O; empty when that cannot be seen."""
-    found = (find_directory(group, root) for root in CGROUP_ROOTS) if group else iter(())
-    return str(next((place for place in found if place is not None), ""))
+    """Return the directory of a group's I/O account; empty if not visible."""
+    candidates = (find_directory(group, root) for root in CGROUP_ROOTS) if group else iter(())
+    return str(next((directory for directory in candidates if directory is not None), ""))

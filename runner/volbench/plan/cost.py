@@ -1,4 +1,4 @@
-"""What a plan costs: estimates of time and space, said as estimates."""
+"""Estimates of a plan's time and space."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from volbench.records.steps import (
 ROW_BYTES = 235
 """A sysbench row in InnoDB with its secondary index: 1,000,000 rows are about 235 MB (measured on MySQL 9.7)."""
 SERVER_FILES_BYTES = 400 * 2**20
-"""System tablespaces, redo, doublewrite and binary log beside the tables."""
+"""System tablespaces, redo, doublewrite and binary log, without the tables."""
 CELL_OVERHEAD_S = 10.0
 """Copying a small template, starting and stopping the server."""
 ASSUMED_DUMP_MIB_PER_S = 60.0
@@ -52,7 +52,7 @@ class Cost:
 
 
 def replacements_max(run: RunRecord) -> int:
-    """How many cells may be run anew because something outside made them invalid."""
+    """Return how many cells may be repeated because other work made them invalid."""
     return int(run.suite.replacements * len(run.cells))
 
 
@@ -79,7 +79,7 @@ def estimate(suite: ResolvedSuite, *, volumes: int) -> Cost:
 
 
 def step_bytes(step: Step) -> int:
-    """What a step has on the volume at most, beside the data and what dumps take; it is gone when the step ends."""
+    """Return a step's largest temporary use of the volume in bytes, without the data and dumps."""
     match step:
         case SmallFilesStep():
             trees = 1 + sum(phase in ("copy", "objects") for phase in step.phases)
@@ -95,17 +95,17 @@ def step_bytes(step: Step) -> int:
 
 
 def tree_bytes(step: SmallFilesStep) -> int:
-    """What a small_files step's tree takes: each file at least a block of 4 KiB, and its name."""
+    """Return the bytes of a small_files step's tree: each file at least a block of 4 KiB, and its name."""
     if step.sizes_bytes:
-        rounds, rest = divmod(step.files, len(step.sizes_bytes))
-        content = rounds * sum(step.sizes_bytes) + sum(step.sizes_bytes[:rest])
+        rounds, remainder = divmod(step.files, len(step.sizes_bytes))
+        content = rounds * sum(step.sizes_bytes) + sum(step.sizes_bytes[:remainder])
     else:
         content = step.total_size_bytes
     return content + step.files * 4608
 
 
 def ddl_statements(step: DdlStep, phase: DdlPhase) -> int:
-    """How many operations a phase of a ddl step has."""
+    """Return the number of operations in a phase of a ddl step."""
     match phase:
         case "alter_inplace" | "alter_copy":
             return min(step.altered, step.tables)
@@ -118,7 +118,7 @@ def ddl_statements(step: DdlStep, phase: DdlPhase) -> int:
 
 
 def fio_points(step: FioStep) -> int:
-    """How many combinations a fio step measures."""
+    """Return the number of combinations that a fio step measures."""
     return len(step.rw) * len(step.block_size_bytes) * len(step.iodepth) * len(step.numjobs)
 
 

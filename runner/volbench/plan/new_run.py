@@ -25,22 +25,22 @@ def plan_run(  # noqa: PLR0913 - one for each fact of run.json
     command: Sequence[str],
     host: HostFacts,
 ) -> RunRecord:
-    """The run's record, with every cell in its place. Raises UsageError for no volume or two of one name.
+    """Return the run's record with every planned cell. Raise UsageError without volumes or for a repeated name.
 
     Args:
-        treatments: what a sweep makes of the volumes; without one each volume is a treatment.
+        treatments: of a sweep; without a sweep each volume is a treatment.
     """
     names = [volume.name for volume in volumes]
     if not names:
         raise UsageError(
-            "no volume is named",
+            "the run has no volume",
             where=f"suite {suite.name}",
             next_step="add --volume a=path:/mnt/a --volume b=path:/mnt/b",
         )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(
-            f"two volumes are called {twice[0]!r}", where="--volume", next_step="give each its own name"
+            f"two volumes have the name {twice[0]!r}", where="--volume", next_step="give each its own name"
         )
     return RunRecord(
         run_id=run_id,

@@ -1,4 +1,4 @@
-"""The order of cells: randomised blocks, each mirrored by the next (ABBA), so that a drift hits all alike."""
+"""The order of cells: randomised blocks, each mirrored by the next (ABBA), so that a drift affects all alike."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volbench.records.run import PlannedCell
 
 @dataclass(frozen=True, kw_only=True)
 class Treatment:
-    """What is compared with what: a volume, with a combination of a sweep's factors. `label` is unique in a run."""
+    """A compared treatment: a volume with a combination of a sweep's factors. `label` is unique in a run."""
 
     volume: str
     label: str
@@ -21,16 +21,16 @@ class Treatment:
 
 
 def interleave(treatments: Sequence[str | Treatment], *, repeats: int, seed: int) -> list[PlannedCell]:
-    """One cell per treatment (a volume's name stands for that volume, nothing varied) and repeat.
+    """Return one cell per treatment (a volume's name means that volume without variation) and repeat.
 
-    Each block holds every treatment once. Odd blocks are in random order, each followed by its mirror image:
+    Each block has every treatment once. Odd blocks are in random order, each followed by its mirror image:
     over a pair of blocks a linear drift of the machine adds the same to every treatment.
     """
     generator = random.Random(seed)  # noqa: S311 - an order to be repeated, not a secret
-    wanted = [t if isinstance(t, Treatment) else Treatment(volume=t, label=t) for t in treatments]
+    all_treatments = [t if isinstance(t, Treatment) else Treatment(volume=t, label=t) for t in treatments]
     blocks: list[list[Treatment]] = []
     while len(blocks) < repeats:
-        order = list(wanted)
+        order = list(all_treatments)
         generator.shuffle(order)
         blocks += [order, order[::-1]]
     return [
@@ -48,5 +48,5 @@ def interleave(treatments: Sequence[str | Treatment], *, repeats: int, seed: int
 
 
 def _cell_seed(seed: int, repeat: int) -> int:
-    """The same for all cells of a block, so that they get the same rows in the same order."""
+    """Return a seed for all cells of a block, so that they get the same rows in the same order."""
     return random.Random(f"{seed}/{repeat}").randrange(1, 2**31)  # noqa: S311

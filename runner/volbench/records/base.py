@@ -45,12 +45,12 @@ def parse_fraction(value: Any) -> float:
     return _parse_quantity(value, {"%": 0.01}, "a share such as 5% or 0.05")
 
 
-def _parse_quantity(value: Any, units: dict[str, float] | dict[str, int], wanted: str) -> float:
+def _parse_quantity(value: Any, units: dict[str, float] | dict[str, int], noun: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _bounded(value)
     match = _QUANTITY.fullmatch(str(value))
     if match is None or (match["unit"] and match["unit"] not in units):
-        raise ValueError(f"{value!r} is not {wanted} (units: {', '.join(units)})")
+        raise ValueError(f"{value!r} is not {noun} (units: {', '.join(units)})")
     return _bounded(float(match["number"]) * (units[match["unit"]] if match["unit"] else 1.0))
 
 

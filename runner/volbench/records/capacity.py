@@ -40,7 +40,7 @@ class CapacityRow(Record):
     """One load on one volume. Rates are transactions per second; each cell has held one and broken one."""
 
     volume: str
-    load: str = Field(description="What tells this load apart: test, threads and options.")
+    load: str = Field(description="Identifies the load: test, threads and options.")
     run_id: str
     cells: int
     held_per_s: float | None = Field(description="Median over cells of the highest rate that held; null: none did.")

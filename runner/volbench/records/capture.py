@@ -1,4 +1,4 @@
-"""What a live server was asked in some seconds, by class of statement."""
+"""The statements of a live server during some seconds, by class."""
 
 from __future__ import annotations
 

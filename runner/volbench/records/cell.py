@@ -1,4 +1,4 @@
-"""cell.json and result.json: what the agent is told, and what it brings back."""
+"""cell.json and result.json: the agent's instructions and results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ServerSpec(Record):
     flavor: Literal["any", "mysql", "mariadb"] = Field(
         default="any", description="any: mysql in containers, on the local target the server that is installed."
     )
-    version: str = Field(default="", description="Wanted version prefix such as 8.4; empty: whatever is there.")
+    version: str = Field(default="", description="Required version prefix such as 8.4; empty: any.")
     image: str = Field(
         default="", description="Container image of the server; empty: chosen by flavor and version."
     )
@@ -80,7 +80,7 @@ class ValidityLimits(Record):
 class CellPlaces(Record):
     """Where things are for the agent; a target fills this in."""
 
-    data_dir: str = Field(description="The server's data directory: on the volume, marked as ours.")
+    data_dir: str = Field(description="The server's data directory on the volume, with volbench's marker.")
     volume_dir: str = Field(description="Our marked directory on the volume; data_dir is below it.")
     control_dir: str = Field(
         description="Supervisor's control directory; my.cnf and the server's socket are in it."
@@ -180,7 +180,7 @@ class Disturbance(Record):
 
 
 FILES_COPIED = "files_copied_beside"
-"""In a load's details: files were copied beside it, so that not only the server reads from the device."""
+"""In a load's details: files were copied concurrently, so that not only the server reads from the device."""
 
 
 class StepResult(Record):

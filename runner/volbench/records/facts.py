@@ -39,7 +39,7 @@ class VolumeFacts(Record):
 
 
 class HostFacts(Record):
-    """The machine beside the server."""
+    """The server's machine."""
 
     hostname: str | None = None
     kernel: str

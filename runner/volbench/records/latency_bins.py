@@ -42,18 +42,18 @@ class LatencyBins:
         """
         if self.events == 0:
             return None
-        wanted_of_all = level * self.events
-        if abs(wanted_of_all - round(wanted_of_all)) <= _LEVEL_SLACK * max(1.0, wanted_of_all):
-            wanted_of_all = round(wanted_of_all)
-        wanted = wanted_of_all - self.below
-        if wanted <= 0 and self.below:
-            return self.edge_ms(0) * wanted_of_all / self.below
-        seen = 0
+        rank_of_all = level * self.events
+        if abs(rank_of_all - round(rank_of_all)) <= _LEVEL_SLACK * max(1.0, rank_of_all):
+            rank_of_all = round(rank_of_all)
+        rank = rank_of_all - self.below
+        if rank <= 0 and self.below:
+            return self.edge_ms(0) * rank_of_all / self.below
+        cumulative = 0
         for number, count in sorted(self.counts.items()):
-            if seen + count >= wanted:
-                share = (wanted - seen) / count
+            if cumulative + count >= rank:
+                share = (rank - cumulative) / count
                 return math.exp((number + share) / self.edge_mult + self.edge_deduct)
-            seen += count
+            cumulative += count
         return None
 
     def mean_ms(self) -> float | None:
@@ -95,18 +95,18 @@ def sysbench_latency_bins(
     )
 
 
-def merge(parts: Iterable[LatencyBins]) -> LatencyBins | None:
+def merge(histograms: Iterable[LatencyBins]) -> LatencyBins | None:
     """The sum of histograms with the same bins; None of nothing. Raises ValueError when the bins differ."""
     merged: Counter[int] = Counter()
     edges: tuple[float, float] | None = None
     below = above = 0
-    for part in parts:
-        if edges is not None and edges != (part.edge_mult, part.edge_deduct):
+    for histogram in histograms:
+        if edges is not None and edges != (histogram.edge_mult, histogram.edge_deduct):
             raise ValueError("histograms with different bins cannot be merged")
-        edges = (part.edge_mult, part.edge_deduct)
-        merged.update(part.counts)
-        below += part.below
-        above += part.above
+        edges = (histogram.edge_mult, histogram.edge_deduct)
+        merged.update(histogram.counts)
+        below += histogram.below
+        above += histogram.above
     if edges is None:
         return None
     return LatencyBins(edge_mult=edges[0], edge_deduct=edges[1], counts=dict(merged), below=below, above=above)

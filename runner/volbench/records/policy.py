@@ -10,12 +10,12 @@ from volbench.records.base import Fraction, Record
 
 
 class PolicyCondition(Record):
-    """One condition, perhaps for some volumes or steps only."""
+    """One condition, optionally for some volumes or steps only."""
 
     check: str = Field(min_length=1, max_length=300, description="The condition: `latency_ms_p95 <= 20 ms`.")
     volume: str = Field(default="", description="Only this volume, by name or role; else the candidates.")
     step: str = Field(default="", description="Only this step; else all that have the metric.")
-    why: str = Field(default="", description="Shown beside the condition.")
+    why: str = Field(default="", description="Shown with the condition.")
 
 
 def _from_text(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from volbench.records.base import Record, Scalar
 from volbench.records.cell import Disturbance
@@ -107,15 +107,23 @@ class ComparisonRow(Record):
     primary: bool = True
 
 
+def _without_keys(row: Any, *keys: str) -> Any:
+    """Return a row of an older report without keys that were removed."""
+    return {key: row[key] for key in row if key not in keys} if isinstance(row, dict) else row
+
+
 class SweepRow(Record):
-    """What a run varied. `aliased`: groups of terms of which only the sum is known."""
+    """What a run varied."""
 
     design: Design
     factors: dict[str, Factor]
     combinations: int
-    resolution: int | None = Field(default=None, description="Of a fraction: length of its shortest word.")
-    aliased: tuple[tuple[str, ...], ...] = ()
     said: tuple[str, ...] = Field(default=(), description="Which factor matters, and why the others do not.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_removed_keys(cls, row: Any) -> Any:
+        return _without_keys(row, "resolution", "aliased")
 
 
 class EffectRow(Record):
@@ -135,7 +143,6 @@ class EffectRow(Record):
     factors: tuple[str, ...]
     levels: tuple[Scalar, ...]
     bases: tuple[Scalar, ...]
-    aliases: tuple[str, ...] = Field(default=(), description="Terms that the same numbers would show.")
     base_value: float | None
     value: float | None
     ratio: float | None
@@ -148,6 +155,11 @@ class EffectRow(Record):
     runs_needed: int | None = None
     margin: float
     confidence: float
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_removed_keys(cls, row: Any) -> Any:
+        return _without_keys(row, "aliases")
 
 
 class ForecastRow(Record):

@@ -1,10 +1,10 @@
-"""run.json and journal.jsonl: what was asked, what was planned, what has been done."""
+"""run.json and journal.jsonl: a run's request, plan and events."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from volbench.records.base import FileName, Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
@@ -55,9 +55,15 @@ class ResolvedSuite(Record):
     sampling: SamplingSpec
     limits: ValidityLimits
     comparison: ComparisonSpec
-    scale: str = Field(default="full", description="Size of the suite that was run; `full`: as it stands.")
+    scale: str = Field(default="full", description="Size of the suite that was run; `full`: unscaled.")
     sweep: SweepSpec | None = None
     forecast: ForecastSpec | None = None
+
+    @field_validator("sweep", mode="before")
+    @classmethod
+    def _drop_resolution(cls, sweep: Any) -> Any:
+        """Runs of volbench 0.1.0 have the key `resolution`, of a design that was removed."""
+        return {key: sweep[key] for key in sweep if key != "resolution"} if isinstance(sweep, dict) else sweep
 
 
 class PlannedCell(Record):

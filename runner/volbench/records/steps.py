@@ -70,11 +70,11 @@ class DumpStep(StepBase):
     )
     to: Literal["volume", "scratch", "nowhere"] = Field(
         default="volume",
-        description="Where the dump is written: beside the data, on the agent's disk, or dropped.",
+        description="Where the dump is written: to the volume, to the agent's disk, or nowhere (discarded).",
     )
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
     start_after_s: Seconds = Field(
-        default=0.0, alias="start_after", ge=0, description="Delay when run beside another."
+        default=0.0, alias="start_after", ge=0, description="Delay when it runs concurrently with a load."
     )
     window_s: Seconds | None = Field(
         default=None, alias="window", gt=0, description="The time that the backup may take; reports say if it fits."
@@ -104,7 +104,7 @@ class ColdReadStep(StepBase):
     )
     readers: int = Field(default=1, ge=1, le=64, description="Files read at the same time; cat reads one by one.")
     block_size_bytes: Bytes = Field(default=1 << 20, alias="block_size", ge=4096)
-    warm_too: bool = Field(default=True, description="Read the files once more, warm, and report it beside.")
+    warm_too: bool = Field(default=True, description="Read the files once more, warm, and report that too.")
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
 
     @model_validator(mode="after")
@@ -134,7 +134,7 @@ class CrashStep(StepBase):
         description="Commits before a cut; its moment is drawn by the seed, between 0.5 and 1.5 times this.",
     )
     cuts: int = Field(default=1, ge=1, le=100, description="How often, each followed by a recovery.")
-    rows_per_commit: int = Field(default=4, ge=2, le=100, description="Rows of a transaction; each can be told.")
+    rows_per_commit: int = Field(default=4, ge=2, le=100, description="Rows of a transaction.")
     row_bytes: int = Field(default=200, ge=16, le=4096, description="Bytes of a row, all decided by the seed.")
     check_tables: bool = Field(
         default=True, description="CHECK TABLE on the whole dataset after the last recovery."
@@ -153,7 +153,7 @@ FILE_PHASES: tuple[FilePhase, ...] = ("create", "read_cold", "read_warm", "stat"
 
 
 class SmallFilesStep(StepBase):
-    """A tree of small files beside the data: made, read, looked at, copied, removed; and git-like objects."""
+    """A tree of small files on the data's volume: created, read, listed, copied, removed; and git-like objects."""
 
     kind: Literal["small_files"] = "small_files"
     files: int = Field(default=2000, ge=1, le=1_000_000, description="Files in the tree.")
@@ -265,7 +265,7 @@ class FioStep(StepBase):
     duration_s: Seconds = Field(default=10.0, alias="duration", gt=0, description="Measured time of each point.")
     server: Literal["idle", "stopped"] = Field(
         default="stopped",
-        description="What MySQL does meanwhile: shut down, so that only fio's I/O is seen, or idle.",
+        description="The state of MySQL during the step: stopped, so that all I/O is fio's, or idle.",
     )
 
 
@@ -320,8 +320,10 @@ def parameters_of(step: Step) -> dict[str, Scalar]:
             parameters["rate"] = step.rate
         parameters.update(step.options)
         if step.beside:
-            parameters["beside"] = "+".join(other.tool for other in step.beside)
+            parameters["beside"] = "+".join(concurrent.tool for concurrent in step.beside)
         return parameters
-    shown = step.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "window_s"})
-    lists = {name: ",".join(map(str, value)) for name, value in shown.items() if isinstance(value, tuple) and value}
-    return {name: value for name, value in (shown | lists).items() if isinstance(value, Scalar)}
+    values = step.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "window_s"})
+    lists = {
+        name: ",".join(map(str, value)) for name, value in values.items() if isinstance(value, tuple) and value
+    }
+    return {name: value for name, value in (values | lists).items() if isinstance(value, Scalar)}

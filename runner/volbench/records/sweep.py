@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from volbench.records.base import Record, Scalar
 
-Design = Literal["one_factor", "full", "fractional"]
+Design = Literal["one_factor", "full"]
 
 
 def _as_tuple(value: Any) -> Any:
@@ -28,7 +28,7 @@ class Factor(Record):
     """What is varied: its value where nothing is changed, and the values that it is changed to."""
 
     base: Scalar = Field(description="The value in the base combination, to which all others are compared.")
-    levels: Levels = Field(description="Other values; a fraction has one of each factor.")
+    levels: Levels = Field(description="Other values.")
 
 
 class SweepSpec(Record):
@@ -36,17 +36,9 @@ class SweepSpec(Record):
 
     design: Design = Field(
         default="one_factor",
-        description="one_factor: the base, and each level alone; full: every combination; fractional: a regular "
-        "fraction of all combinations of two levels.",
+        description="one_factor: the base, and each level alone; full: every combination.",
     )
     factors: dict[str, Factor] = Field(
         min_length=1,
         description="By key: `volume.OPTION`, `engine.config.OPTION`, `steps.NAME.KEY` or `dataset.KEY`.",
-    )
-    resolution: int = Field(
-        default=4,
-        ge=3,
-        le=8,
-        description="Of a fraction. 3: main effects are aliased with two-factor interactions; 4: these only with "
-        "each other; 5: neither.",
     )

@@ -9,7 +9,7 @@ from volbench.records.cell import Disturbance
 from volbench.records.facts import VolumeFacts
 from volbench.records.report import CellRow, EngineRow, VolumeRow
 from volbench.records.run import RunRecord
-from volbench.volume.shared_storage import not_mounted_text, shared_storage
+from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
 _DISTURBANCES = {

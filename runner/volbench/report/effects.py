@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from volbench.analysis.effects import Effect, Observation, effects_of
-from volbench.plan.describe import alias_groups, term_text
-from volbench.plan.designs import combinations_of, sweep_fraction
+from volbench.plan.designs import combinations_of
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, EffectRow, FindingRow, SweepRow
 from volbench.records.run import RunRecord
@@ -68,8 +67,6 @@ def sweep_row(run: RunRecord, effects: Sequence[EffectRow], findings: Sequence[F
         design=sweep.design,
         factors=sweep.factors,
         combinations=len(combinations_of(sweep)),
-        resolution=sweep_fraction(sweep).resolution if sweep.design == "fractional" else None,
-        aliased=tuple(tuple(map(term_text, group)) for group in alias_groups(sweep)),
         said=tuple(said(sweep, effects, [f for f in findings if of_base & set(f.cell_ids)])),
     )
 
@@ -98,7 +95,6 @@ def _row(effect: Effect, **about: object) -> EffectRow:
             "factors": effect.term,
             "levels": effect.levels,
             "bases": effect.bases,
-            "aliases": tuple(map(term_text, effect.aliases)),
             **{name: getattr(effect, name) for name in _SAME},
         }
     )

@@ -96,8 +96,7 @@ def _size(effect: EffectRow) -> float:
 
 def _knob(effect: EffectRow) -> str:
     levels = ", ".join(f"{base} to {level}" for base, level in zip(effect.bases, effect.levels, strict=True))
-    aliased = f" (or {', '.join(effect.aliases)})" if effect.aliases else ""
-    return f"{term_text(effect.factors)}{aliased} from {levels}"
+    return f"{term_text(effect.factors)} from {levels}"
 
 
 def _figures(effect: EffectRow) -> str:

@@ -134,7 +134,6 @@ def _effects(report: Report) -> Iterator[str]:
         if table.base_value is not None:
             yield f"| base | | {quantity(table.base_value, first.unit)} | | | | {first.runs[0]} |"
         yield from map(_effect, table.rows[:ROWS_MAX])
-    yield from (f"\nnot told apart: {_escaped(' = '.join(group))}" for group in report.sweep.aliased)
     yield ""
 
 

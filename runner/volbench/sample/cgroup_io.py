@@ -24,7 +24,7 @@ from volbench.sample.parsers.cgroup import (
     parse_proc_cgroup,
     tightest,
 )
-from volbench.volume.sysfs import SYS, disks_of
+from volbench.volume.facts.sysfs import SYS, disks_of
 
 V2_FILE = "io.stat"
 V1_FILES = ("blkio.throttle.io_serviced", "blkio.throttle.io_service_bytes")

@@ -128,7 +128,7 @@ scales:
 ## Sweeps
 `sweep` varies factors: each volume runs every combination of the design, `repeats` times, in blocks that hold every
 combination once in random order. The report says what each factor does. `volbench plan` shows combinations, cells,
-time, and which effects a fraction cannot distinguish.
+and time.
 
 ```
 sweep:
@@ -141,9 +141,8 @@ sweep:
 
 - `volume.OPTION` is an option of the volume's SPEC: a parameter of the profile for an emulated volume, a mount
   option for `nfs:` (`true` and `false` add or omit a word such as `noac`).
-- With `one_factor` each level is compared with the base by the exact test that compares volumes. `full` and
-  `fractional` fit a linear model to logarithms: main effects, and interactions of two factors.
-- A fraction has one level a factor, 3 to 8 factors, and at least the `resolution` asked for.
+- With `one_factor` each level is compared with the base by the exact test that compares volumes. `full` fits a
+  linear model to logarithms: main effects, and interactions of two factors.
 """
 
 
@@ -175,7 +174,7 @@ def _sections() -> Iterator[str]:
         yield "\n" + (
             f"The verdict rests on {', '.join(f'`{name}`' for name in primary)}.\n"
             if primary
-            else "It gives no verdict.\n"
+            else "It has no primary metric, so it decides no verdict.\n"
         )
 
 
@@ -186,11 +185,11 @@ def _summary(model: type[BaseModel]) -> str:
 def _table(model: type[BaseModel]) -> str:
     """One line for each key: type, unit and bounds from the JSON Schema, default and description from the model."""
     schema = model.model_json_schema()
-    shown = schema if "properties" in schema else schema["$defs"][model.__name__]
+    node = schema if "properties" in schema else schema["$defs"][model.__name__]
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
         key = field.alias or name
-        value = _value(shown["properties"][key])
+        value = _value(node["properties"][key])
         description = field.description or _MEANINGS.get(key, "")
         lines.append(
             "| " + " | ".join(map(_cell, (f"`{key}`", value, _default(key, value, field), description))) + " |"
@@ -271,11 +270,11 @@ def _one_of(choices: list[dict[str, Any]]) -> str:
     texts = [choice for choice in choices if choice.get("type") == "string" and "pattern" in choice]
     if texts:  # a number with a unit: records.base.Seconds, Bytes, Fraction
         example = texts[0]["examples"][0]
-        what = {"30s": "duration", "64MiB": "size", "5%": "share"}[example]
+        noun = {"30s": "duration", "64MiB": "size", "5%": "share"}[example]
         several = any(choice.get("type") == "array" for choice in choices)
-        return f"{what}, such as `{example}`" + (f" or list of {what}s" if several else "")
-    shown = [_value(choice) for choice in choices if choice.get("type") != "null"]
-    return " or ".join(shown)
+        return f"{noun}, such as `{example}`" + (f" or list of {noun}s" if several else "")
+    values = [_value(choice) for choice in choices if choice.get("type") != "null"]
+    return " or ".join(values)
 
 
 def _plural(items: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A YAML document with the line of every key, so that a fault can be shown where it is."""
+"""A YAML document with the line of every key, for error messages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Path = tuple[str | int, ...]
 
 TEXT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 64
-"""Shipped files are nested 5 deep. Each level costs frames of Python's stack, here and in what reads the data."""
+"""Bundled files are nested 5 deep. Each level costs frames of Python's stack, here and in readers of the data."""
 NODES_MAX = 100_000
-"""With every alias replaced by what it stands for. The largest shipped file has 456."""
+"""With every alias expanded. The largest bundled file has 456."""
 CHARACTERS_MAX = 4 << 20
-"""Of all scalars, with every alias replaced: what a file of the largest size may become."""
+"""Of all scalars, with every alias expanded."""
 _INTEGER_MAX = (1 << 63) - 1
 _SCALARS = ("str", "int", "float", "bool", "null")
 
@@ -38,7 +38,7 @@ class Document:
     origins: Mapping[Path, str] = field(default_factory=dict)
 
     def origin(self, path: Path) -> str:
-        """`file:line` of the path or of its nearest parent; `--set key=value` for what an option set."""
+        """Return `file:line` of the path or of its nearest parent; `--set key=value` for the value of an option."""
         for length in range(len(path), -1, -1):
             origin = self.origins.get(path[:length])
             if origin is not None:
@@ -62,10 +62,10 @@ def parse_document(text: str, *, name: str) -> Document:
 
 
 def set_value(document: Document, assignment: str) -> Document:
-    """The document with one `--set KEY=VALUE` applied.
+    """Return the document with one `--set KEY=VALUE` applied.
 
     KEY is a dotted path; a list's element is named by its number or its `name`. VALUE is YAML. Raises UsageError
-    when KEY leads nowhere; a last part that is new is left for the model to judge.
+    if KEY does not exist; the model checks a new last component.
     """
     option = f"--set {assignment}"
     key, separator, text = assignment.partition("=")
@@ -77,41 +77,41 @@ def set_value(document: Document, assignment: str) -> Document:
 
 
 def assign(document: Document, key: str, value: Any, *, origin: str) -> Document:
-    """The document with a value at a dotted path. Raises UsageError at `origin` when the path leads nowhere."""
+    """Return the document with a value at a dotted path. Raise UsageError at `origin` for an unknown path."""
     data = _deep_copy(document.data)
-    parts = key.split(".")
-    if len(parts) > DEPTH_MAX:
+    keys = key.split(".")
+    if len(keys) > DEPTH_MAX:
         raise UsageError(f"the key is nested deeper than {DEPTH_MAX} levels", where=origin)
     holder: Any = data
     path: list[str | int] = []
-    for part in parts[:-1]:
-        index = _index(holder, part, origin)
+    for key_part in keys[:-1]:
+        index = _index(holder, key_part, origin)
         if isinstance(holder, dict) and index not in holder:
             holder[index] = {}
         holder = holder[index]
         path.append(index)
-    last = _index(holder, parts[-1], origin)
+    last = _index(holder, keys[-1], origin)
     holder[last] = value
     origins = {**document.origins, (*path, last): origin}
     return Document(name=document.name, data=data, origins=origins)
 
 
-def _index(holder: Any, part: str, origin: str) -> str | int:
+def _index(holder: Any, key: str, origin: str) -> str | int:
     if isinstance(holder, dict):
-        return part
+        return key
     if isinstance(holder, list):
-        if part.isdigit() and int(part) < len(holder):
-            return int(part)
+        if key.isdigit() and int(key) < len(holder):
+            return int(key)
         for number, element in enumerate(holder):
-            if isinstance(element, dict) and part in {element.get("name"), element.get("kind")}:
+            if isinstance(element, dict) and key in {element.get("name"), element.get("kind")}:
                 return number
         names = [str(element.get("name", element.get("kind"))) for element in holder if isinstance(element, dict)]
         raise UsageError(
-            f"no element is called {part!r}",
+            f"no element is called {key!r}",
             where=origin,
             evidence=f"there are: 0..{len(holder) - 1}, {', '.join(names)}",
         )
-    raise UsageError(f"{part!r} leads into a value that has no parts", where=origin)
+    raise UsageError(f"{key!r} leads into a value that has no parts", where=origin)
 
 
 def _compose(text: str, name: str) -> Node | None:

@@ -1,4 +1,4 @@
-"""A suite for the search of a capacity: one load of another suite at rising rates, on the same data and server."""
+"""A suite for a capacity search: one load of another suite at rising rates, on the same data and server."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from volbench.errors import UsageError
 from volbench.suite.document import parse_document, set_value
 from volbench.suite.scale import scaled
 
-_KEPT = ("schema", "engine", "dataset", "seed", "sampling", "limits", "comparison", "volumes")
+_COPIED_KEYS = ("schema", "engine", "dataset", "seed", "sampling", "limits", "comparison", "volumes")
 
 
 def ladder_suite(
     text: str, *, name: str, step: str, rates: Sequence[int], repeats: int, settings: Iterable[str] = ()
 ) -> str:
-    """The text of the suite.
+    """Return the text of the suite.
 
     Args:
         text: the other suite; settings: `--set` for it. name: of its file, for messages.
         step: the load, by name; empty: its first oltp step.
-        rates: transactions a second, rising, so that what breaks comes last in each cell.
+        rates: transactions per second, rising, so that overload comes last in each cell.
 
-    Raises UsageError when there is no such load.
+    Raises UsageError if there is no such load.
     """
     settings = list(settings)
     document = scaled(parse_document(text, name=name), settings)
@@ -33,32 +33,35 @@ def ladder_suite(
         document = set_value(document, assignment)
     load = _load(document.data.get("steps"), step, name)
     steps = [
-        {**load, "name": f"rate-{rate}", "rate": rate, "threads": _most(load.get("threads", 64))} for rate in rates
+        {**load, "name": f"rate-{rate}", "rate": rate, "threads": _client_threads(load.get("threads", 64))}
+        for rate in rates
     ]
-    kept = {key: document.data[key] for key in _KEPT if key in document.data}
+    copied = {key: document.data[key] for key in _COPIED_KEYS if key in document.data}
     base = str(document.data.get("name", "suite"))[:30]
-    found = {
-        **kept, "name": f"{base}-capacity", "description": f"Rising rates of {load.get('name') or 'oltp'}",
+    content = {
+        **copied, "name": f"{base}-capacity", "description": f"Rising rates of {load.get('name') or 'oltp'}",
         "steps": steps, "repeats": repeats, "low_power": repeats < 4,
     }  # fmt: skip
     out = StringIO()
-    YAML(typ="safe", pure=True).dump(found, out)
+    YAML(typ="safe", pure=True).dump(content, out)
     return f"# Written by `volbench capacity` from {name}.\n{out.getvalue()}"
 
 
-def _load(steps: Any, wanted: str, name: str) -> dict[str, Any]:
-    loads = [one for one in steps if isinstance(one, dict) and one.get("kind", "oltp") == "oltp"] if steps else []
-    for one in loads:
-        if wanted in {"", one.get("name")}:
-            return {key: value for key, value in one.items() if key != "beside"}
+def _load(steps: Any, step_name: str, name: str) -> dict[str, Any]:
+    loads = (
+        [step for step in steps if isinstance(step, dict) and step.get("kind", "oltp") == "oltp"] if steps else []
+    )
+    for step in loads:
+        if step_name in {"", step.get("name")}:
+            return {key: value for key, value in step.items() if key != "beside"}
     raise UsageError(
-        f"no oltp step is called {wanted!r}" if wanted else "the suite has no oltp step", where=name,
-        evidence=f"it has: {', '.join(str(one.get('name')) for one in loads) or 'none'}",
+        f"the suite has no oltp step {step_name!r}" if step_name else "the suite has no oltp step", where=name,
+        evidence=f"it has: {', '.join(str(step.get('name')) for step in loads) or 'none'}",
         next_step="name one with --step, or take suites/oltp.yaml",
     )  # fmt: skip
 
 
-def _most(threads: Any) -> int:
-    """An open loop needs clients to spare: those of a closed one would bound it themselves."""
-    given = threads if isinstance(threads, list) else [threads]
-    return max(64, *(int(one) for one in given))
+def _client_threads(threads: Any) -> int:
+    """Return enough clients for an open loop, so that they do not limit the rate."""
+    counts = threads if isinstance(threads, list) else [threads]
+    return max(64, *(int(count) for count in counts))

@@ -1,14 +1,14 @@
-"""From a suite file to a checked suite; all faults at once, each with its line and the nearest match."""
+"""From a suite file to a checked suite; reports all faults at once, each with its line and the nearest match."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from volbench.base.nearest import nearest_match, suggestion
 from volbench.errors import UsageError
 from volbench.records.base import Record
 from volbench.suite.document import TEXT_BYTES_MAX, Document, parse_document, set_value
@@ -22,13 +22,13 @@ Model = TypeVar("Model", bound=Record)
 
 
 FaultFinder = Callable[[SuiteFile], Iterable[tuple[KeyPath, str]]]
-"""Gives (key, what is wrong with it) of a suite that is well formed, for what this layer does not know."""
+"""Returns (key, fault) of a well-formed suite, for checks of other layers."""
 
 
 def load_suite(
     path: Path, *, settings: Iterable[str] = (), more_faults: FaultFinder | None = None
 ) -> tuple[SuiteFile, str]:
-    """The suite in a file, with each `--set KEY=VALUE` applied, and the file's text.
+    """Return the suite of a file, with each `--set KEY=VALUE` applied, and the file's text.
 
     Args:
         more_faults: checks of other layers, such as that of the volumes' SPECs.
@@ -42,7 +42,7 @@ def load_suite(
 def check_suite(
     text: str, *, name: str, settings: Iterable[str] = (), more_faults: FaultFinder | None = None
 ) -> SuiteFile:
-    """The suite in a text. Raises UsageError as `load_suite` does."""
+    """Return the suite of a text. Raise UsageError as `load_suite` does."""
     document = scaled(parse_document(text, name=name), settings)
     for assignment in settings:
         document = set_value(document, assignment)
@@ -52,7 +52,7 @@ def check_suite(
     for path, fault in more_faults(suite) if more_faults else ():
         faults.append(f"{document.origin(path)}: {'.'.join(map(str, path))}: {fault}")
     if faults:
-        raise _faulty(faults, noun="suite", next_step=next_step)
+        raise _faults_error(faults, noun="suite", next_step=next_step)
     return suite
 
 
@@ -63,16 +63,16 @@ def _faults_of_sweep(document: Document, suite: SuiteFile) -> Iterator[str]:
 
 
 def check_model(document: Document, model: type[Model], *, noun: str, next_step: str) -> Model:
-    """The document as the model. Raises UsageError listing every fault with file and line."""
+    """Return the document as the model. Raise UsageError with every fault, with file and line."""
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        faults = [_fault(document, model, fault) for fault in found if not _follows_from_another(fault, found)]
-        raise _faulty(faults, noun=noun, next_step=next_step) from error
+        errors = error.errors(include_url=False)
+        faults = [_fault(document, model, fault) for fault in errors if not _follows_from_another(fault, errors)]
+        raise _faults_error(faults, noun=noun, next_step=next_step) from error
 
 
-def _faulty(faults: Sequence[str], *, noun: str, next_step: str) -> UsageError:
+def _faults_error(faults: Sequence[str], *, noun: str, next_step: str) -> UsageError:
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return UsageError(
         f"the {noun} has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
@@ -83,13 +83,13 @@ def _faulty(faults: Sequence[str], *, noun: str, next_step: str) -> UsageError:
 
 
 def read_file(path: Path, *, noun: str = "suite") -> str:
-    """The text of a suite or another file of YAML. Raises UsageError.
+    """Return the text of a suite or another YAML file. Raise UsageError.
 
-    suites/quick.yaml and the like are those that volbench came with where there is no such file here.
+    A path such as suites/quick.yaml means the bundled file if there is no such file here.
     """
     path = shipped(path)
     try:
-        if not path.is_file() and path.exists():  # a pipe might never answer, a device never end
+        if not path.is_file() and path.exists():  # reading a pipe or device might never end
             raise UsageError(f"a {noun} file has to be a regular file", where=str(path))
         with path.open(encoding="utf-8-sig") as file:
             text = file.read(TEXT_BYTES_MAX + 1)
@@ -105,32 +105,30 @@ def read_file(path: Path, *, noun: str = "suite") -> str:
 def _nearest_file(path: Path) -> str:
     folder = path.parent if path.parent.is_dir() else Path()
     names = sorted(entry.name for entry in folder.glob("*.yaml"))
-    near = difflib.get_close_matches(path.name, names, n=1)
-    if near:
-        return f"perhaps you meant {folder / near[0]}"
-    return f"files there: {', '.join(names)}" if names else ""
+    nearest = nearest_match(path.name, names)
+    if nearest is not None:
+        return f"perhaps you meant {folder / nearest}"
+    return f"files in that directory: {', '.join(names)}" if names else ""
 
 
 def _fault(document: Document, model: type[Record], fault: Any) -> str:
     path = _existing_path(document.data, fault["loc"])
-    shown = ".".join(str(part) for part in path) or "file"
+    key_text = ".".join(str(component) for component in path) or "file"
     if fault["type"] == "extra_forbidden":
-        known = _keys_beside(model, path)
-        near = difflib.get_close_matches(str(path[-1]), known, n=1)
-        hint = f", perhaps you meant {near[0]!r}" if near else f" (known here: {', '.join(known)})"
-        return f"{document.origin(path)}: {shown}: unknown key{hint}"
+        keys = _sibling_keys(model, path)
+        return f"{document.origin(path)}: {key_text}: unknown key, {suggestion(str(path[-1]), keys)}"
     if fault["type"] == "missing":
-        return f"{document.origin(path)}: {shown}: the key {fault['loc'][-1]!r} is missing"
+        return f"{document.origin(path)}: {key_text}: the key {fault['loc'][-1]!r} is missing"
     message = fault["msg"].removeprefix("Value error, ")
     near_value = _near_choice(fault)
-    return f"{document.origin(path)}: {shown}: {message}{near_value}"
+    return f"{document.origin(path)}: {key_text}: {message}{near_value}"
 
 
 def _follows_from_another(fault: Any, faults: Sequence[Any]) -> bool:
-    """A list whose elements have faults is also called too short, once they are left out."""
-    place = fault["loc"]
+    """Return whether the fault follows from another: without its faulty elements a list seems too short."""
+    location = fault["loc"]
     return fault["type"] == "too_short" and any(
-        other is not fault and other["loc"][: len(place)] == place for other in faults
+        candidate is not fault and candidate["loc"][: len(location)] == location for candidate in faults
     )
 
 
@@ -139,45 +137,45 @@ def _near_choice(fault: Any) -> str:
         return ""
     context = fault.get("ctx", {})
     choices = [
-        word.strip(" '")
-        for word in str(context.get("expected") or context.get("expected_tags", ""))
+        choice.strip(" '")
+        for choice in str(context.get("expected") or context.get("expected_tags", ""))
         .replace(" or ", ", ")
         .split(",")
     ]
-    given = fault["input"] if isinstance(fault["input"], str) else str(fault["input"].get("kind", ""))
-    near = difflib.get_close_matches(given, choices, n=1)
-    return f"; perhaps you meant {near[0]!r}" if near else ""
+    spelling = fault["input"] if isinstance(fault["input"], str) else str(fault["input"].get("kind", ""))
+    nearest = nearest_match(spelling, choices)
+    return f"; perhaps you meant {nearest!r}" if nearest else ""
 
 
 def _existing_path(data: Any, location: tuple[str | int, ...]) -> KeyPath:
-    """The location without the names that pydantic puts in for union members, as far as the data has it."""
+    """Return the location without pydantic's names of union members, as far as the data has it."""
     path: list[str | int] = []
-    for part in location:
-        within = isinstance(data, list) and isinstance(part, int) and part < len(data)
-        if within or (isinstance(data, dict) and part in data):
-            data = data[part]
-            path.append(part)
+    for component in location:
+        within = isinstance(data, list) and isinstance(component, int) and component < len(data)
+        if within or (isinstance(data, dict) and component in data):
+            data = data[component]
+            path.append(component)
     return tuple(path)
 
 
-def _keys_beside(model: type[Record], path: KeyPath) -> list[str]:
-    """The keys that the JSON Schema knows at the path's parent, over all members of a union there."""
+def _sibling_keys(model: type[Record], path: KeyPath) -> list[str]:
+    """Return the keys that the JSON Schema has at the path's parent, over all members of a union."""
     schema = model.model_json_schema()
     nodes = [schema]
-    for part in path[:-1]:
-        nodes = [child for node in nodes for child in _children(schema, node, part)]
+    for component in path[:-1]:
+        nodes = [child for node in nodes for child in _children(schema, node, component)]
     return sorted({key for node in nodes for key in node.get("properties", {})})
 
 
-def _children(schema: dict[str, Any], node: dict[str, Any], part: str | int) -> list[dict[str, Any]]:
-    found = node.get("items") if isinstance(part, int) else _of_mapping(node, part)
-    return _members(schema, found) if found else []
+def _children(schema: dict[str, Any], node: dict[str, Any], component: str | int) -> list[dict[str, Any]]:
+    child = node.get("items") if isinstance(component, int) else _of_mapping(node, component)
+    return _members(schema, child) if child else []
 
 
-def _of_mapping(node: dict[str, Any], part: str) -> Any:
-    """What the schema says of a key: one that it names, or any key of a mapping whose keys are free."""
-    found = node.get("properties", {}).get(part) or node.get("additionalProperties")
-    return found if isinstance(found, dict) else None
+def _of_mapping(node: dict[str, Any], key: str) -> Any:
+    """Return the schema of a key: of a named one, or of any key of a mapping with free keys."""
+    child = node.get("properties", {}).get(key) or node.get("additionalProperties")
+    return child if isinstance(child, dict) else None
 
 
 def _members(schema: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -21,8 +21,8 @@ PINNED_DURABILITY: dict[str, Scalar] = {
     "innodb_doublewrite": 1,
     "innodb_flush_method": "O_DIRECT",
 }
-"""What every suite pins unless it says otherwise: MySQL and MariaDB ship different defaults (binary log on
-and off), and default against default is no storage comparison."""
+"""Default durability settings of every suite: MySQL and MariaDB have different defaults (binary log on and off),
+which would make no storage comparison."""
 
 
 FULL_SCALE = "full"
@@ -48,17 +48,17 @@ class SuiteFile(Record):
     repeats: int = Field(default=5, ge=1, le=1000, description="Cells per volume; fewer than 4 decide nothing.")
     replacements: Fraction = Field(
         default=0.5,
-        description="At most this share of the planned cells is run anew when made invalid from outside.",
+        description="At most this share of the planned cells is repeated if other work made them invalid.",
     )
     seed: int = Field(default=1, ge=0, description="Seed of the order of cells and of sysbench.")
     sampling: SamplingSpec = Field(default=SamplingSpec(), description="Grid and sources of the samplers.")
     limits: ValidityLimits = Field(default=ValidityLimits(), description="Beyond these a step is invalid.")
     comparison: ComparisonSpec = Field(default=ComparisonSpec(), description="How volumes are compared.")
     sweep: SweepSpec | None = Field(
-        default=None, description="What is varied beside the volume; each volume runs every combination."
+        default=None, description="Factors to vary; each volume runs every combination."
     )
     forecast: ForecastSpec | None = Field(
-        default=None, description="What is expected of volumes with burst credits; said before the run."
+        default=None, description="Expected exhaustion of burst credits, printed before the run."
     )
     volumes: dict[str, str] = Field(
         default_factory=dict,
@@ -66,7 +66,7 @@ class SuiteFile(Record):
     )
     scale: str = Field(
         default=FULL_SCALE,
-        description="`full`: the suite as it stands; else a name in `scales`, such as `--set scale=ci`.",
+        description="`full`: unscaled; else a name in `scales`, such as `--set scale=ci`.",
     )
     scales: dict[ScaleName, dict[str, Any]] = Field(
         default_factory=dict,
@@ -121,13 +121,13 @@ class SuiteFile(Record):
 
 
 def _expanded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """One step for each thread count, each with a name; a repeated name gets a number."""
+    """Return one step for each thread count, each with a name; a repeated name gets a number."""
     expanded: list[Step] = []
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for step in steps:
         name = step.name or step.kind
-        taken[name] = taken.get(name, 0) + 1
-        update: dict[str, Any] = {"name": name if taken[name] == 1 else f"{name}-{taken[name]}"}
+        counts[name] = counts.get(name, 0) + 1
+        update: dict[str, Any] = {"name": name if counts[name] == 1 else f"{name}-{counts[name]}"}
         if isinstance(step, OltpStep):
             expanded.extend(step.model_copy(update={**update, "threads": (threads,)}) for threads in step.threads)
         else:

@@ -9,7 +9,7 @@ from volbench.suite.model import FULL_SCALE
 
 
 def scaled(document: Document, settings: Iterable[str]) -> Document:
-    """The document with the values of its chosen scale in place; the model judges a scale that is not there.
+    """Return the document with the values of its chosen scale; the model checks an unknown scale.
 
     Args:
         settings: `KEY=VALUE` of `--set`. Only `scale` is looked for; the others come after, so that they win.

@@ -1,4 +1,4 @@
-"""The files of suites/ that come with volbench: beside a checkout's code, or within the installed package."""
+"""The bundled files of suites/: in the checkout, or in the installed package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ROOTS = (Path(), _PACKAGE, _PACKAGE.parents[1])
 
 
 def shipped(path: Path) -> Path:
-    """A path as it is; one below suites/ that is not here: where volbench came with it, if it did."""
+    """Return the path; for a path below suites/ that does not exist, return the bundled file's."""
     if path.parts[:1] != ("suites",):
         return path
     return next((root / path for root in _ROOTS if (root / path).exists()), path)

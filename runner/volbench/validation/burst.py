@@ -16,11 +16,11 @@ from volbench.analysis.credits.forecast import Forecast, forecast
 from volbench.analysis.credits.limits import Limits, limits_of
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, constant
 from volbench.analysis.linear import t_quantile
+from volbench.profile.resolve import resolve_spec
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow, Replayed
 from volbench.validation.move import spoken_s
 from volbench.validation.volume_load import Count
-from volbench.volume.profiles import resolve_spec
 
 ALPHA = 0.05
 BLOCKS = 10

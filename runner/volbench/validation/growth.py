@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.profile.resolve import resolve_spec
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan, Replayed
 from volbench.validation.burst import INTERVALS_MIN, LEFT_OUT, relative_reach
 from volbench.validation.file_sizes import Stored
 from volbench.validation.move import spoken_s
 from volbench.validation.volume_load import Count
-from volbench.volume.facts import discover
-from volbench.volume.profiles import resolve_spec
+from volbench.volume.facts.discovery import discover
 
 DAY_S = 86400.0
 _TARGET = re.compile(r"(?:insert|replace)\b.*?\binto\s+(\S+)|update\s+(\S+)")

@@ -20,7 +20,7 @@ from volbench.sample.diskstats import DiskStats
 from volbench.sample.interface import Unavailable
 from volbench.sample.parsers.diskstats import SECTOR_BYTES
 from volbench.sample.parsers.innodb import STATUS_QUERY, parse_status
-from volbench.volume.facts import discover
+from volbench.volume.facts.discovery import discover
 
 _STATUS_BOUND_S = 5.0
 _REDO = "innodb_os_log_written"

@@ -1,6 +1,6 @@
-"""A connection to one namespace of a Kubernetes cluster: the official client, with our errors and patience.
+"""A connection to one namespace of a Kubernetes cluster: the official client, with volbench's errors and retries.
 
-Objects go in and come out as plain dictionaries, as manifests and `kubectl -o json` show them.
+Objects are plain dictionaries, as in manifests and `kubectl -o json`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from volbench.records.parse import parse_json
 
 _log = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 30
-AWAY_S_MAX = 180.0
-"""How long an API server may be away before a run is ended, to be resumed; agents go on without it."""
-_AWAY_POLL_S = 1.0
+UNREACHABLE_S_MAX = 180.0
+"""How long the API server may be unreachable before a run ends and has to be resumed; agents keep running."""
+_UNREACHABLE_POLL_S = 1.0
 _BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE,
          HTTPStatus.GATEWAY_TIMEOUT}  # fmt: skip
 RULES = "k8s/README.md lists the rights that a run needs; `kubectl apply -k k8s/base` grants them"
 
 
-class NotThere(StepFailed):
-    """The object is not there."""
+class NotFound(StepFailed):
+    """The object does not exist."""
 
 
 class Cluster:
@@ -43,7 +43,7 @@ class Cluster:
         context: of the kubeconfig; empty: the current one, or the service account of the pod that this runs in.
         namespace: empty: the context's, or that pod's.
 
-    Raises EnvironmentLacks when there is no configuration.
+    Raises EnvironmentLacks without a configuration.
     """
 
     def __init__(self, *, context: str = "", namespace: str = "") -> None:
@@ -51,26 +51,26 @@ class Cluster:
         self.namespace = namespace or _load(self._configuration, context) or "default"
         if namespace:
             _load(self._configuration, context)
-        self._configuration.retries = False  # `patiently` says when to try again, and for how long
+        self._configuration.retries = False  # `with_retries` decides on retries
         self.api = client.ApiClient(self._configuration)
-        self._lost: EnvironmentLacks | None = None
+        self._gave_up_error: EnvironmentLacks | None = None
 
     def close(self) -> None:
-        """Close idle connections; what is asked later opens new ones."""
+        """Close idle connections; later requests open new ones."""
         self.api.rest_client.pool_manager.clear()
 
     def ask(self, method: str, path: str, body: Any = None, *, doing: str, **query: Any) -> Any:
-        """One request, made again while the API server is away; the answer's object.
+        """Send a request, with retries while the API server is unreachable, and return the answer's object.
 
         Args:
             path: below /api/v1/namespaces/NAMESPACE, or a whole path when it begins with /.
 
-        Raises EnvironmentLacks, StepFailed; NotThere for what does not exist.
+        Raises EnvironmentLacks, StepFailed; NotFound for a missing object.
         """
-        return self.patiently(lambda: self._request(method, path, body, query), doing=doing)
+        return self.with_retries(lambda: self._request(method, path, body, query), doing=doing)
 
     def apply_once(self, path: str, manifest: dict[str, Any], *, doing: str) -> None:
-        """Create an object; one that is there already under its name is left as it is."""
+        """Create an object; leave an existing one of that name as it is."""
 
         def create() -> None:
             try:
@@ -79,46 +79,46 @@ class Cluster:
                 if error.status != HTTPStatus.CONFLICT:
                     raise
 
-        self.patiently(create, doing=doing)
+        self.with_retries(create, doing=doing)
 
     def delete(self, path: str, *, doing: str, grace_s: int | None = None) -> None:
-        """Delete an object and, in the background, what it owns; one that is gone is no fault."""
+        """Delete an object and, in the background, what it owns; a missing object is no error."""
         options: dict[str, Any] = {"propagationPolicy": "Background"}
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
         try:
             self.ask("DELETE", path, options, doing=doing)
-        except NotThere:
+        except NotFound:
             return
 
     def text(self, path: str, *, doing: str, **query: Any) -> str:
-        """An answer that is no object, such as a log."""
+        """Return an answer that is text, such as a log."""
         return str(
-            self.patiently(lambda: self._raw("GET", path, None, query).decode(errors="replace"), doing=doing)
+            self.with_retries(lambda: self._raw("GET", path, None, query).decode(errors="replace"), doing=doing)
         )
 
-    def patiently(self, request: Callable[[], Any], *, doing: str) -> Any:
-        """Make a request, again and again while the API server is away or too busy, at most AWAY_S_MAX long.
+    def with_retries(self, request: Callable[[], Any], *, doing: str) -> Any:
+        """Send a request, with retries while the API server is unreachable or busy, for at most UNREACHABLE_S_MAX.
 
-        After that nothing is asked any more: an agent that goes on must not be removed by a late clean-up.
-        Raises EnvironmentLacks, StepFailed, NotThere.
+        After that no further request is sent: a late cleanup must not remove an agent that still runs.
+        Raises EnvironmentLacks, StepFailed, NotFound.
         """
-        until_s = time.monotonic() + AWAY_S_MAX
-        while self._lost is None:
+        until_s = time.monotonic() + UNREACHABLE_S_MAX
+        while self._gave_up_error is None:
             try:
                 with cluster_errors(doing):
                     return request()
             except EnvironmentLacks as error:
                 if error.cause != "api_server_away":
                     raise
-                _log.info("%s: the API server is away, asked again: %s", doing, error.evidence)
+                _log.info("%s: the API server is unreachable, retrying: %s", doing, error.evidence)
                 if time.monotonic() > until_s:
-                    self._lost = error
-            time.sleep(_AWAY_POLL_S)
-        raise self._lost
+                    self._gave_up_error = error
+            time.sleep(_UNREACHABLE_POLL_S)
+        raise self._gave_up_error
 
     def fresh_client(self) -> client.ApiClient:
-        """A client of its own, for what may not share one (exec over a web socket)."""
+        """Return a new client, for uses that cannot share one (exec over a web socket)."""
         return client.ApiClient(self._configuration)
 
     def _request(self, method: str, path: str, body: Any, query: dict[str, Any]) -> Any:
@@ -127,7 +127,7 @@ class Cluster:
     def _raw(self, method: str, path: str, body: Any, query: dict[str, Any]) -> bytes:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         answer = self.api.call_api(
-            self.place(path), method, query_params=list(query.items()), body=body,
+            self.object_path(path), method, query_params=list(query.items()), body=body,
             header_params={"Accept": "application/json, */*", "Content-Type": kind}, auth_settings=["BearerToken"],
             response_type="object", _preload_content=False, _return_http_data_only=True,
             _request_timeout=REQUEST_TIMEOUT_S,
@@ -135,60 +135,67 @@ class Cluster:
         data: bytes = answer.data
         return data
 
-    def place(self, path: str) -> str:
-        """The whole path of an object of the namespace."""
+    def object_path(self, path: str) -> str:
+        """Return the full path of an object of the namespace."""
         return path if path.startswith("/") else f"/api/v1/namespaces/{self.namespace}/{path}"
 
     def jobs(self, name: str = "") -> str:
-        """The path of the namespace's jobs, or of one."""
+        """Return the path of the namespace's jobs, or of one."""
         return f"/apis/batch/v1/namespaces/{self.namespace}/jobs" + (f"/{name}" if name else "")
 
 
 @contextmanager
 def cluster_errors(doing: str) -> Iterator[None]:
-    """Turn the client's errors into ours. Raises EnvironmentLacks, StepFailed, NotThere."""
+    """Convert the client's errors. Raise EnvironmentLacks, StepFailed, NotFound."""
     try:
         yield
     except ApiException as error:
         raise _refusal(error, doing) from error
     except (urllib3.exceptions.HTTPError, WebSocketException, OSError) as error:
-        raise _away(doing, f"{type(error).__name__}: {error}") from error
+        raise _unreachable(doing, f"{type(error).__name__}: {error}") from error
 
 
 def _refusal(error: ApiException, doing: str) -> EnvironmentLacks | StepFailed:
-    said = _message(error)
+    message = _message(error)
     if error.status in _BUSY or not error.status:
-        return _away(doing, f"{error.status}: {said}")
+        return _unreachable(doing, f"{error.status}: {message}")
     if error.status == HTTPStatus.NOT_FOUND:
-        return NotThere("the cluster does not have it", where=doing, evidence=said)
+        return NotFound("the cluster does not have this object", where=doing, evidence=message)
     if error.status == HTTPStatus.UNAUTHORIZED:
         return EnvironmentLacks(
-            "the cluster does not know this user", where=doing, evidence=said, cause="no_permission",
+            "the cluster does not know this user", where=doing, evidence=message, cause="no_permission",
             next_step="renew the kubeconfig, for EKS with `aws eks update-kubeconfig --name CLUSTER`",
         )  # fmt: skip
-    if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in said:
-        return quota_exceeded(doing, said)
-    if error.status == HTTPStatus.FORBIDDEN and "PodSecurity" not in said:
+    if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in message:
+        return quota_exceeded(doing, message)
+    if error.status == HTTPStatus.FORBIDDEN and "PodSecurity" not in message:
         return EnvironmentLacks(
-            "the cluster does not permit it", where=doing, evidence=said, next_step=RULES, cause="no_permission"
+            "the cluster denied the request (RBAC)",
+            where=doing,
+            evidence=message,
+            next_step=RULES,
+            cause="no_permission",
         )
     return StepFailed(
-        "the cluster refused", where=doing, evidence=f"{error.status}: {said}", cause="cluster_refused"
+        "the cluster refused the request",
+        where=doing,
+        evidence=f"{error.status}: {message}",
+        cause="cluster_refused",
     )
 
 
-def quota_exceeded(doing: str, said: str) -> EnvironmentLacks:
-    """The failure for a namespace whose quota is used up."""
+def quota_exceeded(doing: str, message: str) -> EnvironmentLacks:
+    """Return the failure for a namespace whose quota is used up."""
     return EnvironmentLacks(
-        "the namespace's quota is used up", where=doing, evidence=said, cause="quota",
-        next_step="`kubectl describe resourcequota` shows it; raise it, or ask for less with --target-option",
+        "the namespace's quota is used up", where=doing, evidence=message, cause="quota",
+        next_step="see `kubectl describe resourcequota`; raise the quota, or request less with --target-option",
     )  # fmt: skip
 
 
-def _away(doing: str, evidence: str) -> EnvironmentLacks:
+def _unreachable(doing: str, evidence: str) -> EnvironmentLacks:
     return EnvironmentLacks(
         "the cluster's API server does not answer", where=doing, evidence=evidence[:300], cause="api_server_away",
-        next_step="agents go on without it; when it is back, `volbench resume` collects what they did",
+        next_step="agents keep running; when the server is back, `volbench resume` collects their results",
     )  # fmt: skip
 
 
@@ -201,12 +208,14 @@ def _message(error: ApiException) -> str:
 
 
 def _load(configuration: client.Configuration, context: str) -> str:
-    """Fill the configuration; returns the namespace that goes with it, empty when it names none."""
+    """Fill the configuration and return its namespace, empty if it names none."""
     try:
-        # The client reads KUBECONFIG once, when it is imported; what holds is what is set now.
-        place = os.environ.get("KUBECONFIG") or None
-        config.load_kube_config(config_file=place, context=context or None, client_configuration=configuration)
-        chosen = config.list_kube_config_contexts(config_file=place)
+        # The client reads KUBECONFIG once, when it is imported; use the current value.
+        config_file = os.environ.get("KUBECONFIG") or None
+        config.load_kube_config(
+            config_file=config_file, context=context or None, client_configuration=configuration
+        )
+        chosen = config.list_kube_config_contexts(config_file=config_file)
     except ConfigException as missing:
         if context:
             raise EnvironmentLacks(
@@ -215,12 +224,12 @@ def _load(configuration: client.Configuration, context: str) -> str:
             ) from missing  # fmt: skip
         return _load_of_pod(configuration, missing)
     contexts, current = chosen
-    named = next((one for one in contexts if one["name"] == context), current)
-    return str(named["context"].get("namespace", ""))
+    chosen_context = next((entry for entry in contexts if entry["name"] == context), current)
+    return str(chosen_context["context"].get("namespace", ""))
 
 
 def _load_of_pod(configuration: client.Configuration, missing: ConfigException) -> str:
-    """The service account of the pod that this process runs in."""
+    """Load the service account of the pod that this process runs in."""
     try:
         config.load_incluster_config(client_configuration=configuration)
         with open("/var/run/secrets/kubernetes.io/serviceaccount/namespace", encoding="ascii") as file:  # noqa: PTH123 - a fixed place

@@ -1,4 +1,4 @@
-"""Cold reads: evict a file, prove that no page of it is resident, and say afterwards how cold a read was."""
+"""Cold reads: evict a file, prove that no page of it is resident, and label how cold a read was."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Cachestat(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class Residency:
-    """How much of a file is in the page cache. `resident` None: could not be told, and `reason` why."""
+    """How much of a file is in the page cache. `resident` None: unknown, for `reason`."""
 
     pages: int
     resident: int | None
@@ -44,12 +44,12 @@ class Residency:
 
 @dataclass(frozen=True, kw_only=True)
 class ColdEvidence:
-    """What was seen before and after the reads that claim to be cold; sums over all files that were read.
+    """Counters before and after the reads that claim to be cold; sums over all files.
 
     Args:
-        pages, resident_before: pages of the files, and those in the page cache just before; None: not told.
+        pages, resident_before: pages of the files, and those in the page cache just before; None: unknown.
         file_bytes: bytes read from the files.
-        device_bytes: bytes that the device (NFS: the server) delivered meanwhile; None: no counter.
+        device_bytes: bytes that the device (NFS: the server) delivered; None: no counter.
         cache_below: why another cache may have served the device (see `facts.cache_below`); None: none is known.
         memory_backed: the volume is main memory.
         caches_dropped: the whole machine's caches were dropped, names and inodes among them.
@@ -66,7 +66,7 @@ class ColdEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Coldness:
-    """The label and the sentence that justifies it."""
+    """The label and its reason."""
 
     label: ColdLabel
     reason: str
@@ -83,9 +83,9 @@ def evict(path: Path) -> None:
 
 
 def resident_pages(path: Path) -> Residency:
-    """Pages of a regular file in the page cache, by cachestat(2), else by mincore(2); reads none of them.
+    """Count the pages of a regular file in the page cache, by cachestat(2), else mincore(2); read none of them.
 
-    Raises OSError when the file cannot be opened.
+    Raises OSError if the file cannot be opened.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -95,26 +95,31 @@ def resident_pages(path: Path) -> Residency:
             return Residency(pages=0, resident=None, method="none", reason="not a regular file")
         if pages == 0:
             return Residency(pages=0, resident=0, method="cachestat")
-        cached, refusal = _cachestat(descriptor)
+        cached, cachestat_reason = _cachestat(descriptor)
         if cached is not None:
             return Residency(pages=pages, resident=min(cached, pages), method="cachestat")
         if not (os.geteuid() in (0, status.st_uid) or os.access(path, os.W_OK)):
-            # The kernel answers such a mincore with "all resident", whatever is true.
-            reason = f"cachestat: {refusal}; mincore: tells the truth only to the file's owner or writer"
+            # For other users the kernel reports all pages as resident.
+            reason = f"cachestat: {cachestat_reason}; mincore: correct only for the file's owner or writer"
             return Residency(pages=pages, resident=None, method="none", reason=reason)
-        resident, why = _mincore(descriptor, status.st_size, pages)
+        resident, mincore_reason = _mincore(descriptor, status.st_size, pages)
         if resident is not None:
             return Residency(pages=pages, resident=resident, method="mincore")
-        return Residency(pages=pages, resident=None, method="none", reason=f"cachestat: {refusal}; mincore: {why}")
+        return Residency(
+            pages=pages,
+            resident=None,
+            method="none",
+            reason=f"cachestat: {cachestat_reason}; mincore: {mincore_reason}",
+        )
     finally:
         os.close(descriptor)
 
 
 def drop_caches() -> bool:
-    """Drop the whole machine's clean caches; what is not written back yet stays.
+    """Drop the whole machine's clean caches; dirty pages stay.
 
-    In a pod the node's helper does it, where there is one. Returns False when nobody may: not root, or a container
-    with a read-only /proc/sys.
+    In a pod, ask the node's helper if there is one. Returns False without permission: not root, or a container with
+    a read-only /proc/sys.
     """
     try:
         DROP_CACHES.write_text("3\n", encoding="ascii")
@@ -125,20 +130,20 @@ def drop_caches() -> bool:
 
 
 def coldness_label(evidence: ColdEvidence) -> Coldness:
-    """How cold the reads were: only what is proven is called cold.
+    """Return how cold the reads were; only proven reads are called cold.
 
     true-cold: no page was resident, the machine's caches were dropped, and the local device delivered >= 95 % of
     the bytes; file-cold: the same without that drop, so that names and inodes may have been cached; client-cold:
-    with another cache between the device and this host; warm: served from memory; lukewarm: anything between, or
-    not proven.
+    with another cache between the device and this host; warm: served from memory; lukewarm: between these, or not
+    proven.
     """
     if evidence.memory_backed:
-        return Coldness(label="warm", reason="the volume is main memory: a read from it can never be cold")
+        return Coldness(label="warm", reason="the volume is main memory: its reads are never cold")
     if evidence.file_bytes == 0:
         return Coldness(label="lukewarm", reason="nothing was read, so nothing is proven")
     resident_share = _share(evidence.resident_before, evidence.pages)
     if resident_share is None:
-        return Coldness(label="lukewarm", reason="it could not be told whether pages were resident before")
+        return Coldness(label="lukewarm", reason="the number of resident pages before the read is unknown")
     before = f"{resident_share:.1%} of the pages were resident before"
     if resident_share > RESIDENT_SHARE_MAX:
         return Coldness(label="warm" if resident_share >= _WARM_SHARE_MIN else "lukewarm", reason=before)
@@ -160,28 +165,28 @@ def _label_by_device(before: str, evidence: ColdEvidence) -> Coldness:
     return Coldness(label="true-cold", reason=reason)
 
 
-def _share(part: int | None, whole: int) -> float | None:
-    if part is None:
+def _share(amount: int | None, total: int) -> float | None:
+    if amount is None:
         return None
-    return part / whole if whole > 0 else 0.0
+    return amount / total if total > 0 else 0.0
 
 
 def _cachestat(descriptor: int) -> tuple[int | None, str]:
-    whole, found = _CachestatRange(0, 0), _Cachestat()
+    range_all, counts = _CachestatRange(0, 0), _Cachestat()
     code = _libc.syscall(
         ctypes.c_long(_SYS_CACHESTAT),
         ctypes.c_int(descriptor),
-        ctypes.byref(whole),
-        ctypes.byref(found),
+        ctypes.byref(range_all),
+        ctypes.byref(counts),
         ctypes.c_uint(0),
     )
     if code != 0:
         return None, os.strerror(ctypes.get_errno())
-    return int(found.nr_cache), ""
+    return int(counts.nr_cache), ""
 
 
 def _mincore(descriptor: int, size: int, pages: int) -> tuple[int | None, str]:
-    """Resident pages by a mapping that no byte is read through. A private one: its pages are the cache's own."""
+    """Count resident pages by a private mapping, whose pages are those of the cache; no byte is read."""
     try:
         with mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE) as mapping:
             vector = (ctypes.c_ubyte * pages)()

@@ -1,4 +1,4 @@
-"""Copies a directory tree, by shared extents where the filesystem can, and makes the copy durable."""
+"""Copies a directory tree, by shared extents if the filesystem supports them, and syncs the copy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Literal
 
 from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.volume import ownership
-from volbench.volume.mountinfo import mount_of_open_path, read_mounts
+from volbench.volume.facts.mountinfo import mount_of_open_path, read_mounts
 from volbench.volume.space import require_space
 from volbench.volume.trouble import volume_failure
 
@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 _libc = ctypes.CDLL(None, use_errno=True)
 _FICLONE = 0x40049409
 _CHUNK_BYTES = 4 << 20  # between two looks at whether another file has failed
-_CANNOT = frozenset(
+_UNSUPPORTED_ERRORS = frozenset(
     {
         errno.EOPNOTSUPP,
         errno.EXDEV,
@@ -45,7 +45,7 @@ _CANNOT = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class CopyStats:
-    """What a copy did. `bytes` is the sum of file sizes; `method` the weakest that any file needed."""
+    """The figures of a copy. `bytes` is the sum of file sizes; `method` the weakest that any file needed."""
 
     bytes: int
     files: int
@@ -61,7 +61,7 @@ class _File:
 
 
 def no_progress(done_bytes: int, total_bytes: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 def copy_tree(
@@ -74,23 +74,23 @@ def copy_tree(
 ) -> CopyStats:
     """Copy a tree into a new or empty directory. On return it is on the device: its pages can be evicted.
 
-    Modes and, for root, owners are kept; holes stay holes; symbolic links are copied as links; sockets and pipes
-    are left out. When it fails, what it wrote is removed again.
+    Modes and, for root, owners are preserved; holes stay holes; symbolic links are copied as links; sockets and
+    pipes are skipped. A failed copy is removed.
 
     Args:
         destination: absent or empty; its parent exists.
         workers: files copied at the same time.
         progress: called with bytes done and bytes in all, from any thread, one call at a time.
-        reflink: share extents where the filesystem can. The first write to each shared extent is then a copy on
-            write, which a data directory on another volume does not have: False for equal conditions. Then
+        reflink: share extents if the filesystem supports that. The first write to each shared extent is then a
+            copy on write, which a data directory on another volume does not have: False for equal conditions. Then
             copy_file_range is not used either, since XFS and Btrfs share extents for it.
 
-    Raises Refused for a destination that holds something; EnvironmentLacks (volume_full, volume_read_only) or
+    Raises Refused for a destination that is not empty; EnvironmentLacks (volume_full, volume_read_only) or
     StepFailed (volume_gone, volume_error, source_gone), each with its `cause`.
     """
     started_s = time.monotonic()
     if not source.is_dir():
-        raise StepFailed("the directory to copy is not there", where=str(source), cause="source_gone")
+        raise StepFailed("the directory to copy does not exist", where=str(source), cause="source_gone")
     made = not destination.exists()
     if not made and any(destination.iterdir()):
         raise Refused("the destination of a copy is not empty", where=str(destination), cause="not_empty")
@@ -103,16 +103,16 @@ def copy_tree(
         _copy_all(copier, files, workers)
         _sync(destination, files, directories)
     except OSError as error:
-        _take_back(destination, made=made)
+        _undo_copy(destination, made=made)
         raise volume_failure(error, phase=f"copying {source} to {destination}") from error
     except BaseException:
-        _take_back(destination, made=made)
+        _undo_copy(destination, made=made)
         raise
     return CopyStats(bytes=total, files=len(files), seconds=time.monotonic() - started_s, method=copier.method)
 
 
 class _Copier:
-    """Copies one file at a time per thread; remembers what the two filesystems cannot do."""
+    """Copies one file at a time per thread; remembers which methods the two filesystems do not support."""
 
     def __init__(self, *, total: int, progress: Progress, method: CopyMethod) -> None:
         self.method = method
@@ -123,7 +123,7 @@ class _Copier:
         self._lock = threading.Lock()
 
     def can_reflink(self, files: Sequence[_File]) -> bool:
-        """Try it on the first file that has bytes, and remember."""
+        """Try a reflink with the first file that is not empty, and remember the result."""
         first = next((file for file in files if file.size), None)
         if first is None:
             return False
@@ -170,7 +170,7 @@ class _Copier:
                 if copied > 0:
                     return copied
             except OSError as error:
-                if error.errno not in _CANNOT:
+                if error.errno not in _UNSUPPORTED_ERRORS:
                     raise
             self.method = "sendfile"  # some filesystems answer 0 instead of an error
         os.lseek(destination, start, os.SEEK_SET)
@@ -183,27 +183,27 @@ class _Copier:
 
 
 def _make_directories(source: Path, destination: Path) -> tuple[list[Path], list[_File]]:
-    """Make all directories and links, parents first; returns the directories and the files still to copy."""
+    """Create all directories and links, parents first; return the directories and the files to copy."""
     directories, files = [], []
     waiting = [(source, destination)]
     while waiting:
-        here, there = waiting.pop()
-        there.mkdir(exist_ok=there == destination)
-        directories.append(there)
-        with os.scandir(here) as entries:
+        source_dir, target_dir = waiting.pop()
+        target_dir.mkdir(exist_ok=target_dir == destination)
+        directories.append(target_dir)
+        with os.scandir(source_dir) as entries:
             for entry in entries:
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode):
-                    waiting.append((Path(entry.path), there / entry.name))
+                    waiting.append((Path(entry.path), target_dir / entry.name))
                 elif stat.S_ISLNK(status.st_mode):
-                    (there / entry.name).symlink_to(os.readlink(entry.path))  # noqa: PTH115 - kept as it is
+                    (target_dir / entry.name).symlink_to(os.readlink(entry.path))  # noqa: PTH115 - kept as it is
                 elif stat.S_ISREG(status.st_mode) and entry.name != ownership.MARKER:
                     files.append(
-                        _File(source=Path(entry.path), destination=there / entry.name, size=status.st_size)
+                        _File(source=Path(entry.path), destination=target_dir / entry.name, size=status.st_size)
                     )
-        descriptor = os.open(there, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(target_dir, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            status = here.stat()
+            status = source_dir.stat()
             _keep_owner_and_mode(descriptor, status, add=stat.S_IRWXU)
         finally:
             os.close(descriptor)
@@ -229,21 +229,21 @@ def _reflink(source: int, destination: int) -> bool:
     try:
         fcntl.ioctl(destination, _FICLONE, source)
     except OSError as error:
-        if error.errno in _CANNOT:
+        if error.errno in _UNSUPPORTED_ERRORS:
             return False
         raise
     return True
 
 
 def _next_data(source: int, offset: int, size: int) -> tuple[int, int]:
-    """Start and end of the next stretch of data; (size, size) when there is only a hole left."""
+    """Return start and end of the next data extent; (size, size) if only a hole is left."""
     try:
         start = os.lseek(source, offset, os.SEEK_DATA)
         return start, min(size, os.lseek(source, start, os.SEEK_HOLE))
     except OSError as error:
         if error.errno == errno.ENXIO:
             return size, size
-        if error.errno in _CANNOT:
+        if error.errno in _UNSUPPORTED_ERRORS:
             return offset, size
         raise
 
@@ -262,7 +262,7 @@ def _keep_owner_and_mode(descriptor: int, status: os.stat_result, *, add: int = 
 def _sync(destination: Path, files: Sequence[_File], directories: Sequence[Path]) -> None:
     """Write everything back: the whole filesystem at once, which costs one journal commit instead of one a file.
 
-    Where that is not enough, file by file: syncfs(2) tells of errors in writing back only since Linux 5.8, and does
+    If that is not enough, file by file: syncfs(2) reports errors of the writeback only since Linux 5.8, and does
     not reach the process behind a FUSE mount.
     """
     descriptor = os.open(destination, os.O_RDONLY | os.O_DIRECTORY)
@@ -273,13 +273,13 @@ def _sync(destination: Path, files: Sequence[_File], directories: Sequence[Path]
             raise OSError(number, os.strerror(number), str(destination))
     finally:
         os.close(descriptor)
-    if not _syncfs_tells_errors() or _is_fuse(destination):
+    if not _syncfs_reports_errors() or _is_fuse(destination):
         for path in (*(file.destination for file in files), *reversed(directories)):
             _sync_one(path)
     _sync_one(destination.parent)
 
 
-def _syncfs_tells_errors() -> bool:
+def _syncfs_reports_errors() -> bool:
     numbers = re.match(r"(\d+)\.(\d+)", platform.release())
     return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 8)
 
@@ -297,8 +297,8 @@ def _sync_one(path: Path) -> None:
         os.close(descriptor)
 
 
-def _take_back(destination: Path, *, made: bool) -> None:
-    """Remove what was written, as far as the volume still lets us: the failure itself is what is reported."""
+def _undo_copy(destination: Path, *, made: bool) -> None:
+    """Remove what was written, as far as possible: the caller reports the original failure."""
     with suppress(VolbenchError, OSError):
         if made:
             ownership.discard(destination)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from volbench.errors import EnvironmentLacks
+from volbench.profile.spec import require_kind
 from volbench.records.run import TargetName, VolumeSpec
-from volbench.volume.docker_volume import DockerNfsVolume, DockerVolume
 from volbench.volume.interface import Volume
-from volbench.volume.nfs import NfsVolume
-from volbench.volume.path import PathVolume
-from volbench.volume.spec import require_kind
+from volbench.volume.kinds.docker_volume import DockerNfsVolume, DockerVolume
+from volbench.volume.kinds.nfs import NfsVolume
+from volbench.volume.kinds.path import PathVolume
 
 if TYPE_CHECKING:
     from volbench.volume.cluster import Cluster
@@ -20,15 +20,14 @@ def make_volume(
     spec: VolumeSpec, *, target: TargetName = "local", run_id: str = "", cluster: Cluster | None = None,
     keep: bool = False,
 ) -> Volume:  # fmt: skip
-    """The volume, not yet opened.
+    """Return the volume, not yet opened.
 
     Args:
         target: on `docker`, an nfs volume is mounted by the engine's local driver; elsewhere by this process.
-        run_id: goes onto what is created, so that it can be found again.
-        cluster, keep: of the kubernetes target, and whether a claim that is made is left.
+        run_id: label of everything that is created, to find it again.
+        cluster, keep: of the kubernetes target, and whether a created claim stays.
 
-    Raises UsageError for a kind that only another target has, EnvironmentLacks for emulated volumes that this
-    installation lacks.
+    Raises UsageError for a kind of another target, EnvironmentLacks if this installation has no emulated volumes.
     """
     require_kind(spec, in_cluster=cluster is not None)
     if cluster is not None:
@@ -43,19 +42,19 @@ def make_volume(
 
 
 def _claim(spec: VolumeSpec, *, cluster: Cluster, run_id: str, keep: bool) -> Volume:
-    from volbench.volume.claim import ClaimVolume  # noqa: PLC0415 - brings the client, which takes half a second
+    from volbench.volume.kinds.claim import ClaimVolume  # noqa: PLC0415 - brings the client, which takes half a second
 
     return ClaimVolume(spec, cluster=cluster, run_id=run_id, keep=keep)
 
 
 def _emulated(spec: VolumeSpec) -> Volume:
     try:
-        from volbench.volume.emulated_place import EmulatedPlace  # noqa: PLC0415 - brings what only this kind needs
+        from volbench.volume.emulated.run_volume import EmulatedPlace  # noqa: PLC0415 - brings what only this kind needs
     except ImportError as error:
         raise EnvironmentLacks(
             "this installation has no emulated volumes",
             where=f"volume {spec.name}={spec.text}",
             evidence=str(error),
-            next_step="install volbench whole, or name another kind of volume",
+            next_step="install all of volbench, or name another kind of volume",
         ) from error
     return EmulatedPlace(spec)

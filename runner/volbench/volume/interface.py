@@ -1,4 +1,4 @@
-"""What a volume is while a run uses it: a place for data directories, opened and closed around the run."""
+"""The interface of volumes: storage for data directories, opened and closed around a run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class OpenVolume:
     """A volume that is ready for a data directory.
 
     Args:
-        host_path: its directory on this machine, which may hold other things: a run makes one directory of its own
-            there. None: only containers can reach it.
+        host_path: its directory on this machine, which may contain other files: a run makes one directory of its
+            own there. None: only containers can reach it.
         docker_volume: its name for the Docker engine, when containers reach it by name.
-        docker_driver, docker_driver_options: how that volume is mounted, as the engine says.
-        facts: what is behind it; None when that cannot be seen from here.
+        docker_driver, docker_driver_options: how the engine mounts that volume.
+        facts: the storage that backs it; None if not visible from here.
         claim: its name in a Kubernetes namespace.
-        emulator_claim: name of the claim that holds the control socket of the emulated volume behind it.
+        emulator_claim: name of the claim with the control socket of the emulated volume that backs it.
         emulator_socket: control socket of an emulated volume: its counters are a source of samples.
     """
 
@@ -45,13 +45,13 @@ class Volume(Protocol):
     spec: VolumeSpec
 
     def open(self) -> OpenVolume:
-        """Make it ready: check, mount or create it.
+        """Check, mount or create the volume.
 
-        Raises EnvironmentLacks when the machine cannot, Refused when it would endanger what is there.
+        Raises EnvironmentLacks if the machine cannot do that, Refused if that would endanger data.
         """
 
     def close(self) -> None:
-        """Undo what `open` did and nothing else. Safe to call twice, and after an `open` that failed."""
+        """Undo what `open` did and nothing else. Safe to call twice, and after a failed `open`."""
 
     def __enter__(self) -> OpenVolume: ...
 
@@ -67,11 +67,11 @@ class VolumeBase:
         self.spec = spec
 
     def open(self) -> OpenVolume:
-        """Make it ready. Kinds say how."""
+        """Open the volume; each kind implements this."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing to undo, unless the kind says otherwise."""
+        """Do nothing; a kind may override this."""
 
     def __enter__(self) -> OpenVolume:
         try:

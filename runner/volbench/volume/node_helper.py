@@ -1,7 +1,7 @@
-"""What a pod asks of the privileged helper on its node, where there is one: see `execute/node_helper.py`.
+"""A pod's requests to the privileged helper on its node, if there is one: see `execute/node_helper.py`.
 
-The helper listens on a Unix socket that it makes in a directory of the pod. There is no network service and no
-right to ask the cluster for: a pod that has such a directory may ask for the two things below and nothing else.
+The helper listens on a Unix socket in a directory of the pod. There is no network service and no cluster
+permission: a pod with such a directory may send the two requests below and nothing else.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ DIRECTORY = "volbench-node"
 """Name of the pod's empty directory, by which the helper finds it."""
 SOCKET = "helper.sock"
 DROP_S_MAX = 120.0
-"""A drop writes back what is dirty on the whole node first."""
+"""A drop first writes back the dirty pages of the whole node."""
 LOG_PAGE_S_MAX = 2.0
 
 
 def helper_socket() -> Path | None:
-    """Where the node's helper is asked, if there is one; None where this is no pod."""
+    """Return the socket of the node's helper; None without one, or outside a pod."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else None
 

@@ -1,8 +1,8 @@
-"""Our directories carry a marker file; nothing without it is written to or erased.
+"""Directories of volbench have a marker file; volbench writes to and erases nothing without one.
 
-A marker counts only where nobody else can have put it: the directory and the marker belong to this process's user
-or to root, or to whom a file of ours belongs on a network file system. A directory is opened once, without
-following a link, and then worked on by its descriptor.
+A marker counts only if no other user can have made it: directory and marker belong to this process's user, to root,
+or to the owner that a network file system gives this process's files. A directory is opened once, without following
+a link; all further work uses its descriptor.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from typing import Any
 from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.records.parse import parse_json
-from volbench.volume.mountinfo import mounts_below, read_mounts
+from volbench.volume.facts.mountinfo import mounts_below, read_mounts
 
 MARKER = ".volbench-owned.json"
 MARKER_SCHEMA = 1
 _PARTIAL = f".{MARKER}.partial"
 _OLD_PARTIAL = f"{MARKER}.partial"
 _MARKER_BYTES_MAX = 4096
-_DATA_DIRECTORY_SIGNS = ("ibdata1", "mysql.ibd", "aria_log_control", "ib_logfile0", "#innodb_redo", "auto.cnf")
+_DATA_DIRECTORY_FILES = ("ibdata1", "mysql.ibd", "aria_log_control", "ib_logfile0", "#innodb_redo", "auto.cnf")
 _REMOTE = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs", "fuse.glusterfs", "lustre", "virtiofs"}
 )
 """File systems whose server may give a new file another owner than this process."""
-_SHOWN_MAX = 5
-_NOBODY: frozenset[int] = frozenset()
+_LISTED_MAX = 5
+_NO_OWNERS: frozenset[int] = frozenset()
 
 
 def claim(
-    directory: Path, *, purpose: str, run_id: str = "", mode: int = 0o700, owners: frozenset[int] = _NOBODY
+    directory: Path, *, purpose: str, run_id: str = "", mode: int = 0o700, owners: frozenset[int] = _NO_OWNERS
 ) -> None:
-    """Make a directory ours: create it, or take it when it is empty or already marked.
+    """Mark a directory as volbench's: create it, or take an empty or already marked one.
 
     Args:
-        mode: of the directory; its marker can be read by those of the group who may enter it.
-        owners: users whose directories and markers are taken too: those to whom we hand our directories.
+        mode: of the directory; members of its group who may enter it can read the marker.
+        owners: users whose directories and markers count too: those to whom volbench hands directories.
 
-    Its parent must exist. Raises Refused for a directory with foreign contents or of another user, EnvironmentLacks
-    when it cannot be made.
+    Its parent must exist. Raises Refused for a directory with other contents or of another user, EnvironmentLacks
+    if it cannot be created.
     """
     refuse_data_directory(directory)
     refuse_exchangeable(directory)
@@ -60,15 +60,15 @@ def claim(
         raise _no_directory(directory) from error
     except OSError as error:
         raise EnvironmentLacks(
-            "the directory cannot be made ours",
+            "volbench cannot create or mark the directory",
             where=str(directory),
-            evidence=_words(error),
-            next_step="make its parent directory writable for this user, or name another place",
+            evidence=_error_text(error),
+            next_step="make its parent directory writable for this user, or name another directory",
         ) from error
 
 
-def is_ours(directory: Path, *, owners: frozenset[int] = _NOBODY) -> bool:
-    """Whether a directory carries our marker: a regular file of our form, of ours or root, not a link to one."""
+def is_owned(directory: Path, *, owners: frozenset[int] = _NO_OWNERS) -> bool:
+    """Return whether a directory has a valid marker: a regular file of this user or root, not a link."""
     try:
         with safe_files.held_directory(directory) as descriptor:
             return _fault_of(descriptor, directory, owners) is None
@@ -77,67 +77,67 @@ def is_ours(directory: Path, *, owners: frozenset[int] = _NOBODY) -> bool:
 
 
 @contextmanager
-def held(directory: Path) -> Iterator[int]:
-    """Hold a directory of ours by descriptor for the time of a block. Raises Refused, EnvironmentLacks."""
+def open_owned(directory: Path) -> Iterator[int]:
+    """Yield the descriptor of a marked directory. Raise Refused, EnvironmentLacks."""
     try:
         with safe_files.held_directory(directory) as descriptor:
-            _check_ours(descriptor, directory, _NOBODY)
+            _check_owned(descriptor, directory, _NO_OWNERS)
             yield descriptor
     except NotADirectoryError as error:
         raise _no_directory(directory) from error
 
 
-def erase_contents(directory: Path, *, owners: frozenset[int] = _NOBODY) -> None:
-    """Erase everything in a directory of ours but the marker.
+def erase_contents(directory: Path, *, owners: frozenset[int] = _NO_OWNERS) -> None:
+    """Erase everything in a marked directory but the marker.
 
-    Symbolic links are removed, not followed; mounts inside are never entered, also those that appear meanwhile.
-    Raises Refused without the marker or with a mount inside, StepFailed when something cannot be removed.
+    Symbolic links are removed, not followed; mounts inside are never entered, also ones that appear meanwhile.
+    Raises Refused without the marker or with a mount inside, StepFailed if something cannot be removed.
     """
-    with _opened(directory) as descriptor:
+    with _open_if_exists(directory) as descriptor:
         if descriptor is None:
-            raise _refused(directory, "it is not there", "nothing was erased")
-        _check_ours(descriptor, directory, owners)
+            raise _refused(directory, "the directory does not exist", "nothing was erased")
+        _check_owned(descriptor, directory, owners)
         _erase(descriptor, directory, keep=frozenset({MARKER}))
 
 
-def remove(directory: Path, *, owners: frozenset[int] = _NOBODY) -> None:
-    """Remove a directory of ours; the marker goes last, so that an interrupted removal can be taken up again.
+def remove(directory: Path, *, owners: frozenset[int] = _NO_OWNERS) -> None:
+    """Remove a marked directory; the marker goes last, so that an interrupted removal can be repeated.
 
-    An empty directory without marker is what a removal leaves that was interrupted at its end: it is removed. One
-    that is gone already is fine. Raises as `erase_contents` does.
+    An empty directory without marker, which an interrupted removal leaves, is removed. A missing one is fine.
+    Raises as `erase_contents` does.
     """
-    with _opened(directory) as descriptor:
+    with _open_if_exists(directory) as descriptor:
         if descriptor is None:
             return
         if os.listdir(descriptor):  # noqa: PTH208 - by descriptor
-            _check_ours(descriptor, directory, owners)
+            _check_owned(descriptor, directory, owners)
             _erase(descriptor, directory)
         _remove_empty(directory, descriptor)
 
 
 def discard(directory: Path) -> None:
-    """Remove a directory that the caller has made itself, in this process: no marker is asked for.
+    """Remove a directory that the caller made in this process; no marker is needed.
 
     Symbolic links and mounts as in `erase_contents`. Raises Refused, StepFailed.
     """
-    with _opened(directory) as descriptor:
+    with _open_if_exists(directory) as descriptor:
         if descriptor is not None:
             _erase(descriptor, directory)
             _remove_empty(directory, descriptor)
 
 
 def discard_contents(directory: Path) -> None:
-    """Erase everything in a directory whose whole contents the caller has made itself; as `discard`."""
-    with _opened(directory) as descriptor:
+    """Erase everything in a directory whose contents the caller made itself; as `discard`."""
+    with _open_if_exists(directory) as descriptor:
         if descriptor is not None:
             _erase(descriptor, directory)
 
 
 def hand_over(directory: Path, *, group: int) -> None:
-    """Let the processes of another user work in a directory of ours, and keep it ours.
+    """Let the processes of another user work in a marked directory, which stays volbench's.
 
-    They may make files, and remove their own; the directory, its marker and our files stay root's, since it is
-    sticky. Only root can do that. Raises Refused, EnvironmentLacks.
+    They may create files, and remove their own; directory, marker and volbench's files stay root's, since the
+    directory is sticky. Only root can do that. Raises Refused, EnvironmentLacks.
     """
     try:
         with safe_files.held_directory(directory) as descriptor:
@@ -152,18 +152,18 @@ def hand_over(directory: Path, *, group: int) -> None:
                     os.close(marker)
     except OSError as error:
         raise EnvironmentLacks(
-            "the directory cannot be handed to the containers' user",
+            "volbench cannot give the containers' user access to the directory",
             where=str(directory),
-            evidence=_words(error),
+            evidence=_error_text(error),
             next_step="name a directory on a file system that keeps owners",
         ) from error
 
 
 def make_private_root(directory: Path, *, mode: int = 0o711) -> bool:
-    """Make a directory of root's that holds directories of ours, or check the one that is there.
+    """Create root's parent directory for marked directories, or check an existing one.
 
-    Returns whether it was made. Raises Refused when it, or a directory on the way to it, belongs to somebody who is
-    neither this user nor root (nor who started this process by sudo), or may be written to by others; OSError.
+    Returns whether it was created. Raises Refused if other users than this one, root and sudo's caller own it or a
+    directory above it, or may write to one of them; OSError.
     """
     trusted = frozenset({0, os.geteuid(), int(os.environ.get("SUDO_UID") or 0)})
     refuse_exchangeable(directory, owners=trusted)
@@ -179,12 +179,12 @@ def make_private_root(directory: Path, *, mode: int = 0o711) -> bool:
     real = Path(os.path.realpath(directory))
     refuse_exchangeable(real / "any", owners=trusted)
     if directory.is_symlink() and directory.lstat().st_uid not in trusted:
-        raise _refused(directory, "it is a symbolic link that another user made", "remove the link")
+        raise _refused(directory, "the path is a symbolic link of another user", "remove the link")
     return False
 
 
 def refuse_exchangeable(directory: Path, *, owners: frozenset[int] | None = None) -> None:
-    """Raise Refused when other users could put something else in the place of a directory that root works in.
+    """Raise Refused if other users could replace a directory in which root works.
 
     Args:
         owners: as in `safe_files.untrusted_parent`; None: the owner of a directory on the way is trusted.
@@ -194,42 +194,42 @@ def refuse_exchangeable(directory: Path, *, owners: frozenset[int] | None = None
     reason = safe_files.untrusted_parent(Path(os.path.realpath(directory.parent)) / directory.name, owners=owners)
     if reason is not None:
         raise Refused(
-            "other users could exchange the directory while root works in it",
+            "other users could replace the directory while root works in it",
             where=str(directory),
             evidence=reason,
-            next_step="make that directory sticky (chmod +t) or its owner's alone to write to, or name another",
+            next_step="make that directory sticky (chmod +t) or writable for its owner only, or name another one",
         )
 
 
 def refuse_data_directory(directory: Path) -> None:
-    """Raise Refused when a directory is, or is inside, a MySQL data directory that is not ours.
+    """Raise Refused if a directory is, or is inside, a MySQL data directory that volbench did not make.
 
-    Both the path as given and the one to which symbolic links lead are judged.
+    The check covers the path and the target of its symbolic links.
     """
     try:
         real = Path(os.path.realpath(directory))
     except OSError as error:
         raise Refused(
-            "the directory was exchanged while its links were followed",
+            "the directory changed while volbench followed its links",
             where=str(directory),
             evidence=f"{type(error).__name__}: {error}",
-            next_step="find out who changes it, and name another",
+            next_step="find the process that changes it, or name another directory",
         ) from error
-    for place in dict.fromkeys((directory.absolute(), real)):
-        _refuse_data_directory(directory, (place, *place.parents))
+    for path in dict.fromkeys((directory.absolute(), real)):
+        _refuse_data_directory(directory, (path, *path.parents))
 
 
-def _refuse_data_directory(directory: Path, places: tuple[Path, ...]) -> None:
-    if any(is_ours(place) for place in places):
+def _refuse_data_directory(directory: Path, paths: tuple[Path, ...]) -> None:
+    if any(is_owned(path) for path in paths):
         return
-    for place in places:
-        signs = [sign for sign in _DATA_DIRECTORY_SIGNS if os.path.lexists(place / sign)]
-        if len(signs) >= 2 or "ibdata1" in signs or "mysql.ibd" in signs:
-            inside = "" if place in (directory, directory.absolute()) else "inside "
+    for path in paths:
+        files = [file for file in _DATA_DIRECTORY_FILES if os.path.lexists(path / file)]
+        if len(files) >= 2 or "ibdata1" in files or "mysql.ibd" in files:
+            inside = "" if path in (directory, directory.absolute()) else "inside "
             raise _refused(
                 directory,
-                f"it is {inside}a MySQL data directory: {place} holds {', '.join(signs)}",
-                "name a directory beside it, on the same volume; volbench makes its own data directory there",
+                f"the directory is {inside}a MySQL data directory: {path} has {', '.join(files)}",
+                "name another directory on the same volume; volbench makes its own data directory there",
             )
 
 
@@ -239,10 +239,10 @@ def _claim_open(
     fault = _fault_of(descriptor, directory, owners)
     if fault is not None:
         _refuse_foreign(descriptor, directory, owners)
-        # First nobody else may write there any more; then what is there is looked at again.
+        # First no other user may write there any more; then the contents are checked again.
         _set_mode(descriptor, mode)
         _refuse_foreign(descriptor, directory, owners)
-        _mark(descriptor, purpose=purpose, run_id=run_id)
+        _write_marker(descriptor, purpose=purpose, run_id=run_id)
     else:
         _set_mode(descriptor, mode)
 
@@ -250,16 +250,16 @@ def _claim_open(
 def _refuse_foreign(descriptor: int, directory: Path, owners: frozenset[int]) -> None:
     foreign = sorted(name for name in os.listdir(descriptor) if name not in (_PARTIAL, _OLD_PARTIAL))
     if foreign:
-        shown = ", ".join(foreign[:_SHOWN_MAX]) + (", ..." if len(foreign) > _SHOWN_MAX else "")
-        without = f"no {MARKER}" if MARKER not in foreign else str(_fault_of(descriptor, directory, owners))
+        names = ", ".join(foreign[:_LISTED_MAX]) + (", ..." if len(foreign) > _LISTED_MAX else "")
+        marker_fault = f"no {MARKER}" if MARKER not in foreign else str(_fault_of(descriptor, directory, owners))
         raise _refused(
             directory,
-            f"it holds {len(foreign)} entries and {without}: {shown}",
-            "name an empty or a new directory; nothing in this one was touched",
+            f"the directory has {len(foreign)} entries and {marker_fault}: {names}",
+            "name an empty or a new directory; nothing in this one was changed",
         )
     fault = _fault_of_directory(descriptor, directory, owners)
     if fault is not None:
-        raise _refused(directory, fault, "remove it, or name another place; nothing in it was touched")
+        raise _refused(directory, fault, "remove it, or name another directory; nothing in it was changed")
 
 
 def _set_mode(descriptor: int, mode: int) -> None:
@@ -270,11 +270,11 @@ def _set_mode(descriptor: int, mode: int) -> None:
 
 
 def _is_shared(status: os.stat_result) -> bool:
-    """Whether it was handed over, see `hand_over`."""
+    """Return whether the directory was handed over, see `hand_over`."""
     return stat.S_IMODE(status.st_mode) == 0o1770
 
 
-def _mark(descriptor: int, *, purpose: str, run_id: str) -> None:
+def _write_marker(descriptor: int, *, purpose: str, run_id: str) -> None:
     content = {
         "schema": MARKER_SCHEMA,
         "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -287,17 +287,6 @@ def _mark(descriptor: int, *, purpose: str, run_id: str) -> None:
     safe_files.write_new(descriptor, MARKER, json.dumps(content, indent=1).encode(), mode=0o600)
 
 
-def read_token(directory: Path) -> str | None:
-    """Return the random token in the marker of a directory of ours; None when it is not ours."""
-    try:
-        with safe_files.held_directory(directory) as descriptor:
-            if _fault_of(descriptor, directory, _NOBODY) is not None:
-                return None
-            return str((_read_marker(descriptor) or {}).get("token"))
-    except OSError:
-        return None
-
-
 def _read_marker(descriptor: int) -> dict[str, Any] | None:
     try:
         content = parse_json(safe_files.read_regular(descriptor, MARKER, bytes_max=_MARKER_BYTES_MAX))
@@ -308,9 +297,9 @@ def _read_marker(descriptor: int) -> dict[str, Any] | None:
 
 
 def _fault_of(descriptor: int, directory: Path, owners: frozenset[int]) -> str | None:
-    """Return why an open directory is not ours; None when it is."""
+    """Return why an open directory has no valid marker; None if it has one."""
     if _read_marker(descriptor) is None:
-        return f"it has no {MARKER}"
+        return f"there is no {MARKER}"
     fault = _fault_of_directory(descriptor, directory, owners)
     if fault is not None:
         return fault
@@ -321,18 +310,18 @@ def _fault_of(descriptor: int, directory: Path, owners: frozenset[int]) -> str |
     if status.st_nlink != 1:
         return f"its {MARKER} has {status.st_nlink} names (hard links)"
     if status.st_mode & stat.S_IWOTH:
-        return f"everybody may write to its {MARKER}"
+        return f"every user may write to its {MARKER}"
     return _owner_fault(descriptor, directory, status, owners, noun=f"its {MARKER}")
 
 
 def owner_fault(descriptor: int, directory: Path) -> str | None:
-    """Return why an open directory is another user's; None when it is this user's or root's."""
+    """Return why an open directory is another user's; None if it is this user's or root's."""
     status = os.fstat(descriptor)
-    return _owner_fault(descriptor, directory, status, _NOBODY, noun="it", trust_parent=False)
+    return _owner_fault(descriptor, directory, status, _NO_OWNERS, noun="the directory", trust_parent=False)
 
 
 def _fault_of_directory(descriptor: int, directory: Path, owners: frozenset[int]) -> str | None:
-    return _owner_fault(descriptor, directory, os.fstat(descriptor), owners, noun="it")
+    return _owner_fault(descriptor, directory, os.fstat(descriptor), owners, noun="the directory")
 
 
 def _owner_fault(
@@ -353,7 +342,7 @@ def _owner_fault(
 
 
 def _parent_is_private(directory: Path) -> bool:
-    """Whether nobody but this user and root can have made what is in the parent directory."""
+    """Return whether only this user and root can write to the parent directory."""
     try:
         status = Path(os.path.realpath(directory)).parent.stat()
     except OSError:
@@ -367,7 +356,7 @@ def _filesystem(descriptor: int) -> str:
 
 
 def _owner_of_new_file(descriptor: int) -> int | None:
-    """Ask a file system to whom it gives a file of ours: a server of NFS may map users."""
+    """Return the owner that a file system gives to a new file of this process: an NFS server may map users."""
     name = f".volbench-{secrets.token_hex(8)}"
     try:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=descriptor))
@@ -379,17 +368,17 @@ def _owner_of_new_file(descriptor: int) -> int | None:
         os.unlink(name, dir_fd=descriptor)
 
 
-def _check_ours(descriptor: int, directory: Path, owners: frozenset[int]) -> None:
+def _check_owned(descriptor: int, directory: Path, owners: frozenset[int]) -> None:
     fault = _fault_of(descriptor, directory, owners)
     if fault is not None:
-        raise _refused(directory, fault, "nothing was erased; remove it by hand if it is not needed")
+        raise _refused(directory, fault, "nothing was erased; remove the directory by hand if it is not needed")
 
 
 @contextmanager
-def _opened(directory: Path) -> Iterator[int | None]:
-    """The open directory, None where there is none.
+def _open_if_exists(directory: Path) -> Iterator[int | None]:
+    """Yield the descriptor of a directory, None if it does not exist.
 
-    Raises Refused for a link, StepFailed for what the system refuses meanwhile.
+    Raises Refused for a link, StepFailed for an OSError in the block.
     """
     try:
         try:
@@ -408,55 +397,53 @@ def _opened(directory: Path) -> Iterator[int | None]:
 
 
 def _erase(descriptor: int, directory: Path, *, keep: frozenset[str] = frozenset()) -> None:
-    inside = mounts_below(str(directory.resolve()), read_mounts())
-    if inside:
-        raise _mounted_inside(directory, ", ".join(inside[:_SHOWN_MAX]), f"umount {inside[-1]}")
+    mounts = mounts_below(str(directory.resolve()), read_mounts())
+    if mounts:
+        raise _mounted_inside(directory, ", ".join(mounts[:_LISTED_MAX]), f"umount {mounts[-1]}")
     try:
         safe_files.erase_below(descriptor, keep=keep, last=MARKER)
     except OSError as error:
         if error.errno in (errno.EXDEV, errno.EBUSY):
-            inside = mounts_below(str(directory.resolve()), read_mounts())
-            if inside or error.errno == errno.EXDEV:
-                shown = ", ".join(inside[:_SHOWN_MAX]) or str(error.filename)
-                raise _mounted_inside(directory, shown, "unmount it, then repeat the command") from error
+            mounts = mounts_below(str(directory.resolve()), read_mounts())
+            if mounts or error.errno == errno.EXDEV:
+                mount_points = ", ".join(mounts[:_LISTED_MAX]) or str(error.filename)
+                raise _mounted_inside(directory, mount_points, "unmount it, then repeat the command") from error
         raise
 
 
 def _remove_empty(directory: Path, descriptor: int) -> None:
-    """Remove the directory that was emptied, if it is still what is at its path."""
+    """Remove the emptied directory, if its path still leads to it."""
     with suppress(FileNotFoundError), safe_files.held_directory(directory.parent.resolve()) as parent:
-        status, now = os.fstat(descriptor), os.stat(directory.name, dir_fd=parent, follow_symlinks=False)
-        if (status.st_dev, status.st_ino) != (now.st_dev, now.st_ino):
-            raise _refused(directory, "somebody has put something else in its place", "see who did, with ls -la")
+        status, current = os.fstat(descriptor), os.stat(directory.name, dir_fd=parent, follow_symlinks=False)
+        if (status.st_dev, status.st_ino) != (current.st_dev, current.st_ino):
+            raise _refused(directory, "another process replaced the directory", "find its owner with ls -la")
         os.rmdir(directory.name, dir_fd=parent)
 
 
 def _mounted_inside(directory: Path, evidence: str, next_step: str) -> Refused:
-    return _refused(directory, f"something is mounted inside: {evidence}", next_step)
+    return _refused(directory, f"file systems are mounted inside: {evidence}", next_step)
 
 
 def _no_directory(directory: Path) -> Refused:
     if directory.is_symlink():
-        return _refused(
-            directory, "it is a symbolic link", "name the directory that it points to, or remove the link"
-        )
-    return _refused(directory, "it is a file", "name a directory")
+        return _refused(directory, "the path is a symbolic link", "name the link's target, or remove the link")
+    return _refused(directory, "the path is a file", "name a directory")
 
 
 def _cannot_remove(directory: Path, error: OSError) -> StepFailed:
     return StepFailed(
-        "the directory cannot be removed",
+        "volbench cannot remove the directory",
         where=str(directory),
-        evidence=_words(error),
-        next_step="see who uses it with `fuser -vm`, or remove it by hand as the user who owns the files",
+        evidence=_error_text(error),
+        next_step="find its users with `fuser -vm`, or remove it by hand as the owner of the files",
     )
 
 
 def _refused(directory: Path, evidence: str, next_step: str) -> Refused:
     return Refused(
-        "the directory is not volbench's own", where=str(directory), evidence=evidence, next_step=next_step
+        "the directory is not one of volbench's", where=str(directory), evidence=evidence, next_step=next_step
     )
 
 
-def _words(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     return f"{type(error).__name__}: {error}"

@@ -3,8 +3,7 @@
 The kernel counts for each task how long it ran and how long it was runnable and waited for a CPU
 (/proc/PID/task/TID/schedstat: nanoseconds run, nanoseconds waited, time slices; the kernel's
 Documentation/scheduler/sched-stats.rst).
-The second figure is what other work on the machine can do to a process: a CPU that is busy elsewhere delays
-nobody who is not runnable.
+The second figure is the delay that other work on the machine can cause: a busy CPU delays only runnable tasks.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _STEAL_FIELD = 7
 _CPU_FIELDS = 8
 _FILE_INTERVAL_S = 0.5
 TASKS_STALE_S = 5.0
-"""A task file that is older says nothing: who kept it up to date is gone."""
+"""An older task file is ignored: its writer is gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +45,20 @@ class TaskTimes:
     delay_s: float = 0.0
 
     def per_s(self, seconds: float) -> TaskTimes:
-        """The same for each second of so many."""
+        """Return the times per second."""
         return TaskTimes(cpu_s=self.cpu_s / seconds, delay_s=self.delay_s / seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CpuShare:
-    """What a stretch of time was like for some processes, in CPUs (CPU seconds a second).
+    """CPU use during a time span, seen by some processes, in CPUs (CPU seconds per second).
 
     Args:
         cpus: of the machine.
-        foreign_cpus: used by others than the processes, the hypervisor's share left out.
-        steal_cpus: taken by the hypervisor.
-        own: of the processes, seconds a second: on a CPU, and waiting for one, all tasks added up.
-        server: of the server among them, where it can be seen from here.
+        foreign_cpus: used by other processes, without the hypervisor's share.
+        steal_cpus: used by the hypervisor.
+        own: of the processes, seconds per second: on a CPU, and waiting for one, summed over all tasks.
+        server: of the server among them, if visible from here.
     """
 
     cpus: int
@@ -75,27 +74,27 @@ class CpuShare:
 
 
 class TaskAccount:
-    """Adds up what the tasks of process trees have used since they were first seen.
+    """Sums up the CPU time of process trees since the first reading.
 
-    A task that ends between two readings keeps what it had at the last one; so short-lived tasks count too little.
+    Of a task that ends between two readings the last reading counts, so short-lived tasks count too little.
 
     Args:
-        roots: processes whose descendants count too; one that is gone is passed over.
-        apart: processes that do not count, nor do their descendants.
+        roots: processes whose descendants count too; ended ones are skipped.
+        excluded: processes that do not count, with their descendants.
     """
 
-    def __init__(self, roots: Iterable[int], *, apart: Iterable[int] = (), proc: Path = PROC) -> None:
+    def __init__(self, roots: Iterable[int], *, excluded: Iterable[int] = (), proc: Path = PROC) -> None:
         self._roots = tuple(roots)
-        self._apart = frozenset(apart)
+        self._excluded = frozenset(excluded)
         self._proc = proc
         self._last: dict[tuple[str, str], tuple[int, int]] = {}
         self._cpu_ns = self._delay_ns = 0
         self._begun = False
 
     def read(self) -> TaskTimes:
-        """What all tasks have used since the first call, whose answer is zero."""
+        """Return the times of all tasks since the first call, which returns zero."""
         now: dict[tuple[str, str], tuple[int, int]] = {}
-        for pid in tree(self._roots, apart=self._apart, proc=self._proc):
+        for pid in tree(self._roots, excluded=self._excluded, proc=self._proc):
             for task, times in _tasks(self._proc / str(pid) / "task"):
                 now[str(pid), task] = times
         for key, (cpu_ns, delay_ns) in now.items():
@@ -107,26 +106,26 @@ class TaskAccount:
 
 
 class CpuWatch:
-    """Measures what a block was like for some processes and their descendants; see `CpuShare`.
+    """Measures the CPU use of some processes and their descendants during a block; see `CpuShare`.
 
-    A thread reads the tasks several times a second, so that those of processes that end meanwhile are seen.
+    A thread reads the tasks several times a second, to include processes that end during the block.
 
     Args:
-        own: roots of the process trees that are measured.
-        server: one more, which is told apart too; None: it cannot be seen from here.
+        own: roots of the measured process trees.
+        server: a further root, measured separately; None: not visible from here.
     """
 
     INTERVAL_S = 0.2
 
     def __init__(self, own: Iterable[int], *, server: int | None = None) -> None:
-        self._own = TaskAccount(own, apart=[server] if server is not None else [])
+        self._own = TaskAccount(own, excluded=[server] if server is not None else [])
         self._server = TaskAccount([server]) if server is not None else None
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._share: CpuShare | None = None
 
     @property
     def share(self) -> CpuShare | None:
-        """What was measured; None before the end of the block, and where /proc does not tell."""
+        """The result; None before the end of the block, and without /proc."""
         return self._share
 
     @contextmanager
@@ -134,12 +133,12 @@ class CpuWatch:
         """Measure the block."""
         before, begun_s = machine_times(), time.monotonic()
         self._read()
-        thread = threading.Thread(target=self._read_on, daemon=True)
+        thread = threading.Thread(target=self._read_repeatedly, daemon=True)
         thread.start()
         try:
             yield
         finally:
-            self._over.set()
+            self._stopped.set()
             thread.join()
             own, server = self._read()
             after, dt_s = machine_times(), time.monotonic() - begun_s
@@ -156,57 +155,57 @@ class CpuWatch:
     def _read(self) -> tuple[TaskTimes, TaskTimes | None]:
         return self._own.read(), self._server.read() if self._server is not None else None
 
-    def _read_on(self) -> None:
-        while not self._over.wait(self.INTERVAL_S):
+    def _read_repeatedly(self) -> None:
+        while not self._stopped.wait(self.INTERVAL_S):
             self._read()
 
 
 def run_delay_s() -> float:
-    """How long the calling thread has been runnable and waited for a CPU; 0 where the kernel does not tell."""
+    """Return how long the calling thread was runnable and waited for a CPU; 0 if the kernel does not count that."""
     try:
         return int((PROC / "thread-self" / "schedstat").read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0
 
 
-def tree(roots: Iterable[int], *, apart: Iterable[int] = (), proc: Path = PROC) -> list[int]:
-    """The processes that are there and all their descendants; those `apart` and theirs are left out."""
+def tree(roots: Iterable[int], *, excluded: Iterable[int] = (), proc: Path = PROC) -> list[int]:
+    """Return existing processes and all their descendants, without the `excluded` ones and their descendants."""
     children: dict[int, list[int]] = {}
     for entry in _entries(proc):
         if entry.isdigit():
             with suppress(OSError, ValueError, IndexError):
                 fields = (proc / entry / "stat").read_text().rpartition(")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry))
-    seen: set[int] = set()
-    waiting, left_out = list(roots), frozenset(apart)
-    while waiting:
-        pid = waiting.pop()
-        if pid not in seen and pid not in left_out:
-            seen.add(pid)
-            waiting += children.get(pid, [])
-    return sorted(seen)
+    pids: set[int] = set()
+    pending, excluded_pids = list(roots), frozenset(excluded)
+    while pending:
+        pid = pending.pop()
+        if pid not in pids and pid not in excluded_pids:
+            pids.add(pid)
+            pending += children.get(pid, [])
+    return sorted(pids)
 
 
 def keep_task_file(file: Path, roots: Mapping[str, Iterable[int]], stop: threading.Event) -> None:
-    """Write what process trees have used into a file, twice a second until `stop`; for who cannot see them.
+    """Write the CPU times of process trees to a file, twice a second until `stop`, for other namespaces.
 
-    The file is JSON: `at_s` (CLOCK_MONOTONIC), `entities`, and `cpu_s` and `delay_s` of each. It is replaced whole.
+    The file is JSON: `at_s` (CLOCK_MONOTONIC), `entities`, and `cpu_s` and `delay_s` of each; replaced atomically.
     """
     accounts = {entity: TaskAccount(pids) for entity, pids in roots.items()}
-    beside = file.with_name(f"{file.name}.new")
+    partial = file.with_name(f"{file.name}.new")
     while not stop.wait(_FILE_INTERVAL_S):
         times = {entity: account.read() for entity, account in accounts.items()}
-        told = {entity: {"cpu_s": one.cpu_s, "delay_s": one.delay_s} for entity, one in times.items()}
-        text = json.dumps({"at_s": time.monotonic(), "entities": list(told), **told})
+        figures = {entity: {"cpu_s": usage.cpu_s, "delay_s": usage.delay_s} for entity, usage in times.items()}
+        text = json.dumps({"at_s": time.monotonic(), "entities": list(figures), **figures})
         try:
-            beside.write_text(text)
-            beside.replace(file)
+            partial.write_text(text)
+            partial.replace(file)
         except OSError:
             return  # its directory was removed: the cell is over
 
 
 def machine_times(path: Path = PROC / "stat") -> CpuTimes | None:
-    """The CPU time of the machine; None where /proc/stat is not there or not of the known form."""
+    """Return the CPU time of the machine; None if /proc/stat is missing or malformed."""
     try:
         name, *fields = path.read_text().split("\n", 1)[0].split()
         ticks = [int(field) for field in fields[:_CPU_FIELDS]]
@@ -220,15 +219,15 @@ def machine_times(path: Path = PROC / "stat") -> CpuTimes | None:
 
 
 def socket_peer(path: Path) -> int | None:
-    """The process that listens on a Unix socket; None when none does, or when it is in another PID namespace."""
+    """Return the process that listens on a Unix socket; None without one, or in another PID namespace."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(1.0)
         try:
             connection.connect(str(path))
-            found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         except OSError:
             return None
-    return int(struct.unpack("3i", found)[0]) or None
+    return int(struct.unpack("3i", credentials)[0]) or None
 
 
 def _tasks(directory: Path) -> Iterator[tuple[str, tuple[int, int]]]:

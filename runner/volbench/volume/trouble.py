@@ -1,8 +1,8 @@
-"""What can be wrong with a volume, told in one way: cause, words, next step and exit code.
+"""Kinds of trouble with a volume: cause, message, next step and exit code.
 
-Whoever notices it, the copy, the watch, a write that fails, or the server in its log: the same trouble has the same
-cause and ends with the same exit code. What the user has to provide (space, a writable mount, a right) is what the
-environment lacks, exit code 3; a volume that goes away or fails is a failure of the step, exit code 5.
+The same trouble has the same cause and exit code, whether a copy, the watch, a failed write or the server's log
+shows it. If the user has to provide something (space, a writable mount, a permission), the exit code is 3; if the
+volume goes away or fails, it is a failure of the step, exit code 5.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class TroubleKind:
     """One kind of trouble.
 
     Args:
-        errors: error numbers that tell of it wherever they come from.
-        errors_on_volume: those that tell of it only from a call that was about the volume.
-        log: what a server's log says of it; None: nothing that could be told apart.
+        errors: error numbers that mean this trouble in every call.
+        errors_on_volume: error numbers that mean it only in a call on the volume.
+        log: the pattern of a server's log; None: the log does not identify it.
     """
 
     cause: str
@@ -38,7 +38,7 @@ class TroubleKind:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command that met it."""
+        """The exit code of a command that met the trouble."""
         return self.error_class.exit_code
 
 
@@ -46,7 +46,7 @@ KINDS = (
     TroubleKind(
         cause="volume_full",
         what="the volume is full",
-        next_step="free space on it, raise its quota, or make the suite's dataset smaller "
+        next_step="free space on the volume, raise its quota, or make the suite's dataset smaller "
         "(--set dataset.rows=...), then `volbench resume`",
         error_class=EnvironmentLacks,
         errors=frozenset({errno.ENOSPC, errno.EDQUOT}),
@@ -58,7 +58,7 @@ KINDS = (
     TroubleKind(
         cause="volume_read_only",
         what="the volume is read-only",
-        next_step="see the kernel's log (dmesg) for why it became read-only, mount it writable, then "
+        next_step="look for the reason in the kernel's log (dmesg), mount the volume writable, then "
         "`volbench resume`",
         error_class=EnvironmentLacks,
         errors=frozenset({errno.EROFS}),
@@ -81,8 +81,8 @@ KINDS = (
     ),
     TroubleKind(
         cause="volume_denied",
-        what="the volume may not be written to",
-        next_step="give this user the right to write there",
+        what="this user may not write to the volume",
+        next_step="give this user write permission",
         error_class=EnvironmentLacks,
         errors=frozenset(),
         errors_on_volume=frozenset({errno.EACCES, errno.EPERM}),
@@ -93,22 +93,22 @@ CAUSES = frozenset(kind.cause for kind in KINDS)
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeTrouble:
-    """A cause, and what was seen of it."""
+    """A cause with its evidence."""
 
     cause: str
     evidence: str
 
 
 def kind_of(cause: str) -> TroubleKind | None:
-    """Return the kind of trouble that has a cause; None for causes that are not a volume's."""
+    """Return the kind of trouble with a cause; None for other causes."""
     return next((kind for kind in KINDS if kind.cause == cause), None)
 
 
 def cause_of(error: OSError, *, on_volume: bool = False) -> str:
-    """Return the cause that an error number tells of; empty for others.
+    """Return the cause that an error number means; empty for others.
 
     Args:
-        on_volume: the call was about the volume, so that a file that is absent means a volume that is.
+        on_volume: the call was on the volume, so that a missing file means a missing volume.
     """
     number = error.errno or 0
     for kind in KINDS:
@@ -118,38 +118,40 @@ def cause_of(error: OSError, *, on_volume: bool = False) -> str:
 
 
 def exit_code_of(cause: str) -> int:
-    """Return the exit code for a cause; 5 for causes that are not a volume's."""
+    """Return the exit code for a cause; 5 for other causes."""
     kind = kind_of(cause)
     return EXIT_STEP_FAILED if kind is None else kind.exit_code
 
 
 def trouble_error(trouble: VolumeTrouble, *, where: str, also: str = "") -> VolbenchError:
-    """Return the trouble as a failure; `also` is what was seen of it first."""
-    evidence = "; ".join(part for part in (also, trouble.evidence) if part)
+    """Return the trouble as a failure; `also` is earlier evidence."""
+    evidence = "; ".join(text for text in (also, trouble.evidence) if text)
     kind = kind_of(trouble.cause)
     if kind is None:
-        return StepFailed("the volume failed", where, evidence, "see dmesg for errors of the device", trouble.cause)
+        return StepFailed(
+            "the volume failed", where, evidence, "look for errors of the device in dmesg", trouble.cause
+        )
     return kind.error_class(kind.what, where, evidence, kind.next_step, trouble.cause)
 
 
 def volume_failure(error: OSError, *, phase: str) -> VolbenchError:
-    """Return the failure that an OSError of a call on a volume is; `volume_error` where its number tells none."""
-    seen = f"{errno.errorcode.get(error.errno or 0, 'errno ?')}: {error.strerror or error}"
-    evidence = f"{seen} ({error.filename})" if error.filename else seen
+    """Return an OSError of a call on a volume as a failure; `volume_error` for unknown error numbers."""
+    error_text = f"{errno.errorcode.get(error.errno or 0, 'errno ?')}: {error.strerror or error}"
+    evidence = f"{error_text} ({error.filename})" if error.filename else error_text
     cause = cause_of(error, on_volume=True) or "volume_error"
     return trouble_error(VolumeTrouble(cause=cause, evidence=evidence), where=phase)
 
 
-def look_at_volume(directory: Path) -> VolumeTrouble | None:
-    """Return what the file system of a directory says is wrong with it; None when it looks well."""
+def check_volume_state(directory: Path) -> VolumeTrouble | None:
+    """Return what is wrong with the file system of a directory; None if nothing is."""
     try:
-        found = os.statvfs(directory)
+        status = os.statvfs(directory)
     except OSError as error:
         cause = cause_of(error, on_volume=True) or "volume_gone"
         return VolumeTrouble(cause=cause, evidence=f"{directory}: {os.strerror(error.errno or 0)}")
-    free = found.f_bavail * found.f_frsize
-    if found.f_flag & os.ST_RDONLY:
+    free = status.f_bavail * status.f_frsize
+    if status.f_flag & os.ST_RDONLY:
         return VolumeTrouble(cause="volume_read_only", evidence=f"{directory} is on a read-only mount")
-    if found.f_blocks and free < _FULL_BELOW_BYTES:
+    if status.f_blocks and free < _FULL_BELOW_BYTES:
         return VolumeTrouble(cause="volume_full", evidence=f"{free} bytes are free at {directory}")
     return None

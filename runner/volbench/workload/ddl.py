@@ -1,6 +1,6 @@
-"""The ddl step: thousands of tables, each a file: made, opened, changed, dropped; temporary ones; log rotation.
+"""The ddl step: creates, opens, alters and drops thousands of tables; temporary tables; binary log rotation.
 
-Names go into statements as they are: they are made here.
+Statements contain names unquoted: this module makes them.
 """
 
 # ruff: noqa: S608
@@ -17,35 +17,35 @@ from volbench.plan.cost import ddl_statements, step_bytes
 from volbench.records.base import Scalar
 from volbench.records.metrics import metric
 from volbench.records.steps import DDL_PHASES, DdlPhase, DdlStep
-from volbench.workload.cold_files import make_cold
-from volbench.workload.files import require_space
-from volbench.workload.interface import StepContext, StepOutcome, StepPart
+from volbench.workload.cold.cold_files import make_cold
+from volbench.workload.files import require_step_space
+from volbench.workload.interface import StepContext, StepOutcome, SubResult
 from volbench.workload.scratch import require_own_volume
 from volbench.workload.timed import Timed, timed_operations
 
 SCHEMA = "volbench_ddl"
 _TABLE_DEFINITIONS_MIN = 400
-"""MySQL takes no smaller table_definition_cache."""
+"""MySQL's smallest table_definition_cache."""
 _OPEN_FILES_MIN = 10
 _TEMPORARY_ROWS = ", ".join(f"({number}, REPEAT('x', 200))" for number in range(20))
 _ONE_AT_A_TIME = ("binlog_rotation",)
 
 
 class Ddl:
-    """Works in a schema of its own on the cell's server, and drops it."""
+    """Works in a schema of its own on the cell's server, and drops the schema."""
 
     def check(self, step: DdlStep, ctx: StepContext) -> None:
-        """Before anything runs: a server of our own, room, a binary log where it is rotated.
+        """Check that volbench started the server, the free space, and the binary log if it is rotated.
 
         Raises EnvironmentLacks.
         """
         require_own_volume(step.name, ctx)
-        require_space(ctx.volume_dir, step_bytes(step), what=f"the tables of step {step.name}")
+        require_step_space(ctx.volume_dir, step_bytes(step), purpose=f"the tables of step {step.name}")
         if "binlog_rotation" in step.phases and not _has_binlog(ctx):
             raise EnvironmentLacks(
                 "the server has no binary log to rotate",
                 where=f"step {step.name}",
-                next_step="set engine.config.log_bin, or leave the phase binlog_rotation out",
+                next_step="set engine.config.log_bin, or remove the phase binlog_rotation",
             )
 
     def run(self, step: DdlStep, ctx: StepContext) -> StepOutcome:
@@ -54,24 +54,24 @@ class Ddl:
         _drop_schema(step, ctx)
         ctx.server.query(f"CREATE DATABASE {SCHEMA}")
         try:
-            parts = [_phase(phase, step, ctx) for phase in DDL_PHASES if phase in step.phases]
+            sub_results = [_phase(phase, step, ctx) for phase in DDL_PHASES if phase in step.phases]
         finally:
             if ctx.server.alive():
                 ctx.progress("dropping the tables", None)
                 _drop_schema(step, ctx)
-        total_s = sum(part.outcome.metrics["ddl_s"].value for part in parts)
+        total_s = sum(sub_result.outcome.metrics["ddl_s"].value for sub_result in sub_results)
         return StepOutcome(
             window_s=(begun_s, ctx.clock.now_s()),
             metrics={"ddl_total_s": metric("ddl_total_s", total_s)},
             details={"schema": SCHEMA},
-            parts=tuple(parts),
+            sub_results=tuple(sub_results),
         )
 
 
-def _opening(step: DdlStep, ctx: StepContext) -> StepPart:
-    """Opens every table once on a server whose caches of open tables are empty and small.
+def _open_phase(step: DdlStep, ctx: StepContext) -> SubResult:
+    """Open every table once on a server whose caches of open tables are empty and small.
 
-    The server is restarted for it and its files are evicted: FLUSH TABLES alone leaves InnoDB's files open.
+    The server is restarted and its files are evicted: FLUSH TABLES alone leaves InnoDB's files open.
     """
     ctx.progress("restarting the server with small table caches", None)
     ctx.server.stop()
@@ -83,41 +83,41 @@ def _opening(step: DdlStep, ctx: StepContext) -> StepPart:
             "innodb_open_files": max(_OPEN_FILES_MIN, step.table_open_cache),
         }
     )
-    part = _worked("open", step, ctx)
+    opened = _timed_phase("open", step, ctx)
     ctx.server.stop()
     ctx.server.start()
-    note = f"the server's start with {step.tables} tables more took {start_s:.2f} s"
+    note = f"the server's start with {step.tables} more tables took {start_s:.2f} s"
     outcome = dataclasses.replace(
-        part.outcome,
-        metrics=part.outcome.metrics | {"server_start_s": metric("server_start_s", start_s)},
+        opened.outcome,
+        metrics=opened.outcome.metrics | {"server_start_s": metric("server_start_s", start_s)},
         notes=(note,),
         details={"files": len(cold.files), "resident_pages_before": cold.resident, "pages": cold.pages},
     )
-    return dataclasses.replace(part, outcome=outcome)
+    return dataclasses.replace(opened, outcome=outcome)
 
 
-def _phase(phase: DdlPhase, step: DdlStep, ctx: StepContext) -> StepPart:
-    return _opening(step, ctx) if phase == "open" else _worked(phase, step, ctx)
+def _phase(phase: DdlPhase, step: DdlStep, ctx: StepContext) -> SubResult:
+    return _open_phase(step, ctx) if phase == "open" else _timed_phase(phase, step, ctx)
 
 
-def _worked(phase: DdlPhase, step: DdlStep, ctx: StepContext) -> StepPart:
+def _timed_phase(phase: DdlPhase, step: DdlStep, ctx: StepContext) -> SubResult:
     jobs = 1 if phase in _ONE_AT_A_TIME else step.threads
     with _connected(ctx, jobs, timeout_s=step.timeout_s) as cursors:
         timed = timed_operations(
             [_statements(phase, number) for number in range(ddl_statements(step, phase))],
-            [_executing(cursor) for cursor in cursors],
-            what=f"{step.name}: {phase}",
+            [_execute_job(cursor) for cursor in cursors],
+            label=f"{step.name}: {phase}",
             timeout_s=step.timeout_s,
             cancelled=ctx.cancelled,
-            seen=lambda share: ctx.progress(f"tables: {phase}", share),
+            on_progress=lambda share: ctx.progress(f"tables: {phase}", share),
         )
     for row in timed.histogram_rows(ctx.clock, step=f"{step.name}/{phase}"):
         ctx.record.histogram(row)
-    return _part(phase, step, ctx, timed)
+    return _sub_result(phase, step, ctx, timed)
 
 
 def _statements(phase: DdlPhase, number: int) -> tuple[str, ...]:  # noqa: PLR0911 - one for each phase
-    """The statements of one operation."""
+    """Return the statements of one operation."""
     table = f"t{number:06d}"
     match phase:
         case "create":
@@ -143,7 +143,7 @@ def _statements(phase: DdlPhase, number: int) -> tuple[str, ...]:  # noqa: PLR09
             return (f"DROP TABLE {table}",)
 
 
-def _executing(cursor: Any) -> Callable[[tuple[str, ...]], object]:
+def _execute_job(cursor: Any) -> Callable[[tuple[str, ...]], object]:
     def execute(statements: tuple[str, ...]) -> None:
         for statement in statements:
             cursor.execute(statement)
@@ -155,16 +155,18 @@ def _executing(cursor: Any) -> Callable[[tuple[str, ...]], object]:
 
 @contextlib.contextmanager
 def _connected(ctx: StepContext, connections: int, *, timeout_s: float) -> Iterator[Sequence[Any]]:
-    """A cursor of a connection of its own for each job."""
+    """Yield a cursor for each job, each of its own connection."""
     with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(ctx.server.connect(SCHEMA, timeout_s=timeout_s)) for _ in range(connections)]
-        yield [stack.enter_context(one.cursor()) for one in opened]
+        connections_opened = [
+            stack.enter_context(ctx.server.connect(SCHEMA, timeout_s=timeout_s)) for _ in range(connections)
+        ]
+        yield [stack.enter_context(connection.cursor()) for connection in connections_opened]
 
 
-def _part(phase: DdlPhase, step: DdlStep, ctx: StepContext, timed: Timed) -> StepPart:
+def _sub_result(phase: DdlPhase, step: DdlStep, ctx: StepContext, timed: Timed) -> SubResult:
     values = {"ddl_per_s": len(timed.ends_s) / timed.seconds, "ddl_s": timed.seconds}
     parameters: dict[str, Scalar] = {"tables": step.tables, "threads": step.threads}
-    return StepPart(
+    return SubResult(
         suffix=phase,
         kind=step.kind,
         parameters=parameters,

@@ -1,4 +1,4 @@
-"""Directories of files that a step writes or reads: their size, their sync, the room for them."""
+"""Directories of files that a step writes or reads: size, sync, free space."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volbench.errors import EnvironmentLacks
+from volbench.volume.space import require_space
 from volbench.workload.interface import ServerHandle
 
 SPARE_BYTES = 64 << 20
 
 
 def tree_files(directory: Path) -> Iterator[Path]:
-    """Every regular file below a directory, in a stable order."""
+    """Yield every regular file below a directory, in a stable order."""
     for folder, folders, names in os.walk(directory):
         folders.sort()
         for name in sorted(names):
@@ -24,7 +25,7 @@ def tree_files(directory: Path) -> Iterator[Path]:
 
 
 def tree_bytes(directory: Path) -> int:
-    """The bytes of all files below a directory; files that vanish meanwhile do not count."""
+    """Return the bytes of all files below a directory, without files that vanish during the count."""
     total = 0
     for path in tree_files(directory):
         try:
@@ -35,10 +36,10 @@ def tree_bytes(directory: Path) -> int:
 
 
 def stored_bytes(path: Path) -> int:
-    """The bytes of a file that its filesystem has stored; the rest reads as zeros without any device.
+    """Return the bytes of a file that its filesystem has stored; the rest reads as zeros without any device.
 
-    InnoDB allocates space ahead, and ext4 and xfs keep what was never written apart. Where a filesystem cannot
-    tell, all bytes count. Only right for a file that has been synced. Raises OSError.
+    InnoDB allocates space in advance, and ext4 and xfs mark unwritten extents. If a filesystem has no such marks,
+    all bytes count. The file must have been synced. Raises OSError.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -74,22 +75,15 @@ def sync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def seen_data_dir(server: ServerHandle) -> Path | None:
-    """The server's data directory; None when it is on another machine."""
+def visible_data_dir(server: ServerHandle) -> Path | None:
+    """Return the server's data directory; None if it is on another machine."""
     try:
         return server.data_dir
     except EnvironmentLacks:
         return None
 
 
-def require_space(directory: Path, wanted_bytes: float, *, what: str) -> None:
-    """Raises EnvironmentLacks when a directory's filesystem has no room for `what`, with some spare."""
-    stat = os.statvfs(directory)
-    free = stat.f_bavail * stat.f_frsize
-    if free < wanted_bytes + SPARE_BYTES:
-        raise EnvironmentLacks(
-            f"no room for {what}",
-            where=str(directory),
-            evidence=f"{free >> 20} MiB are free, about {int(wanted_bytes + SPARE_BYTES) >> 20} MiB are needed",
-            next_step="use a larger volume, a smaller dataset, or `to: nowhere`",
-        )
+def require_step_space(directory: Path, required_bytes: float, *, purpose: str) -> None:
+    """Raise EnvironmentLacks if a directory's filesystem has no space for `purpose`, plus some spare."""
+    next_step = "use a larger volume, a smaller dataset, or `to: nowhere`"
+    require_space(directory, required_bytes + SPARE_BYTES, purpose=purpose, next_step=next_step)

@@ -1,4 +1,4 @@
-"""The idle step: nothing but the server's own background work, for the volume's baseline noise."""
+"""The idle step: only the server's background work, for the volume's baseline noise."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import time
 
 from volbench.errors import StepFailed
 from volbench.records.steps import IdleStep
-from volbench.workload.failures import server_or
+from volbench.workload.failures import with_server_cause
 from volbench.workload.interface import StepContext, StepOutcome
 
 _TICK_S = 1.0
 
 
 class Idle:
-    """Lets time pass; what happens meanwhile is in the samplers' series."""
+    """Waits; the samplers record what happens."""
 
     def check(self, step: IdleStep, ctx: StepContext) -> None:
         """Needs nothing."""
 
     def run(self, step: IdleStep, ctx: StepContext) -> StepOutcome:
-        """Wait for the step's duration. Raises StepFailed when the step is cancelled or the server dies."""
+        """Wait for the step's duration. Raise StepFailed if the step is cancelled or the server dies."""
         begun_s = ctx.clock.now_s()
         until = time.monotonic() + step.duration_s
         while (left_s := until - time.monotonic()) > 0:
@@ -27,5 +27,7 @@ class Idle:
             if ctx.cancelled.wait(min(_TICK_S, left_s)):
                 raise StepFailed("the idle step was cancelled", where=f"step {step.name}")
         if not ctx.server.alive():
-            raise server_or(StepFailed("the server went away in the idle step", where=f"step {step.name}"), ctx)
+            raise with_server_cause(
+                StepFailed("the server went away in the idle step", where=f"step {step.name}"), ctx
+            )
         return StepOutcome(window_s=(begun_s, ctx.clock.now_s()), metrics={})

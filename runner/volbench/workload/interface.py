@@ -1,4 +1,4 @@
-"""What a workload is given and what it brings back; the protocol that every step's module fulfils."""
+"""The input and the outcome of a workload, and the protocol of every step's module."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ class ServerHandle(Protocol):
         """A DB-API connection, closed at the end of the block; `timeout_s` bounds each statement."""
 
     def query(self, sql: str) -> Sequence[Sequence[Any]]:
-        """All rows of one statement; none for a statement without a result."""
+        """Return all rows of one statement; none for a statement without a result."""
 
     def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
-        """Start and wait until a query is answered; returns the seconds that took."""
+        """Start, wait until the server answers a query, and return the seconds."""
 
     def stop(self) -> None:
         """Shut down cleanly."""
 
     def kill(self) -> None:
-        """SIGKILL, as in a crash; the process is gone when this returns."""
+        """Send SIGKILL, as in a crash, and wait until the process is gone."""
 
     def alive(self) -> bool:
         """Whether the server's process runs."""
 
     def log_since_start(self) -> str:
-        """What the server has logged since its last start; empty where its log cannot be seen."""
+        """Return the log's text since the last start; empty if the log is not readable."""
 
     def facts(self) -> ServerFacts:
-        """Flavor, version and settings, as the server says."""
+        """Return flavor, version and settings."""
 
     def failure(self, where: str = ...) -> Failure | None:
-        """Why the server is down, or what is wrong with its volume while it runs; None when all is well."""
+        """Return why the server is down, or what is wrong with its volume while it runs; None if both are well."""
 
 
 class Recorder(Protocol):
-    """Takes what a step measures while it runs; called from several threads."""
+    """Records what a step measures; called from several threads."""
 
     def series(self, rows: Iterable[SeriesRow]) -> None:
         """Append rows of series.parquet."""
@@ -78,16 +78,16 @@ class Clock:
         return self.at_s(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
 
     def at_s(self, monotonic_ns: int) -> float:
-        """The time of a CLOCK_MONOTONIC reading, of this or another process of the host."""
+        """Return the time of a CLOCK_MONOTONIC reading, of this or another process of the host."""
         return (monotonic_ns - self.zero_monotonic_ns) / 1e9
 
 
 def no_progress(text: str, fraction: float | None) -> None:
-    """Progress that nobody wants to see."""
+    """Ignore progress."""
 
 
 def unknown_device_bytes() -> int | None:
-    """For volumes whose device cannot be seen (NFS, FUSE, tmpfs): not known, which is not zero."""
+    """Return None for volumes without a visible device (NFS, FUSE, tmpfs): unknown is not zero."""
     return None
 
 
@@ -97,14 +97,14 @@ class StepContext:
 
     Args:
         server: the cell's server, running when a step starts and when it ends.
-        volume_dir, scratch_dir: our marked directory on the volume; the agent's own disk.
+        volume_dir, scratch_dir: volbench's marked directory on the volume; the agent's own disk.
         seed: of the cell; workloads derive their own from it.
-        progress: takes a text and the fraction done, None when that is not known.
-        device_read_bytes: bytes that the volume's device has delivered so far; None when it cannot be seen.
-        state: what later steps need from earlier ones, such as the last dump (`dump.LAST_DUMP`).
-        cancelled: set when the step shall end early; its child processes are then ended.
+        progress: called with a text and the fraction done, None if unknown.
+        device_read_bytes: bytes that the volume's device has delivered so far; None if the device is not visible.
+        state: values that later steps need from earlier ones, such as the last dump (`dump.LAST_DUMP`).
+        cancelled: set if the step has to end early; its child processes are then ended.
         emulator_socket: control socket of an emulated volume, as this process sees it.
-        outage: a block within which trouble of the volume is the step's own doing, and cancels nothing.
+        outage: a block in which the step itself causes trouble of the volume, so that it cancels nothing.
     """
 
     server: ServerHandle
@@ -125,14 +125,14 @@ class StepContext:
 
 @dataclass(frozen=True, kw_only=True)
 class StepOutcome:
-    """A step as it went.
+    """The outcome of a step.
 
     Args:
         window_s: start and end of the measured time, seconds since the cell's zero.
-        warmup_s: seconds that ran before it and were discarded.
-        spans_s: stretches of the window that it is about, when not all of it is.
-        invalid_reasons: why the numbers must not be averaged in, found by the workload itself.
-        parts: outcomes to be reported beside this one: a step that ran beside it, stretches of its window.
+        warmup_s: seconds before the window, which were discarded.
+        spans_s: measured time spans inside the window; empty: the whole window.
+        invalid_reasons: why the workload judges its numbers invalid.
+        sub_results: outcomes with result rows of their own: concurrent steps, phases, points.
         ends_cell: why no further step of the cell can run after this one; empty: they can.
     """
 
@@ -143,13 +143,13 @@ class StepOutcome:
     details: dict[str, Any] = field(default_factory=dict)
     invalid_reasons: tuple[str, ...] = ()
     spans_s: tuple[tuple[float, float], ...] = ()
-    parts: tuple[StepPart, ...] = ()
+    sub_results: tuple[SubResult, ...] = ()
     ends_cell: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepPart:
-    """A part of a step, a result row of its own: named `STEP/suffix`."""
+class SubResult:
+    """A result of one phase, point or concurrent step, with a row of its own: `STEP/suffix`."""
 
     suffix: str
     kind: str
@@ -164,7 +164,7 @@ class Workload(Protocol[_StepT_contra]):
     """One kind of step."""
 
     def check(self, step: _StepT_contra, ctx: StepContext) -> None:
-        """Before anything runs: tools, versions, space. Raises EnvironmentLacks, UsageError."""
+        """Check tools, versions, free space before anything runs. Raise EnvironmentLacks, UsageError."""
 
     def run(self, step: _StepT_contra, ctx: StepContext) -> StepOutcome:
         """Run the step to its end. Raises StepFailed."""

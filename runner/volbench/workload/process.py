@@ -1,4 +1,4 @@
-"""External tools as child processes: argument lists, bounded waits, always ended, last words kept."""
+"""External tools as child processes: argument lists, bounded waits, a certain end, and the end of their output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import IO
 from volbench.base import programs
 from volbench.errors import EnvironmentLacks, StepFailed
 
-TERMINATE_BOUND_S = 10.0
+TERMINATE_TIMEOUT_S = 10.0
 _POLL_S = 0.2
 _TAIL_BYTES = 4000
 _LAST_LINES = 12
@@ -29,7 +29,7 @@ _LINE_BYTES_MAX = 1 << 20
 
 @dataclass(kw_only=True)
 class Tool:
-    """A tool that runs. Made by `started`, which also ends it."""
+    """A running tool. `started` starts and ends it."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -46,92 +46,92 @@ class Tool:
         return self.process.pid
 
     def lines(self) -> Iterator[str]:
-        """Every line of stdout as it comes, until the tool closes it. Raises StepFailed as `wait`."""
+        """Yield every line of stdout until the tool closes it. Raise StepFailed as `wait`."""
         assert self.process.stdout is not None  # noqa: S101 - the caller asked for a pipe
         descriptor = self.process.stdout.fileno()
-        rest = b""
+        partial_line = b""
         while True:
-            self._still_wanted()
+            self._check_limits()
             if not select.select([descriptor], [], [], _POLL_S)[0]:
                 continue
             read = os.read(descriptor, 1 << 16)
             if not read:
                 break
-            *whole, rest = (rest + read).split(b"\n")
-            if len(rest) > _LINE_BYTES_MAX:
+            *complete_lines, partial_line = (partial_line + read).split(b"\n")
+            if len(partial_line) > _LINE_BYTES_MAX:
                 raise StepFailed(f"{self.name} wrote a line of more than {_LINE_BYTES_MAX} bytes")
-            self._keep(whole)
-            yield from (line.decode(errors="replace") for line in whole)
-        if rest:
-            yield rest.decode(errors="replace")
+            self._append_tail(complete_lines)
+            yield from (line.decode(errors="replace") for line in complete_lines)
+        if partial_line:
+            yield partial_line.decode(errors="replace")
 
-    def drain(self, seen: Callable[[int], None]) -> int:
-        """Take all of stdout without keeping it; `seen` is told the bytes so far. Raises StepFailed as `wait`.
+    def drain(self, on_progress: Callable[[int], None]) -> int:
+        """Discard stdout and return its size; `on_progress` gets the bytes so far. Raise StepFailed as `wait`.
 
         The bytes go from the pipe to /dev/null within the kernel, so that the reader costs next to nothing.
         """
         assert self.process.stdout is not None  # noqa: S101 - the caller asked for a pipe
-        source, taken, next_word_s = self.process.stdout.fileno(), 0, 0.0
+        source, drained, next_report_s = self.process.stdout.fileno(), 0, 0.0
         with contextlib.suppress(OSError):
             fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, _SPLICE_BYTES)
         with Path(os.devnull).open("wb") as nowhere:
             while True:
-                self._still_wanted()
+                self._check_limits()
                 if not select.select([source], [], [], _POLL_S)[0]:
                     continue
                 moved = os.splice(source, nowhere.fileno(), _SPLICE_BYTES)
                 if moved == 0:
-                    return taken
-                taken += moved
-                if time.monotonic() > next_word_s:
-                    seen(taken)
-                    next_word_s = time.monotonic() + _POLL_S
+                    return drained
+                drained += moved
+                if time.monotonic() > next_report_s:
+                    on_progress(drained)
+                    next_report_s = time.monotonic() + _POLL_S
 
     def wait(self, while_running: Callable[[], None] = lambda: None) -> int:
         """Wait for the end; `while_running` is called about five times a second.
 
-        Returns the exit code, negative for a signal. Raises StepFailed when the time is up or the step is
+        Returns the exit code, negative for a signal. Raises StepFailed at the timeout or if the step is
         cancelled.
         """
-        ended = os.pidfd_open(self.pid)  # readable at the very end: Popen.wait would ask up to 50 ms too late
+        ended = os.pidfd_open(self.pid)  # readable at the exit: Popen.wait polls, up to 50 ms too late
         try:
             while not select.select([ended], [], [], _POLL_S)[0]:
-                self._still_wanted()
+                self._check_limits()
                 while_running()
         finally:
             os.close(ended)
-        return self.process.wait(TERMINATE_BOUND_S)
+        return self.process.wait(TERMINATE_TIMEOUT_S)
 
-    def last_words(self) -> str:
-        """The last lines of stderr, or of stdout's messages when there is nothing on stderr."""
+    def error_output(self) -> str:
+        """Return the last lines of stderr, or of stdout's messages if stderr is empty."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _TAIL_BYTES))
         text = self._stderr.read().decode(errors="replace").strip() or self._stdout_tail.decode(errors="replace")
-        said = [line for line in text.splitlines() if line.strip()]
-        return "\n".join(said[-_LAST_LINES:])
+        messages = [line for line in text.splitlines() if line.strip()]
+        return "\n".join(messages[-_LAST_LINES:])
 
     def cpu_s(self) -> float | None:
-        """CPU seconds of all its threads so far; None when it is gone."""
+        """Return the CPU seconds of all its threads so far; None after its end."""
         return process_cpu_s(self.pid)
 
-    def _keep(self, lines: list[bytes]) -> None:
+    def _append_tail(self, lines: list[bytes]) -> None:
         prefix = self.records_prefix.encode()
-        said = b"".join(line + b"\n" for line in lines if not (prefix and line.startswith(prefix)))
-        self._stdout_tail = (self._stdout_tail + said)[-_TAIL_BYTES:]
+        messages = b"".join(line + b"\n" for line in lines if not (prefix and line.startswith(prefix)))
+        self._stdout_tail = (self._stdout_tail + messages)[-_TAIL_BYTES:]
 
-    def _still_wanted(self) -> None:
+    def _check_limits(self) -> None:
         if self.cancelled.is_set():
-            raise StepFailed(f"{self.name} was ended because its step was cancelled")
+            raise StepFailed(f"the step was cancelled, so volbench ended {self.name}")
         if time.monotonic() > self.deadline_monotonic_s:
             raise StepFailed(
                 f"{self.name} did not finish within {self.timeout_s:.0f} s",
-                evidence=self.last_words(),
-                next_step="raise the step's timeout, or look at the server's log for what it waits on",
+                evidence=self.error_output(),
+                next_step="raise the step's timeout, or read the server's log",
             )
 
 
 @contextlib.contextmanager
-def started(
+def run_tool(
     argv: Sequence[str],
     *,
     timeout_s: float,
@@ -142,17 +142,17 @@ def started(
     env: Mapping[str, str] | None = None,
     records_prefix: str = "",
 ) -> Iterator[Tool]:
-    """Start a tool; at the end of the block it is gone: asked to terminate, killed after TERMINATE_BOUND_S.
+    """Start a tool; at the end of the block terminate it, and kill it after TERMINATE_TIMEOUT_S.
 
-    Where setpriv(1) is there, the kernel also ends the tool when its parent dies.
+    If setpriv(1) is installed, the kernel also ends the tool when its parent dies.
 
     Args:
-        stdin: a file to read from; nothing if left out.
-        stdout: a file to write to; a pipe for `Tool.lines` if left out.
-        env: variables added to this process's own.
-        records_prefix: starts the lines of stdout that are no messages.
+        stdin: a file to read from; default: /dev/null.
+        stdout: a file to write to; default: a pipe for `Tool.lines`.
+        env: variables added to those of this process.
+        records_prefix: prefix of stdout's lines that are records, not messages.
 
-    Raises EnvironmentLacks when the tool is not installed.
+    Raises EnvironmentLacks if the tool is not installed.
     """
     name = Path(argv[0]).name
     guard = shutil.which("setpriv")
@@ -185,7 +185,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(TERMINATE_BOUND_S)
+            process.wait(TERMINATE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -194,7 +194,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def require_tool(name: str) -> str:
-    """The path of a tool. Raises EnvironmentLacks when it is not installed."""
+    """Return the path of a tool. Raise EnvironmentLacks if it is not installed."""
     path = shutil.which(name)
     if path is None:
         raise EnvironmentLacks(
@@ -204,30 +204,30 @@ def require_tool(name: str) -> str:
 
 
 def tool_version(name: str) -> str:
-    """The first line that `NAME --version` prints. Raises EnvironmentLacks."""
+    """Return the first line of `NAME --version`. Raise EnvironmentLacks."""
     path = require_tool(name)
     try:
         done = programs.run([path, "--version"], capture_output=True, timeout=20, check=False, text=True)
     except subprocess.TimeoutExpired as error:
-        raise EnvironmentLacks(f"{name} --version gave no answer in 20 s") from error
+        raise EnvironmentLacks(f"{name} --version printed nothing in 20 s") from error
     return (done.stdout or done.stderr).strip().partition("\n")[0]
 
 
 def process_cpu_s(pid: int) -> float | None:
-    """User and system CPU seconds of a process with all its threads, from /proc; None when it is gone."""
+    """Return user and system CPU seconds of a process with all its threads, from /proc; None after its end."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    fields = stat.rpartition(")")[2].split()  # from the third field on: the name may hold spaces
+    fields = stat.rpartition(")")[2].split()  # from the third field on: the name may contain spaces
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def usable_cpus() -> float:
-    """CPUs that this process and its children may use: affinity, and the quota of its control group."""
+    """Return the CPUs that this process and its children may use: affinity, and the quota of its control group."""
     cpus = float(len(os.sched_getaffinity(0)))
     own = Path("/sys/fs/cgroup")
-    with contextlib.suppress(OSError, ValueError):  # version 2; its `max` is no number, and no limit
+    with contextlib.suppress(OSError, ValueError):  # version 2; its `max` means no limit
         quota, period = (own / "cpu.max").read_text().split()
         cpus = min(cpus, int(quota) / int(period))
     with contextlib.suppress(OSError, ValueError):  # version 1; -1 is no limit

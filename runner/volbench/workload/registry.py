@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from volbench.records.steps import Step
-from volbench.workload.cold_read import ColdRead
-from volbench.workload.crash import Crash
+from volbench.workload.backup.dump import Dump
+from volbench.workload.backup.restore import Restore
+from volbench.workload.cold.cold_read import ColdRead
+from volbench.workload.crash.crash import Crash
 from volbench.workload.ddl import Ddl
-from volbench.workload.dump import Dump
-from volbench.workload.fio import Fio
+from volbench.workload.file_steps.fio import Fio
+from volbench.workload.file_steps.sequential import Sequential
+from volbench.workload.file_steps.small_files import SmallFiles
 from volbench.workload.idle import Idle
 from volbench.workload.interface import Workload
-from volbench.workload.oltp import Oltp
-from volbench.workload.restore import Restore
-from volbench.workload.sequential import Sequential
-from volbench.workload.small_files import SmallFiles
+from volbench.workload.oltp.oltp import Oltp
 
 WORKLOADS: dict[str, Workload[Any]] = {
-    "oltp": Oltp(beside_workload=Dump()),
+    "oltp": Oltp(concurrent_workload=Dump()),
     "dump": Dump(),
     "restore": Restore(),
     "cold_read": ColdRead(),
@@ -32,5 +32,5 @@ WORKLOADS: dict[str, Workload[Any]] = {
 
 
 def workload_for(step: Step) -> Workload[Any]:
-    """The workload that runs a step. Raises KeyError for a kind that nobody runs."""
+    """Return the workload that runs a step. Raise KeyError for an unknown kind."""
     return WORKLOADS[step.kind]

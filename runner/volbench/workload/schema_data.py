@@ -1,6 +1,6 @@
-"""What is in a schema: its tables, their size, and checksums that prove two schemas equal.
+"""A schema's tables, their size, and checksums that prove two schemas equal.
 
-Names go into statements as they are: schema names by DatasetSpec's pattern, table names as the server gave them.
+Statements contain names as they are: schema names match DatasetSpec's pattern, table names come from the server.
 """
 
 # ruff: noqa: S608
@@ -26,7 +26,7 @@ class TableSum:
 
 
 def table_names(server: ServerHandle, schema: str) -> list[str]:
-    """The base tables of a schema, sorted."""
+    """Return the base tables of a schema, sorted."""
     rows = server.query(
         "SELECT table_name FROM information_schema.tables "
         f"WHERE table_schema = '{schema}' AND table_type = 'BASE TABLE' ORDER BY table_name"
@@ -35,7 +35,7 @@ def table_names(server: ServerHandle, schema: str) -> list[str]:
 
 
 def data_bytes(server: ServerHandle, schema: str) -> int:
-    """Bytes in the clustered indexes of a schema, as the server estimates them now."""
+    """Return the server's current estimate of the bytes in a schema's clustered indexes."""
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute(_FRESH_STATISTICS)
         cursor.execute(f"SELECT SUM(data_length) FROM information_schema.tables WHERE table_schema = '{schema}'")
@@ -45,7 +45,7 @@ def data_bytes(server: ServerHandle, schema: str) -> int:
 def table_sums(
     server: ServerHandle, schema: str, progress: Callable[[str, float | None], None]
 ) -> dict[str, TableSum]:
-    """Row count and checksum of every table, read in full.
+    """Return row count and checksum of every table, read in full.
 
     CHECKSUM TABLE ... EXTENDED adds up a CRC of each row's columns. It does not depend on the rows' order, and may
     be compared between tables of one definition on one server.
@@ -61,22 +61,22 @@ def table_sums(
 
 
 def differences(source: Mapping[str, TableSum], restored: Mapping[str, TableSum]) -> list[str]:
-    """How two schemas differ, one sentence a table; empty when they are equal."""
-    found = []
+    """Return how two schemas differ, one sentence a table; empty if they are equal."""
+    mismatches = []
     for table in sorted(source.keys() | restored.keys()):
-        ours, theirs = source.get(table), restored.get(table)
-        if ours is None or theirs is None:
-            found.append(f"{table} is only in the {'restored' if ours is None else 'source'} schema")
-        elif ours.rows != theirs.rows:
-            found.append(f"{table} has {ours.rows} rows, restored {theirs.rows}")
-        elif ours.checksum != theirs.checksum:
-            found.append(f"{table} has checksum {ours.checksum}, restored {theirs.checksum}")
-    return found
+        expected, actual = source.get(table), restored.get(table)
+        if expected is None or actual is None:
+            mismatches.append(f"{table} is only in the {'restored' if expected is None else 'source'} schema")
+        elif expected.rows != actual.rows:
+            mismatches.append(f"{table} has {expected.rows} rows, restored {actual.rows}")
+        elif expected.checksum != actual.checksum:
+            mismatches.append(f"{table} has checksum {expected.checksum}, restored {actual.checksum}")
+    return mismatches
 
 
 def sums_as_details(sums: Mapping[str, TableSum]) -> dict[str, dict[str, int]]:
     """For a step's details."""
-    return {table: {"rows": one.rows, "checksum": one.checksum} for table, one in sums.items()}
+    return {table: {"rows": table_sum.rows, "checksum": table_sum.checksum} for table, table_sum in sums.items()}
 
 
 def _text(value: Any) -> str:

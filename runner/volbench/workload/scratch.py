@@ -1,4 +1,4 @@
-"""A directory for a step's own files on the measured volume: below our marker, and gone afterwards."""
+"""A directory for a step's own files on the measured volume: below volbench's marker, removed afterwards."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from pathlib import Path
 
 from volbench.engine.attached import AttachedServer
 from volbench.errors import EnvironmentLacks, Refused
-from volbench.volume.ownership import is_ours
+from volbench.volume.ownership import is_owned
 from volbench.workload.interface import StepContext
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def require_own_volume(step_name: str, ctx: StepContext) -> None:
-    """Raises EnvironmentLacks on a server that is not volbench's own: nothing is written beside its data."""
+    """Raise EnvironmentLacks on an attached server: volbench writes no files to its volume."""
     if isinstance(ctx.server, AttachedServer):
         raise EnvironmentLacks(
-            "this step writes on the server's volume, and the server is not volbench's own",
+            "this step writes to the server's volume, and volbench did not start the server",
             where=f"step {step_name}",
-            next_step="leave the step out, or run the suite with --target local or docker on a volume of that kind",
+            next_step="remove the step, or run the suite with --target local or docker on a volume of that kind",
         )
 
 
 @contextmanager
 def scratch_on_volume(ctx: StepContext, step_name: str) -> Iterator[Path]:
-    """An empty directory on the volume, removed at the end of the block with all that is in it.
+    """Yield an empty directory on the volume; remove it with its content at the end of the block.
 
-    Raises Refused when the volume's directory does not carry our marker.
+    Raises Refused if the volume's directory does not have volbench's marker.
     """
-    if not is_ours(ctx.volume_dir):
+    if not is_owned(ctx.volume_dir):
         raise Refused(
-            "the volume's directory does not carry volbench's marker",
+            "the volume's directory does not have volbench's marker",
             where=f"step {step_name}",
             evidence=str(ctx.volume_dir),
             next_step="nothing was written",
@@ -47,20 +47,20 @@ def scratch_on_volume(ctx: StepContext, step_name: str) -> Iterator[Path]:
     try:
         yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)  # the cell erases what a broken volume keeps from going
+        shutil.rmtree(directory, ignore_errors=True)  # the cell erases the rest once the volume works again
 
 
 def acknowledge_lost_writes(directory: Path) -> None:
-    """After a power cut: of writes that failed meanwhile the kernel tells the next who syncs; be that one here.
+    """Sync after a power cut: the kernel reports failed writes to the next process that syncs; let it be this one.
 
-    Else it would be the next cell, which lost nothing.
+    Otherwise the next cell would get the error.
     """
     with suppress(OSError):
         sync_filesystem(directory)
 
 
 def sync_filesystem(directory: Path) -> None:
-    """Write back all that is dirty on a directory's filesystem, and wait for it. Raises OSError."""
+    """Write back all dirty pages of a directory's filesystem and wait for the end. Raise OSError."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         if _libc.syncfs(ctypes.c_int(descriptor)) != 0:

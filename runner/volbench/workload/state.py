@@ -1,4 +1,4 @@
-"""What earlier steps of a cell leave for later ones, in StepContext.state."""
+"""Values that earlier steps of a cell leave for later ones, in StepContext.state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAST_WRITE = "last_write_s"
 
 @dataclass(frozen=True, kw_only=True)
 class DumpFiles:
-    """A dump that was kept: one SQL file of mysqldump's, or mydumper's files, in a directory."""
+    """A dump on disk: one SQL file of mysqldump, or mydumper's files, in a directory."""
 
     tool: str
     directory: Path

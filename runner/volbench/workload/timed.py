@@ -1,4 +1,4 @@
-"""Many small operations, each timed: done by several jobs, then told as rates, latencies and histogram rows."""
+"""Many small operations of several jobs, each timed, as rates, latencies and histogram rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EDGE_DEDUCT = math.log(0.001)
 """Bins from 1 us on, each 4.7 % wide: as fine as the server's own histograms."""
 BINS = 500
 _INTERVAL_S = 1.0
-_WORD_S = 0.2
+_REPORT_INTERVAL_S = 0.2
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 Item = TypeVar("Item")
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """Operations as they went.
+    """Timed operations.
 
     Args:
         window_ns: CLOCK_MONOTONIC before the first and after the last of them.
@@ -47,44 +47,44 @@ class Timed:
 
     @property
     def seconds(self) -> float:
-        """From the first to the last."""
+        """Time from the first operation's start to the last one's end."""
         return (self.window_ns[1] - self.window_ns[0]) / 1e9
 
     def latency_metrics(self) -> dict[str, MetricValue]:
-        """Quantiles, mean and maximum, of the operations themselves; none without operations."""
+        """Return quantiles, mean and maximum of the latencies; empty without operations."""
         if not len(self.latencies_ms):
             return {}
         levels = np.quantile(self.latencies_ms, list(_QUANTILES.values()))
-        found = {f"latency_ms_{name}": float(value) for name, value in zip(_QUANTILES, levels, strict=True)}
-        found |= {
+        values = {f"latency_ms_{name}": float(value) for name, value in zip(_QUANTILES, levels, strict=True)}
+        values |= {
             "latency_ms_max": float(self.latencies_ms.max()),
             "latency_ms_mean": float(self.latencies_ms.mean()),
         }
-        return {name: metric(name, value) for name, value in found.items()}
+        return {name: metric(name, value) for name, value in values.items()}
 
     def histogram_rows(self, clock: Clock, *, step: str) -> Iterator[HistogramRow]:
-        """A row of histograms.parquet for each second; one in which nothing ended has 0 events."""
+        """Yield a row of histograms.parquet for each second; a second in which no operation ended has 0 events."""
         start_s, end_s = clock.at_s(self.window_ns[0]), clock.at_s(self.window_ns[1])
         ends_s = self.ends_s + clock.at_s(0)
         edges = np.append(np.arange(start_s, end_s, _INTERVAL_S), end_s)
         numbers = np.floor((np.log(np.maximum(self.latencies_ms, 1e-9)) - EDGE_DEDUCT) * EDGE_MULT).astype(np.int64)
         cuts = np.searchsorted(ends_s, edges[1:-1], side="right")
-        for part, t0_s, t1_s in zip(np.split(numbers, cuts), edges[:-1], edges[1:], strict=True):
-            counts = np.bincount(part[(part >= 0) & (part < BINS)])
+        for bin_numbers, t0_s, t1_s in zip(np.split(numbers, cuts), edges[:-1], edges[1:], strict=True):
+            counts = np.bincount(bin_numbers[(bin_numbers >= 0) & (bin_numbers < BINS)])
             filled = np.flatnonzero(counts)
             yield HistogramRow(
                 t_s=float(t1_s),
                 interval_s=float(t1_s - t0_s),
                 step=step,
                 source="client",
-                events=len(part),
+                events=len(bin_numbers),
                 errors=0,
                 edge_mult=EDGE_MULT,
                 edge_deduct=EDGE_DEDUCT,
                 bin=tuple(filled.tolist()),
                 count=tuple(counts[filled].tolist()),
-                below=int((part < 0).sum()),
-                above=int((part >= BINS).sum()),
+                below=int((bin_numbers < 0).sum()),
+                above=int((bin_numbers >= BINS).sum()),
             )
 
 
@@ -92,22 +92,22 @@ def timed_operations(
     items: Sequence[Item],
     jobs: Sequence[Callable[[Item], object]],
     *,
-    what: str,
+    label: str,
     timeout_s: float,
     cancelled: threading.Event,
-    seen: Callable[[float], None],
+    on_progress: Callable[[float], None],
     begin: Callable[[], object] = lambda: None,
     finish: Callable[[], object] = lambda: None,
 ) -> Timed:
-    """Do each item once, several at a time, and note how long each took.
+    """Process each item once, several at a time, and time each.
 
     Args:
-        jobs: what does an item; as many are under way at a time as there are entries.
-        what: the operations' name in messages.
-        seen: told the share done, about five times a second.
-        begin, finish: belong to the time of all, and to no operation: directories, a last sync.
+        jobs: functions that process an item; all run at the same time.
+        label: the operations' name in messages.
+        on_progress: called with the fraction done, about five times a second.
+        begin, finish: called before and after; their time counts for the whole, not for an operation.
 
-    Raises StepFailed at the timeout and when cancelled, and whatever an operation raises.
+    Raises StepFailed at the timeout and if cancelled, and what an operation raises.
     """
     todo = iter(items)  # a list's iterator gives each item to one job only
     until_s = time.monotonic() + timeout_s
@@ -115,7 +115,7 @@ def timed_operations(
     done = [array("d") for _ in jobs]
 
     def work(job: Callable[[Item], object], into: array[float]) -> None:
-        monotonic, note, next_word_s = time.monotonic, into.append, 0.0
+        monotonic, note, next_report_s = time.monotonic, into.append, 0.0
         before = monotonic()
         for item in todo:
             job(item)
@@ -123,15 +123,15 @@ def timed_operations(
             note(after)
             note(after - before)
             before = after
-            if after > next_word_s:
+            if after > next_report_s:
                 if after > until_s:
-                    raise StepFailed(f"{what} took longer than the step's timeout of {timeout_s:.0f} s")
+                    raise StepFailed(f"{label} took longer than the step's timeout of {timeout_s:.0f} s")
                 if cancelled.is_set():
-                    raise StepFailed(f"{what}: the step was cancelled")
+                    raise StepFailed(f"{label}: the step was cancelled")
                 if stop.is_set():
                     return
-                next_word_s = after + _WORD_S
-                seen(sum(map(len, done)) / 2 / max(1, len(items)))
+                next_report_s = after + _REPORT_INTERVAL_S
+                on_progress(sum(map(len, done)) / 2 / max(1, len(items)))
                 before = monotonic()
 
     begun_ns = time.monotonic_ns()
@@ -149,7 +149,8 @@ def timed_operations(
 
 def _timed(done: Iterable[array[float]], window_ns: tuple[int, int]) -> Timed:
     pairs = np.concatenate(
-        [np.frombuffer(part, dtype=np.float64).reshape(-1, 2) for part in done if len(part)] or [np.empty((0, 2))]
+        [np.frombuffer(numbers, dtype=np.float64).reshape(-1, 2) for numbers in done if len(numbers)]
+        or [np.empty((0, 2))]
     )
     order = np.argsort(pairs[:, 0], kind="stable")
     return Timed(window_ns=window_ns, ends_s=pairs[order, 0], latencies_ms=pairs[order, 1] * 1e3)

@@ -43,7 +43,7 @@ class TestAttached:
         self, running: Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(PASSWORD_VARIABLE, "wrong-one")
-        with pytest.raises(UsageError, match="does not let 'root' in") as caught:
+        with pytest.raises(UsageError, match="denied access to 'root'") as caught:
             AttachedServer(AttachSpec(socket=str(running.socket)))
         assert "wrong-one" not in str(caught.value)
         monkeypatch.setenv(PASSWORD_VARIABLE, (running.data_dir / ACCOUNT_FILE).read_text())

@@ -20,8 +20,8 @@ from volbench.engine.template import (
     Template,
 )
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.placement.processes import KnownProcess
 from volbench.records.cell import CellPlaces, ServerSpec
-from volbench.target.processes import KnownProcess
 
 
 class TestServer:
@@ -49,7 +49,7 @@ class TestServer:
             server.kill()
             failure = server.failure()
             assert failure is not None
-            assert (failure.cause, "by us" in failure.what) == ("server_killed", True)
+            assert (failure.cause, "by volbench" in failure.what) == ("server_killed", True)
             server.start()
             assert server.query("SELECT COUNT(*) FROM sbtest.sbtest1") == [(DATASET.rows - 100,)]
 
@@ -71,7 +71,7 @@ class TestServer:
             with pytest.raises(StepFailed) as caught:
                 query_a_dying_server()
             assert caught.value.cause == "server_killed"
-            assert "from outside" in caught.value.what
+            assert "by another process" in caught.value.what
             with pytest.raises(StepFailed, match="killed with SIGKILL"):
                 server.query("SELECT 1")
 
@@ -213,18 +213,20 @@ class TestServer:
     @ON_LOCAL
     def test_another_server_than_wanted_is_named(self, engine: Engine) -> None:
         with engine.bench() as bench:
-            with pytest.raises(EnvironmentLacks, match=re.escape(f"the suite wants {engine.flavor} 5.1")) as caught:
+            with pytest.raises(
+                EnvironmentLacks, match=re.escape(f"the suite requires {engine.flavor} 5.1")
+            ) as caught:
                 _ = bench.server(version="5.1").identity
             assert bench.server().identity.version in caught.value.evidence
             if engine.flavor == "mariadb":
                 bench.flavor = "mysql"
                 (Path(bench.places.control_dir) / "identity.json").unlink()
-                with pytest.raises(EnvironmentLacks, match="the suite wants mysql"):
+                with pytest.raises(EnvironmentLacks, match="the suite requires mysql"):
                     _ = bench.server().identity
 
     @ON_LOCAL
     def test_a_data_directory_that_is_not_ours_is_not_started(self, engine: Engine) -> None:
-        with engine.bench() as bench, pytest.raises(StepFailed, match="no account of ours"):
+        with engine.bench() as bench, pytest.raises(StepFailed, match="no account of volbench"):
             bench.server().start()
 
 
@@ -236,5 +238,5 @@ def test_a_socket_path_that_no_kernel_takes_is_refused_before_anything_starts(tm
         template_dir="/t",
         scratch_dir="/s",
     )
-    with pytest.raises(EnvironmentLacks, match="a kernel takes 107"):
-        Server(spec=ServerSpec(), places=places, supervisor=Supervisor(tmp_path))
+    with pytest.raises(EnvironmentLacks, match="the kernel's limit is 107"):
+        Server(spec=ServerSpec(), paths=places, supervisor=Supervisor(tmp_path))

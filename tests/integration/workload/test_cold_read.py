@@ -12,8 +12,8 @@ from plain_server import DATASET, PlainServer, run, values
 
 from volbench.errors import StepFailed
 from volbench.records.steps import ColdReadStep
-from volbench.volume.blockstats import device_read_bytes
-from volbench.volume.facts import discover
+from volbench.volume.facts.blockstats import device_read_bytes
+from volbench.volume.facts.discovery import discover
 from volbench.workload.files import tree_bytes
 from volbench.workload.interface import StepContext
 

@@ -29,13 +29,13 @@ class TestDdl:
         )  # fmt: skip
         outcome = run(step, make_context(record=kept))
         done = {"create": 12, "open": 12, "alter_inplace": 3, "alter_copy": 3, "temporary": 4, "drop": 12}
-        assert [part.suffix for part in outcome.parts] == list(done)
-        for part in outcome.parts:
+        assert [part.suffix for part in outcome.sub_results] == list(done)
+        for part in outcome.sub_results:
             metrics = values(part.outcome)
             count = done[part.suffix]
             assert metrics["ddl_per_s"] == pytest.approx(count / metrics["ddl_s"])
             assert sum(row.events for row in kept.histograms if row.step == f"d/{part.suffix}") == count
-        assert outcome.parts[1].outcome.metrics["server_start_s"].value > 0
+        assert outcome.sub_results[1].outcome.metrics["server_start_s"].value > 0
         assert server.query(caches) == before
         assert server.query("SHOW DATABASES LIKE 'volbench_ddl'") == []
 

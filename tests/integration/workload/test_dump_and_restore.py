@@ -56,7 +56,7 @@ class TestDumpAndRestore:
                 break
         changed = "1" if head[place + 1] == "0" else "0"
         sql.write_text(head[: place + 1] + changed + head[place + 2 :] + separator + rest)
-        with pytest.raises(StepFailed, match="not what was dumped") as caught:
+        with pytest.raises(StepFailed, match="differs from the dumped data") as caught:
             run(RestoreStep(name="r"), ctx)
         assert "sbtest2 has checksum" in caught.value.evidence
         assert table_names(server, "sbtest_restored") == []
@@ -85,7 +85,7 @@ class TestDumpAndRestore:
 
         monkeypatch.setattr(os, "statvfs", nearly_full)
         step = DumpStep(name="d")
-        with pytest.raises(EnvironmentLacks, match="no room for the dump of step d"):
+        with pytest.raises(EnvironmentLacks, match="not enough free space for the dump of step d"):
             workload_for(step).check(step, make_context())
 
     @pytest.mark.parametrize("tool", ["mysqldump", "mydumper"])

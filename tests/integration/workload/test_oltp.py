@@ -205,7 +205,7 @@ class TestOltp:
         )
         slow = make_context()
         outcome = run(step, slow)
-        parts = {part.suffix: part.outcome for part in outcome.parts}
+        parts = {part.suffix: part.outcome for part in outcome.sub_results}
         dump = parts["beside-mysqldump"]
         assert dump.metrics["dump_bytes"].value > 1_000_000
         assert outcome.window_s[0] + 1.4 <= dump.window_s[0] < outcome.window_s[1]

@@ -24,15 +24,15 @@ from root_filesystem import CLONE, SUITES, clone_work_tree, configure, share_cac
 
 from bootstrap.command import run
 from bootstrap.console import Console, open_console
+from bootstrap.directories import Places, find_places
 from bootstrap.packages import install, program
-from bootstrap.places import Places, find_places
 from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, VolbenchError
 
 NEEDS = (
-    program("debootstrap", why="makes the bare root file system"),
-    program("ip", "iproute2", why="the bare machine's network"),
-    program("iptables", why="the bare machine's way to the package archives"),
-    program("unshare", "util-linux", why="the bare machine's namespaces"),
+    program("debootstrap", reason="makes the bare root file system"),
+    program("ip", "iproute2", reason="the bare machine's network"),
+    program("iptables", reason="the bare machine's way to the package archives"),
+    program("unshare", "util-linux", reason="the bare machine's namespaces"),
 )
 INSIDE = Path(__file__).resolve().parent / "inside.py"
 TIME_LIMIT_S = 4800.0
@@ -122,7 +122,7 @@ def _remove(directory: Path, places: Places) -> None:
     run(
         ["rm", "-rf", "--one-file-system", str(directory)],
         log=places.log("bare"),
-        what=f"removing {directory}",
+        label=f"removing {directory}",
         timeout_s=300,
     )
 

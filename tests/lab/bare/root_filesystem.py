@@ -15,8 +15,8 @@ from pathlib import Path
 from bootstrap import offline
 from bootstrap.command import run
 from bootstrap.console import Console
+from bootstrap.directories import Places
 from bootstrap.packages import install
-from bootstrap.places import Places
 
 SUITES = ("bookworm", "trixie")
 INCLUDED = ("python3", "make", "git", "ca-certificates")
@@ -39,7 +39,7 @@ def unpack(suite: str, root: Path, places: Places, console: Console) -> None:
     run(
         ["tar", "-C", str(root), "--numeric-owner", "-xpf", str(archive)],
         log=places.log("bare"),
-        what="unpacking",
+        label="unpacking",
         timeout_s=300,
     )
 
@@ -56,14 +56,14 @@ def _make_archive(suite: str, archive: Path, places: Places, console: Console) -
         run(
             [*command, *([mirror] if mirror else [])],
             log=log,
-            what=f"debootstrap of Debian {suite}",
+            label=f"debootstrap of Debian {suite}",
             timeout_s=offline.DEBOOTSTRAP_LIMIT_S,
         )
         partial = archive.with_suffix(".partial")
         run(
             ["tar", "-C", str(tree), "--numeric-owner", "-cf", str(partial), "."],
             log=log,
-            what="packing",
+            label="packing",
             timeout_s=300,
         )
         partial.replace(archive)

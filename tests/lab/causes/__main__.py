@@ -24,7 +24,7 @@ from causes.runner import DONE_FILE, run_setup
 from causes.scoring import ONE_OF_TWO, figures, first, is_named, is_right, left_out
 from volbench import __version__
 from volbench.store.journal import utc_now
-from volbench.volume.host import host_facts
+from volbench.volume.facts.host import host_facts
 
 DEFAULT_OUT = Path("/var/tmp/volbench-injectors")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab" / "causes"

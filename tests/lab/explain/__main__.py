@@ -27,7 +27,7 @@ from volbench import __version__
 from volbench.analysis.explain import calibration as calibrated
 from volbench.analysis.explain.calibration import Calibration
 from volbench.store.journal import utc_now
-from volbench.volume.host import host_facts
+from volbench.volume.facts.host import host_facts
 
 DEFAULT_OUT = Path("/var/tmp/volbench-lab")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab"

@@ -18,9 +18,9 @@ from docker.errors import APIError, NotFound
 from explain.cpu_quota import quota_files, write_quota
 from explain.neighbours import Neighbours, remove_neighbours
 from volbench.execute.progress import read_progress
-from volbench.target.docker import container_name
-from volbench.volume.emulated_control import ask
-from volbench.volume.profiles import resolve
+from volbench.placement.docker.target import container_name
+from volbench.profile.resolve import resolve
+from volbench.volume.emulated.control import ask
 
 POLL_S = 0.05
 PRIORITY = -10

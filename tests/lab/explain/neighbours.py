@@ -16,7 +16,7 @@ from types import TracebackType
 import docker
 from docker.errors import APIError, NotFound
 
-from volbench.target.images import tools_image
+from volbench.placement.docker.images import tools_image
 
 LABEL = "org.volbench.lab"
 GATE = "go"

@@ -19,8 +19,8 @@ from volbench.cli.plan import make_plan
 from volbench.cli.targets import make_target
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.execute.run import Orchestrator
+from volbench.placement.workspace import Workspace, default_cache
 from volbench.store.run_directory import RunDirectory
-from volbench.target.workspace import Workspace, default_cache
 
 HERE = Path(__file__).parent
 STEP, VOLUME = "load", "v"

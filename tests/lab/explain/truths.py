@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from volbench.analysis.credits.ahead import ahead
 from volbench.analysis.credits.limits import limits_of
 from volbench.analysis.credits.work import from_points
+from volbench.profile.resolve import resolve
 from volbench.records.cell import CellResult
 from volbench.store.run_directory import SERIES_FILE, RunDirectory
 from volbench.store.series import Series, SeriesKey, read_series
-from volbench.volume.profiles import resolve
 
 CREDITS = "volume.credits"
 EMPTY_PERCENT = 0.01

@@ -28,7 +28,7 @@ from nodes import add_node, cut, heal, kubectl, make_bridge, numbers, remove_bri
 from pki import make_pki
 from volumes import add_volume, remove_volume
 
-from volbench.target.image_names import local_images, pick_server_image, tools_image
+from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
 
 PROGRAMS = ("containerd", "runc", "ctr", "nft", "iptables", "ip", "nsenter", "openssl", "busybox")
 

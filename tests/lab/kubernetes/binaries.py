@@ -11,7 +11,7 @@ from pathlib import Path
 from daemons import LabFailed, run
 from layout import HERE, Layout
 
-from volbench.target.image_names import content_hash
+from volbench.placement.docker.image_names import content_hash
 
 KUBERNETES = "v1.34.4"
 PROVISIONER = "github.com/rancher/local-path-provisioner@v0.0.30"

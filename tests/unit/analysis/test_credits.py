@@ -16,7 +16,7 @@ from volbench.analysis.credits.forecast import POINTS_MAX, forecast
 from volbench.analysis.credits.limits import Charge, Limit, Limits, limits_of, read_latency_s
 from volbench.analysis.credits.work import Work, constant, from_points
 from volbench.errors import UsageError
-from volbench.volume.profiles import resolve
+from volbench.profile.resolve import resolve
 
 PAGE = 16 * 2**10
 

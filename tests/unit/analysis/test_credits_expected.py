@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from volbench.analysis.credits.expected import expected
+from volbench.profile.spec import parse_volume
 from volbench.records.forecast import ForecastSpec
 from volbench.report.forecast import forecast_lines
-from volbench.volume.spec import parse_volume
 
 
 def spec(**more: object) -> ForecastSpec:

@@ -13,9 +13,9 @@ from volbench.analysis.credits.history import Assumed
 from volbench.analysis.credits.limits import limits_of
 from volbench.analysis.credits.sources import read_history
 from volbench.errors import UsageError
+from volbench.profile.resolve import resolve
 from volbench.records.series import SeriesRow
 from volbench.store.series import write_series
-from volbench.volume.profiles import resolve
 
 SAR = Path(__file__).parents[2] / "fixtures" / "sar"
 IOSTAT = """\

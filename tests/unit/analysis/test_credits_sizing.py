@@ -13,8 +13,8 @@ from volbench.analysis.credits.prices import load_prices, monthly_cost
 from volbench.analysis.credits.sizing import alternatives, instances, size_parameter, smallest
 from volbench.analysis.credits.work import Work, constant, from_points
 from volbench.errors import UsageError
-from volbench.volume.profile_files import profile_names, whole_profile
-from volbench.volume.profiles import resolve
+from volbench.profile.files import profile_names, whole_profile
+from volbench.profile.resolve import resolve
 
 PAGE = 16 * 2**10
 GIB = 2**30

@@ -10,7 +10,7 @@ from volbench.errors import EnvironmentLacks
 
 
 def test_output_and_command_are_logged(tmp_path: Path) -> None:
-    run([sys.executable, "-c", "print('done')"], log=tmp_path / "log", what="a step", timeout_s=30)
+    run([sys.executable, "-c", "print('done')"], log=tmp_path / "log", label="a step", timeout_s=30)
     text = (tmp_path / "log").read_text()
     assert text.startswith(f"$ {sys.executable} -c")
     assert text.endswith("done\n")
@@ -19,15 +19,15 @@ def test_output_and_command_are_logged(tmp_path: Path) -> None:
 def test_failure_carries_exit_code_and_last_lines(tmp_path: Path) -> None:
     script = "import sys; [print('line', i) for i in range(100)]; sys.exit(7)"
     with pytest.raises(EnvironmentLacks, match=r"a step failed \(exit code 7\)[\s\S]*line 99") as caught:
-        run([sys.executable, "-c", script], log=tmp_path / "log", what="a step", timeout_s=30)
+        run([sys.executable, "-c", script], log=tmp_path / "log", label="a step", timeout_s=30)
     assert "line 80" not in str(caught.value)
 
 
 def test_time_limit_ends_the_command(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLacks, match=r"not done after 0\.2 s"):
-        run(["sleep", "30"], log=tmp_path / "log", what="a step", timeout_s=0.2)
+        run(["sleep", "30"], log=tmp_path / "log", label="a step", timeout_s=0.2)
 
 
 def test_program_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLacks, match="No such file"):
-        run(["no-such-program-anywhere"], log=tmp_path / "log", what="a step", timeout_s=1)
+        run(["no-such-program-anywhere"], log=tmp_path / "log", label="a step", timeout_s=1)

@@ -9,30 +9,30 @@ import pytest
 
 from bootstrap import emulator, extras
 from bootstrap.console import Console
-from bootstrap.places import find_places
-from volbench.target import means
+from bootstrap.directories import find_directories
+from volbench.placement import capabilities
 
 
 @pytest.fixture
 def fuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = means.Means(name="emulator", present=True, evidence="pretended")
-    monkeypatch.setattr(means, "fuse_and_loop", lambda: there)
+    there = capabilities.Means(name="emulator", present=True, evidence="pretended")
+    monkeypatch.setattr(capabilities, "fuse_and_loop", lambda: there)
 
 
 @pytest.mark.usefixtures("fuse")
 def test_the_demo_compares_with_an_emulated_volume_once_its_daemon_is_built(tmp_path: Path) -> None:
-    places = dataclasses.replace(find_places(), cache=tmp_path)
-    assert extras.second_demo_volume(places) == "memory=path:/dev/shm/volbench-demo"
-    kept = emulator._kept(places)
+    directories = dataclasses.replace(find_directories(), cache=tmp_path)
+    assert extras.second_demo_volume(directories) == "memory=path:/dev/shm/volbench-demo"
+    kept = emulator._cached_daemon(directories)
     kept.parent.mkdir(parents=True)
     kept.touch()
-    assert extras.second_demo_volume(places) == "gp3=emulated:ebs-gp3"
+    assert extras.second_demo_volume(directories) == "gp3=emulated:ebs-gp3"
 
 
 def test_a_kernel_without_fuse_compares_with_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = means.Means(name="emulator", present=False, evidence="no /dev/fuse")
-    monkeypatch.setattr(means, "fuse_and_loop", lambda: absent)
-    assert extras.second_demo_volume(find_places()).startswith("memory=")
+    absent = capabilities.Means(name="emulator", present=False, evidence="no /dev/fuse")
+    monkeypatch.setattr(capabilities, "fuse_and_loop", lambda: absent)
+    assert extras.second_demo_volume(find_directories()).startswith("memory=")
 
 
 def test_what_packages_bring_is_installed_before_the_emulator_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,13 +42,13 @@ def test_what_packages_bring_is_installed_before_the_emulator_is_given_up(monkey
         extras, "install", lambda needs, *_: asked.append(tuple(need.packages[0] for need in needs))
     )
     monkeypatch.setattr(emulator, "is_built", lambda _: False)
-    monkeypatch.setattr(means, "lacks_for_emulation", list)
-    extras.try_compiler(find_places(), Console(yes=True))
+    monkeypatch.setattr(capabilities, "lacks_for_emulation", list)
+    extras.try_compiler(find_directories(), Console(yes=True))
     (packages,) = asked
     assert {"cargo-web", "xfsprogs", "mount"} <= set(packages)
 
 
 def test_where_the_kernel_cannot_emulate_nothing_is_installed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "install", lambda *_: pytest.fail("installed"))
-    monkeypatch.setattr(means, "lacks_for_emulation", lambda: ["no /dev/fuse"])
-    extras.try_compiler(find_places(), Console(yes=True))
+    monkeypatch.setattr(capabilities, "lacks_for_emulation", lambda: ["no /dev/fuse"])
+    extras.try_compiler(find_directories(), Console(yes=True))

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bootstrap.console import Console
+from bootstrap.directories import Directories
 from bootstrap.packages import Need, choose, install, parse_candidates, program
-from bootstrap.places import Places
 from volbench.errors import EnvironmentLacks
-from volbench.target import means
+from volbench.placement import capabilities
 
 POLICY = """\
 docker.io:
@@ -30,7 +30,7 @@ mysql-server-core-8.4:
 
 
 def need(*packages: str, met: bool = False, optional: bool = False) -> Need:
-    return Need(met=lambda: met, packages=packages, why=f"for {packages[0]}", optional=optional)
+    return Need(met=lambda: met, packages=packages, reason=f"for {packages[0]}", optional=optional)
 
 
 def test_candidates_are_what_apt_can_install() -> None:
@@ -54,30 +54,30 @@ def test_need_without_package_says_what_it_is_for() -> None:
 
 
 def test_nothing_is_said_or_run_when_nothing_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = Places(root=tmp_path, state=tmp_path / "state", cache=tmp_path)
-    install([need("a", met=True), need("b", optional=True)], places, Console(yes=True))
+    directories = Directories(root=tmp_path, state=tmp_path / "state", cache=tmp_path)
+    install([need("a", met=True), need("b", optional=True)], directories, Console(yes=True))
     assert capsys.readouterr().out == ""
     assert not (tmp_path / "state").exists()
 
 
 def test_machine_without_apt_is_told_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    places = Places(root=tmp_path, state=tmp_path, cache=tmp_path)
+    directories = Directories(root=tmp_path, state=tmp_path, cache=tmp_path)
     with pytest.raises(EnvironmentLacks, match=r"no apt-get[\s\S]*docker.io \(for docker.io\)"):
-        install([need("docker.io")], places, Console(yes=True))
+        install([need("docker.io")], directories, Console(yes=True))
 
 
 def test_program_need_is_met_by_the_program_alone() -> None:
-    assert program("sh", why="always there").met()
-    assert not program("no-such-program-anywhere", why="never there").met()
+    assert program("sh", reason="always there").met()
+    assert not program("no-such-program-anywhere", reason="never there").met()
 
 
 def test_without_rights_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    denied = means.Means(name="root", present=False, evidence="neither root nor sudo")
-    monkeypatch.setattr(means, "root_rights", lambda: denied)
+    denied = capabilities.Means(name="root", present=False, evidence="neither root nor sudo")
+    monkeypatch.setattr(capabilities, "root_rights", lambda: denied)
     (tmp_path / "apt-get").write_text("")
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    places = Places(root=tmp_path, state=tmp_path, cache=tmp_path)
-    with pytest.raises(EnvironmentLacks, match=r"no right to install[\s\S]*a or b \(for a\)"):
-        install([need("a", "b")], places, Console(yes=True))
+    directories = Directories(root=tmp_path, state=tmp_path, cache=tmp_path)
+    with pytest.raises(EnvironmentLacks, match=r"their installation needs root[\s\S]*a or b \(for a\)"):
+        install([need("a", "b")], directories, Console(yes=True))

@@ -77,6 +77,6 @@ def test_without_a_name_it_is_the_first_load_and_an_unknown_one_is_told() -> Non
     first = check_suite(ladder_suite(SUITE, name="s", step="", rates=[10], repeats=1), name="made").steps[0]
     assert first.kind == "oltp"
     assert (first.test, first.threads) == ("oltp_read_only", (64,))
-    with pytest.raises(UsageError, match="no oltp step is called 'x'") as raised:
+    with pytest.raises(UsageError, match="the suite has no oltp step 'x'") as raised:
         ladder_suite(SUITE, name="s", step="x", rates=[10], repeats=1)
     assert raised.value.evidence == "it has: reads, both"

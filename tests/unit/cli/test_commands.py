@@ -134,13 +134,13 @@ def test_the_schema_and_the_documentation_are_printed_as_shipped() -> None:
         (["plan", "quik.yaml"], 2, ["quik.yaml", "no such suite file"]),
         (["plan", QUICK, "--target", "dokker", "--volume", "a=path:/x"], 2, ["dokker", "docker"]),
         (["plan", QUICK, "--target", "kubernets", "--volume", "a=path:/x"], 2, ["kubernets", "local"]),
-        (["plan", QUICK, "--target", "local"], 2, ["no volume is named", "--volume a=path:/mnt/a"]),
+        (["plan", QUICK, "--target", "local"], 2, ["the run has no volume", "--volume a=path:/mnt/a"]),
         (["plan", QUICK, "--target", "local", "--volume", "a=pth:/x"], 2, ["'pth'", "perhaps you meant 'path'"]),
         (["plan", QUICK, "--target", "local", "--volume", "/x"], 2, ["NAME=SPEC"]),
         (
             ["plan", QUICK, "--target", "local", "--volume", "a=path:/x", "--volume", "a=path:/y"],
             2,
-            ["two volumes are called 'a'"],
+            ["two volumes have the name 'a'"],
         ),
         (["plan", QUICK, "--target", "local", "--set", "repeat=3"], 2, ["--set repeat=3", "'repeats'"]),
         (["suite", "check", "pyproject.toml"], 2, ["pyproject.toml"]),
@@ -410,7 +410,7 @@ def test_suite_check_tells_of_wrong_specs(tmp_path: Path) -> None:
     suite.write_text("name: s\nsteps:\n- {kind: oltp, duration: 30s}\nvolumes:\n  a: emulated:ebs-gp22\n")
     fault = message_of(volbench("suite", "check", str(suite)), 2)
     assert "s.yaml:5" in fault
-    assert "perhaps you meant ebs-gp2" in fault
+    assert "perhaps you meant 'ebs-gp2'" in fault
 
 
 def test_the_log_says_what_was_run_and_decided_and_its_order_does_not_matter(tmp_path: Path) -> None:

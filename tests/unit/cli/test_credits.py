@@ -144,8 +144,8 @@ def test_the_plot_is_one_file_without_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["--profile", "ebs-gp", "--iops", "1"], ["no volume profile 'ebs-gp'", "perhaps you meant ebs-gp"]),
-        (["--profile", "ebs-gp2", "--set", "sise=5GiB", "--iops", "1"], ["'sise'", "perhaps you meant size"]),
+        (["--profile", "ebs-gp", "--iops", "1"], ["unknown volume profile 'ebs-gp'", "perhaps you meant 'ebs-gp"]),
+        (["--profile", "ebs-gp2", "--set", "sise=5GiB", "--iops", "1"], ["'sise'", "perhaps you meant 'size"]),
         (["--profile", "ebs-gp2", "--size", "40TiB", "--iops", "1"], ["1 GiB to 16 TiB"]),
         (["--profile", "ebs-gp2", "--size", "-5GiB", "--iops", "1"], ["'-5GiB' is not a size"]),
         ([*GP2, "--iops", "-1"], ["not -1"]),
@@ -160,7 +160,7 @@ def test_the_plot_is_one_file_without_network(tmp_path: Path) -> None:
         ([*GP2, "--from", "/nowhere.csv"], ["no such file"]),
         ([*GP2, "--from", "/nowhere.csv", "--iops", "1"], ["no such file"]),
         (["--profile", "efs-bursting", "--instance", "m5.large", "--iops", "1"], ["leave it out"]),
-        ([*GP2, "--instance", "m5.lerge", "--iops", "1"], ["perhaps you meant m5.large"]),
+        ([*GP2, "--instance", "m5.lerge", "--iops", "1"], ["perhaps you meant 'm5.large"]),
     ],
 )
 def test_a_wrong_question_is_refused_with_exit_code_2(arguments: list[str], parts: list[str]) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.errors import UsageError
-from volbench.target.kubernetes_rights import NEEDED
+from volbench.placement.kubernetes.rights import NEEDED
 from volbench.volume.node_helper import DIRECTORY, SOCKET, VARIABLE
 
 ROOT = Path(__file__).parents[3]

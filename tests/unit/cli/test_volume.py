@@ -12,14 +12,15 @@ from volbench.cli import volume_shown
 from volbench.cli.main import app
 from volbench.cli.volume_faults import FAULTS, parse_fault
 from volbench.errors import EnvironmentLacks, Refused, UsageError, VolbenchError
+from volbench.placement import capabilities
+from volbench.profile.files import profile_names, whole_profile
+from volbench.profile.resolve import resolve
 from volbench.records.facts import VolumeFacts
-from volbench.target import means
-from volbench.volume import emulated_needs, ownership
-from volbench.volume.probe import Fall, Probe
-from volbench.volume.probe_figures import expected_figures
-from volbench.volume.probe_nearest import nearest_profiles
-from volbench.volume.profile_files import profile_names, whole_profile
-from volbench.volume.profiles import resolve
+from volbench.volume import ownership
+from volbench.volume.emulated import requirements as emulated_needs
+from volbench.volume.probe.figures import expected_figures
+from volbench.volume.probe.measurement import Fall, Probe
+from volbench.volume.probe.nearest import nearest_profiles
 
 
 def told(*arguments: str) -> str:
@@ -63,10 +64,10 @@ def test_show_of_the_instance_table_and_as_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "failure", "words"),
     [
-        (["show", "ebs-gp4"], UsageError, "perhaps you meant ebs-gp"),
+        (["show", "ebs-gp4"], UsageError, "perhaps you meant 'ebs-gp"),
         (["emulate", "path:/tmp"], UsageError, "not an emulated one"),
-        (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant size"),
-        (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "no name for a volume"),
+        (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant 'size"),
+        (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "not a volume's name"),
         (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], EnvironmentLacks, "cannot be made"),
         (["remove", "nobody"], UsageError, "no emulated volume 'nobody'"),
         (["stop", "/var/tmp/nobody"], UsageError, "no emulated volume"),
@@ -77,7 +78,7 @@ def test_show_of_the_instance_table_and_as_json() -> None:
         (["fault", "nobody", "stall", "--for", "long"], UsageError, "a duration such as"),
         (["probe", "path:/nowhere"], EnvironmentLacks, "does not exist"),
         (["probe", "path:/tmp", "--seconds", "1"], UsageError, "a probe takes"),
-        (["probe", "path:/tmp", "--fit", "mine.txt"], UsageError, "no name for a profile"),
+        (["probe", "path:/tmp", "--fit", "mine.txt"], UsageError, "not a profile's file name"),
         (["probe", "storage-class:gp3"], UsageError, "kubernetes"),
         (["adopt", "/nowhere"], UsageError, "not a directory"),
     ],
@@ -87,14 +88,14 @@ def test_a_mistake_has_one_message_that_says_what_next(
 ) -> None:
     (tmp_path / "fio").write_text("#!/bin/sh\n")
     (tmp_path / "fio").chmod(0o755)
-    monkeypatch.setattr(means, "SEARCH_PATH", str(tmp_path))
+    monkeypatch.setattr(capabilities, "SEARCH_PATH", str(tmp_path))
     with pytest.raises(failure) as caught:
         told(*arguments)
     assert words in str(caught.value)
 
 
 def test_a_probe_without_fio_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(means, "SEARCH_PATH", str(tmp_path))
+    monkeypatch.setattr(capabilities, "SEARCH_PATH", str(tmp_path))
     with pytest.raises(EnvironmentLacks, match="a probe needs fio") as caught:
         told("probe", f"path:{tmp_path}")
     assert "apt-get install" in str(caught.value)
@@ -116,7 +117,7 @@ def test_adopt_marks_an_empty_directory_and_no_other(tmp_path: Path) -> None:
     full.mkdir()
     (full / "thesis.tex").write_text("x")
     told("adopt", str(empty))
-    assert ownership.is_ours(empty)
+    assert ownership.is_owned(empty)
     with pytest.raises(Refused):
         told("adopt", str(full))
     assert [path.name for path in full.iterdir()] == ["thesis.tex"]

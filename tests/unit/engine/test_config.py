@@ -86,7 +86,7 @@ def test_only_what_the_suite_asked_for_is_noted_as_missing() -> None:
 )  # fmt: skip
 def test_options_of_the_harness_are_refused_in_every_spelling(name: str) -> None:
     """With prefixes that servers know, and shortened, which servers take too."""
-    with pytest.raises(UsageError, match="volbench's own to set"):
+    with pytest.raises(UsageError, match="only volbench may set"):
         checked_options({name: "x"})
 
 

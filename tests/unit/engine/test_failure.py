@@ -13,7 +13,7 @@ from volbench.engine.failure import (
     oom_kills,
 )
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.volume.trouble import VolumeTrouble, look_at_volume
+from volbench.volume.trouble import VolumeTrouble, check_volume_state
 
 LOGS = [
     ("volume_full", 1, "2026-01-05T10:00:00Z 1 [ERROR] [MY-012144] [InnoDB] posix_fallocate(): Failed to "
@@ -44,7 +44,7 @@ def test_the_cause_is_read_from_exit_code_and_log(cause: str, exit_code: int, lo
     failure = diagnose(Circumstances(exit_code=exit_code, log=log), where="server start")
     assert failure.cause == cause
     assert failure.where == "server start"
-    assert log.splitlines()[-1] in failure.evidence if log else "nothing in its log" in failure.evidence
+    assert log.splitlines()[-1] in failure.evidence if log else "its log is empty" in failure.evidence
 
 
 def test_sigkill_with_a_kill_for_want_of_memory_is_oom() -> None:
@@ -56,11 +56,11 @@ def test_sigkill_without_is_a_kill_from_outside(oom: int | None) -> None:
     """Also when the kernel's counter cannot be read: memory is not blamed without evidence."""
     failure = diagnose(Circumstances(exit_code=137, log="", oom_kills=oom), where="x")
     assert failure.cause == "server_killed"
-    assert "from outside" in failure.what
+    assert "by another process" in failure.what
 
 
 def test_a_kill_of_our_own_is_said_to_be_ours() -> None:
-    assert "by us" in diagnose(Circumstances(exit_code=137, log="", by_us=True), where="x").what
+    assert "by volbench" in diagnose(Circumstances(exit_code=137, log="", by_agent=True), where="x").what
 
 
 def test_the_volumes_own_state_counts_when_the_log_says_nothing() -> None:
@@ -79,13 +79,13 @@ def test_the_first_error_is_shown_with_the_last_lines() -> None:
 
 
 def test_a_missing_directory_is_a_volume_that_is_gone(tmp_path: Path) -> None:
-    trouble = look_at_volume(tmp_path / "unmounted" / "data")
+    trouble = check_volume_state(tmp_path / "unmounted" / "data")
     assert trouble is not None
     assert trouble.cause == "volume_gone"
 
 
 def test_a_healthy_volume_has_no_trouble(tmp_path: Path) -> None:
-    assert look_at_volume(tmp_path) is None
+    assert check_volume_state(tmp_path) is None
 
 
 def test_the_kernels_oom_counter_is_a_number_here() -> None:

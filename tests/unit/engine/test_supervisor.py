@@ -21,7 +21,7 @@ from volbench.engine.supervisor import (
     supervisor_script,
 )
 from volbench.errors import StepFailed, UsageError
-from volbench.target.processes import KnownProcess
+from volbench.placement.processes import KnownProcess
 
 SHELLS = [
     pytest.param(shell, marks=pytest.mark.skipif(shutil.which(shell[0]) is None, reason=f"no {shell[0]} here"))
@@ -167,7 +167,7 @@ class TestClient:
         """The message has the state and the last log lines; killing is the caller's decision."""
         supervisor.start(["sh", "-c", "trap '' TERM; echo stubborn; while :; do sleep 0.05; done"])
         assert eventually(lambda: "stubborn" in supervisor.log_tail())
-        with pytest.raises(StepFailed, match="gave up after") as caught:
+        with pytest.raises(StepFailed, match="timeout after") as caught:
             supervisor.stop(0.3)
         assert "running as process" in caught.value.evidence
         assert "stubborn" in caught.value.evidence

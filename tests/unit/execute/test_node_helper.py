@@ -111,9 +111,9 @@ def test_the_log_page_becomes_samples_of_the_pod(
     assert sampler.probe().present
     assert ("reads", "nvme1n1") in sampler.read()
     assert set(asked) == {tmp_path / "dev" / "nvme1n1"}
-    with pytest.raises(OSError, match="no EBS volume but 'Amazon EC2 NVMe Instance Storage'"):
+    with pytest.raises(OSError, match="not an EBS volume but 'Amazon EC2 NVMe Instance Storage'"):
         ask_for_log_page(directory / SOCKET, "nvme2n1")
-    with pytest.raises(OSError, match="no NVMe namespace"):
+    with pytest.raises(OSError, match="not an NVMe namespace"):
         ask_for_log_page(directory / SOCKET, "../../etc/shadow")
     assert len(set(asked)) == 1
 

@@ -1,86 +1,20 @@
-"""Invalid cells are run anew: within the run's budget, and never for what a new cell would repeat."""
+"""Invalid cells are repeated: within the run's budget, and never for what a new cell would repeat."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from synthetic_run import build_run, two_volumes
+from fake_target import Bench, FakeTarget, Script
 
-from volbench.errors import VolbenchError
-from volbench.execute.run import Orchestrator
-from volbench.records.cell import CellPlaces, CellResult, Disturbance, PreparedTemplate
-from volbench.records.run import VolumeSpec
+from volbench.records.cell import CellResult, Disturbance
 from volbench.report.build import build_report
 from volbench.report.replace import cells_to_replace
 from volbench.report.terminal import summary_lines
-from volbench.store.files import write_record
-from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory
-from volbench.target.interface import Job, Placement
-from volbench.volume.interface import OpenVolume, VolumeBase
+from volbench.store.run_directory import RESULT_FILE
 
 BUSY = "other work on the machine used 70% of its CPUs (1.4 of 2; limit 10%)"
-
-
-class FakeVolume(VolumeBase):
-    def open(self) -> OpenVolume:
-        return OpenVolume(name=self.spec.name, spec=self.spec)
-
-
-class FakePlacement:
-    """An agent that has ended already."""
-
-    def running(self) -> bool:
-        return False
-
-    def interrupt(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-    def evidence(self) -> str:
-        return ""
-
-    def why_ended(self) -> VolbenchError | None:
-        return None
-
-    def remove(self) -> None: ...
-
-
-@dataclass
-class FakeTarget:
-    """Writes each cell's result at once: that of the template run, changed by `change(cell_id, attempt)`."""
-
-    results: Mapping[str, CellResult]
-    change: Callable[[str, int, CellResult], CellResult]
-    placed: list[str] = field(default_factory=list)
-    name: str = "local"
-    template_on_volume: bool = False
-    parallel: int = 1
-
-    def check(self) -> None: ...
-
-    def places(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
-        return CellPlaces(data_dir="/d", volume_dir="/v", control_dir="/c", template_dir="/t", scratch_dir="/s")
-
-    def place(self, job: Job) -> Placement:
-        if job.kind == "prepare":
-            write_record(job.out / TEMPLATE_FILE, PreparedTemplate(key="k", bytes=1, reused=True))
-            result = next(iter(self.results.values())).model_copy(update={"cell_id": job.cell.cell_id, "steps": ()})
-        else:
-            self.placed.append(job.cell.cell_id)
-            result = self.results[job.cell.cell_id].model_copy(update={"attempt": job.cell.attempt})
-            result = self.change(job.cell.cell_id, job.cell.attempt, result)
-        write_record(job.out / RESULT_FILE, result)
-        return FakePlacement()
-
-    def find(self, job: Job) -> Placement:  # noqa: ARG002
-        return FakePlacement()
-
-    def close_volume(self, volume: OpenVolume) -> None: ...
-
-    def clean_up(self) -> None: ...
 
 
 def disturbed(result: CellResult, *, held: float) -> CellResult:
@@ -92,72 +26,61 @@ def disturbed(result: CellResult, *, held: float) -> CellResult:
 
 
 @dataclass
-class Bench:
-    """A run that is planned, and what its cells will bring."""
+class Replacing(Bench):
+    """A bench whose orchestrator repeats invalid cells."""
 
-    directory: RunDirectory
-    results: Mapping[str, CellResult]
-    said: list[str] = field(default_factory=list)
-
-    def run(self, change: Callable[[str, int, CellResult], CellResult]) -> FakeTarget:
-        target = FakeTarget(results=self.results, change=change)
-        specs: list[VolumeSpec] = list(self.directory.run.volumes)
-        volumes = {spec.name: FakeVolume(spec) for spec in specs}
-        orchestrator = Orchestrator(
-            self.directory, target, volumes, invalid_cells=cells_to_replace, say=self.said.append
-        )
-        outcome = orchestrator.run()
-        assert not outcome.failures
+    def run(self, script: Script) -> FakeTarget:
+        target = self.target(script)
+        assert not self.orchestrator(target, invalid_cells=cells_to_replace).run().failures
         return target
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    whole = build_run(tmp_path / "whole", two_volumes())
-    results = {result.cell_id: result for result in whole.results()}
-    return Bench(directory=RunDirectory.create(tmp_path, whole.run), results=results)
+def bench(tmp_path: Path) -> Replacing:
+    created = Bench.create(tmp_path)
+    return Replacing(directory=created.directory, results=created.results)
 
 
-def test_valid_cells_are_run_once(bench: Bench) -> None:
+def test_valid_cells_are_run_once(bench: Replacing) -> None:
     target = bench.run(lambda _cell, _attempt, result: result)
-    assert target.placed == [cell.cell_id for cell in bench.directory.run.cells]
-    assert bench.said == []
+    assert target.launched == [cell.cell_id for cell in bench.directory.run.cells]
+    assert bench.messages == []
 
 
-def test_a_cell_that_was_disturbed_is_run_anew_and_its_files_are_kept(bench: Bench) -> None:
+def test_a_cell_that_was_disturbed_is_run_anew_and_its_files_are_kept(bench: Replacing) -> None:
     """The report says that it was; a second run has nothing to do."""
     first = bench.directory.run.cells[0].cell_id
 
     def change(cell_id: str, attempt: int, result: CellResult) -> CellResult:
         return disturbed(result, held=1.0) if (cell_id, attempt) == (first, 1) else result
 
-    assert bench.run(change).placed.count(first) == 2
+    assert bench.run(change).launched.count(first) == 2
     report = build_report(bench.directory)
     assert all(cell.valid for cell in report.cells)
     assert any("1 cell was run anew" in line for line in summary_lines(report))
     assert (bench.directory.cell_dir(first).with_name(f"{first}.attempt-1") / RESULT_FILE).exists()
-    assert bench.run(lambda _cell, _attempt, result: result).placed == []
+    assert bench.run(lambda _cell, _attempt, result: result).launched == []
 
 
-def test_no_more_cells_are_run_anew_than_the_plan_allows(bench: Bench) -> None:
+def test_no_more_cells_are_run_anew_than_the_plan_allows(bench: Replacing) -> None:
     """Every cell of every attempt is disturbed; half as many again are run, and the journal counts them."""
     planned = len(bench.directory.run.cells)
     target = bench.run(lambda _cell, _attempt, result: disturbed(result, held=1.0))
-    assert len(target.placed) == planned + planned // 2
+    assert len(target.launched) == planned + planned // 2
     assert sum(event.event == "cell_replaced" for event in bench.directory.events()) == planned // 2
-    assert BUSY in bench.said[0]
-    assert "the plan allows no more" in bench.said[-1]
+    assert BUSY in bench.messages[0]
+    assert "the plan allows no more" in bench.messages[-1]
 
 
-def test_of_two_disturbed_attempts_the_one_that_was_held_back_less_counts(bench: Bench) -> None:
+def test_of_two_disturbed_attempts_the_one_that_was_held_back_less_counts(bench: Replacing) -> None:
     bench.run(lambda _cell, attempt, result: disturbed(result, held=0.5 if attempt == 1 else 1.0))
     held = {result.steps[0].disturbances[0].held_share for result in bench.directory.results()}
     assert held == {0.5}
 
 
-def test_what_a_cell_s_own_set_up_makes_invalid_is_not_run_anew(bench: Bench) -> None:
+def test_what_a_cell_s_own_set_up_makes_invalid_is_not_run_anew(bench: Replacing) -> None:
     def change(_cell: str, _attempt: int, result: CellResult) -> CellResult:
         own = {"valid": False, "invalid_reasons": ("the client was CPU-bound",)}
         return result.model_copy(update={"steps": tuple(step.model_copy(update=own) for step in result.steps)})
 
-    assert len(bench.run(change).placed) == len(bench.directory.run.cells)
+    assert len(bench.run(change).launched) == len(bench.directory.run.cells)

@@ -13,7 +13,7 @@ import pytest
 from volbench.sample.ebs_csi import EbsCsi
 from volbench.sample.interface import Reading
 from volbench.sample.parsers.ebs_csi import parse_exposition
-from volbench.volume.ebs_csi import ebs_volume_id
+from volbench.volume.facts.ebs_csi import ebs_volume_id
 
 TEXT = (Path(__file__).parents[2] / "fixtures" / "sample" / "ebs-csi-metrics.txt").read_text()
 VOLUME = "vol-0123456789abcdef0"

@@ -10,12 +10,12 @@ import pytest
 
 from volbench.analysis.credits.prices import load_prices
 from volbench.errors import UsageError
+from volbench.profile.resolve import resolve
 from volbench.suite import document
 from volbench.suite.document import parse_document, set_value
 from volbench.suite.load import load_suite
 from volbench.suite.policy import load_policy
 from volbench.suite.validation import load_validation_plan
-from volbench.volume.profiles import resolve
 
 DEEP_FLOW = "a: " + "[" * 3000 + "]" * 3000
 DEEP_BLOCK = "".join(f"{' ' * level}a:\n" for level in range(900))

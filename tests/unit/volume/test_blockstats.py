@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.records.facts import VolumeFacts
-from volbench.volume.blockstats import device_read_bytes
+from volbench.volume.facts.blockstats import device_read_bytes
 
 DISKSTATS = """\
  259       0 nvme0n1 207289 19731 12253754 120542 209819 78182 17878000 531 0 284 988 35710 16 12 2949 49978 1964

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import UsageError
+from volbench.plan.volume_check import check_volumes, suite_volume_faults
 from volbench.suite.load import load_suite
-from volbench.volume.check import check_volumes, suite_volume_faults
 
 
 def faults_of(*texts: str, target: str = "local") -> str:
@@ -28,7 +28,7 @@ def faults_of(*texts: str, target: str = "local") -> str:
         ("a=emulated:ebs-gp2?size=1GiB&credits=200%", "between 0 and 1"),
         ("a=emulated:ebs-gp3?instance=m5.largee", "m5.large"),
         ("a=emulated:fsx-openzfs?mode=asink", "one of"),
-        ("a=emulated:common", "part of other profiles"),
+        ("a=emulated:common", "not a complete profile"),
         ("a=emulated:./nowhere.yaml", "nowhere"),
         ("a=emulatd:ebs-gp2", "emulated"),
         ("a=nfs:server:/export?vers=4.1,nconect=4", "nconnect"),
@@ -52,7 +52,7 @@ def test_all_faults_of_all_volumes_are_told_at_once() -> None:
         "e=nfs:server:/export?nconect=4,rsiz=1",
     )  # fmt: skip
     for word in ("'ebs-gp22'", "'siez'", "'credis'", "filesystem=ext5", "'pth'", "'creat'", "'creaet'", "nconect",
-                 "rsiz", "two volumes are called 'd'"):  # fmt: skip
+                 "rsiz", "two volumes have the name 'd'"):  # fmt: skip
         assert word in fault, word
 
 

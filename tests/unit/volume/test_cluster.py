@@ -13,11 +13,11 @@ from typing import ClassVar
 import pytest
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.profile.spec import parse_volume
 from volbench.records.run import VolumeSpec
 from volbench.volume import cluster
-from volbench.volume.cluster import Cluster, NotThere
+from volbench.volume.cluster import Cluster, NotFound
 from volbench.volume.factory import make_volume
-from volbench.volume.spec import parse_volume
 
 
 def kubeconfig(path: Path, server: str) -> Path:
@@ -33,8 +33,8 @@ def kubeconfig(path: Path, server: str) -> Path:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "AWAY_S_MAX", 0.2)
-    monkeypatch.setattr(cluster, "_AWAY_POLL_S", 0.02)
+    monkeypatch.setattr(cluster, "UNREACHABLE_S_MAX", 0.2)
+    monkeypatch.setattr(cluster, "_UNREACHABLE_POLL_S", 0.02)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -51,7 +51,7 @@ def test_an_api_server_that_stays_away_ends_the_run_and_is_asked_no_more(
         assert "volbench resume" in told.value.next_step
         asked: list[str] = []
         with pytest.raises(EnvironmentLacks):
-            away.patiently(lambda: asked.append("again"), doing="cleaning up")
+            away.with_retries(lambda: asked.append("again"), doing="cleaning up")
         assert asked == []
 
 
@@ -90,7 +90,7 @@ def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluste
 @pytest.mark.parametrize(
     ("path", "kind", "cause", "said"),
     [
-        ("/missing", NotThere, "", "x not found"),
+        ("/missing", NotFound, "", "x not found"),
         ("/quota", EnvironmentLacks, "quota", "exceeded quota: q"),
         ("/no", EnvironmentLacks, "no_permission", "forbidden"),
         ("/who", EnvironmentLacks, "no_permission", "Unauthorized"),

@@ -11,7 +11,7 @@ import pytest
 
 from volbench.volume import coldness
 from volbench.volume.coldness import ColdEvidence, coldness_label, evict, resident_pages
-from volbench.volume.facts import discover
+from volbench.volume.facts.discovery import discover
 
 PAGES = 64
 COLD = {"pages": 100, "resident_before": 0, "file_bytes": 1000, "device_bytes": 1000, "caches_dropped": True}
@@ -112,7 +112,7 @@ def test_drop_caches_says_whether_it_worked(tmp_path: Path, monkeypatch: pytest.
         ({"device_bytes": 0}, "lukewarm", "only 0.0%"),
         ({"device_bytes": 5000}, "true-cold", "500.0%"),
         ({"device_bytes": None}, "lukewarm", "no counter"),
-        ({"resident_before": None}, "lukewarm", "could not be told"),
+        ({"resident_before": None}, "lukewarm", "is unknown"),
         ({"resident_before": 1}, "true-cold", "1.0%"),
         ({"resident_before": 2}, "lukewarm", "2.0%"),
         ({"resident_before": 95}, "warm", "95.0%"),
@@ -121,8 +121,8 @@ def test_drop_caches_says_whether_it_worked(tmp_path: Path, monkeypatch: pytest.
         ({"cache_below": "a server", "device_bytes": None}, "client-cold", "a server"),
         ({"cache_below": "a server", "device_bytes": 10}, "lukewarm", "only 1.0%"),
         ({"cache_below": "a server", "resident_before": 50}, "lukewarm", "50.0%"),
-        ({"memory_backed": True}, "warm", "can never be cold"),
-        ({"memory_backed": True, "resident_before": None}, "warm", "can never be cold"),
+        ({"memory_backed": True}, "warm", "are never cold"),
+        ({"memory_backed": True, "resident_before": None}, "warm", "are never cold"),
         ({"file_bytes": 0, "pages": 0, "device_bytes": 0}, "lukewarm", "nothing was read"),
     ],
 )

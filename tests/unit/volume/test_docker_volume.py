@@ -11,8 +11,8 @@ import docker
 import pytest
 
 from volbench.errors import EnvironmentLacks
-from volbench.volume.docker_volume import LABEL_OWNED, DockerNfsVolume, DockerVolume
-from volbench.volume.spec import parse_volume
+from volbench.profile.spec import parse_volume
+from volbench.volume.kinds.docker_volume import LABEL_OWNED, DockerNfsVolume, DockerVolume
 
 
 @pytest.fixture

@@ -12,13 +12,23 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
-from volbench.volume import emulated, emulated_needs
-from volbench.volume.emulated import EmulatedVolume
-from volbench.volume.emulated_control import ask
-from volbench.volume.emulated_status import clear_leftovers, list_volumes, volume_status
-from volbench.volume.ownership import claim, is_ours
-from volbench.volume.profiles import resolve
-from volbench.volume.teardown import LOCK, attachments, is_locked, run, started_at, take_down, take_lock, wait_until
+from volbench.profile.resolve import resolve
+from volbench.volume.emulated import requirements as emulated_needs
+from volbench.volume.emulated import volume as emulated
+from volbench.volume.emulated.control import ask
+from volbench.volume.emulated.status import clear_leftovers, list_volumes, volume_status
+from volbench.volume.emulated.teardown import (
+    LOCK,
+    attachments,
+    is_locked,
+    process_start_ticks,
+    run,
+    take_down,
+    take_lock,
+    wait_until,
+)
+from volbench.volume.emulated.volume import EmulatedVolume
+from volbench.volume.ownership import claim, is_owned
 
 DEAD_PID = 2**22 + 1  # above the kernel's largest
 
@@ -36,7 +46,7 @@ def test_without_root_the_error_names_all_that_is_missing(tmp_path: Path, monkey
     monkeypatch.setattr(emulated_needs, "find_daemon", lambda: None)
     with pytest.raises(EnvironmentLacks) as caught:
         EmulatedVolume(resolve("ebs-gp3"), tmp_path, name="x").start()
-    assert "lacks root" in str(caught.value)
+    assert "missing: root" in str(caught.value)
     assert "volbench-volume" in str(caught.value)
     assert not (tmp_path / "x").exists()
 
@@ -66,14 +76,14 @@ def test_an_image_is_never_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (directory / "backing").mkdir()
     with (directory / "backing" / "disk.img").open("wb") as image:
         image.truncate(4 << 30)
-    with pytest.raises(Refused, match="larger than asked for"):
+    with pytest.raises(Refused, match="larger than the requested size"):
         EmulatedVolume(resolve("ebs-gp3", {"size": "2GiB"}), tmp_path, name="x").start()
     assert (directory / "backing" / "disk.img").stat().st_size == 4 << 30
 
 
 def test_volumes_are_listed_by_marker_and_description(tmp_path: Path) -> None:
     me = os.getpid()
-    started = started_at(me)
+    started = process_start_ticks(me)
     assert started is not None
     make_directory(tmp_path, "ours", owner={"pid": me, "started": started})
     foreign = tmp_path / "foreign"
@@ -82,7 +92,7 @@ def test_volumes_are_listed_by_marker_and_description(tmp_path: Path) -> None:
     (volume,) = list_volumes(tmp_path)
     assert (volume.name, volume.profile, volume.status, volume.owner_pid) == ("ours", "ebs-gp2", "stopped", me)
     assert clear_leftovers(tmp_path) == ()
-    assert is_ours(tmp_path / "ours")
+    assert is_owned(tmp_path / "ours")
 
 
 def test_nothing_attached_is_nothing_to_take_down(tmp_path: Path) -> None:
@@ -110,10 +120,10 @@ def test_a_volume_whose_maker_died_while_its_daemon_starts_is_a_leftover(tmp_pat
 
 
 def test_a_pid_that_was_reused_is_another_process() -> None:
-    assert started_at(DEAD_PID) is None
-    started = started_at(os.getpid())
+    assert process_start_ticks(DEAD_PID) is None
+    started = process_start_ticks(os.getpid())
     assert started is not None
-    assert started != started_at(1)
+    assert started != process_start_ticks(1)
 
 
 def test_a_command_that_takes_too_long_is_left_behind() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import Refused, StepFailed, UsageError
+from volbench.profile.resolve import resolve
+from volbench.profile.spec import parse_volume
 from volbench.volume.copying import copy_tree
-from volbench.volume.emulated import EmulatedVolume
+from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.volume.factory import make_volume
-from volbench.volume.profiles import resolve
-from volbench.volume.spec import parse_volume
 
 
 @pytest.mark.emulator

@@ -11,9 +11,9 @@ import pytest
 
 from volbench.errors import EnvironmentLacks
 from volbench.records.facts import VolumeFacts
-from volbench.volume.facts import cache_below, discover, facts_of, with_host_facts
-from volbench.volume.mountinfo import parse_mountinfo
-from volbench.volume.sysfs import block_device_named
+from volbench.volume.facts.discovery import cache_below, discover, facts_of, with_host_facts
+from volbench.volume.facts.mountinfo import parse_mountinfo
+from volbench.volume.facts.sysfs import block_device_named
 
 ROOT = "20 1 259:1 / / rw,noatime shared:1 - xfs /dev/nvme0n1p1 rw,attr2,inode64\n"
 
@@ -282,7 +282,7 @@ def test_a_container_does_not_say_where_a_loop_devices_file_is(sys: Sysfs) -> No
     loop_file(sys, "/tmp/disk.img")
     inside = facts_of("/volume", parse_mountinfo(IN_CONTAINER), sys=sys.root, contained=True)
     assert inside.memory_backed is False
-    assert inside.notes[-1].endswith("is on the host and cannot be seen from a container")
+    assert inside.notes[-1].endswith("is on the host and not visible in a container")
     assert not any("in memory" in note for note in inside.notes)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.volume.host import cgroup_version, host_facts, in_container, memory_bytes
+from volbench.volume.facts.host import cgroup_version, host_facts, in_container, memory_bytes
 
 MEMINFO = "MemTotal:       16384000 kB\nMemFree:         1000 kB\n"
 CPUINFO = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Platinum 8259CL\nflags\t\t: fpu vme{flag} sse\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.volume.mountinfo import (
+from volbench.volume.facts.mountinfo import (
     mount_of,
     mount_of_open_path,
     mounts_below,

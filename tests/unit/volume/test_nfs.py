@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EXIT_ENVIRONMENT, EnvironmentLacks
-from volbench.volume.docker_volume import DockerNfsVolume
+from volbench.profile.spec import parse_volume
 from volbench.volume.factory import make_volume
-from volbench.volume.nfs import (
+from volbench.volume.kinds.docker_volume import DockerNfsVolume
+from volbench.volume.kinds.nfs import (
     NfsVolume,
     driver_options,
     mount_command,
     require_nfs_client,
     server_address,
-    split_place,
+    split_export,
 )
-from volbench.volume.spec import parse_volume
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_driver_options(text: str, expected: dict[str, str]) -> None:
 
 def test_places() -> None:
     """Server and export are split at the first colon that a slash follows, brackets or not."""
-    assert split_place("s:/a/b") == ("s", "/a/b")
-    assert split_place("[fe80::1]:/") == ("[fe80::1]", "/")
+    assert split_export("s:/a/b") == ("s", "/a/b")
+    assert split_export("[fe80::1]:/") == ("[fe80::1]", "/")
 
 
 def test_addresses() -> None:

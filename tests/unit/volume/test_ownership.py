@@ -31,7 +31,7 @@ def test_claim_creates_and_marks(ours: Path) -> None:
     assert (marker["schema"], marker["purpose"], marker["run_id"]) == (1, "test", "r1")
     assert marker["token"]
     assert marker["created_at"]
-    assert ownership.is_ours(ours)
+    assert ownership.is_owned(ours)
 
 
 def test_claim_again_keeps_the_marker(ours: Path) -> None:
@@ -47,7 +47,7 @@ def test_claim_takes_an_empty_directory(tmp_path: Path) -> None:
     """Also one where an earlier claim was interrupted before its marker was in place."""
     (tmp_path / f"{ownership.MARKER}.partial").write_text('{"sch')
     ownership.claim(tmp_path, purpose="test")
-    assert ownership.is_ours(tmp_path)
+    assert ownership.is_owned(tmp_path)
 
 
 def test_claim_refuses_foreign_contents(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_our_own_data_directory_is_no_foreign_one(ours: Path) -> None:
     (ours / "data").mkdir()
     (ours / "data/ibdata1").touch()
     ownership.claim(ours / "data" / "sub", purpose="test")
-    assert ownership.is_ours(ours / "data" / "sub")
+    assert ownership.is_owned(ours / "data" / "sub")
 
 
 def test_claim_needs_a_parent(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_claim_needs_a_parent(tmp_path: Path) -> None:
 def test_a_broken_marker_is_none(tmp_path: Path, content: bytes) -> None:
     """A file with the marker's name that we did not write gives no right to erase."""
     (tmp_path / ownership.MARKER).write_bytes(content)
-    assert not ownership.is_ours(tmp_path)
+    assert not ownership.is_owned(tmp_path)
     with pytest.raises(Refused):
         ownership.remove(tmp_path)
 
@@ -102,7 +102,7 @@ def test_a_linked_marker_is_none(ours: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / ownership.MARKER).symlink_to(ours / ownership.MARKER)
-    assert not ownership.is_ours(other)
+    assert not ownership.is_owned(other)
 
 
 def test_links_to_directories_are_not_followed(ours: Path, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_links_to_directories_are_not_followed(ours: Path, tmp_path: Path) -> No
     for act in (ownership.remove, ownership.erase_contents, lambda place: ownership.claim(place, purpose="x")):
         with pytest.raises(Refused, match="symbolic link"):
             act(link)
-    assert ownership.is_ours(ours)
+    assert ownership.is_owned(ours)
 
 
 def test_remove_and_again(ours: Path) -> None:

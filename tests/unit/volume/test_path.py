@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, Refused, UsageError
+from volbench.profile.spec import parse_volume
 from volbench.records.facts import VolumeFacts
-from volbench.volume import path
 from volbench.volume.factory import make_volume
+from volbench.volume.kinds import path
 from volbench.volume.ownership import claim
-from volbench.volume.spec import parse_volume
 
 
 def open_path(path: Path) -> Path | None:
@@ -83,7 +83,7 @@ def test_data_directory_is_refused(tmp_path: Path, inside: str) -> None:
 def test_not_writable(tmp_path: Path) -> None:
     """A place without the right to write is told with mode and owner."""
     tmp_path.chmod(0o500)
-    with pytest.raises(EnvironmentLacks, match="may not be written to"):
+    with pytest.raises(EnvironmentLacks, match="may not write to"):
         open_path(tmp_path)
 
 

@@ -15,19 +15,27 @@ from hypothesis import strategies as st
 
 from volbench.cli.volume_shown import probe_notes
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
+from volbench.profile.files import profile_names, whole_profile
+from volbench.profile.resolve import resolve
+from volbench.profile.spec import parse_volume
 from volbench.records.facts import VolumeFacts
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
-from volbench.volume.probe import DIRECTORY, Fall, Probe, check_seconds, find_fall, is_throttled_alone, measure
-from volbench.volume.probe_assumed import assumed_figures
-from volbench.volume.probe_figures import FIGURES, expected_figures, rate_per_s
-from volbench.volume.probe_files import measure_files
-from volbench.volume.probe_fio import JobResult, parse_iops_log, parse_result
-from volbench.volume.probe_fit import check_destination, fitted_profile
-from volbench.volume.probe_nearest import distance, nearest_profiles, unseen
-from volbench.volume.profile_files import profile_names, whole_profile
-from volbench.volume.profiles import resolve
-from volbench.volume.spec import parse_volume
+from volbench.volume.probe.assumed import assumed_figures
+from volbench.volume.probe.figures import FIGURES, expected_figures, rate_per_s
+from volbench.volume.probe.files import measure_files
+from volbench.volume.probe.fio import JobResult, parse_iops_log, parse_result
+from volbench.volume.probe.fit import check_destination, fitted_profile
+from volbench.volume.probe.measurement import (
+    DIRECTORY,
+    Fall,
+    Probe,
+    check_seconds,
+    find_fall,
+    is_throttled_alone,
+    measure,
+)
+from volbench.volume.probe.nearest import distance, nearest_profiles, unseen
 
 DAY = datetime.date(2026, 1, 31)
 GP3 = {
@@ -275,7 +283,7 @@ def test_a_profile_by_path_is_a_volume_of_a_spec(tmp_path: Path, monkeypatch: py
     spec = parse_volume("a=emulated:mine.yaml?size=2GiB")
     assert (spec.place, spec.options) == (str(tmp_path / "mine.yaml"), {"size": "2GiB"})
     assert resolve(spec.place, spec.options).size_bytes == 2 << 30
-    with pytest.raises(UsageError, match=r"no volume profile|no parameter"):
+    with pytest.raises(UsageError, match=r"unknown volume profile|no parameter"):
         resolve(str(tmp_path / "other.yaml"))
 
 
@@ -309,7 +317,7 @@ def opened(path: Path | None) -> OpenVolume:
 
 
 def test_a_volume_without_a_path_cannot_be_probed() -> None:
-    with pytest.raises(EnvironmentLacks, match="path of this machine"):
+    with pytest.raises(EnvironmentLacks, match="path on this machine"):
         measure(opened(None), fio="fio", seconds=10, watch=str)
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volbench.errors import UsageError
-from volbench.volume.formula import evaluate
-from volbench.volume.profile_files import COMMON, INSTANCES, load_profile, profile_names, profiles_directory
-from volbench.volume.profile_schema import Profile
-from volbench.volume.profiles import resolve
+from volbench.profile.files import COMMON, INSTANCES, load_profile, profile_names, profiles_directory
+from volbench.profile.formula import evaluate
+from volbench.profile.resolve import resolve
+from volbench.profile.schema import Profile
 
 EXPECTED = {
     "ceph-rbd", "ebs-2016", "ebs-gp2", "ebs-gp3", "ebs-io2", "ebs-sc1", "ebs-st1", "efs-2016", "efs-bursting",
@@ -139,15 +139,15 @@ def test_a_p99_becomes_the_lognormal_s_sigma() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "hint"),
     [
-        ("ebs-gp5", {}, "perhaps you meant ebs-gp"),
-        ("ebs-gp2", {"siez": "1GiB"}, "perhaps you meant size"),
+        ("ebs-gp5", {}, "perhaps you meant 'ebs-gp"),
+        ("ebs-gp2", {"siez": "1GiB"}, "perhaps you meant 'size"),
         ("ebs-gp2", {"size": "5 parsecs"}, "is not a size"),
         ("ebs-gp2", {"credits": "200%"}, "between 0 and 1"),
-        ("ebs-gp2", {"instance": "m5.larg"}, "perhaps you meant m5.large"),
+        ("ebs-gp2", {"instance": "m5.larg"}, "perhaps you meant 'm5.large"),
         ("ebs-gp2", {"filesystem": "ntfs"}, "xfs, ext4"),
         ("ebs-gp2", {"time_scale": "0"}, "time_scale"),
         ("fsx-openzfs", {"iops": "nan"}, "iops=nan"),
-        ("common", {}, "part of other profiles"),
+        ("common", {}, "not a complete profile"),
     ],
 )
 def test_a_wrong_spec_is_refused_with_a_hint(name: str, options: dict[str, str], hint: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EXIT_USAGE, UsageError
-from volbench.volume.spec import KINDS, parse_volume
+from volbench.profile.spec import KINDS, parse_volume
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_name_given_beside() -> None:
         ("a=qqq:x", "known: path,"),
         ("a=storage-class:gp3?sise=1Gi", "perhaps you meant 'size'"),
         ("a=docker-volume:x?creat=yes", "perhaps you meant 'create'"),
-        ("a=pvc:x?size=1", "it takes no options"),
+        ("a=pvc:x?size=1", "this kind has no options"),
         ("/mnt/x", "for instance a=/mnt/x"),
         ("path:/mnt/x", "for instance a=path:/mnt/x"),
         ("a=", "known: path"),
@@ -66,7 +66,7 @@ def test_name_given_beside() -> None:
         ("a=pvc:Not_A_Name", "for instance pvc:NAME"),
         ("a=storage-class:gp3?size=much", "for instance storage-class:NAME?size=100Gi"),
         ("a=storage-class:gp3?size=", "size=VALUE"),
-        ("a=storage-class:gp3?size=1Gi&size=2Gi", "give it once"),
+        ("a=storage-class:gp3?size=1Gi&size=2Gi", "write it once"),
         ("a=docker-volume:x?create=maybe", "for instance docker-volume:NAME"),
         ("a b=path:/mnt/x", "letters, digits"),
     ],

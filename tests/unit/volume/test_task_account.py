@@ -50,7 +50,7 @@ def test_foreign_work_is_what_the_machine_did_beside_us() -> None:
 
 def test_a_process_tree_holds_children_and_not_those_set_apart() -> None:
     with busy_loops(2) as loops:
-        found = tree([os.getpid()], apart=[loops[1].pid])
+        found = tree([os.getpid()], excluded=[loops[1].pid])
     assert {os.getpid(), loops[0].pid} <= set(found)
     assert loops[1].pid not in found
 

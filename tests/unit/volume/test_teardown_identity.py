@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import StepFailed
-from volbench.volume.ownership import claim
-from volbench.volume.teardown import (
+from volbench.volume.emulated.teardown import (
     DAEMON,
     LOCK,
     LOOP,
@@ -28,6 +27,7 @@ from volbench.volume.teardown import (
     take_down,
     take_lock,
 )
+from volbench.volume.ownership import claim
 
 WAIT_S = 10.0
 AS_ROOT = pytest.mark.skipif(

@@ -6,9 +6,9 @@ import pytest
 
 from volbench.errors import UsageError
 from volbench.plan.order import interleave
+from volbench.plan.variants import spread, with_options
+from volbench.profile.spec import parse_volume
 from volbench.records.sweep import SweepSpec
-from volbench.volume.spec import parse_volume
-from volbench.volume.variants import spread, with_options
 
 
 def sweep(factors: dict[str, object], design: str = "one_factor") -> SweepSpec:
@@ -52,7 +52,7 @@ def test_every_block_holds_every_combination_once() -> None:
 def test_an_option_that_a_volume_does_not_have_is_an_error_with_the_nearest() -> None:
     with pytest.raises(UsageError) as error:
         spread([parse_volume("fsx=emulated:fsx-openzfs")], sweep({"volume.iop": IOPS}))
-    assert "perhaps you meant iops" in str(error.value)
+    assert "perhaps you meant 'iops'" in str(error.value)
     with pytest.raises(UsageError, match="has no option 'iops'"):
         spread([parse_volume("a=path:/mnt/a")], sweep({"volume.iops": IOPS}))
 
@@ -65,5 +65,5 @@ def test_mount_options_of_nfs_replace_those_of_the_spec() -> None:
 
 def test_too_many_volumes_at_a_time_are_refused() -> None:
     levels = {"base": 100, "levels": list(range(101, 120))}
-    with pytest.raises(UsageError, match="20 volumes at a time"):
+    with pytest.raises(UsageError, match="20 volumes at the same time"):
         spread([parse_volume("fsx=emulated:fsx-openzfs")], sweep({"volume.iops": levels}))

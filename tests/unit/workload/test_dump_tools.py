@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from volbench.records.facts import ServerFacts
-from volbench.workload.dump_tools import InstalledTool, mysql_argv, mysqldump_argv
+from volbench.workload.backup.dump_tools import InstalledTool, mysql_argv, mysqldump_argv
 from volbench.workload.schema_data import TableSum, differences
 
 MARIADB_DUMP = InstalledTool(

@@ -15,7 +15,7 @@ from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.plan.cost import step_bytes
 from volbench.records.steps import FILE_PHASES, FioStep, SequentialStep, SmallFilesStep
 from volbench.volume.ownership import MARKER
-from volbench.workload.file_tree import file_sizes, objects_of, planned_tree
+from volbench.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
 from volbench.workload.registry import workload_for
 from volbench.workload.timed import timed_operations
 
@@ -51,15 +51,15 @@ def test_objects_are_spread_over_256_directories_as_git_does() -> None:
 def test_every_phase_is_a_row_with_rates_and_latencies_and_nothing_is_left(tmp_path: Path) -> None:
     ctx, kept = context_on(tmp_path)
     outcome = workload_for(SMALL).run(SMALL, ctx)
-    assert [part.suffix for part in outcome.parts] == list(FILE_PHASES)
-    for part in outcome.parts:
+    assert [part.suffix for part in outcome.sub_results] == list(FILE_PHASES)
+    for part in outcome.sub_results:
         metrics = part.outcome.metrics
         rate = metrics["warm_files_per_s" if part.suffix == "read_warm" else "files_per_s"]
         assert rate.value == pytest.approx(300 / metrics["files_s"].value)
         assert metrics["latency_ms_p50"].value <= metrics["latency_ms_p99"].value <= metrics["latency_ms_max"].value
         assert ("files_mib_per_s" in metrics) == (part.suffix not in ("stat", "delete", "read_warm"))
         assert sum(row.events for row in kept.histograms if row.step == f"files/{part.suffix}") == 300
-    total = sum(part.outcome.metrics["files_s"].value for part in outcome.parts if part.suffix != "read_warm")
+    total = sum(part.outcome.metrics["files_s"].value for part in outcome.sub_results if part.suffix != "read_warm")
     assert outcome.metrics["files_total_s"].value == pytest.approx(total)
     assert names_in(ctx.volume_dir) == [MARKER]
 
@@ -74,7 +74,7 @@ def test_several_jobs_share_the_files_and_objects_get_their_names(tmp_path: Path
 
 def test_a_warm_read_is_said_to_be_memory(tmp_path: Path) -> None:
     ctx, _ = context_on(tmp_path)
-    parts = {part.suffix: part.outcome for part in workload_for(SMALL).run(SMALL, ctx).parts}
+    parts = {part.suffix: part.outcome for part in workload_for(SMALL).run(SMALL, ctx).sub_results}
     assert "page cache" in parts["read_warm"].notes[0]
     assert "small files: " in parts["read_cold"].notes[0]
     assert parts["read_cold"].details["files"] == 300
@@ -91,7 +91,7 @@ def test_without_our_marker_nothing_is_written(tmp_path: Path) -> None:
 def test_too_little_room_is_said_before_anything_is_written(tmp_path: Path) -> None:
     step = SMALL.model_copy(update={"total_size_bytes": 1 << 60})
     ctx, _ = context_on(tmp_path)
-    with pytest.raises(EnvironmentLacks, match="no room for the files of step files"):
+    with pytest.raises(EnvironmentLacks, match="not enough free space for the files of step files"):
         workload_for(step).check(step, ctx)
 
 
@@ -111,7 +111,12 @@ def test_a_failing_operation_ends_all_jobs() -> None:
 
     with pytest.raises(OSError, match="no space"):
         timed_operations(
-            range(1000), [fail, fail], what="x", timeout_s=5, cancelled=threading.Event(), seen=lambda _: None
+            range(1000),
+            [fail, fail],
+            label="x",
+            timeout_s=5,
+            cancelled=threading.Event(),
+            on_progress=lambda _: None,
         )
 
 
@@ -119,7 +124,7 @@ def test_a_large_file_is_written_and_read_in_every_mode(tmp_path: Path) -> None:
     step = SequentialStep.model_validate({"name": "dd", "size": "8MB"})
     ctx, _ = context_on(tmp_path)
     outcome = workload_for(step).run(step, ctx)
-    parts = {part.suffix: part.outcome for part in outcome.parts}
+    parts = {part.suffix: part.outcome for part in outcome.sub_results}
     left_out = {"write_direct", "read_direct"} - set(parts)
     assert {"write", "write_fsync", "read_cold", "read_warm"} <= set(parts)
     assert len(outcome.notes) == 1 + len(left_out)
@@ -139,9 +144,9 @@ def test_each_combination_of_fio_is_a_row_on_a_stopped_server(tmp_path: Path) ->
     server = NoServer()
     ctx, _ = context_on(tmp_path, server=server)
     outcome = workload_for(step).run(step, ctx)
-    rows = [(part.suffix, part.parameters["iodepth"]) for part in outcome.parts]
+    rows = [(part.suffix, part.parameters["iodepth"]) for part in outcome.sub_results]
     assert rows == [("randread-4KiB", 1), ("randread-4KiB", 4), ("randrw-4KiB", 1), ("randrw-4KiB", 4)]
-    for part in outcome.parts:
+    for part in outcome.sub_results:
         metrics = part.outcome.metrics
         moved = metrics["fio_iops"].value * 4096 / 2**20
         assert metrics["fio_mib_per_s"].value == pytest.approx(moved, rel=0.05)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.workload.file_reader import cat_files, read_files
-from volbench.workload.files import require_space, stored_bytes, sync_tree, tree_bytes, tree_files
+from volbench.workload.cold.file_reader import cat_files, read_files
+from volbench.workload.files import require_step_space, stored_bytes, sync_tree, tree_bytes, tree_files
 
 
 def read(paths: list[Path], **changes: object) -> list[tuple[str, int]]:
@@ -19,7 +19,7 @@ def read(paths: list[Path], **changes: object) -> list[tuple[str, int]]:
         "block_size_bytes": 4096,
         "timeout_s": 10,
         "cancelled": threading.Event(),
-        "seen": lambda _: None,
+        "on_progress": lambda _: None,
     }
     return [(one.path.name, one.size_bytes) for one in read_files(paths, **{**arguments, **changes})]  # type: ignore[arg-type]
 
@@ -74,10 +74,10 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 def test_room_is_asked_for_before(tmp_path: Path) -> None:
     """More than there is: refused with both numbers."""
     stat = os.statvfs(tmp_path)
-    with pytest.raises(EnvironmentLacks, match="no room for the dump") as caught:
-        require_space(tmp_path, stat.f_bavail * stat.f_frsize + 1, what="the dump")
-    assert "MiB are free" in caught.value.evidence
-    require_space(tmp_path, 0, what="nothing")
+    with pytest.raises(EnvironmentLacks, match="not enough free space for the dump") as caught:
+        require_step_space(tmp_path, stat.f_bavail * stat.f_frsize + 1, purpose="the dump")
+    assert "MiB free" in caught.value.evidence
+    require_step_space(tmp_path, 0, purpose="nothing")
 
 
 def test_cat_reads_every_file_and_says_what_it_cannot(tmp_path: Path) -> None:

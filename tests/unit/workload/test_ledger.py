@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from volbench.workload.crash import telling_lines
-from volbench.workload.ledger import Shape, Writer, judge
+from volbench.workload.crash.crash import recovery_log_lines
+from volbench.workload.crash.ledger import LedgerSpec, Writer, judge
 
-SHAPE = Shape(seed=7, parts=3, row_bytes=40)
+SHAPE = LedgerSpec(seed=7, rows_per_commit=3, row_bytes=40)
 CUT = 1
 
 
 def written(*numbers: int, writer: int = 0) -> dict[tuple[int, int], dict[int, bytes]]:
     """Complete transactions of a writer, as they are read back."""
     return {
-        (writer, number): {part: SHAPE.payload(CUT, writer, number, part) for part in range(SHAPE.parts)}
+        (writer, number): {part: SHAPE.payload(CUT, writer, number, part) for part in range(SHAPE.rows_per_commit)}
         for number in numbers
     }
 
@@ -66,4 +66,4 @@ def test_rows_that_nobody_wrote_are_damage() -> None:
 
 def test_of_a_log_the_lines_of_the_recovery_are_kept() -> None:
     log = "[System] ready\n[Note] InnoDB: Starting crash recovery from checkpoint LSN=1\n[Note] InnoDB: 5 threads\n"
-    assert telling_lines(log) == ("[Note] InnoDB: Starting crash recovery from checkpoint LSN=1",)
+    assert recovery_log_lines(log) == ("[Note] InnoDB: Starting crash recovery from checkpoint LSN=1",)

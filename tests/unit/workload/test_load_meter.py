@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.workload.interface import Clock
-from volbench.workload.load_meter import (
+from volbench.workload.oltp.load_meter import (
     Observed,
     client_cpu,
     histogram_row,
@@ -15,7 +15,7 @@ from volbench.workload.load_meter import (
     offered_load,
     series_rows,
 )
-from volbench.workload.sysbench import Interval, LineParser
+from volbench.workload.oltp.sysbench import Interval, LineParser
 
 RECORDED = Path(__file__).parent / "recorded" / "sysbench-1.0.20-stall.txt"
 CLOCK = Clock(zero_monotonic_ns=2_843_134_700_068)

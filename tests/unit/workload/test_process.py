@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.workload.process import process_cpu_s, require_tool, started, tool_version, usable_cpus
+from volbench.workload.process import process_cpu_s, require_tool, run_tool, tool_version, usable_cpus
 
 ALIVE_BOUND_S = 5.0
 
@@ -27,7 +27,7 @@ def gone(pid: int) -> bool:
 
 def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
     """Whole lines, the last one without a line break too."""
-    with started(["printf", r"a\nb b\nlast"], timeout_s=10, cancelled=threading.Event(), cwd=tmp_path) as tool:
+    with run_tool(["printf", r"a\nb b\nlast"], timeout_s=10, cancelled=threading.Event(), cwd=tmp_path) as tool:
         assert list(tool.lines()) == ["a", "b b", "last"]
         assert tool.wait() == 0
 
@@ -35,17 +35,17 @@ def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
 def test_the_exit_code_and_last_words_are_kept(tmp_path: Path) -> None:
     """stderr when there is any, else stdout."""
     argv = ["sh", "-c", "echo out; echo why >&2; exit 7"]
-    with started(argv, timeout_s=10, cancelled=threading.Event(), cwd=tmp_path) as tool:
+    with run_tool(argv, timeout_s=10, cancelled=threading.Event(), cwd=tmp_path) as tool:
         list(tool.lines())
         assert tool.wait() == 7
-        assert tool.last_words() == "why"
+        assert tool.error_output() == "why"
 
 
 def test_a_tool_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     """The failure tells the bound; nothing is left running."""
     with (
         pytest.raises(StepFailed, match="sleep did not finish within 1 s"),
-        started(["sleep", "60"], timeout_s=1, cancelled=threading.Event(), cwd=tmp_path) as tool,
+        run_tool(["sleep", "60"], timeout_s=1, cancelled=threading.Event(), cwd=tmp_path) as tool,
     ):
         tool.wait()
     assert gone(tool.pid)
@@ -53,9 +53,9 @@ def test_a_tool_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
 def test_a_tool_that_ignores_the_request_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Terminate, then kill: the block always ends."""
-    monkeypatch.setattr("volbench.workload.process.TERMINATE_BOUND_S", 0.5)
+    monkeypatch.setattr("volbench.workload.process.TERMINATE_TIMEOUT_S", 0.5)
     argv = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"]
-    with started(argv, timeout_s=30, cancelled=threading.Event(), cwd=tmp_path) as tool:
+    with run_tool(argv, timeout_s=30, cancelled=threading.Event(), cwd=tmp_path) as tool:
         assert next(iter(tool.lines())) == "ready"
     assert tool.process.returncode == -9
 
@@ -64,7 +64,7 @@ def test_an_interrupt_ends_the_tool(tmp_path: Path) -> None:
     """Ctrl-C is an exception like any other here."""
     with (
         pytest.raises(KeyboardInterrupt),
-        started(["sleep", "60"], timeout_s=60, cancelled=threading.Event(), cwd=tmp_path) as tool,
+        run_tool(["sleep", "60"], timeout_s=60, cancelled=threading.Event(), cwd=tmp_path) as tool,
     ):
         raise KeyboardInterrupt
     assert gone(tool.pid)
@@ -78,7 +78,7 @@ def test_cancelling_is_noticed_while_waiting(tmp_path: Path) -> None:
     begun = time.monotonic()
     with (
         pytest.raises(StepFailed, match="cancelled"),
-        started(["sleep", "60"], timeout_s=60, cancelled=cancelled, cwd=tmp_path) as tool,
+        run_tool(["sleep", "60"], timeout_s=60, cancelled=cancelled, cwd=tmp_path) as tool,
     ):
         tool.wait()
     timer.join()
@@ -89,7 +89,7 @@ def test_drained_bytes_are_counted(tmp_path: Path) -> None:
     """To the byte, and told on the way."""
     told: list[int] = []
     argv = ["head", "-c", "5000000", "/dev/zero"]
-    with started(argv, timeout_s=30, cancelled=threading.Event(), cwd=tmp_path) as tool:
+    with run_tool(argv, timeout_s=30, cancelled=threading.Event(), cwd=tmp_path) as tool:
         assert tool.drain(told.append) == 5_000_000
         assert tool.wait() == 0
     assert told
@@ -102,9 +102,9 @@ def test_a_tool_dies_with_its_parent(tmp_path: Path) -> None:
     script = """
 import os, signal, threading, time
 from pathlib import Path
-from volbench.workload.process import started
+from volbench.workload.process import run_tool
 
-with started(["sleep", "60"], timeout_s=60, cancelled=threading.Event(), cwd=Path(".")) as tool:
+with run_tool(["sleep", "60"], timeout_s=60, cancelled=threading.Event(), cwd=Path(".")) as tool:
     Path("pid").write_text(str(tool.pid))
     until = time.monotonic() + 5
     while Path(f"/proc/{tool.pid}/comm").read_text().strip() != "sleep":
@@ -113,8 +113,8 @@ with started(["sleep", "60"], timeout_s=60, cancelled=threading.Event(), cwd=Pat
 """
     argv = [sys.executable, "-c", script]
     env = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with started(argv, timeout_s=30, cancelled=threading.Event(), cwd=tmp_path, env=env) as parent:
-        assert parent.wait() == -9, parent.last_words()
+    with run_tool(argv, timeout_s=30, cancelled=threading.Event(), cwd=tmp_path, env=env) as parent:
+        assert parent.wait() == -9, parent.error_output()
     assert gone(int((tmp_path / "pid").read_text()))
 
 

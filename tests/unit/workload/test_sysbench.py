@@ -9,7 +9,7 @@ import pytest
 from volbench.errors import StepFailed, UsageError
 from volbench.records.cell import DatasetSpec
 from volbench.records.steps import OltpStep
-from volbench.workload.sysbench import (
+from volbench.workload.oltp.sysbench import (
     Interval,
     LineParser,
     Total,
@@ -87,7 +87,7 @@ class TestLines:
         line = (RECORDED / "sysbench-1.0.20-open-loop.txt").read_text().splitlines()[-2]
         with pytest.raises(StepFailed, match="cannot be read") as caught:
             LineParser().feed(line.replace('"events":16', '"events":17'))
-        assert "16 events in the bins, 17 said" in caught.value.evidence
+        assert "16 events in the bins, but 17 reported" in caught.value.evidence
 
 
 class TestCommandLine:

@@ -20,8 +20,8 @@ from volbench.analysis.credits.sizing import (
     instances,
 )
 from volbench.analysis.credits.work import Work
-from volbench.volume.profile_files import whole_profile
-from volbench.volume.profiles import ResolvedVolume, resolve
+from volbench.profile.files import whole_profile
+from volbench.profile.resolve import ResolvedVolume, resolve
 
 INSTANCE = "instance"
 

@@ -8,9 +8,9 @@ from volbench.analysis.credits.dump import Dump, forecast_dump
 from volbench.analysis.credits.forecast import forecast
 from volbench.analysis.credits.limits import limits_of
 from volbench.analysis.credits.work import Work, constant
+from volbench.profile.resolve import resolve_spec, resolve_volume
 from volbench.records.forecast import ForecastSpec
 from volbench.records.run import VolumeSpec
-from volbench.volume.profiles import resolve_spec, resolve_volume
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.volume.profiles import ResolvedVolume
+from volbench.profile.resolve import ResolvedVolume
 
 Floats = NDArray[np.float64]
 _SIZE_SLACK = 1e-6  # of an I/O: a mean size computed by division is not cut in two by its last bit

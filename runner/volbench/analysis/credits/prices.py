@@ -12,11 +12,11 @@ from typing import Literal
 from pydantic import Field, ValidationError, model_validator
 
 from volbench.errors import UsageError
+from volbench.profile.files import profiles_directory
+from volbench.profile.formula import Value
 from volbench.records.base import Bytes, Record
 from volbench.suite.document import parse_document
 from volbench.suite.load import read_file
-from volbench.volume.formula import Value
-from volbench.volume.profile_files import profiles_directory
 
 HOURS_IN_MONTH = 730.0  # as vendors' calculators take it
 _SECONDS_IN_MONTH = HOURS_IN_MONTH * 3600.0

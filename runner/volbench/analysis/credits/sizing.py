@@ -14,8 +14,8 @@ from volbench.analysis.credits.limits import Limits, limits_of
 from volbench.analysis.credits.prices import HOURS_IN_MONTH, Cost, Prices, monthly_cost
 from volbench.analysis.credits.work import Work
 from volbench.errors import UsageError
-from volbench.volume.profile_files import INSTANCES, load_profile, profile_names, whole_profile
-from volbench.volume.profiles import ResolvedVolume, resolve
+from volbench.profile.files import INSTANCES, load_profile, profile_names, whole_profile
+from volbench.profile.resolve import ResolvedVolume, resolve
 
 _GIB_MAX = 2**18  # above every vendor's largest volume: a bound of the search, the profile's own check is closer
 _TUNED_MAX = 2**24

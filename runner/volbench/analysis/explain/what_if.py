@@ -20,7 +20,7 @@ from volbench.analysis.credits.limits import Limit, latency_s, limits_of
 from volbench.analysis.explain.closed_network import Solved, Station, solve
 from volbench.analysis.explain.demand import POOL_FREE_MIN, PURGE_LAG_MIN, Demand, Unpredictable
 from volbench.errors import UsageError
-from volbench.volume.profiles import ResolvedVolume, resolve_spec
+from volbench.profile.resolve import ResolvedVolume, resolve_spec
 
 MODEL_ERROR = 0.20
 """Beyond both bounds: purge and flushing put work off under load; hits differ between runs."""

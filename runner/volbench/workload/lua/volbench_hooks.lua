@@ -2,7 +2,7 @@
 --
 -- The test is named by the environment variable VOLBENCH_SYSBENCH_TEST, since a script must load its test before
 -- sysbench parses the options that the test defines. Lines start with "volbench " and are read by
--- volbench/workload/sysbench.py; everything else on stdout is sysbench's own.
+-- volbench/workload/oltp/sysbench.py; everything else on stdout is sysbench's own.
 --
 -- sysbench 1.0.20 keeps latencies in a C histogram, `sb_latency_histogram`. Right before it calls the report hook
 -- it merges the workers' slots into `cumulative_array`, and only the reporting thread ever does so: the array is

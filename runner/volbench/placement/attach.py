@@ -1,0 +1,103 @@
+"""The attach target: a server that runs already, named by a DSN without a password."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from volbench.errors import UsageError
+from volbench.records.base import Scalar
+from volbench.records.cell import AttachSpec
+from volbench.records.run import RunRecord
+
+_SCHEMA = re.compile(r"[A-Za-z0-9_]{1,48}")
+_PASSWORD = re.compile(r"(//[^:/?@\s]*:)\S*@")
+_PLAIN_DSN = re.compile(
+    r"mysql://([A-Za-z0-9_.-]+@)?([A-Za-z0-9_.-]*|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[A-Za-z0-9_]{0,48})?(\?socket=/[\w./-]*)?"
+)
+"""A DSN in which no part can be a password: user, host, a port of digits, a schema, a socket's path."""
+_ANY_DSN = re.compile(r"(?i)\w*(?:sql|maria)\w*:/\S*|[\w+.-]*://[^/\s]*:\S*@\S*|[^\s/@:=]+:\S*@\S*")
+_PASSWORD_OPTIONS = frozenset({"password", "passwd", "pass", "pwd"})
+_DSN_KEYS = ("host", "port", "socket", "user", "schema_name", "option_file")
+
+
+def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
+    """Parse `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/run/mysqld/mysqld.sock`.
+
+    The password is never part of it: it comes from the option file's [client] section or from
+    VOLBENCH_MYSQL_PASSWORD. Raises UsageError.
+    """
+    where = f"--server {_without_password(dsn)}"
+    example = "mysql://user@host:3306/volbench"
+    try:
+        url = urlsplit(dsn)
+        user = unquote(url.username or "root")
+    except ValueError as error:
+        raise UsageError("the DSN cannot be read", where=where, next_step=f"for example {example}") from error
+    if url.scheme != "mysql":
+        raise UsageError("a DSN begins with mysql://", where=where, next_step=f"for example {example}")
+    named = {name.lower() for name in parse_qs(url.query, keep_blank_values=True)}
+    if url.password is not None or ":" in user or _PASSWORD.search(dsn) or named & _PASSWORD_OPTIONS:
+        raise UsageError(
+            "a password does not belong on a command line: other users can read it there",
+            where=where,
+            next_step="put it under [client] in a file of mode 0600 and give --option-file FILE, "
+            "or set VOLBENCH_MYSQL_PASSWORD",
+        )
+    schema = url.path.strip("/") or "volbench"
+    if not _SCHEMA.fullmatch(schema):
+        raise UsageError(
+            "a schema's name has at most 48 letters, digits and '_'",
+            where=where, next_step=f"for example {example}",
+        )  # fmt: skip
+    options = parse_qs(url.query)
+    if set(options) - {"socket"} or url.fragment:
+        raise UsageError("the DSN has an unknown option (known: socket)", where=where)
+    socket = options.get("socket", [""])[0]
+    try:
+        port = url.port or 3306
+    except ValueError as error:
+        raise UsageError(
+            "the port is not a number from 1 to 65535", where=where,
+            next_step="a password is never part of a DSN: it comes from --option-file or VOLBENCH_MYSQL_PASSWORD",
+        ) from error  # fmt: skip
+    return AttachSpec(
+        host="" if socket else url.hostname or "127.0.0.1",
+        port=port,
+        socket=socket,
+        user=user,
+        option_file=str(Path(option_file).absolute()) if option_file else "",
+        schema_name=schema,
+    )
+
+
+def without_password(text: str) -> str:
+    """Return the text without the passwords of its DSNs.
+
+    A malformed DSN may have a password anywhere: as a port, a schema, an option. So this shows only parts of a DSN
+    that cannot be a password.
+    """
+    return _ANY_DSN.sub(lambda match: _without_password(match[0]), text)
+
+
+def _without_password(dsn: str) -> str:
+    masked = _PASSWORD.sub(r"\1***@", dsn)
+    if _PLAIN_DSN.fullmatch(masked.replace(":***@", "@")):
+        return masked
+    scheme = re.match(r"[a-z]{1,12}://", dsn)
+    return f"{scheme[0] if scheme else ''}***"
+
+
+def target_options(attach: AttachSpec) -> dict[str, Scalar]:
+    """Return the values for run.json, without a password."""
+    return {name: getattr(attach, name) for name in _DSN_KEYS}
+
+
+def attach_of(run: RunRecord, *, option_file: str = "") -> AttachSpec | None:
+    """Return the server of an earlier run, for `resume`; None for runs that start their own."""
+    if run.target != "attach":
+        return None
+    values = {name: run.target_options[name] for name in _DSN_KEYS if name in run.target_options}
+    attach = AttachSpec.model_validate(values)
+    return attach.model_copy(update={"option_file": option_file}) if option_file else attach

@@ -1,0 +1,1 @@
+"""The docker target and its images."""

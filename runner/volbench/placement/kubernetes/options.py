@@ -1,0 +1,99 @@
+"""Options of the kubernetes target: `--target-option KEY=VALUE`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field, ValidationError
+
+from volbench.base.nearest import suggestion
+from volbench.errors import UsageError
+from volbench.records.base import Record, Scalar, Seconds
+
+_QUANTITY = r"^(\d+(\.\d+)?(m|Ki|Mi|Gi|Ti|k|M|G|T)?)?$"
+
+
+class KubernetesOptions(Record):
+    """Where and how cells run in a cluster. Resources are both requests and limits."""
+
+    context: str = Field(default="", description="Of the kubeconfig; empty: the current one.")
+    namespace: str = Field(default="", description="Of the cells; empty: the context's.")
+    node: str = Field(default="", description="Name of the node that all cells run on.")
+    selector: str = Field(default="", description="Labels of nodes that cells may run on: key=value,key=value.")
+    tolerations: str = Field(default="", description="Taints that cells tolerate: key=value:Effect, ...")
+    server_cpu: str = Field(default="", pattern=_QUANTITY, description="CPUs of the server's container.")
+    server_memory: str = Field(default="", pattern=_QUANTITY, description="Memory of the server's container.")
+    agent_cpu: str = Field(default="", pattern=_QUANTITY, description="CPUs of the agent's container.")
+    agent_memory: str = Field(default="", pattern=_QUANTITY, description="Memory of the agent's container.")
+    ebs_csi: str = Field(
+        default="", pattern=r"^(https?://\S+)?$",
+        description="Metrics of the EBS CSI driver on a cell's own node: http://ebs-csi-node.kube-system:3302/metrics.",
+    )  # fmt: skip
+    pull_policy: str = Field(default="IfNotPresent", pattern="^(IfNotPresent|Always|Never)$")
+    pull_secret: str = Field(default="", description="Secret with the image registry's credentials.")
+    priority_class: str = Field(default="", description="Priority class of the pods.")
+    user: int = Field(default=999, ge=1, description="User id of server and agent; 999 is the official images'.")
+    start_timeout_s: Seconds = Field(
+        default=300.0, alias="start_timeout", gt=0, description="How long a pod may take to be scheduled and ready."
+    )
+    keep: bool = Field(default=False, description="Leave jobs, pods and claims, to look at.")
+    parallel: int = Field(default=1, ge=1, le=64, description="Cells that run at once, never two on one node.")
+    share_nodes: bool = Field(default=False, description="Let parallel cells share a node.")
+
+
+def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
+    """Parse KEY=VALUE texts for run.json. Raise UsageError with the nearest match."""
+    names = {field.alias or name: name for name, field in KubernetesOptions.model_fields.items()}
+    options: dict[str, Scalar] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        key = key.replace("-", "_")
+        if key not in names:
+            raise UsageError(
+                f"the kubernetes target has no option {key!r}",
+                where="--target-option",
+                next_step=suggestion(key, names),
+            )
+        if not separator:
+            raise UsageError(f"the option {key!r} needs a value", where="--target-option", next_step=f"{key}=VALUE")
+        options[key] = value
+    read_options(options)
+    return options
+
+
+def read_options(options: Mapping[str, Scalar]) -> KubernetesOptions:
+    """Return the options of a run. Raise UsageError for an invalid value."""
+    values = {key: value for key, value in options.items() if key != "tools"}
+    try:
+        return KubernetesOptions.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(component) for component in first["loc"])
+        raise UsageError(
+            f"{key}: {first['msg']}", where="--target-option", evidence=f"{first['input']!r}"
+        ) from error
+
+
+def labels_of(text: str) -> dict[str, str]:
+    """Parse `key=value,key=value` as a node selector. Raise UsageError."""
+    labels = {}
+    for assignment in filter(None, re.split(r"\s*,\s*", text)):
+        key, separator, value = assignment.partition("=")
+        if not separator:
+            raise UsageError(f"{assignment!r} is not key=value", where="--target-option selector")
+        labels[key] = value
+    return labels
+
+
+def tolerations_of(text: str) -> list[dict[str, str]]:
+    """Parse `key=value:Effect` or `key:Effect`, separated by commas. Raise UsageError."""
+    tolerations = []
+    for taint_text in filter(None, re.split(r"\s*,\s*", text)):
+        taint, separator, effect = taint_text.rpartition(":")
+        key, has_value, value = taint.partition("=")
+        if not separator or not key:
+            raise UsageError(f"{taint_text!r} is not key=value:Effect", where="--target-option tolerations")
+        toleration = {"key": key, "effect": effect, "operator": "Equal" if has_value else "Exists"}
+        tolerations.append({**toleration, "value": value} if has_value else toleration)
+    return tolerations

@@ -1,0 +1,268 @@
+"""One attempt's job and pod: watch it, collect its results, diagnose and remove it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, watch
+from kubernetes.client.exceptions import ApiException
+
+from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
+from volbench.placement.interface import Job
+from volbench.placement.kubernetes.collect import RESULT, collect, run_in_pod
+from volbench.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
+from volbench.placement.kubernetes.options import KubernetesOptions
+from volbench.placement.kubernetes.pods import (
+    Trouble,
+    describe_pod,
+    ended_trouble,
+    has_ended,
+    is_over,
+    is_running,
+    waiting_trouble,
+)
+from volbench.placement.kubernetes.result import enrich_from_cluster, needs_cause
+from volbench.records.parse import parse_json
+from volbench.volume.cluster import Cluster, NotFound, cluster_errors, quota_exceeded
+from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN
+
+WATCH_S = 1
+PROGRESS_EVERY_S = 2.0
+GONE_S_MAX = 90.0
+FINAL_TROUBLE_AFTER_S = 20.0
+"""How long to wait for an image that cannot be pulled: a registry may fail for a moment."""
+LOG_LINES = 15
+SETTLE_S = 10.0
+Object = dict[str, Any]
+
+
+class KubernetesPlacement:
+    """The pod of a cell's attempt, found by its labels."""
+
+    def __init__(self, cluster: Cluster, job: Job, options: KubernetesOptions) -> None:
+        self._cluster = cluster
+        self._job = job
+        self._options = options
+        self.name = cell_name(job.cell.run_id, job.cell.cell_id, job.cell.attempt)
+        self._pod: Object | None = None
+        self._version = ""
+        self._waiting_since_s: float | None = None
+        self._progress_s = 0.0
+        self._has_ended = False
+        self._deleted_pod: Object | None = None
+
+    def running(self) -> bool:
+        """Return whether the agent runs, or will run; after that its results are here.
+
+        Raises EnvironmentLacks or StepFailed for a pod that fails to start.
+        """
+        if self._has_ended:
+            return False
+        pod = self._refresh()
+        if pod is None:
+            return self._without_pod()
+        if has_ended(pod, AGENT) or is_over(pod):
+            self._finish(pod)
+            return False
+        if "deletionTimestamp" in pod["metadata"] and not is_running(pod, AGENT):
+            return True  # terminating: the watch reports its end
+        if is_running(pod, AGENT):
+            self._waiting_since_s = None
+            self._show_progress(pod)
+        else:
+            self._check_waiting(waiting_trouble(pod))
+        return True
+
+    def interrupt(self) -> None:
+        """Send SIGTERM to the agent; delete a pod that does not run yet."""
+        pod = self._refresh()
+        if pod is None or not is_running(pod, AGENT):
+            self.kill()
+            return
+        with contextlib.suppress(StepFailed):  # the agent may have ended
+            command = ["sh", "-c", f"kill -TERM $(cat {AGENT_PID})"]
+            run_in_pod(self._cluster, pod["metadata"]["name"], command, doing=f"interrupting {self.name}")
+
+    def kill(self) -> None:
+        """Delete job and pod; containers are killed after a second."""
+        doing = f"ending {self.name}"
+        self._cluster.delete(self._cluster.jobs(self.name), doing=doing)
+        for pod in self._pods():
+            self._cluster.delete(f"pods/{pod['metadata']['name']}", doing=doing, grace_s=1)
+        self._wait_gone()
+
+    def evidence(self) -> str:
+        """Return node, containers, events and the agent's last log lines."""
+        try:
+            self._pod = self._pod or next(iter(self._pods()), None)
+            return describe_pod(self._pod or self._deleted_pod, self._events(), self._log(AGENT, LOG_LINES))
+        except VolbenchError as error:
+            return f"{error.what} ({error.evidence})"
+
+    def termination_cause(self) -> VolbenchError | None:
+        """Return why the pod ended, if not by the agent: eviction, a lost node, lack of memory."""
+        pod = self._pod or self._deleted_pod
+        trouble = ended_trouble(pod) if pod else None
+        if trouble is None:
+            return None
+        return StepFailed(
+            trouble.what, where=self._where, evidence=f"{trouble.evidence}\n{self.evidence()}", cause=trouble.cause
+        )
+
+    def remove(self) -> None:
+        """Delete job, pod and config map, and wait until the pod is gone."""
+        if self._options.keep:
+            return
+        self.kill()
+        self._cluster.delete(f"configmaps/{self.name}", doing=f"deleting the config map {self.name}")
+
+    @property
+    def _where(self) -> str:
+        return f"cell {self._job.cell.cell_id}, attempt {self._job.cell.attempt}, job {self.name}"
+
+    @property
+    def _selector(self) -> str:
+        cell = self._job.cell
+        return f"{LABEL_RUN}={cell.run_id},{LABEL_CELL}={cell.cell_id},{LABEL_ATTEMPT}={cell.attempt}"
+
+    def _pods(self) -> list[Object]:
+        answer = self._cluster.ask("GET", "pods", doing=f"looking for the pod of {self.name}",
+                                   labelSelector=self._selector)  # fmt: skip
+        self._version = answer["metadata"]["resourceVersion"]
+        pods: list[Object] = answer["items"]
+        return pods
+
+    def _refresh(self) -> Object | None:
+        """Return the current pod after waiting a moment for a change. An expired watch is restarted."""
+        if not self._version:
+            self._pod = next(iter(self._pods()), None)
+            return self._pod
+        return self._cluster.with_retries(self._follow, doing=f"watching the pod of {self.name}")  # type: ignore[no-any-return]
+
+    def _follow(self) -> Object | None:
+        core, follower = client.CoreV1Api(self._cluster.api), watch.Watch()
+        try:
+            with cluster_errors(f"watching the pod of {self.name}"):
+                for event in follower.stream(
+                    core.list_namespaced_pod, self._cluster.namespace, label_selector=self._selector,
+                    resource_version=self._version, timeout_seconds=WATCH_S, _request_timeout=WATCH_S + 10,
+                ):  # fmt: skip
+                    pod = event["raw_object"]
+                    self._pod, self._deleted_pod = (None, pod) if event["type"] == "DELETED" else (pod, None)
+                    self._version = pod["metadata"]["resourceVersion"]
+                    if self._pod is None or has_ended(self._pod, AGENT):
+                        break
+        except StepFailed as error:
+            if not isinstance(error.__cause__, ApiException) or error.__cause__.status != HTTPStatus.GONE:
+                raise
+            self._pod = next(iter(self._pods()), None)
+        return self._pod
+
+    def _without_pod(self) -> bool:
+        """Handle a missing pod: before its creation, and after its deletion."""
+        try:
+            job = self._cluster.ask("GET", self._cluster.jobs(self.name), doing=f"looking for job {self.name}")
+        except NotFound:
+            self._has_ended = True
+            return False
+        if any(
+            condition["type"] == "Failed" and condition["status"] == "True"
+            for condition in job["status"].get("conditions", [])
+        ):
+            self._has_ended = True
+            return False
+        for event in self._events():
+            message = str(event.get("message"))
+            if event.get("reason") == "FailedCreate" and "exceeded quota" in message:
+                raise quota_exceeded(self._where, message)
+            if event.get("reason") == "FailedCreate" and "forbidden" in message:
+                raise EnvironmentLacks("the cluster refuses the pod", where=self._where, evidence=message,
+                                       cause="no_permission")  # fmt: skip
+        self._check_waiting(None)
+        return True
+
+    def _check_waiting(self, trouble: Trouble | None) -> None:
+        """Raise if a pod cannot start, or did not start in time."""
+        now_s = time.monotonic()
+        if self._waiting_since_s is None:
+            self._waiting_since_s = now_s
+        waited_s = now_s - self._waiting_since_s
+        final = trouble is not None and trouble.final and waited_s > FINAL_TROUBLE_AFTER_S
+        if not final and waited_s < self._options.start_timeout_s:
+            return
+        raise EnvironmentLacks(
+            trouble.what if trouble else "the pod does not start",
+            where=self._where,
+            evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}\n{self.evidence()}",
+            next_step="fix that, then `volbench resume`; --target-option start_timeout=10min waits longer",
+            cause=trouble.cause if trouble else "pod_pending",
+        )
+
+    def _finish(self, pod: Object) -> None:
+        """Collect the agent's results, if the keeper still has them."""
+        if is_running(pod, KEEPER) and not (self._job.out / RESULT).exists():
+
+            def complete(directory: Path) -> None:
+                trouble = self._await_termination_cause(pod) if needs_cause(directory / RESULT) else None
+                enrich_from_cluster(directory / RESULT, pod, trouble, self._events())
+
+            collect(self._cluster, pod["metadata"]["name"], self._job.out, complete=complete)
+        self._has_ended = True
+
+    def _await_termination_cause(self, pod: Object) -> Trouble | None:
+        """Return why the server ended, if the cluster knows; the pod's status is updated a moment later."""
+        until_s = time.monotonic() + SETTLE_S
+        while (trouble := ended_trouble(self._pod or pod)) is None and time.monotonic() < until_s:
+            self._refresh()
+        return trouble
+
+    def _show_progress(self, pod: Object) -> None:
+        """Write the agent's last progress report to the run's directory."""
+        if time.monotonic() - self._progress_s < PROGRESS_EVERY_S:
+            return
+        self._progress_s = time.monotonic()
+        with contextlib.suppress(ValueError, StepFailed):
+            last = self._log(KEEPER, 1, pod).strip()
+            if last:
+                parse_json(last)
+                (self._job.out / "progress.json").write_text(f"{last}\n")
+
+    def _log(self, container: str, lines: int, pod: Object | None = None) -> str:
+        pod = pod or self._pod
+        if pod is None:
+            return ""
+        path = f"pods/{pod['metadata']['name']}/log"
+        try:
+            return self._cluster.text(path, doing=f"reading the log of {self.name}", container=container,
+                                      tailLines=lines)  # fmt: skip
+        except StepFailed:  # a container that has not started has no log
+            return ""
+
+    def _events(self) -> list[Object]:
+        """Return events of the claim, the job and its pod, the oldest first."""
+        events = []
+        claim = self._job.volume.claim if self._job.volume else None
+        pod = self._pod["metadata"]["name"] if self._pod else None
+        for name in filter(None, (claim, self.name, pod)):
+            answer = self._cluster.ask("GET", "events", doing=f"reading the events of {name}",
+                                       fieldSelector=f"involvedObject.name={name}")  # fmt: skip
+            events += answer["items"]
+        return sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
+
+    def _wait_gone(self) -> None:
+        until_s = time.monotonic() + GONE_S_MAX
+        while pods := self._pods():
+            if time.monotonic() > until_s:
+                raise StepFailed(
+                    "the pod does not end: its node is lost, or a volume hangs",
+                    where=self._where,
+                    evidence=describe_pod(pods[0], [], ""),
+                    next_step="repair the node, then `volbench resume`",
+                    cause="node_lost",
+                )
+            time.sleep(0.2)
+        self._has_ended = True

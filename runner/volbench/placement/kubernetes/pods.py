@@ -1,0 +1,161 @@
+"""Diagnosis of pods from their status and events: pure functions over objects of the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from volbench.placement.kubernetes.manifests import AGENT, KEEPER, SERVER
+
+Object = dict[str, Any]
+_AT_ONCE = {
+    "ErrImageNeverPull": "image_missing", "InvalidImageName": "image_missing",
+    "CreateContainerError": "container_refused", "RunContainerError": "container_refused",
+}  # fmt: skip
+_SOON = {"ImagePullBackOff": "image_missing", "CreateContainerConfigError": "container_refused"}
+"""Reasons of a waiting container that do not go away."""
+_EVENTS_SHOWN = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """Why a pod does not start, or was ended: a cause with its evidence."""
+
+    cause: str
+    what: str
+    evidence: str
+    final: bool
+    """Waiting does not help."""
+
+
+def status_of(pod: Object, name: str) -> Object:
+    """Return the status of one of the pod's containers; empty before it has one."""
+    status = pod.get("status", {})
+    statuses = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
+    return next((container_status for container_status in statuses if container_status["name"] == name), {})
+
+
+def has_ended(pod: Object, name: str) -> bool:
+    """Return whether a container has ended."""
+    return "terminated" in status_of(pod, name).get("state", {})
+
+
+def is_running(pod: Object, name: str) -> bool:
+    """Return whether a container runs."""
+    return "running" in status_of(pod, name).get("state", {})
+
+
+def is_over(pod: Object) -> bool:
+    """Return whether all containers of the pod have ended."""
+    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+
+
+def waiting_trouble(pod: Object) -> Trouble | None:
+    """Return why a pod does not start; None if unknown."""
+    for condition in pod.get("status", {}).get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            message = str(condition.get("message", ""))
+            pending = "PersistentVolumeClaim" in message or "volume" in message
+            return Trouble(
+                cause="volume_pending" if pending else "unschedulable",
+                what="no volume is bound to the claim" if pending else "no node can run the pod",
+                evidence=message,
+                final=False,
+            )
+    for name in (SERVER, AGENT, KEEPER):
+        waiting = status_of(pod, name).get("state", {}).get("waiting", {})
+        reason = waiting.get("reason", "")
+        cause = _AT_ONCE.get(reason) or _SOON.get(reason)
+        if cause is not None:
+            image = status_of(pod, name).get("image", "")
+            return Trouble(
+                cause=cause,
+                what=f"the image {image} cannot be pulled"
+                if cause == "image_missing"
+                else "a container is refused",
+                evidence=f"container {name}: {reason}: {waiting.get('message', '')}",
+                final=True,
+            )
+    return None
+
+
+def ended_trouble(pod: Object) -> Trouble | None:
+    """Return why the pod or one of its containers ended, if not by the agent itself."""
+    status = pod.get("status", {})
+    if status.get("reason") in {"Evicted", "NodeLost", "Preempting", "NodeShutdown", "Terminated"}:
+        cause = "node_lost" if status["reason"] in {"NodeLost", "NodeShutdown", "Terminated"} else "evicted"
+        return Trouble(
+            cause=cause, what=f"the cluster ended the pod: {status['reason']}",
+            evidence=str(status.get("message", "")), final=True,
+        )  # fmt: skip
+    for condition in status.get("conditions", []):
+        if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
+            lost = condition.get("reason") == "DeletionByTaintManager"
+            return Trouble(
+                cause="node_lost" if lost else "evicted", what="the cluster ended the pod",
+                evidence=f"{condition.get('reason')}: {condition.get('message', '')}", final=True,
+            )  # fmt: skip
+    for name in (SERVER, AGENT):
+        container_status = status_of(pod, name)
+        for state in (container_status.get("state", {}), container_status.get("lastState", {})):
+            ended = state.get("terminated", {})
+            if ended.get("reason") == "OOMKilled":
+                return Trouble(
+                    cause="oom", what=f"the {name}'s container was killed for lack of memory",
+                    evidence=_end(ended), final=True,
+                )  # fmt: skip
+    return _deleted(pod) or _server_killed(pod)
+
+
+def _deleted(pod: Object) -> Trouble | None:
+    """Return the trouble of a deleted pod; only for pods that volbench did not delete."""
+    moment = pod["metadata"].get("deletionTimestamp")
+    if moment is None:
+        return None
+    return Trouble(cause="pod_deleted", what="another client deleted the pod", evidence=f"at {moment}", final=True)
+
+
+def _server_killed(pod: Object) -> Trouble | None:
+    """Return the trouble of a killed server; after its command `quit` the supervisor exits with 0."""
+    container_status = status_of(pod, SERVER)
+    ends = [container_status.get(when, {}).get("terminated", {}) for when in ("state", "lastState")]
+    ended = next((end for end in ends if end.get("exitCode", 0) != 0), None)
+    if ended is None:
+        return None
+    return Trouble(
+        cause="server_killed", what="another process ended the server's container",
+        evidence=_end(ended), final=True,
+    )  # fmt: skip
+
+
+def _end(ended: Object) -> str:
+    return f"{ended.get('reason')}, exit code {ended.get('exitCode')}, at {ended.get('finishedAt')}"
+
+
+def describe_pod(pod: Object | None, events: Sequence[Object], logs: str) -> str:
+    """Return node, containers, last events and last log lines, for a message."""
+    return "\n".join(
+        [*_lines(pod), *(_event(event) for event in events[-_EVENTS_SHOWN:]), *filter(None, [logs.strip()])]
+    )
+
+
+def _lines(pod: Object | None) -> Iterator[str]:
+    if pod is None:
+        yield "pod: none"
+        return
+    status = pod.get("status", {})
+    node = pod["spec"].get("nodeName", "no node yet")
+    yield f"pod {pod['metadata']['name']} on {node}: {status.get('phase')} {status.get('reason', '')}".rstrip()
+    for name in (SERVER, AGENT, KEEPER):
+        for when in ("state", "lastState"):
+            for state_name, details in status_of(pod, name).get(when, {}).items():
+                texts = [str(details[key]) for key in ("reason", "message") if details.get(key)]
+                code = f", exit code {details['exitCode']}" if "exitCode" in details else ""
+                prefix = "before, " if when == "lastState" else ""
+                yield f"{prefix}container {name}: {state_name} {': '.join(texts)}{code}"
+
+
+def _event(event: Object) -> str:
+    count = event.get("count") or 1
+    return f"event {event.get('reason')}: {event.get('message')}" + (f" (x{count})" if count > 1 else "")

@@ -1,0 +1,41 @@
+"""The permissions that a run needs in its namespace, as k8s/base grants them; checked before a run starts."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from volbench.volume.cluster import Cluster
+
+NEEDED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("batch", "jobs", ("create", "get", "list", "delete")),
+    ("", "configmaps", ("create", "list", "delete")),
+    ("", "persistentvolumeclaims", ("create", "get", "list", "delete")),
+    ("", "pods", ("get", "list", "watch", "delete")),
+    ("", "pods/log", ("get",)),
+    ("", "pods/exec", ("get", "create")),
+    ("", "events", ("list",)),
+)
+"""API group, resource and verbs. `pods/exec` is a GET over a web socket; newer clusters require create too."""
+
+
+def missing_rights(cluster: Cluster) -> list[str]:
+    """Return permissions of NEEDED that this user does not have, as `create jobs`."""
+    permissions = [(group, resource, verb) for group, resource, verbs in NEEDED for verb in verbs]
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        granted = pool.map(lambda permission: _is_allowed(cluster, *permission), permissions)
+    return [f"{verb} {resource}" for (_, resource, verb), yes in zip(permissions, granted, strict=True) if not yes]
+
+
+def _is_allowed(cluster: Cluster, group: str, resource: str, verb: str) -> bool:
+    name, _, subresource = resource.partition("/")
+    attributes = {
+        "namespace": cluster.namespace, "group": group, "resource": name, "subresource": subresource, "verb": verb,
+    }  # fmt: skip
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    answer = cluster.ask("POST", path, review, doing="checking this user's permissions")
+    return bool(answer["status"]["allowed"])

@@ -1,0 +1,182 @@
+"""The kubernetes target: each attempt at a cell is a Job whose pod has the server as a sidecar of the agent.
+
+Both share the claim's volume, the control directory and one process namespace. The pod keeps the results until they
+are collected, so that orchestrator and API server need not run all the time.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import PurePosixPath
+from typing import Any
+
+from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.placement.docker import image_names
+from volbench.placement.docker.images import OFFICIAL_IMAGES
+from volbench.placement.interface import Job, Placement
+from volbench.placement.kubernetes import manifests
+from volbench.placement.kubernetes.options import KubernetesOptions
+from volbench.placement.kubernetes.placement import KubernetesPlacement
+from volbench.placement.kubernetes.rights import missing_rights
+from volbench.placement.workspace import Workspace
+from volbench.records.cell import CellPlaces, ServerSpec
+from volbench.volume.cluster import RULES, Cluster
+from volbench.volume.emulated.control import CONTROL_SOCKET
+from volbench.volume.interface import OpenVolume
+from volbench.volume.kinds.claim import LABEL_RUN
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_POLL_S = 0.5
+
+
+class KubernetesTarget:
+    """Jobs in one namespace of a cluster."""
+
+    name = "kubernetes"
+    template_on_volume = True
+
+    def __init__(
+        self, workspace: Workspace, *, cluster: Cluster, options: KubernetesOptions, tools: str = ""
+    ) -> None:
+        """`tools` names the tools image; empty: that of this code, which the nodes must have or be able to pull."""
+        self._workspace = workspace
+        self._cluster = cluster
+        self._options = options
+        self.parallel = options.parallel
+        self._tools = tools or image_names.tools_image()
+        self._near = ""
+
+    def check(self) -> None:
+        """Check that the cluster answers and grants the permissions that a run needs."""
+        self._cluster.ask("GET", "/version", doing="reading the cluster's version")
+        missing = missing_rights(self._cluster)
+        if missing:
+            raise EnvironmentLacks(
+                f"permissions are missing in namespace {self._cluster.namespace}",
+                where="kubernetes target",
+                evidence=", ".join(missing),
+                next_step=RULES,
+                cause="no_permission",
+            )
+
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
+        """Return paths inside the pod; the dataset's template is on the volume itself."""
+        paths = pod_paths(self._workspace.volume_folder)
+        if volume is None or volume.emulator_claim is None:
+            return paths
+        return paths.model_copy(update={"emulator_socket": f"{manifests.EMULATOR}/{CONTROL_SOCKET}"})
+
+    def launch(self, job: Job) -> Placement:
+        """Create the attempt's config map and job, unless they exist."""
+        apart = self._options.parallel > 1 and not self._options.share_nodes
+        near = "" if apart else self._node_of_run()
+        cell = objects_of(job, options=self._options, tools=self._tools, near=near, apart=apart)
+        doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"
+        self._cluster.apply_once("configmaps", manifests.config_map(cell), doing=doing)
+        self._cluster.apply_once(self._cluster.jobs(), manifests.job(cell), doing=doing)
+        return self.find(job)
+
+    def find(self, job: Job) -> Placement:
+        """Return the attempt's job and pod."""
+        return KubernetesPlacement(self._cluster, job, self._options)
+
+    def close_volume(self, volume: OpenVolume) -> None:
+        """Erase the run's directories on a claim that stays."""
+        if volume.spec.kind == "pvc" and volume.claim is not None and not self._options.keep:
+            self._erase(volume.name, volume.claim)
+
+    def clean_up(self) -> None:
+        """Remove every object with the run's label except claims, and wait until no pod is left."""
+        if self._options.keep:
+            return
+        selector = f"{LABEL_RUN}={self._workspace.run_id}"
+        doing = "removing the run's objects"
+        for path in (self._cluster.jobs(), "configmaps"):
+            for item in self._cluster.ask("GET", path, doing=doing, labelSelector=selector)["items"]:
+                self._cluster.delete(f"{self._cluster.object_path(path)}/{item['metadata']['name']}", doing=doing)
+        until_s = time.monotonic() + self._options.start_timeout_s
+        while pods := self._cluster.ask("GET", "pods", doing=doing, labelSelector=selector)["items"]:
+            if time.monotonic() > until_s:
+                names = ", ".join(pod["metadata"]["name"] for pod in pods)
+                raise StepFailed("pods do not end", where=doing, evidence=names, cause="node_lost")
+            time.sleep(_POLL_S)
+
+    def _node_of_run(self) -> str:
+        """Return the node of the run's first volume, which the other cells prefer too."""
+        if not self._near and not self._options.node:
+            selector = f"{LABEL_RUN}={self._workspace.run_id}"
+            claims = self._cluster.ask(
+                "GET", "persistentvolumeclaims", doing="looking at the run's claims", labelSelector=selector
+            )["items"]
+            nodes = [claim["metadata"].get("annotations", {}).get(SELECTED_NODE, "") for claim in claims]
+            self._near = next(filter(None, nodes), "")
+        return self._near
+
+    def _erase(self, volume: str, claim: str) -> None:
+        """Run a job on the claim that removes volbench's directories, and nothing without the marker."""
+        paths = pod_paths(self._workspace.volume_folder)
+        eraser = manifests.eraser(
+            run_id=self._workspace.run_id, volume=volume, claim=claim, tools_image=self._tools,
+            directories=(paths.volume_dir, paths.template_dir), options=self._options,
+        )  # fmt: skip
+        name, doing = eraser["metadata"]["name"], f"erasing the run's directories on claim {claim}"
+        self._cluster.apply_once(self._cluster.jobs(), eraser, doing=doing)
+        until_s = time.monotonic() + self._options.start_timeout_s
+        status: dict[str, Any] = {}
+        while not (status.get("succeeded") or status.get("failed")):
+            status = self._cluster.ask("GET", self._cluster.jobs(name), doing=doing)["status"]
+            if status.get("failed") or time.monotonic() > until_s:
+                raise StepFailed(
+                    "the run's directories were not erased",
+                    where=f"claim {claim}",
+                    evidence=str(status),
+                    next_step=f"remove {paths.volume_dir} and {paths.template_dir} by hand",
+                )
+            time.sleep(_POLL_S)
+        self._cluster.delete(self._cluster.jobs(name), doing=doing)
+
+
+def pod_paths(folder: str) -> CellPlaces:
+    """Return the paths in the pod, with the run's directory on the volume."""
+    directory = PurePosixPath(manifests.VOLUME_ROOT) / folder
+    return CellPlaces(
+        volume_dir=str(directory),
+        data_dir=str(directory / "data"),
+        control_dir=manifests.CONTROL,
+        template_dir=f"{directory}-templates",
+        scratch_dir=manifests.SCRATCH,
+        supervisor="waiting",
+    )
+
+
+def objects_of(
+    job: Job, *, options: KubernetesOptions, tools: str, near: str = "", apart: bool = False
+) -> manifests.CellObjects:
+    """Return the data for the manifests of an attempt. Raise EnvironmentLacks for a volume that is not a claim."""
+    if job.volume is None or job.volume.claim is None or job.cell.places is None:
+        raise EnvironmentLacks("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
+    return manifests.CellObjects(
+        run_id=job.cell.run_id,
+        cell_id=job.cell.cell_id,
+        attempt=job.cell.attempt,
+        kind=job.kind,
+        cell_json=job.cell.model_dump_json(indent=1, by_alias=True),
+        supervisor=job.supervisor_script.decode(),
+        claim=job.volume.claim,
+        server_image=server_image(job.cell.server),
+        tools_image=tools,
+        paths=job.cell.places,
+        deadline_s=job.cell.deadline_s,
+        options=options,
+        near=near,
+        apart=apart,
+        emulator_claim=job.volume.emulator_claim or "",
+    )
+
+
+def server_image(server: ServerSpec) -> str:
+    """Return the suite's image, else the official one of its flavor and version."""
+    if server.image:
+        return server.image
+    repository, version = OFFICIAL_IMAGES["mysql" if server.flavor == "any" else server.flavor]
+    return f"{repository}:{server.version or version}"

@@ -1,0 +1,1 @@
+"""Volume SPECs and profiles: parsed, checked and resolved, without touching the machine."""

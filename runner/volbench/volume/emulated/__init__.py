@@ -1,0 +1,1 @@
+"""Emulated volumes: started, found, stopped, and their power cut."""

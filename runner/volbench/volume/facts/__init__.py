@@ -1,0 +1,1 @@
+"""Facts about the storage behind a directory and about the machine."""

@@ -1,0 +1,171 @@
+"""Block devices as sysfs shows them. Paths: Documentation/ABI/stable/sysfs-block of the kernel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+SYS = Path("/sys")
+_DEPTH_MAX = 16
+_DISKS_MAX = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockDevice:
+    """One block device. None: not in sysfs.
+
+    Args:
+        name, disk: kernel names of the device and of its disk (itself, if not a partition).
+        lower: names of the physical disks below a device-mapper or md device, sorted.
+        backing_file, direct_io: of a loop device.
+    """
+
+    name: str
+    disk: str
+    model: str | None
+    scheduler: str | None
+    read_ahead_kib: int | None
+    rotational: bool | None
+    logical_block_bytes: int | None
+    lower: tuple[str, ...]
+    backing_file: str | None
+    direct_io: bool | None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the device itself is main memory (zram, ram disk)."""
+        return self.disk.rstrip("0123456789") in ("zram", "ram")
+
+
+def block_device(number: str, *, sys: Path = SYS) -> BlockDevice | None:
+    """Return the device with a `major:minor`; None if sysfs has none (anonymous number, container)."""
+    return _device(sys / "dev/block" / number)
+
+
+def block_device_named(source: str, *, sys: Path = SYS) -> BlockDevice | None:
+    """Return the device of a mount source such as `/dev/nvme1n1p1`, `/dev/mapper/vg-data` or `/dev/vg/data`."""
+    if not source.startswith("/dev/"):
+        return None
+    name = Path(source).name
+    device = _device(sys / "class/block" / name)
+    if device is not None:
+        return device
+    mapped = source.removeprefix("/dev/mapper/") if source.startswith("/dev/mapper/") else None
+    components = source.removeprefix("/dev/").split("/")
+    if mapped is None and len(components) == 2:
+        mapped = "-".join(
+            component.replace("-", "--") for component in components
+        )  # how LVM joins group and volume
+    for entry in sorted((sys / "class/block").glob("dm-*")):
+        if mapped is not None and read_text(entry / "dm/name") == mapped:
+            return _device(entry)
+    resolved = Path(source).resolve()
+    return _device(sys / "class/block" / resolved.name) if resolved.name != name else None
+
+
+def bdi_read_ahead_kib(number: str, *, sys: Path = SYS) -> int | None:
+    """Return the read-ahead of a mount without block device (NFS, FUSE), by its `0:N`."""
+    return read_int(sys / "class/bdi" / number / "read_ahead_kb")
+
+
+def btrfs_devices(name: str, *, sys: Path = SYS) -> tuple[str, ...]:
+    """Return all devices of the btrfs that contains the named one; empty if sysfs does not show it."""
+    for devices in sorted((sys / "fs/btrfs").glob("*/devices")):
+        names = tuple(sorted(entry.name for entry in devices.iterdir()))
+        if name in names:
+            return names
+    return ()
+
+
+def disks_of(names: Iterable[str], *, sys: Path = SYS) -> frozenset[str]:
+    """The named whole disks and all disks below them: of device-mapper, md, and of a loop device's file."""
+    reached: set[str] = set()
+    left = list(names)
+    while left and len(reached) < _DISKS_MAX:
+        name = left.pop()
+        if name not in reached:
+            reached.add(name)
+            left += _directly_below(sys / "class/block" / name, sys)
+    return frozenset(reached)
+
+
+def _directly_below(entry: Path, sys: Path) -> list[str]:
+    folder = entry.resolve()
+    lower = [_whole_disk(slave.resolve()) for slave in _entries(folder / "slaves")]
+    file = read_text(folder / "loop/backing_file")
+    try:
+        number = Path(file).stat().st_dev if file is not None else 0
+    except OSError:  # on the host, and this is a container
+        number = 0
+    carrier = sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
+    if number and carrier.exists():
+        lower.append(_whole_disk(carrier.resolve()))
+    return lower
+
+
+def _whole_disk(folder: Path) -> str:
+    return folder.parent.name if (folder / "partition").exists() else folder.name
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def read_text(file: Path) -> str | None:
+    """Return a small file's text, stripped; None if it is unreadable or empty."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def read_int(file: Path) -> int | None:
+    """Return a small file's number; None if it is unreadable."""
+    text = read_text(file)
+    return int(text) if text is not None and text.lstrip("-").isdigit() else None
+
+
+def _device(entry: Path) -> BlockDevice | None:
+    if not entry.exists():
+        return None
+    folder = entry.resolve()
+    disk = folder.parent if (folder / "partition").exists() else folder
+    queue = disk / "queue"
+    rotational = read_int(queue / "rotational")
+    direct_io = read_int(disk / "loop/dio")
+    lower = _physical(folder)
+    return BlockDevice(
+        name=folder.name,
+        disk=disk.name,
+        model=read_text(disk / "device/model"),
+        scheduler=_chosen(read_text(queue / "scheduler")),
+        read_ahead_kib=read_int(queue / "read_ahead_kb"),
+        rotational=None if rotational is None else bool(rotational),
+        logical_block_bytes=read_int(queue / "logical_block_size"),
+        lower=tuple(sorted(lower)),
+        backing_file=read_text(disk / "loop/backing_file"),
+        direct_io=None if direct_io is None else bool(direct_io),
+    )
+
+
+def _physical(folder: Path, depth: int = 0) -> set[str]:
+    """Return the disks below a stacked device; empty for other devices."""
+    slaves = folder / "slaves"
+    if depth > _DEPTH_MAX or not slaves.is_dir():
+        return set()
+    disks: set[str] = set()
+    for slave in slaves.iterdir():
+        lower = slave.resolve()
+        below = _physical(lower, depth + 1)
+        disk = lower.parent if (lower / "partition").exists() else lower
+        disks |= below or {disk.name}
+    return disks
+
+
+def _chosen(text: str | None) -> str | None:
+    """`none` of "mq-deadline [none]"."""
+    if text is None:
+        return None
+    return text.partition("[")[2].partition("]")[0] or text

@@ -1,0 +1,151 @@
+"""`pvc:NAME` and `storage-class:NAME?size=100Gi`: volumes of a Kubernetes cluster, as claims."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from volbench.errors import EnvironmentLacks, Refused
+from volbench.profile.spec import parse_volume
+from volbench.records.facts import VolumeFacts
+from volbench.records.run import VolumeSpec
+from volbench.volume.cluster import Cluster, NotFound
+from volbench.volume.interface import OpenVolume, VolumeBase
+
+DEFAULT_SIZE = "20Gi"
+LABEL_RUN = "volbench.org/run"
+LABEL_CELL = "volbench.org/cell"
+EMULATED = "volbench.org/emulated"
+"""Annotation of a claim on an emulated volume: its SPEC, such as `emulated:ebs-gp3?size=50GiB`."""
+EMULATOR = "volbench.org/emulator"
+"""Annotation of such a claim: name of the claim whose volume has the emulator's control socket."""
+MANAGED_BY = {"app.kubernetes.io/managed-by": "volbench", "app.kubernetes.io/part-of": "volbench"}
+
+
+class ClaimVolume(VolumeBase):
+    """An existing claim, or a claim on a storage class that is deleted with its data at the end.
+
+    Args:
+        keep: do not delete a claim that this volume created.
+    """
+
+    def __init__(self, spec: VolumeSpec, *, cluster: Cluster, run_id: str, keep: bool = False) -> None:
+        super().__init__(spec)
+        self._cluster = cluster
+        self._run_id = run_id
+        self._keep = keep
+        self._where = f"volume {spec.name}={spec.text}"
+
+    @property
+    def claim(self) -> str:
+        """The claim's name."""
+        return claim_name(self.spec, self._run_id)
+
+    def open(self) -> OpenVolume:
+        """Check that the claim exists and is usable, or create it.
+
+        Raises EnvironmentLacks if claim or class are missing, Refused for a claim without a filesystem.
+        """
+        if self.spec.kind == "storage-class":
+            self._check_class()
+            self._cluster.apply_once(
+                "persistentvolumeclaims", claim_manifest(self.spec, self._run_id), doing=f"making {self._where}"
+            )
+        claim = self._find()
+        if claim["spec"].get("volumeMode") == "Block":
+            raise Refused(
+                "the claim is a block device", where=self._where, next_step="name a claim with a filesystem"
+            )
+        if claim["status"].get("phase") == "Lost":
+            raise EnvironmentLacks(
+                "the claim has lost its volume", where=self._where, evidence="phase Lost", cause="volume_gone"
+            )
+        return OpenVolume(
+            name=self.spec.name, spec=self.spec, claim=self.claim, facts=_facts(claim),
+            emulator_claim=claim["metadata"].get("annotations", {}).get(EMULATOR),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Delete a claim that was created for the run."""
+        if self.spec.kind == "storage-class" and not self._keep:
+            path = f"persistentvolumeclaims/{self.claim}"
+            self._cluster.delete(path, doing=f"deleting the claim {self.claim}")
+
+    def _check_class(self) -> None:
+        path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.place}"
+        try:
+            self._cluster.ask("GET", path, doing=f"looking for the storage class of {self._where}")
+        except NotFound as missing:
+            raise EnvironmentLacks(
+                f"the cluster has no storage class {self.spec.place!r}",
+                where=self._where,
+                evidence=missing.evidence,
+                next_step="`kubectl get storageclass` lists them; k8s/overlays has some to apply",
+                cause="volume_gone",
+            ) from missing
+
+    def _find(self) -> dict[str, Any]:
+        try:
+            claim: dict[str, Any] = self._cluster.ask(
+                "GET", f"persistentvolumeclaims/{self.claim}", doing=f"looking for {self._where}"
+            )
+        except NotFound as missing:
+            raise EnvironmentLacks(
+                f"namespace {self._cluster.namespace} has no claim {self.claim!r}",
+                where=self._where,
+                evidence=missing.evidence,
+                next_step=f"`kubectl get pvc -n {self._cluster.namespace}` lists them",
+                cause="volume_gone",
+            ) from missing
+        return claim
+
+
+def claim_name(spec: VolumeSpec, run_id: str) -> str:
+    """Return the name of the existing claim, or of the run's."""
+    return spec.place if spec.kind == "pvc" else object_name("volbench", run_id.rsplit("-", 1)[-1], spec.name)
+
+
+def claim_manifest(spec: VolumeSpec, run_id: str) -> dict[str, Any]:
+    """Return the claim on a storage class."""
+    size = kubernetes_size(spec.options.get("size", DEFAULT_SIZE))
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": claim_name(spec, run_id),
+            "labels": {**MANAGED_BY, "app.kubernetes.io/component": "volume", LABEL_RUN: run_id},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": spec.place,
+            "resources": {"requests": {"storage": size}},
+        },
+    }
+
+
+def kubernetes_size(text: str) -> str:
+    """Return `100GiB` and `100G` of SPECs as a Kubernetes quantity, in which G alone means 10^9."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i|iB)?", text)
+    return f"{match[1]}{match[2]}i" if match else text.removesuffix("B")
+
+
+def object_name(*parts: str) -> str:
+    """Return a valid object name: the parts in lower case, with `-` for invalid characters."""
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")[:63].rstrip("-")
+
+
+def _facts(claim: dict[str, Any]) -> VolumeFacts:
+    """Return the claim's facts from the cluster; the cell itself sees the storage that backs it.
+
+    The cell cannot see that a volume is emulated, so an annotation of the claim has its SPEC.
+    """
+    metadata, spec = claim["metadata"], claim["spec"]
+    notes = (f"claim {metadata['name']} of class {spec.get('storageClassName') or 'none'}",)
+    facts = VolumeFacts(path=metadata["name"], notes=notes)
+    emulated_spec = metadata.get("annotations", {}).get(EMULATED)
+    if emulated_spec is None:
+        return facts
+    emulated = parse_volume(emulated_spec, name="emulated")
+    return facts.model_copy(
+        update={"emulated_profile": emulated.place, "emulated_parameters": dict(emulated.options)}
+    )

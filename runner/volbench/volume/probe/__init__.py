@@ -1,0 +1,1 @@
+"""The probe of a volume, and the profile fitted to its figures."""

@@ -1,0 +1,1 @@
+"""Cold reads of files and tables."""

@@ -1,0 +1,1 @@
+"""The crash step and the ledger of its transactions."""

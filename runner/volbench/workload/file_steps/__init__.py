@@ -1,0 +1,1 @@
+"""Steps on files: many small ones, a large one, fio."""

@@ -1,0 +1,77 @@
+"""Steps that run concurrently with the load: they start with its measured window."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+from volbench.errors import StepFailed
+from volbench.records.steps import BesideStep, parameters_of
+from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
+
+_TICK_S = 0.2
+
+
+class ConcurrentSteps:
+    """Steps concurrent with a load: `begin` when the window opens, `check` regularly, `finish` after the load."""
+
+    def __init__(
+        self,
+        steps: Sequence[BesideStep],
+        workload: Workload[BesideStep],
+        ctx: StepContext,
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        self.ctx = dataclasses.replace(ctx, cancelled=threading.Event(), progress=_quiet)
+        self._steps = steps
+        self._workload = workload
+        self._pool = pool
+        self._futures: list[Future[StepOutcome]] = []
+
+    def begin(self) -> None:
+        """Start all steps, each after its own delay; do nothing if they are started already."""
+        if not self._futures:
+            self._futures = [self._pool.submit(self._run, step) for step in self._steps]
+
+    def check(self) -> None:
+        """Raise the failure of a failed step."""
+        for future in self._futures:
+            if future.done():
+                future.result()
+
+    def finish(self) -> tuple[SubResult, ...]:
+        """Wait for all steps (each has a timeout of its own) and return their outcomes. Raise StepFailed."""
+        return tuple(
+            SubResult(
+                suffix=f"beside-{number}-{step.tool}" if len(self._steps) > 1 else f"beside-{step.tool}",
+                kind=step.kind,
+                parameters=parameters_of(step),
+                outcome=future.result(timeout=step.start_after_s + step.timeout_s + 60),
+            )
+            for number, (step, future) in enumerate(zip(self._steps, self._futures, strict=True), start=1)
+        )
+
+    def _run(self, step: BesideStep) -> StepOutcome:
+        if self.ctx.cancelled.wait(step.start_after_s):
+            raise StepFailed(f"the concurrent {step.tool} was cancelled before it began")
+        return self._workload.run(step, self.ctx)
+
+
+@contextmanager
+def running_alongside(
+    steps: Sequence[BesideStep], workload: Workload[BesideStep], ctx: StepContext
+) -> Iterator[ConcurrentSteps]:
+    """Run steps concurrently with the block; at its end, cancel running ones and wait for them."""
+    with ThreadPoolExecutor(max_workers=max(1, len(steps)), thread_name_prefix="concurrent-step") as pool:
+        running = ConcurrentSteps(steps, workload, ctx, pool)
+        try:
+            yield running
+        finally:
+            running.ctx.cancelled.set()
+
+
+def _quiet(text: str, fraction: float | None) -> None:
+    """Discard the progress of concurrent steps: the load reports the step's progress."""

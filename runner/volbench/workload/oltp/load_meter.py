@@ -1,0 +1,125 @@
+"""From sysbench's intervals to series rows, histogram rows and a step's metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from volbench.records.latency_bins import merge
+from volbench.records.metrics import MetricValue, metric
+from volbench.records.series import HistogramRow, SeriesRow
+from volbench.workload.interface import Clock
+from volbench.workload.oltp.sysbench import Interval
+
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+_BY_INTERVAL = ("p50", "p95", "p99")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """An interval with sysbench's CPU seconds at its end; None: not readable."""
+
+    interval: Interval
+    cpu_s: float | None
+
+
+def series_rows(interval: Interval, clock: Clock) -> Iterator[SeriesRow]:
+    """Yield the client's rows of one interval. An interval without events has no latency rows: it is a stall."""
+    t_s, length_s = clock.at_s(interval.end_ns), interval.interval_s
+    values: dict[str, float | None] = {
+        "tps": interval.events / length_s,
+        "qps": interval.queries / length_s,
+        "errors_per_s": interval.errors / length_s,
+        "threads_running": interval.threads_running,
+        "queue_length": interval.queue_length,
+        **{f"latency_ms_{name}": interval.bins.quantile_ms(QUANTILES[name]) for name in _BY_INTERVAL},
+        "latency_ms_max": interval.bins.max_ms(),
+    }
+    for name, value in values.items():
+        if value is not None:
+            yield SeriesRow(t_s=t_s, source="client", metric=name, value=value)
+
+
+def histogram_row(interval: Interval, clock: Clock, *, step: str, measured: bool) -> HistogramRow:
+    """Return the interval's row of histograms.parquet."""
+    numbers = sorted(interval.bins.counts)
+    return HistogramRow(
+        t_s=clock.at_s(interval.end_ns),
+        interval_s=interval.interval_s,
+        step=step,
+        source="client",
+        events=interval.events,
+        errors=interval.errors,
+        edge_mult=interval.bins.edge_mult,
+        edge_deduct=interval.bins.edge_deduct,
+        bin=tuple(numbers),
+        count=tuple(interval.bins.counts[number] for number in numbers),
+        below=interval.bins.below,
+        above=interval.bins.above,
+        measured=measured,
+    )
+
+
+def load_metrics(intervals: Sequence[Interval], *, rate: float | None) -> dict[str, MetricValue]:
+    """Return metrics over the intervals: rates over their whole time, latencies from the merged histogram.
+
+    Args:
+        intervals: at least one, consecutive or not.
+        rate: offered transactions per second; None in a closed loop.
+
+    Unknown latencies are absent: no event finished, or a quantile lies beyond the histogram.
+    """
+    length_s = sum(interval.interval_s for interval in intervals)
+    tps = sum(interval.events for interval in intervals) / length_s
+    bins = merge(interval.bins for interval in intervals)
+    values: dict[str, float | None] = {
+        "tps": tps,
+        "qps": sum(interval.queries for interval in intervals) / length_s,
+        "errors_per_s": sum(interval.errors for interval in intervals) / length_s,
+        "stalled_s": sum(interval.interval_s for interval in intervals if interval.events == 0),
+        "rate_achieved_ratio": None if rate is None else tps / rate,
+    }
+    if bins is not None:
+        values |= {f"latency_ms_{name}": bins.quantile_ms(level) for name, level in QUANTILES.items()}
+        values |= {"latency_ms_max": bins.max_ms(), "latency_ms_mean": bins.mean_ms()}
+    return {name: metric(name, value) for name, value in values.items() if value is not None}
+
+
+def client_cpu(observed: Sequence[Observed], *, threads: int, cpus: float) -> dict[str, Any]:
+    """Return sysbench's CPU time from the first reading to the last, and its ratio to the usable CPU time.
+
+    Args:
+        observed: readings at the window's start, then one at the end of each of its intervals.
+        cpus: that sysbench may use.
+
+    Empty if the CPU time could not be read.
+    """
+    readings = [reading for reading in observed if reading.cpu_s is not None]
+    if len(readings) < 2 or readings[0].cpu_s is None or readings[-1].cpu_s is None:
+        return {}
+    used_s = readings[-1].cpu_s - readings[0].cpu_s
+    wall_s = (readings[-1].interval.end_ns - readings[0].interval.end_ns) / 1e9
+    usable = min(float(threads), cpus)
+    return {
+        "client_cpu_s": used_s,
+        "client_cpus_usable": usable,
+        "client_cpu_ratio": used_s / (wall_s * usable),
+    }
+
+
+def offered_load(before: Interval | None, intervals: Sequence[Interval], *, rate: float) -> dict[str, Any]:
+    """Return the rate that sysbench really offered: finished transactions plus the growth of its queue.
+
+    A ratio below 1 means that the load generator was too slow; a slow server only makes the queue grow.
+    """
+    waiting_before = 0 if before is None else before.queue_length + before.concurrency
+    growth = intervals[-1].queue_length + intervals[-1].concurrency - waiting_before
+    length_s = sum(interval.interval_s for interval in intervals)
+    offered = (sum(interval.events for interval in intervals) + growth) / length_s
+    return {
+        "offered_per_s": offered,
+        "offered_ratio": offered / rate,
+        "offered_due": rate * length_s,
+        "queue_growth": growth,
+    }

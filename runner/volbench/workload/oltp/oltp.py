@@ -1,0 +1,305 @@
+"""The OLTP step: one sysbench process for warm-up and measured time, with its latencies of every second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from volbench.base import programs
+from volbench.engine.connection import read_option_file
+from volbench.engine.sysbench_config import sysbench_config_file
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.cell import FILES_COPIED
+from volbench.records.steps import BesideStep, OltpStep
+from volbench.workload.failures import tool_failure, with_server_cause
+from volbench.workload.interface import Clock, StepContext, StepOutcome, SubResult, Workload
+from volbench.workload.oltp.concurrent_steps import ConcurrentSteps, running_alongside
+from volbench.workload.oltp.load_meter import (
+    Observed,
+    client_cpu,
+    histogram_row,
+    load_metrics,
+    offered_load,
+    series_rows,
+)
+from volbench.workload.oltp.sysbench import (
+    LINE_PREFIX,
+    TAIL_S,
+    TEST_VARIABLE,
+    Interval,
+    LineParser,
+    Total,
+    hooks_file,
+    run_seconds,
+    step_options,
+    sysbench_argv,
+)
+from volbench.workload.process import Tool, require_tool, run_tool, tool_version, usable_cpus
+from volbench.workload.state import LAST_WRITE
+
+START_TIMEOUT_S = 60.0
+HANG_TIMEOUT_S = 120.0
+"""How long the last transactions may take after the end of the run before the step fails."""
+_READ_ONLY = {"oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges"}
+_STATEMENTS_EACH_TABLE = {
+    "oltp_read_write": 9,
+    "oltp_read_only": 5,
+    "oltp_write_only": 4,
+    "oltp_insert": 0,
+    "select_random_points": 0,
+    "select_random_ranges": 0,
+}
+"""Prepared statements of each thread for each table; 1 for other tests."""
+
+
+class Oltp:
+    """Runs sysbench; `concurrent_workload` runs the concurrent steps."""
+
+    def __init__(self, concurrent_workload: Workload[BesideStep]) -> None:
+        self._concurrent_workload = concurrent_workload
+
+    def check(self, step: OltpStep, ctx: StepContext) -> None:
+        """Before anything runs. Raises EnvironmentLacks, UsageError."""
+        version = tool_version("sysbench")
+        if not version.startswith("sysbench 1."):
+            raise EnvironmentLacks(f"sysbench 1.0 is needed; installed is {version!r}", where=f"step {step.name}")
+        if len(step.threads) != 1:
+            raise UsageError("one number of threads at a time", where=f"step {step.name}")
+        if step.rate is not None and (step.rate < 1 or step.rate != round(step.rate)):
+            raise UsageError(
+                f"sysbench offers whole transactions per second, not {step.rate}", where=f"step {step.name}"
+            )
+        if step.rand_type not in _rand_types():
+            raise EnvironmentLacks(
+                f"{version} has no rand_type {step.rand_type}",
+                where=f"step {step.name}",
+                evidence=f"{version} offers {', '.join(sorted(_rand_types()))}",
+            )
+        step_options(step)
+        _check_prepared_statements(step, ctx)
+        for concurrent in step.beside:
+            self._concurrent_workload.check(concurrent, ctx)
+
+    def run(self, step: OltpStep, ctx: StepContext) -> StepOutcome:
+        """Run the step to its end. Raises StepFailed."""
+        run = _Run(step, ctx)
+        with (
+            running_alongside(step.beside, self._concurrent_workload, ctx) as concurrent,
+            sysbench_config_file(read_option_file(ctx.server.option_file), ctx.dataset.schema_name) as config_file,
+        ):
+            argv = sysbench_argv(
+                step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=config_file, hooks=hooks_file()
+            )
+            with run_tool(
+                argv,
+                timeout_s=START_TIMEOUT_S + sum(run_seconds(step)) + TAIL_S + HANG_TIMEOUT_S,
+                cancelled=ctx.cancelled,
+                cwd=ctx.scratch_dir,
+                env={TEST_VARIABLE: step.test},
+                records_prefix=LINE_PREFIX,
+            ) as sysbench:
+                run.follow(sysbench, concurrent)
+            if step.beside:
+                ctx.progress("waiting for the steps that run with the load", None)
+            sub_results = concurrent.finish()
+        if step.test not in _READ_ONLY:
+            ctx.state[LAST_WRITE] = ctx.clock.now_s()
+        return run.outcome(argv, sub_results)
+
+
+class _Run:
+    """One run of sysbench: reads its lines, records rows, and returns the outcome."""
+
+    def __init__(self, step: OltpStep, ctx: StepContext) -> None:
+        self.step = step
+        self.ctx = ctx
+        self.warmup_s, self.measured_s = run_seconds(step)
+        self.before: list[Observed] = []
+        self.measured: list[Observed] = []
+        self.all_events = self.all_counted = 0
+        self.total: Total | None = None
+        self._start_ns: int | None = None
+
+    def follow(self, sysbench: Tool, concurrent: ConcurrentSteps) -> None:
+        """Read sysbench's lines until it ends. Raise StepFailed if it fails."""
+        parser = LineParser()
+        if self.warmup_s == 0:
+            concurrent.begin()
+        try:
+            for line in sysbench.lines():
+                record = parser.feed(line)
+                if isinstance(record, Interval):
+                    self._record_interval(Observed(interval=record, cpu_s=sysbench.cpu_s()), concurrent)
+                elif isinstance(record, Total):
+                    self.total = record
+                concurrent.check()
+            code = sysbench.wait()
+        except StepFailed as failure:
+            raise with_server_cause(failure, self.ctx) from failure
+        if code != 0:
+            raise tool_failure(sysbench, code, self.ctx, where=f"step {self.step.name}")
+
+    def _record_interval(self, observed: Observed, concurrent: ConcurrentSteps) -> None:
+        interval = observed.interval
+        if self._start_ns is None:
+            self._start_ns = interval.start_ns
+        begin_s, end_s = ((at - self._start_ns) / 1e9 for at in (interval.start_ns, interval.end_ns))
+        in_window = begin_s > self.warmup_s - 0.5 and end_s < self.warmup_s + self.measured_s + 0.5
+        if in_window:
+            self.measured.append(observed)
+        elif not self.measured:
+            self.before.append(observed)
+        if end_s > self.warmup_s - 0.5:
+            concurrent.begin()
+        self.all_events += interval.events
+        self.all_counted += interval.counted
+        self.ctx.record.series(series_rows(interval, self.ctx.clock))
+        self.ctx.record.histogram(histogram_row(interval, self.ctx.clock, step=self.step.name, measured=in_window))
+        text = f"{self.step.test}: {interval.events / interval.interval_s:.0f} transactions/s"
+        self.ctx.progress(
+            text if interval.events else f"{self.step.test}: no transaction finished in the last second",
+            min(1.0, end_s / (self.warmup_s + self.measured_s)),
+        )
+
+    def outcome(self, argv: Sequence[str], sub_results: tuple[SubResult, ...]) -> StepOutcome:
+        """Return the step's outcome. Raise StepFailed if nothing was measured."""
+        if not self.measured:
+            raise StepFailed("sysbench reported no interval of the measured time", where=f"step {self.step.name}")
+        intervals = [observed.interval for observed in self.measured]
+        window_s = self._window(intervals)
+        details = self._details(argv, intervals)
+        phases = _phases(intervals, sub_results, self, details) if sub_results else ()
+        return StepOutcome(
+            window_s=window_s,
+            warmup_s=window_s[0] - self.ctx.clock.at_s(self._start_ns or intervals[0].start_ns),
+            metrics=load_metrics(intervals, rate=self.step.rate),
+            notes=self._notes(intervals, sub_results, window_s),
+            details=details,
+            invalid_reasons=self.invalid_reasons(),
+            sub_results=(*sub_results, *phases),
+        )
+
+    def _window(self, intervals: Sequence[Interval]) -> tuple[float, float]:
+        return self.ctx.clock.at_s(intervals[0].start_ns), self.ctx.clock.at_s(intervals[-1].end_ns)
+
+    def _details(self, argv: Sequence[str], intervals: Sequence[Interval]) -> dict[str, Any]:
+        threads = self.step.threads[0]
+        details: dict[str, Any] = {
+            "sysbench_version": tool_version("sysbench"),
+            "command": [argument for argument in argv[:-2] if not argument.startswith("--config-file=")],
+            "transactions": sum(interval.events for interval in intervals),
+            "errors": sum(interval.errors for interval in intervals),
+            "reconnects": sum(interval.reconnects for interval in intervals),
+            "transactions_whole_run": None if self.total is None else self.total.counted,
+            "events_in_bins": self.all_events,
+            "events_counted": self.all_counted,
+            **client_cpu([*self.before[-1:], *self.measured], threads=threads, cpus=usable_cpus()),
+        }
+        if any(concurrent.tool == "physical" for concurrent in self.step.beside):
+            details[FILES_COPIED] = True
+        if self.step.rate is not None:
+            before = self.before[-1].interval if self.before else None
+            details |= offered_load(before, intervals, rate=self.step.rate)
+        return details
+
+    def _notes(
+        self, intervals: Sequence[Interval], sub_results: Sequence[SubResult], window_s: tuple[float, float]
+    ) -> tuple[str, ...]:
+        notes = []
+        beyond = sum(interval.bins.above for interval in intervals)
+        if beyond:
+            notes.append(f"{beyond} transactions took longer than the histogram's range (100 s)")
+        if self.step.test.startswith("select_random_"):
+            notes.append(f"{self.step.test} reads the first table only")
+        for sub_result in sub_results:
+            late_s = sub_result.outcome.window_s[1] - window_s[1]
+            if late_s > 0:
+                notes.append(f"{sub_result.suffix} ran for {late_s:.1f} s after the end of the load")
+        return tuple(notes)
+
+    def invalid_reasons(self) -> tuple[str, ...]:
+        """Return why the numbers are invalid: the bins and sysbench's own counter disagree."""
+        drift = abs(self.all_events - self.all_counted)
+        if drift > self.step.threads[0] + 0.01 * self.all_counted:
+            return (f"the latency bins have {self.all_events} transactions, sysbench counted {self.all_counted}",)
+        return ()
+
+
+def _phases(
+    intervals: Sequence[Interval], sub_results: Sequence[SubResult], run: _Run, step_details: dict[str, Any]
+) -> tuple[SubResult, ...]:
+    """Return the load's figures during concurrent steps, and alone.
+
+    An interval counts as concurrent if another step ran for half of it, or was inside it; an interval with a
+    shorter overlap is in neither.
+    """
+    clock = run.ctx.clock
+    windows = [sub_result.outcome.window_s for sub_result in sub_results]
+    during, alone = [], []
+    for interval in intervals:
+        start_s, end_s = clock.at_s(interval.start_ns), clock.at_s(interval.end_ns)
+        overlaps = [max(0.0, min(end_s, t1) - max(start_s, t0)) for t0, t1 in windows]
+        if any(
+            overlap >= min(interval.interval_s / 2, t1 - t0)
+            for overlap, (t0, t1) in zip(overlaps, windows, strict=True)
+        ):
+            during.append(interval)
+        elif not any(overlaps):
+            alone.append(interval)
+    return tuple(
+        SubResult(
+            suffix=suffix,
+            kind=run.step.kind,
+            parameters={"test": run.step.test, "threads": run.step.threads[0], "phase": suffix},
+            outcome=StepOutcome(
+                window_s=(clock.at_s(chosen[0].start_ns), clock.at_s(chosen[-1].end_ns)),
+                spans_s=_spans(clock, chosen),
+                metrics=load_metrics(chosen, rate=run.step.rate),
+                details={
+                    "seconds": sum(interval.interval_s for interval in chosen),
+                    **{
+                        name: step_details[name]
+                        for name in ("client_cpu_ratio", "offered_ratio", "offered_due", FILES_COPIED)
+                        if name in step_details
+                    },
+                },
+                invalid_reasons=run.invalid_reasons(),
+            ),
+        )
+        for suffix, chosen in (("during", during), ("alone", alone))
+        if chosen
+    )
+
+
+def _spans(clock: Clock, chosen: Sequence[Interval]) -> tuple[tuple[float, float], ...]:
+    """Return the time spans of the intervals, consecutive ones joined."""
+    spans: list[tuple[float, float]] = []
+    for interval in chosen:
+        start_s, end_s = clock.at_s(interval.start_ns), clock.at_s(interval.end_ns)
+        if spans and start_s - spans[-1][1] < interval.interval_s / 2:
+            spans[-1] = (spans[-1][0], end_s)
+        else:
+            spans.append((start_s, end_s))
+    return tuple(spans)
+
+
+def _rand_types() -> frozenset[str]:
+    """Return the distributions of the installed sysbench: 1.0 has no zipfian."""
+    help_text = programs.run(
+        [require_tool("sysbench"), "--help"], capture_output=True, text=True, timeout=20, check=False
+    ).stdout
+    line = next((line for line in help_text.splitlines() if "--rand-type" in line), "")
+    return frozenset(line.partition("{")[2].partition("}")[0].replace(" ", "").split(","))
+
+
+def _check_prepared_statements(step: OltpStep, ctx: StepContext) -> None:
+    if step.options.get("db-ps-mode", step.options.get("db_ps_mode")) == "disable":
+        return
+    needed = step.threads[0] * (ctx.dataset.tables * _STATEMENTS_EACH_TABLE.get(step.test, 1) + 2)
+    allowed = int(ctx.server.query("SELECT @@global.max_prepared_stmt_count")[0][0])
+    if needed > allowed:
+        raise EnvironmentLacks(
+            f"{step.threads[0]} threads may prepare {needed} statements, the server allows {allowed}",
+            where=f"step {step.name}",
+            next_step=f"set max_prepared_stmt_count: {needed} in engine.config, or the option db-ps-mode: disable",
+        )

@@ -1,0 +1,173 @@
+"""A target without servers: each agent does what a script says, and every call is recorded in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from synthetic_run import build_run, two_volumes
+
+from volbench.errors import VolbenchError
+from volbench.execute.run import Orchestrator
+from volbench.placement.interface import Job, Placement
+from volbench.records.cell import CellPlaces, CellResult, Failure, PreparedTemplate
+from volbench.store.files import write_record
+from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory
+from volbench.volume.interface import OpenVolume, VolumeBase
+
+PATHS = CellPlaces(data_dir="/d", volume_dir="/v", control_dir="/c", template_dir="/t", scratch_dir="/s")
+Script = Callable[[str, int, CellResult], CellResult | None]
+"""Cell, attempt and a good result -> the result that the agent writes; None: it ends without one."""
+
+
+def good(_cell_id: str, _attempt: int, result: CellResult) -> CellResult:
+    """An agent that succeeds."""
+    return result
+
+
+def failed(result: CellResult, *, cause: str = "step_failed", exit_code: int = 5) -> CellResult:
+    """The result with a failure instead of steps."""
+    failure = Failure(cause=cause, what="sysbench failed", where="step rw", evidence="E", exit_code=exit_code)
+    return result.model_copy(update={"status": "failed", "failure": failure, "steps": ()})
+
+
+class FakeVolume(VolumeBase):
+    """A volume that needs nothing."""
+
+    def open(self) -> OpenVolume:
+        return OpenVolume(name=self.spec.name, spec=self.spec)
+
+
+@dataclass
+class FakePlacement:
+    """An agent that runs for so many polls; `on_poll` is called at each one."""
+
+    target: FakeTarget
+    cell_id: str
+    polls: int = 0
+    on_poll: Callable[[], None] = lambda: None
+
+    def running(self) -> bool:
+        if self.polls <= 0:
+            return False
+        self.polls -= 1
+        self.on_poll()
+        return True
+
+    def interrupt(self) -> None:
+        self.target.calls.append(f"interrupt {self.cell_id}")
+        self.polls = 0
+
+    def kill(self) -> None:
+        self.target.calls.append(f"kill {self.cell_id}")
+        self.polls = 0
+
+    def evidence(self) -> str:
+        return "last line of the agent's log"
+
+    def termination_cause(self) -> VolbenchError | None:
+        return self.target.termination_cause
+
+    def remove(self) -> None:
+        self.target.calls.append(f"remove {self.cell_id}")
+
+
+@dataclass
+class FakeTarget:
+    """Launches agents that write the result of `script` at once.
+
+    Args:
+        results: a good result for each cell.
+        polls: how often an agent is seen running, by cell.
+        left_running: cells whose agent an earlier orchestrator launched.
+    """
+
+    results: Mapping[str, CellResult]
+    script: Script = good
+    polls: dict[str, int] = field(default_factory=dict)
+    on_poll: Callable[[], None] = lambda: None
+    termination_cause: VolbenchError | None = None
+    calls: list[str] = field(default_factory=list)
+    name: str = "local"
+    template_on_volume: bool = False
+    parallel: int = 1
+
+    @property
+    def launched(self) -> list[str]:
+        """Cells in the order of their launches, without templates."""
+        return [
+            call.removeprefix("launch ")
+            for call in self.calls
+            if call.startswith("launch ") and "template" not in call
+        ]
+
+    def check(self) -> None:
+        self.calls.append("check")
+
+    def cell_paths(self, cell_id: str, volume: OpenVolume | None) -> CellPlaces | None:  # noqa: ARG002
+        return PATHS
+
+    def launch(self, job: Job) -> Placement:
+        cell = job.cell
+        self.calls.append(f"launch {cell.cell_id}")
+        self.write_result(job)
+        return self.find(job)
+
+    def write_result(self, job: Job) -> None:
+        """What the agent leaves."""
+        cell = job.cell
+        if job.kind == "prepare":
+            write_record(job.out / TEMPLATE_FILE, PreparedTemplate(key="k", bytes=1, reused=True))
+            some = next(iter(self.results.values()))
+            write_record(job.out / RESULT_FILE, some.model_copy(update={"cell_id": cell.cell_id, "steps": ()}))
+            return
+        result = self.script(
+            cell.cell_id, cell.attempt, self.results[cell.cell_id].model_copy(update={"attempt": cell.attempt})
+        )
+        if result is not None:
+            write_record(job.out / RESULT_FILE, result)
+
+    def find(self, job: Job) -> Placement:
+        cell_id = job.cell.cell_id
+        return FakePlacement(target=self, cell_id=cell_id, polls=self.polls.pop(cell_id, 0), on_poll=self.on_poll)
+
+    def close_volume(self, volume: OpenVolume) -> None:
+        self.calls.append(f"close {volume.name}")
+
+    def clean_up(self) -> None:
+        self.calls.append("clean up")
+
+
+@dataclass
+class Bench:
+    """A planned run and good results for its cells."""
+
+    directory: RunDirectory
+    results: Mapping[str, CellResult]
+    messages: list[str] = field(default_factory=list)
+
+    @classmethod
+    def create(cls, path: Path) -> Bench:
+        """Plan a run of two volumes below a directory."""
+        complete = build_run(path / "complete", two_volumes())
+        results = {result.cell_id: result for result in complete.results()}
+        return cls(directory=RunDirectory.create(path, complete.run), results=results)
+
+    @property
+    def cell_ids(self) -> list[str]:
+        """The planned cells in order."""
+        return [cell.cell_id for cell in self.directory.run.cells]
+
+    def target(self, script: Script = good) -> FakeTarget:
+        """A new target for this run."""
+        return FakeTarget(results=self.results, script=script)
+
+    def orchestrator(self, target: FakeTarget, **options: object) -> Orchestrator:
+        """An orchestrator of this run."""
+        volumes = {spec.name: FakeVolume(spec) for spec in self.directory.run.volumes}
+        return Orchestrator(self.directory, target, volumes, say=self.messages.append, **options)  # type: ignore[arg-type]
+
+    def events(self, *names: str) -> list[tuple[str, str, int]]:
+        """Event, cell and attempt of the journal, of these events only."""
+        return [(e.event, e.cell_id, e.attempt) for e in self.directory.events() if e.event in names]

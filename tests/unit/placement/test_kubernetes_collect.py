@@ -1,0 +1,64 @@
+"""What comes out of a pod is unpacked beneath a directory: regular files, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from volbench.placement.kubernetes.collect import SUMS, _unpack
+
+
+def archive(*members: tuple[tarfile.TarInfo, bytes]) -> io.BytesIO:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for member, content in members:
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    stream.seek(0)
+    return stream
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def sums(content: bytes, name: str) -> bytes:
+    return f"{hashlib.sha256(content).hexdigest()}  {name}\n".encode()
+
+
+def test_files_and_directories_are_unpacked_and_verified(tmp_path: Path) -> None:
+    content = b"text"
+    stream = archive(
+        (member("./raw", tarfile.DIRTYPE), b""),
+        (member("./raw/a"), content),
+        (member(SUMS), sums(content, "raw/a")),
+    )
+    assert _unpack(stream, tmp_path) == ""
+    assert (tmp_path / "raw" / "a").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        member("../outside"),
+        member("/etc/outside"),
+        member("a/../../outside"),
+        member("link", tarfile.SYMTYPE, "/etc"),
+        member("hard", tarfile.LNKTYPE, "/etc/passwd"),
+        member("pipe", tarfile.FIFOTYPE),
+        member("device", tarfile.CHRTYPE),
+    ],
+    ids=lambda info: info.name,
+)
+def test_anything_else_is_a_fault_and_nothing_is_made_outside(tmp_path: Path, hostile: tarfile.TarInfo) -> None:
+    directory = tmp_path / "inside"
+    directory.mkdir()
+    assert hostile.name in _unpack(archive((hostile, b"")), directory)
+    assert [path.name for path in tmp_path.iterdir()] == ["inside"]
+    assert list(directory.iterdir()) == []

@@ -1,0 +1,183 @@
+"""What a pod's status tells: a cause and evidence, or nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from volbench.errors import UsageError
+from volbench.placement.kubernetes.manifests import cell_name
+from volbench.placement.kubernetes.options import labels_of, tolerations_of
+from volbench.placement.kubernetes.pods import describe_pod, ended_trouble, has_ended, is_running, waiting_trouble
+from volbench.placement.kubernetes.result import enrich_from_cluster, pod_times_s
+from volbench.volume.kinds.claim import kubernetes_size
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Pending", **status},
+    }
+
+
+def container(name: str, **state: Any) -> dict[str, Any]:
+    return {"name": name, "image": "i:1", "restartCount": 0, "state": {}, "lastState": {}, **state}
+
+
+def scheduled(message: str) -> dict[str, Any]:
+    return pod(conditions=[{"type": "PodScheduled", "status": "False", "message": message}])
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("0/1 nodes are available: 1 Insufficient cpu.", "unschedulable"),
+        ("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.", "volume_pending"),
+        ("0/3 nodes are available: 3 node(s) had volume node affinity conflict.", "volume_pending"),
+    ],
+)
+def test_a_pod_without_a_node_says_why(message: str, cause: str) -> None:
+    found = waiting_trouble(scheduled(message))
+    assert found is not None
+    assert (found.cause, found.evidence, found.final) == (cause, message, False)
+
+
+@pytest.mark.parametrize("reason", ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"])
+def test_an_image_that_cannot_be_had_is_final(reason: str) -> None:
+    waiting = container("server", state={"waiting": {"reason": reason, "message": "no such host"}})
+    found = waiting_trouble(pod(initContainerStatuses=[waiting]))
+    assert found is not None
+    assert found.final
+    assert found.cause == "image_missing"
+    assert "no such host" in found.evidence
+
+
+def test_a_pod_that_is_just_being_made_is_in_no_trouble() -> None:
+    waiting = container("server", state={"waiting": {"reason": "ContainerCreating"}})
+    assert waiting_trouble(pod(initContainerStatuses=[waiting])) is None
+    assert waiting_trouble(pod()) is None
+
+
+def ended(reason: str, code: int) -> dict[str, Any]:
+    return {"terminated": {"reason": reason, "exitCode": code, "finishedAt": "2026-01-01T00:01:00Z"}}
+
+
+def disrupted(reason: str) -> dict[str, Any]:
+    return {"type": "DisruptionTarget", "status": "True", "reason": reason}
+
+
+def restarted(reason: str) -> dict[str, Any]:
+    return container("server", lastState=ended(reason, 137), restartCount=1)
+
+
+@pytest.mark.parametrize(
+    ("seen", "cause"),
+    [
+        (pod(phase="Failed", reason="Evicted", message="low on memory"), "evicted"),
+        (pod(phase="Failed", reason="NodeLost"), "node_lost"),
+        (pod(conditions=[disrupted("DeletionByTaintManager")]), "node_lost"),
+        (pod(conditions=[disrupted("EvictionByEvictionAPI")]), "evicted"),
+        (pod(containerStatuses=[container("agent", state=ended("OOMKilled", 137))]), "oom"),
+        (pod(initContainerStatuses=[restarted("OOMKilled")]), "oom"),
+        (pod(initContainerStatuses=[restarted("Error")]), "server_killed"),
+        (pod(initContainerStatuses=[container("server", state=ended("Error", 137))]), "server_killed"),
+    ],
+)
+def test_who_ended_a_pod_is_named(seen: dict[str, Any], cause: str) -> None:
+    found = ended_trouble(seen)
+    assert found is not None
+    assert found.cause == cause
+
+
+def test_a_supervisor_that_was_asked_to_end_was_not_killed() -> None:
+    """The agent ends it when the cell is done; the kubelet then starts it again, for nothing."""
+    status = container("server", lastState=ended("Completed", 0), restartCount=1)
+    assert ended_trouble(pod(initContainerStatuses=[status])) is None
+
+
+def test_a_pod_that_somebody_deleted_is_told_as_that() -> None:
+    seen = pod()
+    seen["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
+    found = ended_trouble(seen)
+    assert found is not None
+    assert found.cause == "pod_deleted"
+
+
+def test_containers_are_told_with_reason_exit_code_and_events() -> None:
+    agent = container("agent", state=ended("Error", 3))
+    text = describe_pod(
+        pod(containerStatuses=[agent]), [{"reason": "Pulled", "message": "image", "count": 2}], "last line"
+    )
+    assert "pod p on n1: Pending" in text
+    assert "container agent: terminated Error, exit code 3" in text
+    assert "event Pulled: image (x2)" in text
+    assert text.endswith("last line")
+    assert has_ended(pod(containerStatuses=[agent]), "agent")
+    assert not is_running(pod(), "agent")
+    assert describe_pod(None, [], "") == "pod: none"
+
+
+def test_pod_times_are_spans_between_what_the_cluster_put_down() -> None:
+    """What is not known is absent."""
+    conditions = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:04Z"},
+        {"type": "PodReadyToStartContainers", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"},
+    ]
+    server = container("server", state={"running": {"startedAt": "2026-01-01T00:00:50Z"}})
+    agent = container("agent", state={"terminated": {"startedAt": "2026-01-01T00:01:00Z"}})
+    seen = pod(conditions=conditions, initContainerStatuses=[server], containerStatuses=[agent])
+    assert pod_times_s(seen) == {
+        "pod_scheduled_s": 4.0, "pod_sandbox_s": 5.0, "pod_server_started_s": 50.0, "pod_ready_s": 60.0,
+    }  # fmt: skip
+    assert pod_times_s(pod()) == {}
+
+
+def test_pulls_and_attached_volumes_are_told_by_events() -> None:
+    """A server's container that ended with its cell and was started again counts by its first start."""
+    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:04Z"}]
+    events = [
+        {"reason": "SuccessfulAttachVolume", "lastTimestamp": "2026-01-01T00:00:12Z"},
+        {"reason": "Pulled", "message": 'Successfully pulled image "a:1" in 1m2.5s (1m3s including waiting)'},
+        {"reason": "Pulled", "message": 'Successfully pulled image "b:1" in 500ms (500ms including waiting)'},
+        {"reason": "Pulled", "message": 'Container image "c:1" already present on machine'},
+    ]
+    first = {"terminated": {"startedAt": "2026-01-01T00:01:20Z", "exitCode": 0}}
+    server = container("server", restartCount=1, lastState=first)
+    assert pod_times_s(pod(conditions=conditions, initContainerStatuses=[server]), events) == {
+        "pod_scheduled_s": 4.0, "pod_volume_attached_s": 8.0, "pod_server_started_s": 80.0,
+        "pod_image_pull_s": 63.0,
+    }  # fmt: skip
+
+
+def test_a_cell_without_result_stays_without(tmp_path: Path) -> None:
+    enrich_from_cluster(tmp_path / "result.json", pod(), None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_cells_that_differ_only_in_what_kubernetes_does_not_allow_differ() -> None:
+    names = {cell_name("20260101T000000Z-quick-ab12cd", cell, 1) for cell in ("01-gp3.a", "01-gp3-a", "01-GP3_a")}
+    assert len(names) == 3
+    long = cell_name("20260101T000000Z-quick-ab12cd", "01-" + "x" * 41, 12)
+    assert len(long) <= 63
+    assert long.endswith("-12")
+
+
+def test_sizes_are_binary_in_kubernetes_too() -> None:
+    assert [kubernetes_size(text) for text in ("100Gi", "100GiB", "100G", "1.5T", "500MB")] == [
+        "100Gi", "100Gi", "100Gi", "1.5Ti", "500M",
+    ]  # fmt: skip
+
+
+def test_selectors_and_tolerations_are_read_or_refused() -> None:
+    assert labels_of("a=b, c/d=e") == {"a": "b", "c/d": "e"}
+    assert tolerations_of("k=v:NoSchedule,spot:NoExecute") == [
+        {"key": "k", "effect": "NoSchedule", "operator": "Equal", "value": "v"},
+        {"key": "spot", "effect": "NoExecute", "operator": "Exists"},
+    ]
+    with pytest.raises(UsageError, match="key=value"):
+        labels_of("a")
+    with pytest.raises(UsageError, match="key=value:Effect"):
+        tolerations_of("NoSchedule")
