@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.errors import StepFailed
-from volbench.store.sealed import KEY, key_from, new_key, opened
 
 pytestmark = pytest.mark.mysqld
 SECRET = "sesame9731"  # noqa: S105 - a value in a row
@@ -118,29 +117,6 @@ def raise_of(place: Path, pair: tuple[ScratchServer, ScratchServer], at_rest: st
     )
     command = ["validate", str(place / "plan.yaml"), "--out", str(place / "out")]
     CliRunner().invoke(app, command, catch_exceptions=False)
-
-
-def test_encrypted_reports_are_read_with_the_key_alone(
-    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(KEY, new_key())
-    code, printed, files = left(tmp_path, pair, "encrypted")
-    assert code == 1, printed
-    assert len(files) == 4
-    for text in (printed.encode(), *files.values()):
-        assert SECRET.encode() not in text
-    assert "checksums: 1 differ" in printed
-    plain = opened(files["validation.json.sealed"], key_from(os.environ), where="f")
-    assert SECRET in json.dumps(json.loads(plain))
-
-
-def test_without_a_key_nothing_is_begun(
-    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(KEY, raising=False)
-    code, _, files = left(tmp_path, pair, "encrypted")
-    assert code != 0
-    assert files == {}
 
 
 def test_percona_s_checksum_tool_is_not_run_since_it_writes_the_source(

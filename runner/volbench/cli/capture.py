@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +14,10 @@ from volbench.engine.attached import account_of
 from volbench.engine.connection import write_private
 from volbench.errors import Refused, UsageError
 from volbench.records.base import parse_duration_s
-from volbench.store.sealed import is_sealed, key_from
-from volbench.store.sealed import seal as sealed
-from volbench.suite.load import check_suite
 from volbench.target.attach import parse_dsn
-from volbench.validation.capture import SECONDS_MAX, read_capture
+from volbench.validation.capture import SECONDS_MAX
 from volbench.validation.capture import capture as take
 from volbench.validation.mask import masked
-from volbench.validation.shape import mix_of, shape_of_capture, shape_of_log, suite_text
 from volbench.validation.slowlog import LoggedStatement, slow_log
 from volbench.validation.source import read_only
 
@@ -38,32 +33,22 @@ def capture(
         str | None,
         typer.Option("--sql-mode", help="Of the log's sessions, for --mask: what SELECT @@GLOBAL.sql_mode shows."),
     ] = None,
-    as_suite: Annotated[
-        bool,
-        typer.Option("--as-suite", help="Make a sysbench mix of the shape of a capture or slow log (--from)."),
-    ] = False,
-    seal: Annotated[bool, typer.Option("--seal", help="Write it sealed; see `volbench sealed`.")] = False,
 ) -> None:
     """Take the statements of a live server by class (only reading), or mask a slow log's literals."""
-    key = key_from(os.environ) if seal else None
     if out.exists():
         raise Refused("the file is there already", where="OUT", evidence=str(out), next_step="name another one")
     if (log is None) == (not server):
         raise UsageError("give a server (--server) or a slow log (--from), one of them", where="capture")
-    if as_suite:
-        write_private(out, _suite(log))
-        console.say(f"suite: {out}; what it does not keep is said at its beginning")
-        return
     if log is not None:
         if not mask:
             raise UsageError(
-                "a slow log is used as it is; only --mask and --as-suite make another of it", where="--from"
+                "--from needs --mask", where="--from", next_step="to use a slow log as it is, name the file itself"
             )
         unclear: list[LoggedStatement] = []
         with slow_log(log) as logged:
             lines = masked(logged, sql_mode=sql_mode, left_out=unclear.append)
             text = "".join(lines).encode("utf-8", "replace").decode()
-            write_private(out, sealed(text, key).decode() if key else text)
+            write_private(out, text)
         console.say(f"masked: {out}; {log}: {logged.account()}")
         if unclear:
             hint = "" if sql_mode is not None else "; with --sql-mode, what a backslash means is known"
@@ -72,25 +57,8 @@ def capture(
             )
         return
     text = _live(server, option_file, seconds, mask=mask)
-    write_private(out, sealed(text, key).decode() if key else text)
+    write_private(out, text)
     console.say(f"captured: {out}")
-
-
-def _suite(origin: Path | None) -> str:
-    if origin is None:
-        raise UsageError("--as-suite makes a suite of a capture or a slow log", where="--from")
-    with origin.open("rb") if origin.is_file() else nullcontext() as file:
-        head = file.read(64) if file else b""
-    notes: tuple[str, ...] = ()
-    if head.lstrip().startswith(b"{") or is_sealed(head):
-        shape = shape_of_capture(read_capture(origin))
-    else:
-        with slow_log(origin) as logged:
-            shape = shape_of_log(logged)
-        notes = (f"The log: {logged.account()}.",)
-    text = suite_text(shape, mix_of(shape), origin=origin.name, notes=notes)
-    check_suite(text, name=origin.name)
-    return text
 
 
 def _live(server: str, option_file: str, seconds: str, *, mask: bool) -> str:

@@ -36,7 +36,6 @@ COMMANDS = {
     "suite": "suite",
     "volume": "volume",
     "k8s": "k8s",
-    "sealed": "sealed",
     "cell": "cell",
 }
 """Command to its module in this package: a function of that name there, or `app` with commands of its own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,12 +12,11 @@ from rich.progress import Progress
 
 from volbench.analysis.gate.gate import EXIT_CODES
 from volbench.cli import console, options
-from volbench.errors import Refused, StepFailed, UsageError
+from volbench.errors import Refused, StepFailed
 from volbench.report.build import build_report
 from volbench.report.validation import validation_html, validation_junit, validation_markdown, validation_text
 from volbench.store.files import write_atomically
 from volbench.store.run_directory import RunDirectory
-from volbench.store.sealed import SUFFIX, key_from, seal
 from volbench.suite.validation import load_validation_plan
 from volbench.validation.mask import without_values
 from volbench.validation.move import Given
@@ -40,19 +38,11 @@ def validate(
 ) -> None:
     """Compare a candidate server with its source: exit code 0 is go, 1 no-go, 6 undecided."""
     loaded = load_validation_plan(plan)
-    key = key_from(os.environ) if loaded.plan.at_rest == "encrypted" and not dry_run else None
-    if json and key is not None:
-        raise UsageError(
-            "--json would print what is to be sealed",
-            where="--json",
-            next_step="read it with `volbench sealed open`",
-        )
     if dry_run:
         for statement in planned_statements(loaded.plan):
             console.out.print(statement, markup=False)
         return
-    sealed = SUFFIX if key else ""
-    files = [out / f"validation.{kind}{sealed}" for kind in ("json", "md", "html", "junit.xml")]
+    files = [out / f"validation.{kind}" for kind in ("json", "md", "html", "junit.xml")]
     if loaded.plan.at_rest != "plain":
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would be all that was read, in the open
     there = [str(file) for file in files if file.exists()]
@@ -75,12 +65,11 @@ def validate(
     record = outcome.model_dump_json(indent=1, by_alias=True) + "\n"
     written = (record, validation_markdown(outcome), validation_html(outcome), validation_junit(outcome))
     for file, content in zip(files, written, strict=True):
-        write_atomically(file, seal(content, key) if key else content, mode=0o600)
+        write_atomically(file, content, mode=0o600)
     if json:
         console.show_json(outcome.model_dump(mode="json", by_alias=True))
     else:
-        # A pipeline keeps what is printed.
-        console.out.print(validation_text(outcome, details=key is None), markup=False, end="")
+        console.out.print(validation_text(outcome), markup=False, end="")
         console.out.print(f"report: {files[2]}", markup=False)
     raise typer.Exit(EXIT_CODES[outcome.decision])
 

@@ -7,7 +7,7 @@ taken to go on without end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
@@ -62,7 +62,7 @@ def need_of(counts: Sequence[Count], found: Replayed) -> Need | None:
         return None
     first, last = counts[0], counts[-1]
     pace = found.took_s / found.log_s * found.statements / found.sent
-    per_s = [pace * rate for rate in _block_rates(counts, _requests)]
+    per_s = [pace * rate for rate in _block_rates(counts)]
     seconds = last.t_s - first.t_s
     reads, writes = last.reads - first.reads, last.writes - first.writes
     mean = pace * (reads + writes) / seconds
@@ -106,26 +106,17 @@ def burst_check(found: BurstOutlook | None, replay: Replayed, plan: BurstPlan) -
     return CheckRow(check="burst", decision=decision, text=_text(found, plan), details=tuple(details))
 
 
-def relative_reach(counts: Sequence[Count], of: Callable[[Count], float]) -> float:
-    """Half the 95 % interval of a counter's rate, as a share of the rate; at most all of it."""
-    rates = _block_rates(counts, of)
-    mean = fmean(rates)
-    return min(1.0, _reach(rates) / mean) if mean > 0 else 0.0
-
-
 def _reach(rates: Sequence[float]) -> float:
     return t_quantile(1 - ALPHA / 2, BLOCKS - 1) * stdev(rates) / math.sqrt(BLOCKS)
 
 
-def _requests(count: Count) -> float:
-    return count.reads + count.writes
-
-
-def _block_rates(counts: Sequence[Count], of: Callable[[Count], float]) -> list[float]:
-    """Units a second in stretches of equally many readings."""
-    edges = [round(number * (len(counts) - 1) / BLOCKS) for number in range(BLOCKS + 1)]
-    at = [(counts[edge].t_s, of(counts[edge])) for edge in edges]
-    return [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(at)]
+def _block_rates(counts: Sequence[Count]) -> list[float]:
+    """Return requests a second of blocks of equally many readings."""
+    edges = [counts[round(number * (len(counts) - 1) / BLOCKS)] for number in range(BLOCKS + 1)]
+    return [
+        (after.reads + after.writes - before.reads - before.writes) / (after.t_s - before.t_s)
+        for before, after in pairwise(edges)
+    ]
 
 
 def _began_anew(counts: Sequence[Count]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,8 +9,7 @@ from pathlib import Path
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.capture import Capture, CapturedClass
-from volbench.store.sealed import is_sealed, key_from, opened
-from volbench.validation.file_sizes import binary_logs, filled
+from volbench.validation.file_sizes import binlog_bytes, tablespace_bytes
 from volbench.validation.fingerprint import fingerprint
 from volbench.validation.queries import QueryClass, only_reads
 from volbench.validation.source import ReadOnlySource, Rows
@@ -70,19 +68,16 @@ def capture(
         threads_running_max=max(running, default=None),
         unclassified=max(0, unclassified),
         masked=masked,
-        files=filled(server),
-        binlog_bytes=binary_logs(server),
+        files=tablespace_bytes(server),
+        binlog_bytes=binlog_bytes(server),
         classes=tuple(sorted(classes, key=lambda one: -one.total_s)),
     )
 
 
 def read_capture(path: Path) -> Capture:
-    """A file of `volbench capture`, perhaps a sealed one. Raises UsageError."""
+    """Return the capture in a file of `volbench capture`. Raises UsageError for any other file."""
     try:
-        content = path.read_bytes()
-        if is_sealed(content):
-            content = opened(content, key_from(os.environ), where=str(path))
-        return Capture.model_validate_json(content)
+        return Capture.model_validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise UsageError(
             "the capture cannot be read", where=str(path), evidence=str(error)[:300],

@@ -1,201 +1,150 @@
-"""When a volume is full at production's load: data grow without end, binary logs until the first is removed.
-
-The replay tells what the log adds to the files, and the log's mean load is taken to go on for so much of each day
-as the plan says.
-"""
+"""When a volume will be full, from how the source itself grew between captures of it."""
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
+from statistics import fmean, stdev
 
+from volbench.analysis.linear import t_quantile
+from volbench.errors import UsageError
+from volbench.records.capture import Capture
 from volbench.records.gate import Decision
-from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan, Replayed
-from volbench.validation.burst import INTERVALS_MIN, LEFT_OUT, relative_reach
-from volbench.validation.file_sizes import Stored
+from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
+from volbench.validation.capture import read_capture
+from volbench.validation.file_sizes import resolution_bytes
 from volbench.validation.move import spoken_s
-from volbench.validation.volume_load import Count
 from volbench.volume.facts import discover
 from volbench.volume.profiles import resolve_spec
 
-DAY_S = 86400.0
-_TARGET = re.compile(r"(?:insert|replace)\b.*?\binto\s+(\S+)|update\s+(\S+)")
-_ADDS = ("insert", "replace", "update", "call")
+ALPHA = 0.05
+DAY_S = 86_400.0
+DECISIVE_CAPTURES_MIN = 3
+"""Two captures give one rate, and nothing about how the rate varies."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rate:
-    """Bytes a second of the log, with both ends of a 95 % interval."""
+def forecast_growth(plan: GrowthPlan) -> tuple[GrowthOutlook, CheckRow]:
+    """Return when the plan's volume will be full, and the check of it.
 
-    likely: float
-    low: float
-    high: float
-
-    def a_day(self, busy_s: float) -> tuple[float, float, float]:
-        """Bytes a day with so many seconds like the log's."""
-        return self.likely * busy_s, self.low * busy_s, self.high * busy_s
-
-
-@dataclass(frozen=True, kw_only=True)
-class Growth:
-    """What a second of the log adds: to data, and to binary logs where there are any."""
-
-    data: Rate
-    binlog: Rate | None
+    Raises UsageError for a wrong SPEC and for captures that cannot be read or have no file sizes,
+    EnvironmentLacks for a directory that does not exist.
+    """
+    captures = sorted((_capture_with_sizes(name) for name in plan.captures), key=_started_s)
+    if any(_started_s(before) == _started_s(after) for before, after in pairwise(captures)):
+        raise UsageError(
+            "two captures began at the same time", where="growth.captures", next_step="take another one later"
+        )
+    outlook = growth_outlook(captures, plan, volume_bytes(plan))
+    return outlook, growth_check(outlook, captures, plan)
 
 
 def volume_bytes(plan: GrowthPlan) -> int:
-    """The size of the plan's volume. Raises UsageError for a wrong SPEC, EnvironmentLacks for no such directory."""
+    """Return the size of the plan's volume.
+
+    Raises UsageError for a wrong SPEC, EnvironmentLacks for a directory that does not exist.
+    """
     if plan.volume:
         return resolve_spec(plan.volume, name="growth.volume").size_bytes
     return discover(Path(plan.data_dir)).size_bytes or 0
 
 
-def growth_of(
-    before: Stored | None, after: Stored | None, counts: Sequence[Count], found: Replayed
-) -> Growth | None:
-    """What the log adds, by the files before and after; None where they cannot be seen or the replay was too short.
+def growth_outlook(captures: Sequence[Capture], plan: GrowthPlan, size_bytes: int) -> GrowthOutlook:
+    """Return bytes a day from the first capture to the last, with an interval from the rates between them.
 
-    What fills a file is known to a step only, but no file is filled by more pages than were created.
-    How unevenly the load writes is told by the redo log.
+    Each rate's interval includes the resolution of the file sizes.
     """
-    if before is None or after is None or len(counts) <= INTERVALS_MIN or found.log_s <= 0 or not found.sent:
-        return None
-    uneven = relative_reach(counts, lambda one: one.redo_bytes)
-    pace = found.statements / found.sent / found.log_s
-    grew = {name: size - _size(before, name) for name, size in _sizes(after) if size > _size(before, name)}
-    steps = {name: after.spaces[name].step_bytes for name in {*grew, *_written(found, after)}}
-    created = after.created_bytes - before.created_bytes
-    least = min(created, sum(max(0, size - steps[name]) for name, size in grew.items()))
-    most = min(created, sum(grew.values()) + sum(steps.values()))
-    likely = min(max(sum(grew.values()), least), most)
-    data = Rate(likely=pace * likely, low=pace * least * (1 - uneven), high=pace * most * (1 + uneven))
-    if before.binlog_bytes is None or after.binlog_bytes is None:
-        return Growth(data=data, binlog=None)
-    logged = pace * (after.binlog_bytes - before.binlog_bytes)
-    if logged < 0 or created < 0:
-        return None  # one was removed meanwhile, or the server began anew
-    return Growth(
-        data=data, binlog=Rate(likely=logged, low=logged * (1 - uneven), high=logged * (1 + uneven))
-    )  # fmt: skip
-
-
-def outlook_of_growth(found: Growth, after: Stored, plan: GrowthPlan, size_bytes: int) -> GrowthOutlook:
-    """When the volume is full, and at both ends of the interval."""
-    data = found.data.a_day(plan.busy_s)
-    binlog = found.binlog.a_day(plan.busy_s) if found.binlog else (None, None, None)
-    room = plan.full * size_bytes - after.bytes_without_binlog
-    likely, late, early = (
-        full_after_s(room, of_data / DAY_S, (of_binlog or 0.0) / DAY_S, after)
-        for of_data, of_binlog in zip(data, binlog, strict=True)
-    )
-    come_to = None
-    if binlog[0] is not None and after.kept_s is not None:
-        come_to = binlog[0] / DAY_S * after.kept_s + after.binlog_file_bytes
+    rates = [_growth_per_s(before, after) for before, after in pairwise(captures)]
+    likely, low, high = _growth_per_s(captures[0], captures[-1])
+    if len(rates) > 1:
+        means = [rate[0] for rate in rates]
+        half_width = t_quantile(1 - ALPHA / 2, len(means) - 1) * stdev(means) / math.sqrt(len(means))
+        low, high = min(low, fmean(means) - half_width), max(high, fmean(means) + half_width)
+    low = max(0.0, low)
+    used, logs = sum((captures[-1].files or {}).values()), captures[-1].binlog_bytes
+    free = plan.full * size_bytes - used - (logs or 0)
     return GrowthOutlook(
-        size_bytes=size_bytes, used_bytes=after.bytes_without_binlog,
-        data_per_day=data[0], data_per_day_low=data[1], data_per_day_high=data[2],
-        binlog_per_day=binlog[0], binlog_per_day_low=binlog[1], binlog_per_day_high=binlog[2],
-        binlog_kept_s=after.kept_s, binlog_bytes=come_to,
-        full_s=likely, full_s_low=early, full_s_high=late,
+        size_bytes=size_bytes, used_bytes=used, data_per_day=likely * DAY_S, data_per_day_low=low * DAY_S,
+        data_per_day_high=high * DAY_S, binlog_bytes=logs, full_s=_seconds_to_fill(free, likely),
+        full_s_low=_seconds_to_fill(free, high), full_s_high=_seconds_to_fill(free, low),
     )  # fmt: skip
 
 
-def full_after_s(room: float, data_per_s: float, binlog_per_s: float, after: Stored | None) -> float | None:
-    """Until so much room is filled; None: never. A binary log is removed as a whole, so one more is there."""
-    if room <= 0:
-        return 0.0
-    both = data_per_s + binlog_per_s
-    within = room / both if both > 0 else None
-    if after is None or after.kept_s is None or not binlog_per_s:
-        return within
-    if within is not None and within <= after.kept_s:
-        return within
-    left = room - binlog_per_s * after.kept_s - after.binlog_file_bytes
-    if left <= data_per_s * after.kept_s:
-        return after.kept_s
-    return left / data_per_s if data_per_s > 0 else None
-
-
-def growth_check(found: GrowthOutlook | None, replay: Replayed, plan: GrowthPlan) -> CheckRow:
-    """go when even the early end of the interval lasts as long as asked, no-go when the late end does not."""
-    if found is None:
-        text = (
-            f"the candidate's files were not seen to grow: the replay has to take more than {INTERVALS_MIN} s, "
-            "with the rights PROCESS and REPLICATION CLIENT"
-        )
-        return CheckRow(check="growth", decision="undecided", text=text)
-    doubts = list(_doubts(replay))
+def growth_check(outlook: GrowthOutlook, captures: Sequence[Capture], plan: GrowthPlan) -> CheckRow:
+    """Decide by both ends of the interval, which takes three captures."""
     decision: Decision = "undecided"
-    if not lasts(found.full_s_high, plan):
-        decision = "no-go"
-    elif lasts(found.full_s_low, plan) and not doubts:
-        decision = "go"
-    details = (*_details(found), *doubts)
-    return CheckRow(check="growth", decision=decision, text=growth_text(found, plan), details=details)
+    if len(captures) >= DECISIVE_CAPTURES_MIN:
+        if not _lasts(outlook.full_s_high, plan):
+            decision = "no-go"
+        elif _lasts(outlook.full_s_low, plan) and outlook.binlog_bytes is not None:
+            decision = "go"
+    details = tuple(_details(outlook, captures))
+    return CheckRow(check="growth", decision=decision, text=_text(outlook, plan), details=details)
 
 
-def lasts(full_s: float | None, plan: GrowthPlan) -> bool:
-    """Whether that is not before it is asked for."""
+def _seconds_to_fill(free_bytes: float, bytes_per_s: float) -> float | None:
+    """None: never."""
+    if free_bytes <= 0:
+        return 0.0
+    return free_bytes / bytes_per_s if bytes_per_s > 0 else None
+
+
+def _lasts(full_s: float | None, plan: GrowthPlan) -> bool:
     return full_s is None or full_s >= plan.lasts_s
 
 
-def _sizes(of: Stored) -> Iterator[tuple[str, int]]:
-    return ((name, space.filled_bytes) for name, space in of.spaces.items())
-
-
-def _size(of: Stored, name: str) -> int:
-    return of.spaces[name].filled_bytes if name in of.spaces else 0
-
-
-def _written(found: Replayed, after: Stored) -> Iterator[str]:
-    """Tablespaces of the tables that statements add to; those of triggers and procedures are not known."""
-    targets = {match[1] or match[2] for one in found.classes if (match := _TARGET.match(one.fingerprint))}
-    tables = {target.split(".")[-1].strip("`") for target in targets}
-    for name in after.spaces:  # schema/table, with #p#partition behind it
-        if name.rpartition("/")[2].partition("#")[0].lower() in tables:
-            yield name
-
-
-def _doubts(found: Replayed) -> Iterator[str]:
-    unseen = found.left_out.get(LEFT_OUT, 0)
-    if unseen:
-        yield f"{unseen} statements that write were not replayed, so more is added than was seen"
-    adding = [one for one in found.classes if one.fingerprint.startswith(_ADDS)]
-    failed = sum(one.errors for one in adding)
-    if failed:
-        yield f"{failed} of {sum(one.statements for one in adding)} statements that write failed, so more is added"
-
-
-def growth_text(found: GrowthOutlook, plan: GrowthPlan, load: str = "at the log's mean load") -> str:
-    """When the volume is full, in words."""
-    volume = f"{plan.full:.0%} of {spoken_bytes(found.size_bytes)} are used"
-    asked = f"{spoken_s(plan.lasts_s)} are asked for"
-    if found.full_s_low is None:
-        return f"{volume} never {load}; {asked}"
+def _text(outlook: GrowthOutlook, plan: GrowthPlan) -> str:
+    volume = f"{plan.full:.0%} of {spoken_bytes(outlook.size_bytes)} are used"
+    required = f"{spoken_s(plan.lasts_s)} are required"
+    if outlook.full_s_low is None:
+        return f"{volume} never, as the source grew; {required}"
     likely, low, high = (
-        "never" if one is None else spoken_s(one) for one in (found.full_s, found.full_s_low, found.full_s_high)
+        "never" if seconds is None else spoken_s(seconds)
+        for seconds in (outlook.full_s, outlook.full_s_low, outlook.full_s_high)
     )
-    return f"{volume} after {likely} [{low}, {high}] {load}; {asked}"
+    return f"{volume} after {likely} [{low}, {high}], as the source grew; {required}"
 
 
-def _details(found: GrowthOutlook) -> Iterator[str]:
+def _details(outlook: GrowthOutlook, captures: Sequence[Capture]) -> Iterator[str]:
     yield (
-        f"data grow by {spoken_bytes(found.data_per_day)} a day "
-        f"[{spoken_bytes(found.data_per_day_low)}, {spoken_bytes(found.data_per_day_high)}], on top of "
-        f"{spoken_bytes(found.used_bytes)} that data, undo, temporary tables and redo take now"
+        f"the source's data grew by {spoken_bytes(outlook.data_per_day)} a day "
+        f"[{spoken_bytes(outlook.data_per_day_low)}, {spoken_bytes(outlook.data_per_day_high)}] over "
+        f"{spoken_s(_started_s(captures[-1]) - _started_s(captures[0]))} in {len(captures)} captures, to "
+        f"{spoken_bytes(outlook.used_bytes)}"
     )
-    if found.binlog_per_day is None:
-        yield "the candidate writes no binary log: one would take room too"
-    elif found.binlog_kept_s is None:
-        yield f"binary logs grow by {spoken_bytes(found.binlog_per_day)} a day and are never removed"
+    if len(captures) < DECISIVE_CAPTURES_MIN:
+        yield f"{len(captures)} captures do not show how growth varies: take {DECISIVE_CAPTURES_MIN} or more"
+    if outlook.binlog_bytes is None:
+        yield "the source's binary logs are not visible (REPLICATION CLIENT is missing); they take space too"
     else:
-        yield (
-            f"binary logs grow by {spoken_bytes(found.binlog_per_day)} a day, are kept "
-            f"{spoken_s(found.binlog_kept_s)}, and come to {spoken_bytes(found.binlog_bytes or 0)}"
-        )
+        yield f"its binary logs took {spoken_bytes(outlook.binlog_bytes)}; the same retention will take as much"
+
+
+def _growth_per_s(before: Capture, after: Capture) -> tuple[float, float, float]:
+    """Return bytes a second: likely, low, high. Files that did not grow may have had free space: not counted."""
+    seconds = _started_s(after) - _started_s(before)
+    old, new = before.files or {}, after.files or {}
+    increases = {name: size - old.get(name, 0) for name, size in new.items() if size > old.get(name, 0)}
+    decrease = sum(old[name] - new.get(name, 0) for name in old if new.get(name, 0) < old[name])
+    resolution = sum(resolution_bytes(new[name]) for name in increases)
+    net = sum(increases.values()) - decrease
+    return max(0, net) / seconds, max(0, net - resolution) / seconds, max(0, net + resolution) / seconds
+
+
+def _capture_with_sizes(name: str) -> Capture:
+    capture = read_capture(Path(name))
+    if not capture.files:
+        raise UsageError(
+            "the capture has no file sizes", where="growth.captures", evidence=name,
+            next_step="take another capture with an account that has PROCESS",
+        )  # fmt: skip
+    return capture
+
+
+def _started_s(capture: Capture) -> float:
+    return datetime.fromisoformat(capture.started_at).timestamp()
 
 
 def spoken_bytes(amount: float) -> str:

@@ -23,12 +23,11 @@ from volbench.sample.parsers.innodb import STATUS_QUERY, parse_status
 from volbench.volume.facts import discover
 
 _STATUS_BOUND_S = 5.0
-_REDO = "innodb_os_log_written"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """Counters at one moment: requests and bytes since some begin; pages that are still to be written; redo."""
+    """Counters at one moment: requests and bytes since an arbitrary start, and pages still to be written."""
 
     t_s: float
     reads: float
@@ -36,7 +35,6 @@ class Count:
     read_bytes: float
     written_bytes: float
     dirty_pages: float
-    redo_bytes: float = 0.0
 
 
 class Meter:
@@ -91,7 +89,7 @@ def _of_device(device: DiskStats, status: Mapping[str, float]) -> Count:
     return Count(
         t_s=time.monotonic(), reads=found["reads"], writes=found["writes"],
         read_bytes=found["read_sectors"] * SECTOR_BYTES, written_bytes=found["write_sectors"] * SECTOR_BYTES,
-        dirty_pages=status["innodb_buffer_pool_pages_dirty"], redo_bytes=status.get(_REDO, 0.0),
+        dirty_pages=status["innodb_buffer_pool_pages_dirty"],
     )  # fmt: skip
 
 
@@ -99,7 +97,7 @@ def _of_server(status: Mapping[str, float]) -> Count:
     return Count(
         t_s=time.monotonic(), reads=status["innodb_data_reads"], writes=status["innodb_data_writes"],
         read_bytes=status["innodb_data_read"], written_bytes=status["innodb_data_written"],
-        dirty_pages=status["innodb_buffer_pool_pages_dirty"], redo_bytes=status.get(_REDO, 0.0),
+        dirty_pages=status["innodb_buffer_pool_pages_dirty"],
     )  # fmt: skip
 
 

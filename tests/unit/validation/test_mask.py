@@ -152,4 +152,4 @@ def test_the_command_writes_a_private_file_and_never_over_another(tmp_path: Path
     again = CliRunner().invoke(app, ["capture", str(out), "--from", str(log), "--mask"])
     assert "is there already" in str(again.exception)
     unmasked = CliRunner().invoke(app, ["capture", str(tmp_path / "x"), "--from", str(log)])
-    assert "only --mask" in str(unmasked.exception)
+    assert "--from needs --mask" in str(unmasked.exception)
