@@ -10,7 +10,7 @@ from scratch_server import scratch_server
 
 from volbench.engine.connection import Account, connection, rows
 from volbench.records.validation import CheckRow
-from volbench.validation.accounts import accounts_check, new_salt, take_logins
+from volbench.validation.accounts import accounts_check, new_salt, read_logins
 from volbench.validation.inventory import is_mariadb
 from volbench.validation.source import read_only
 
@@ -52,7 +52,7 @@ def send(account: Account, *statements: str) -> None:
 def checked(source: Account, candidate: Account) -> CheckRow:
     salt = new_salt()
     with read_only(source) as a, read_only(candidate) as b:
-        ours, theirs = (take_logins(one, mariadb=is_mariadb(one), salt=salt) for one in (a, b))
+        ours, theirs = (read_logins(one, mariadb=is_mariadb(one), salt=salt) for one in (a, b))
         assert not any(salt in shape for shape in a.statements)
     return accounts_check(ours, theirs, WANTED)
 

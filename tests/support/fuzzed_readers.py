@@ -59,10 +59,10 @@ from volbench.suite.validation import load_validation_plan
 from volbench.target.attach import parse_dsn
 from volbench.target.image_names import parse_server_image
 from volbench.target.kubernetes_options import parse_options, read_options
-from volbench.validation.capture import captured_classes, read_capture
+from volbench.validation.capture import read_capture, repeatable_classes
 from volbench.validation.fingerprint import fingerprint
 from volbench.validation.mask import masked, masked_sql
-from volbench.validation.pt_upgrade_report import classes_said, stats_said
+from volbench.validation.pt_upgrade_report import parse_classes, parse_stats
 from volbench.validation.queries import only_reads, plan_text, query_classes
 from volbench.validation.slowlog import slow_log
 from volbench.validation.sql_text import normal_expression, normal_query
@@ -528,7 +528,7 @@ def _slow_log_classes(path: Path) -> None:
 
 def _capture(path: Path) -> None:
     found = read_capture(path)
-    captured_classes(found)
+    repeatable_classes(found)
 
 
 def _capture_seeds() -> Sequence[bytes]:
@@ -611,8 +611,8 @@ queries_read          9
 
 
 def _pt_upgrade(text: str) -> None:
-    stats_said(text)
-    consume(classes_said(text))
+    parse_stats(text)
+    consume(parse_classes(text))
 
 
 # Kernel, devices, servers

@@ -46,10 +46,10 @@ def capture(
             )
         unclear: list[LoggedStatement] = []
         with slow_log(log) as logged:
-            lines = masked(logged, sql_mode=sql_mode, left_out=unclear.append)
+            lines = masked(logged, sql_mode=sql_mode, on_skipped=unclear.append)
             text = "".join(lines).encode("utf-8", "replace").decode()
             write_private(out, text)
-        console.say(f"masked: {out}; {log}: {logged.account()}")
+        console.say(f"masked: {out}; {log}: {logged.summary()}")
         if unclear:
             hint = "" if sql_mode is not None else "; with --sql-mode, what a backslash means is known"
             console.say(

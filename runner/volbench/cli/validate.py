@@ -18,8 +18,8 @@ from volbench.report.validation import validation_html, validation_junit, valida
 from volbench.store.files import write_atomically
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.validation import load_validation_plan
-from volbench.validation.mask import without_values
-from volbench.validation.move import Given
+from volbench.validation.mask import redact_error
+from volbench.validation.move import RunCells
 from volbench.validation.planned import planned_statements
 from volbench.validation.run import Runs
 from volbench.validation.run import validate as run_validation
@@ -59,7 +59,7 @@ def validate(
             )
         except StepFailed as error:
             if loaded.plan.at_rest != "plain":  # a server's words may quote a row, and a pipeline keeps them
-                error.evidence = without_values(error.evidence)
+                error.evidence = redact_error(error.evidence)
             raise
     out.mkdir(parents=True, exist_ok=True)
     record = outcome.model_dump_json(indent=1, by_alias=True) + "\n"
@@ -81,11 +81,11 @@ def _runs(directories: Iterable[RunDirectory]) -> Runs:
         report = build_report(directory)
         reports.append(report)
         given.append(
-            Given(
+            RunCells(
                 run_id=report.run_id,
                 results=tuple(directory.results()),
                 volume_of={cell.cell_id: cell.volume for cell in directory.run.cells},
                 emulated=[volume.name for volume in report.volumes if volume.emulated],
             )
         )
-    return Runs(reports=tuple(reports), given=tuple(given))
+    return Runs(reports=tuple(reports), cells=tuple(given))

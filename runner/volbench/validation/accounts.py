@@ -17,19 +17,19 @@ from volbench.records.gate import Decision
 from volbench.records.parse import parse_json
 from volbench.records.validation import CheckRow
 from volbench.validation.grants import account_name
-from volbench.validation.source import Reads
+from volbench.validation.source import SqlReader
 
 PLUGINS = (
     "SELECT plugin_name FROM information_schema.plugins "
     "WHERE plugin_type = 'AUTHENTICATION' AND plugin_status = 'ACTIVE'"
 )
 _LIMITS = ("max_questions", "max_updates", "max_connections", "max_user_connections")
-_NEEDED = ("ssl_type", "ssl_cipher", "x509_issuer", "x509_subject")
-_COMPARED = ("locked", "password expired", "days a password lasts", *_NEEDED, *_LIMITS)
+_TLS_REQUIREMENTS = ("ssl_type", "ssl_cipher", "x509_issuer", "x509_subject")
+_COMPARED = ("locked", "password expired", "days a password lasts", *_TLS_REQUIREMENTS, *_LIMITS)
 _HASHED = frozenset(("mysql_native_password", "mysql_old_password", "ed25519"))
 """One password has one hash; with the others it is salted, so that two hashes of it differ."""
 _PASSWORDS = _HASHED | {"caching_sha2_password", "sha256_password", "parsec"}
-_NAMED = 5
+_NAMES_MAX = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Login:
     plugins: frozenset[str]
     has_password: bool
     digest: str
-    held_back: Mapping[str, str]
+    restrictions: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +61,19 @@ def login_statements(salt: str) -> tuple[str, str]:
         "COALESCE(LENGTH(u.authentication_string), 0) > 0, "
         f"SHA2(CONCAT('{salt}', COALESCE(u.authentication_string, '')), 256)"
     )
-    ends = ", ".join(f"u.{name}" for name in (*_NEEDED, *_LIMITS))
+    columns = ", ".join(f"u.{name}" for name in (*_TLS_REQUIREMENTS, *_LIMITS))
     return (
         f"SELECT u.user, u.host, u.plugin, '[]', {hashed}, u.account_locked, u.password_expired, "
-        f"u.password_lifetime, {ends} FROM mysql.user u",
+        f"u.password_lifetime, {columns} FROM mysql.user u",
         f"SELECT u.user, u.host, u.plugin, JSON_EXTRACT(g.priv, '$.auth_or[*].plugin'), {hashed}, "
         f"JSON_VALUE(g.priv, '$.account_locked'), u.password_expired, "
-        f"NULLIF(JSON_VALUE(g.priv, '$.password_lifetime'), -1), {ends} "
+        f"NULLIF(JSON_VALUE(g.priv, '$.password_lifetime'), -1), {columns} "
         "FROM mysql.user u JOIN mysql.global_priv g ON g.user = u.user AND g.host = u.host "
         "WHERE u.is_role = 'N'",
     )
 
 
-def take_logins(server: Reads, *, mariadb: bool, salt: str) -> Logins | None:
+def read_logins(server: SqlReader, *, mariadb: bool, salt: str) -> Logins | None:
     """Of all accounts; None where this user may not see them."""
     try:
         rows = server.query(login_statements(salt)[mariadb])
@@ -86,76 +86,81 @@ def take_logins(server: Reads, *, mariadb: bool, salt: str) -> Logins | None:
     )
 
 
-def accounts_check(source: Logins | None, candidate: Logins | None, wanted: Collection[str]) -> CheckRow:
+def accounts_check(source: Logins | None, candidate: Logins | None, relevant: Collection[str]) -> CheckRow:
     """no-go for an account that cannot log in there as it does here, or is held back otherwise.
 
     Args:
-        wanted: accounts that reach the schemas; those that only one side has are told by the objects.
+        relevant: accounts that reach the schemas; those that only one side has are told by the objects.
     """
     if source is None or candidate is None:
-        place = "source" if source is None else "candidate"
-        return _row("undecided", f"how accounts log in cannot be seen on the {place}: SELECT on mysql.* is missing")
-    shared = sorted(set(wanted) & source.accounts.keys() & candidate.accounts.keys())
+        side = "source" if source is None else "candidate"
+        return _row("undecided", f"how accounts log in cannot be seen on the {side}: SELECT on mysql.* is missing")
+    shared = sorted(set(relevant) & source.accounts.keys() & candidate.accounts.keys())
     pairs = [(name, source.accounts[name], candidate.accounts[name]) for name in shared]
-    faults = [text for name, ours, theirs in pairs for text in _faults(name, ours, theirs, candidate.plugins)]
-    told = [text for name, ours, theirs in pairs for text in _told(name, ours, theirs, candidate.plugins)]
-    unknown = [name for name, ours, theirs in pairs if _cannot_be_compared(ours, theirs)]
-    if unknown:
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        told.append(
+    faults = [text for name, before, after in pairs for text in _faults(name, before, after, candidate.plugins)]
+    notes = [
+        text for name, before, after in pairs for text in _changed_plugins(name, before, after, candidate.plugins)
+    ]
+    unverifiable = [name for name, before, after in pairs if _passwords_unverifiable(before, after)]
+    if unverifiable:
+        more = f" and {len(unverifiable) - _NAMES_MAX} more" if len(unverifiable) > _NAMES_MAX else ""
+        notes.append(
             "told: whether passwords are the same cannot be seen from their hashes; log in once as "
-            + ", ".join(unknown[:_NAMED]) + more
+            + ", ".join(unverifiable[:_NAMES_MAX]) + more
         )  # fmt: skip
     text = f"{len(faults)} differ, of {len(shared)} accounts" if faults else f"{len(shared)} accounts can log in"
-    return _row("no-go" if faults else "go", text, *faults, *told)
+    return _row("no-go" if faults else "go", text, *faults, *notes)
 
 
-def _faults(name: str, ours: Login, theirs: Login, active: frozenset[str]) -> Iterator[str]:
-    if not theirs.plugins & active:
+def _faults(name: str, source: Login, candidate: Login, active_plugins: frozenset[str]) -> Iterator[str]:
+    if not candidate.plugins & active_plugins:
         yield (
-            f"{name} cannot log in on the candidate: it has no plugin {_listed(theirs.plugins)}; "
+            f"{name} cannot log in on the candidate: it has no plugin {_listed(candidate.plugins)}; "
             "ALTER USER ... IDENTIFIED WITH one that it has"
         )
-    if ours.has_password and not theirs.has_password and theirs.plugins & _PASSWORDS:
+    if source.has_password and not candidate.has_password and candidate.plugins & _PASSWORDS:
         yield f"{name} has no password on the candidate"
-    elif ours.plugins == theirs.plugins and ours.plugins <= _HASHED and ours.digest != theirs.digest:
+    elif source.plugins == candidate.plugins and source.plugins <= _HASHED and source.digest != candidate.digest:
         yield f"{name} has another password"
-    for what in _COMPARED:
-        before, after = ours.held_back[what], theirs.held_back[what]
-        if before != after:
-            yield f"{name}: another {what} ({before!r} became {after!r})"
+    for attribute in _COMPARED:
+        old, new = source.restrictions[attribute], candidate.restrictions[attribute]
+        if old != new:
+            yield f"{name}: another {attribute} ({old!r} became {new!r})"
 
 
-def _told(name: str, ours: Login, theirs: Login, active: frozenset[str]) -> Iterator[str]:
-    if ours.plugins == theirs.plugins or not theirs.plugins & active:
+def _changed_plugins(name: str, before: Login, after: Login, active_plugins: frozenset[str]) -> Iterator[str]:
+    if before.plugins == after.plugins or not after.plugins & active_plugins:
         return
-    gone = ours.plugins - active
-    why = f", since the candidate has no {_listed(gone)}" if gone else ""
+    missing_plugins = before.plugins - active_plugins
+    explanation = f", since the candidate has no {_listed(missing_plugins)}" if missing_plugins else ""
     yield (
-        f"told: {name} logs in by {_listed(theirs.plugins)} instead of {_listed(ours.plugins)}{why}: "
+        f"told: {name} logs in by {_listed(after.plugins)} instead of {_listed(before.plugins)}{explanation}: "
         "its clients have to know that"
     )
 
 
-def _cannot_be_compared(ours: Login, theirs: Login) -> bool:
+def _passwords_unverifiable(before: Login, after: Login) -> bool:
     """Passwords on both sides, with hashes that may differ for one password."""
-    if not (ours.has_password and theirs.has_password) or ours.digest == theirs.digest:
+    if not (before.has_password and after.has_password) or before.digest == after.digest:
         return False
-    return ours.plugins != theirs.plugins or not ours.plugins <= _HASHED
+    return before.plugins != after.plugins or not before.plugins <= _HASHED
 
 
 def _login(row: Sequence[object]) -> Login:
-    _, _, plugin, others, has, digest, locked, expired, lasts, *ends = row
-    named = {str(plugin or "mysql_native_password"), *parse_json(str(others or "[]"))}
+    _, _, plugin, alternatives, has_password, digest, locked, expired, lifetime_days, *restrictions = row
+    plugins = {str(plugin or "mysql_native_password"), *parse_json(str(alternatives or "[]"))}
     return Login(
-        plugins=frozenset(one.lower() for one in named),
-        has_password=bool(has),
+        plugins=frozenset(plugin_name.lower() for plugin_name in plugins),
+        has_password=bool(has_password),
         digest=str(digest),
-        held_back={
+        restrictions={
             "locked": "yes" if str(locked).lower() in {"1", "y", "true"} else "no",
             "password expired": "yes" if str(expired).upper() == "Y" else "no",
-            "days a password lasts": "" if lasts is None else str(lasts),
-            **{what: str(value or "") for what, value in zip((*_NEEDED, *_LIMITS), ends, strict=True)},
+            "days a password lasts": "" if lifetime_days is None else str(lifetime_days),
+            **{
+                attribute: str(value or "")
+                for attribute, value in zip((*_TLS_REQUIREMENTS, *_LIMITS), restrictions, strict=True)
+            },
         },
     )
 

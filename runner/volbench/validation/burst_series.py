@@ -17,34 +17,34 @@ from volbench.analysis.credits.sources import read_history
 from volbench.analysis.credits.work import Work
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
-from volbench.validation.burst import Need, candidate_limits
+from volbench.validation.burst import IoDemand, candidate_limits
 from volbench.validation.move import spoken_s
 
 DAY_S = 86_400.0
-HELD_BACK_BELOW = 0.05
+THROTTLED_BELOW = 0.05
 """A volume with fewer credits than this may have been held back, which a series of what it served does not show."""
 
 
-def by_series(plan: BurstPlan, need: Need | None = None) -> tuple[BurstOutlook, CheckRow]:
+def forecast_series(plan: BurstPlan, demand: IoDemand | None = None) -> tuple[BurstOutlook, CheckRow]:
     """The plan's series on its volume. Raises UsageError for what is no series.
 
     Args:
-        need: what a replay asked the candidate's volume for, where there was one.
+        demand: what a replay asked the candidate's volume for, where there was one.
     """
-    found = walk(plan)
-    outlook = outlook_of_series(found, plan)
-    return outlook, series_check(found, outlook, need, plan)
+    simulation = simulate_series(plan)
+    outlook = series_outlook(simulation, plan)
+    return outlook, series_check(simulation, outlook, demand, plan)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walk:
+class CreditSimulation:
     """What a volume makes of a series: at best, earning credits in gaps, and at worst, earning none there."""
 
     history: History
     work: Work
     limits: Limits
-    light: Replay
-    heavy: Replay
+    best_case: Replay
+    worst_case: Replay
 
     @property
     def seconds(self) -> float:
@@ -57,46 +57,61 @@ class Walk:
         return float(self.work.iops.max())
 
 
-def walk(plan: BurstPlan) -> Walk:
+def simulate_series(plan: BurstPlan) -> CreditSimulation:
     """The series of a plan on its volume, over and over until `lasts`. Raises UsageError for what is no series."""
     history = read_history(Path(plan.series), Assumed(), device=plan.device)
     work, limits = _repeated(history.work, plan), candidate_limits(plan)
-    return Walk(
+    return CreditSimulation(
         history=history, work=work, limits=limits,
-        light=replay(limits, work, gaps="idle"), heavy=replay(limits, work, gaps="baseline"),
+        best_case=replay(limits, work, gaps="idle"), worst_case=replay(limits, work, gaps="baseline"),
     )  # fmt: skip
 
 
-def outlook_of_series(found: Walk, plan: BurstPlan) -> BurstOutlook:
+def series_outlook(simulation: CreditSimulation, plan: BurstPlan) -> BurstOutlook:
     """The walk in figures."""
-    mean = found.work.mean()
+    mean = simulation.work.mean()
     iops = float(mean.iops[0])
-    main = main_bucket(found.limits, found.heavy.exhausted_after_s)
+    bucket_index = main_bucket(simulation.limits, simulation.worst_case.exhausted_after_s)
     lowest = None
-    if main is not None:
-        bucket = found.limits.buckets[main]
-        lowest = float(min(bucket.start, found.heavy.balances[:, main].min())) / (bucket.capacity or 1.0)
+    if bucket_index is not None:
+        bucket = simulation.limits.buckets[bucket_index]
+        lowest = float(min(bucket.start, simulation.worst_case.balances[:, bucket_index].min())) / (
+            bucket.capacity or 1.0
+        )
     return BurstOutlook(
-        volume=plan.volume, counted_by=found.history.text, iops=iops, iops_low=iops, iops_high=iops,
-        peak_iops=found.peak_iops, read_share=float(mean.reads_per_s[0]) / iops if iops else 0.0,
-        bucket=found.limits.buckets[main].name if main is not None else "", runway_s=_runway_s(found.heavy),
-        runway_s_low=_runway_s(found.heavy), runway_s_high=_runway_s(found.light),
-        served_share=_served(found.work, found.heavy), served_share_low=_served(found.work, found.heavy),
-        served_share_high=_served(found.work, found.light), served_share_after=None,
-        walked_s=found.seconds, held_s=float(found.heavy.throttled_s.sum()),
-        capped_s=float(found.work.interval_s[found.heavy.capped].sum()), credits_share_lowest=lowest,
-    )  # fmt: skip
+        volume=plan.volume,
+        counted_by=simulation.history.text,
+        iops=iops,
+        iops_low=iops,
+        iops_high=iops,
+        peak_iops=simulation.peak_iops,
+        read_share=float(mean.reads_per_s[0]) / iops if iops else 0.0,
+        bucket=simulation.limits.buckets[bucket_index].name if bucket_index is not None else "",
+        runway_s=_runway_s(simulation.worst_case),
+        runway_s_low=_runway_s(simulation.worst_case),
+        runway_s_high=_runway_s(simulation.best_case),
+        served_share=_served(simulation.work, simulation.worst_case),
+        served_share_low=_served(simulation.work, simulation.worst_case),
+        served_share_high=_served(simulation.work, simulation.best_case),
+        served_share_after=None,
+        walked_s=simulation.seconds,
+        held_s=float(simulation.worst_case.throttled_s.sum()),
+        capped_s=float(simulation.work.interval_s[simulation.worst_case.capped].sum()),
+        credits_share_lowest=lowest,
+    )
 
 
-def series_check(found: Walk, outlook: BurstOutlook, need: Need | None, plan: BurstPlan) -> CheckRow:
+def series_check(
+    simulation: CreditSimulation, outlook: BurstOutlook, demand: IoDemand | None, plan: BurstPlan
+) -> CheckRow:
     """no-go when credits run out or a limit is too low even at best; go when neither is so at worst."""
-    doubts = list(_doubts(found, need))
+    doubts = list(_doubts(simulation, demand))
     decision: Decision = "undecided"
-    if not _held(found.light):
+    if not _is_sustained(simulation.best_case):
         decision = "no-go"
-    elif _held(found.heavy) and not doubts:
+    elif _is_sustained(simulation.worst_case) and not doubts:
         decision = "go"
-    details = (*_details(found, outlook, need, plan), *doubts)
+    details = (*_details(simulation, outlook, demand, plan), *doubts)
     return CheckRow(check="burst", decision=decision, text=_text(outlook), details=details)
 
 
@@ -111,63 +126,67 @@ def _repeated(work: Work, plan: BurstPlan) -> Work:
     )  # fmt: skip
 
 
-def _held(found: Replay) -> bool:
-    return not found.capped.any() and not found.throttled_s.any()
+def _is_sustained(simulated: Replay) -> bool:
+    return not simulated.capped.any() and not simulated.throttled_s.any()
 
 
-def _runway_s(found: Replay) -> float | None:
-    return min((at_s for at_s in found.exhausted_after_s if at_s is not None), default=None)
+def _runway_s(simulated: Replay) -> float | None:
+    return min((at_s for at_s in simulated.exhausted_after_s if at_s is not None), default=None)
 
 
-def _served(work: Work, found: Replay) -> float:
-    asked = work.iops * work.interval_s
-    return float((asked * found.served).sum() / asked.sum()) if asked.sum() else 1.0
+def _served(work: Work, simulated: Replay) -> float:
+    requests = work.iops * work.interval_s
+    return float((requests * simulated.served).sum() / requests.sum()) if requests.sum() else 1.0
 
 
-def _text(found: BurstOutlook) -> str:
-    over = f"over {spoken_s(found.walked_s or 0.0)} of the series"
-    parts = []
-    if found.runway_s is not None:
-        parts.append(
-            f"{found.bucket} run out after {spoken_s(found.runway_s)} and hold the load back for "
-            f"{spoken_s(found.held_s or 0.0)} {over}"
+def _text(outlook: BurstOutlook) -> str:
+    over = f"over {spoken_s(outlook.walked_s or 0.0)} of the series"
+    clauses = []
+    if outlook.runway_s is not None:
+        clauses.append(
+            f"{outlook.bucket} run out after {spoken_s(outlook.runway_s)} and hold the load back for "
+            f"{spoken_s(outlook.held_s or 0.0)} {over}"
         )
-    if found.capped_s:
-        parts.append(f"a limit is too low for {spoken_s(found.capped_s)} {over}")
-    if not parts:
+    if outlook.capped_s:
+        clauses.append(f"a limit is too low for {spoken_s(outlook.capped_s)} {over}")
+    if not clauses:
         never = (
-            f"{found.bucket} never fall below {found.credits_share_lowest:.0%}" if found.bucket else "no credits"
+            f"{outlook.bucket} never fall below {outlook.credits_share_lowest:.0%}"
+            if outlook.bucket
+            else "no credits"
         )
-        parts.append(f"{never} {over}")
-    return f"{found.volume}: {'; '.join(parts)}"
+        clauses.append(f"{never} {over}")
+    return f"{outlook.volume}: {'; '.join(clauses)}"
 
 
-def _details(found: Walk, outlook: BurstOutlook, need: Need | None, plan: BurstPlan) -> Iterator[str]:
-    once_s = float(found.history.work.interval_s.sum())
+def _details(
+    simulation: CreditSimulation, outlook: BurstOutlook, demand: IoDemand | None, plan: BurstPlan
+) -> Iterator[str]:
+    once_s = float(simulation.history.work.interval_s.sum())
     yield (
-        f"{found.history.text}: {outlook.iops:.4g} requests/s on average, {found.peak_iops:.4g} at most, "
+        f"{simulation.history.text}: {outlook.iops:.4g} requests/s on average, {simulation.peak_iops:.4g} at most, "
         f"{outlook.read_share:.0%} of them reads" + (f", taken {plan.times:g} times" if plan.times != 1 else "")
     )
-    if found.seconds > once_s:
-        yield f"{spoken_s(once_s)} of it, {round(found.seconds / once_s)} times one after the other"
+    if simulation.seconds > once_s:
+        yield f"{spoken_s(once_s)} of it, {round(simulation.seconds / once_s)} times one after the other"
     if once_s < DAY_S:
         yield "it is shorter than a day, so it may have left out the nights or the busy hours"
-    if found.history.work.gap_s:
-        gaps = spoken_s(found.history.work.gap_s)
+    if simulation.history.work.gap_s:
+        gaps = spoken_s(simulation.history.work.gap_s)
         yield f"nothing is known of {gaps} of it: idle at best, just at the baseline at worst"
-    if need is not None:
+    if demand is not None:
         yield (
-            f"the replay asked the candidate for {need.iops:.4g} requests/s [{need.iops_low:.4g}, "
-            f"{need.iops_high:.4g}]"
+            f"the replay asked the candidate for {demand.iops:.4g} requests/s [{demand.iops_low:.4g}, "
+            f"{demand.iops_high:.4g}]"
         )
-    yield from found.history.warnings
+    yield from simulation.history.warnings
 
 
-def _doubts(found: Walk, need: Need | None) -> Iterator[str]:
-    balances = [share for _, share in found.history.observed]
-    if balances and min(balances) < HELD_BACK_BELOW:
+def _doubts(simulation: CreditSimulation, demand: IoDemand | None) -> Iterator[str]:
+    balances = [share for _, share in simulation.history.observed]
+    if balances and min(balances) < THROTTLED_BELOW:
         yield f"the source's own credits fell to {min(balances):.0%}: it may have asked for more than it was given"
-    elif found.history.slow:
+    elif simulation.history.slow:
         yield "requests of the source waited 50 ms and more: it may have asked for more than it was given"
-    if need is not None and need.iops_low > found.peak_iops:
+    if demand is not None and demand.iops_low > simulation.peak_iops:
         yield "that is more than the series has at any time, so the candidate needs more than the source did"

@@ -12,13 +12,13 @@ from volbench.analysis.gate.decide import Scope, worst
 from volbench.records.capacity import CapacityPlan, CapacityRow
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, ValidationPlan
-from volbench.validation.slowlog import outside, slow_log
+from volbench.validation.slowlog import slow_log, why_outside
 
 
 def candidate_capacities(scopes: Sequence[Scope], plan: CapacityPlan) -> tuple[CapacityRow, ...]:
     """Of the candidates' volumes in all runs."""
-    wanted = {name for scope in scopes for name in scope.candidates}
-    return tuple(row for row in capacities([scope.report for scope in scopes], plan) if row.volume in wanted)
+    volumes = {name for scope in scopes for name in scope.candidates}
+    return tuple(row for row in capacities([scope.report for scope in scopes], plan) if row.volume in volumes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,20 +31,22 @@ class BusiestSecond:
 
 def busiest_second(plan: ValidationPlan, schemas: Collection[str]) -> BusiestSecond:
     """That of the plan's log, of these schemas. Raises UsageError for a log that cannot be read."""
-    named = [one.slow_log for one in (plan.capacity, plan.replay, plan.queries) if one and one.slow_log]
-    if not named:
+    logs = [
+        section.slow_log for section in (plan.capacity, plan.replay, plan.queries) if section and section.slow_log
+    ]
+    if not logs:
         return BusiestSecond()
-    seconds, left_out = Counter[int](), Counter[str]()
-    with slow_log(Path(named[0])) as log:
-        for one in log:
-            reason = outside(one, schemas)
+    seconds, skipped = Counter[int](), Counter[str]()
+    with slow_log(Path(logs[0])) as log:
+        for section in log:
+            reason = why_outside(section, schemas)
             if reason:
-                left_out[reason] += 1
+                skipped[reason] += 1
             else:
-                seconds[int(one.at_s)] += 1
+                seconds[int(section.at_s)] += 1
     notes = (
-        f"the log: {named[0]}, {log.account()}",
-        *(f"{count} statements {reason} are not counted" for reason, count in left_out.most_common()),
+        f"the log: {logs[0]}, {log.summary()}",
+        *(f"{count} statements {reason} are not counted" for reason, count in skipped.most_common()),
     )
     return BusiestSecond(statements=max(seconds.values(), default=None), notes=notes)
 
@@ -58,14 +60,14 @@ def capacity_check(
         return CheckRow(check="capacity", decision="undecided", text=text)
     needed = None if busiest.statements is None else busiest.statements * plan.headroom
     decision = worst(_decision(row, needed, confidence) for row in rows)
-    against = "no log says what is needed" if needed is None else f"needed: {needed:g} queries/s"
+    requirement = "no log says what is needed" if needed is None else f"needed: {needed:g} queries/s"
     if needed is not None and plan.headroom > 1:
-        against += f", {plan.headroom:g} times the log's peak"
+        requirement += f", {plan.headroom:g} times the log's peak"
     details = [text for row in rows for text in _details(row, needed)]
     if needed is not None:
         details.append("queries are counted alike, whatever they do: `replay` with `speed` asks the log's own")
     details += busiest.notes
-    return CheckRow(check="capacity", decision=decision, text=f"{plan.text}; {against}", details=tuple(details))
+    return CheckRow(check="capacity", decision=decision, text=f"{plan.text}; {requirement}", details=tuple(details))
 
 
 def _decision(row: CapacityRow, needed: float | None, confidence: float) -> Decision:
@@ -80,10 +82,10 @@ def _decision(row: CapacityRow, needed: float | None, confidence: float) -> Deci
 
 
 def _details(row: CapacityRow, needed: float | None) -> Iterator[str]:
-    held = "none held" if row.held_per_s is None else f"{row.held_per_s:g} transactions/s held"
+    sustained = "none held" if row.held_per_s is None else f"{row.held_per_s:g} transactions/s held"
     high = "never broken" if row.high_per_s is None else f"{row.high_per_s:g}"
-    sure = f", {row.confidence:.0%} sure" if row.confidence is not None else ""
-    yield f"{row.volume} [{row.load}]: {held}, [{row.low_per_s:g}, {high}] of {row.cells} cells{sure}"
+    confidence = f", {row.confidence:.0%} sure" if row.confidence is not None else ""
+    yield f"{row.volume} [{row.load}]: {sustained}, [{row.low_per_s:g}, {high}] of {row.cells} cells{confidence}"
     if needed and row.queries_each:
         yield f"{row.volume}: at least {row.low_per_s * row.queries_each / needed:.2g} times what is needed"
     for text in row.limited_by:

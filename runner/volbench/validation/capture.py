@@ -12,7 +12,7 @@ from volbench.records.capture import Capture, CapturedClass
 from volbench.validation.file_sizes import binlog_bytes, tablespace_bytes
 from volbench.validation.fingerprint import fingerprint
 from volbench.validation.queries import QueryClass, only_reads
-from volbench.validation.source import ReadOnlySource, Rows
+from volbench.validation.source import ReadOnlyServer, Rows
 
 PICOSECONDS = 1e12
 SECONDS_MAX = 3600.0
@@ -27,7 +27,7 @@ LONGEST = "SELECT @@GLOBAL.performance_schema_max_sql_text_length"
 
 
 def capture(
-    server: ReadOnlySource,
+    server: ReadOnlyServer,
     seconds: float,
     *,
     masked: bool,
@@ -50,27 +50,32 @@ def capture(
     samples = {} if masked else _samples(server)
     classes = [
         CapturedClass(
-            schema_name=key[0], digest_text=str(now[0]), sample=samples.get(key, ""),
-            statements=now[1] - then[1], total_s=(now[2] - then[2]) / PICOSECONDS, errors=now[3] - then[3],
-            rows_sent=now[4] - then[4], rows_examined=now[5] - then[5],
+            schema_name=key[0],
+            digest_text=str(current[0]),
+            sample=samples.get(key, ""),
+            statements=current[1] - previous[1],
+            total_s=(current[2] - previous[2]) / PICOSECONDS,
+            errors=current[3] - previous[3],
+            rows_sent=current[4] - previous[4],
+            rows_examined=current[5] - previous[5],
         )
-        for key, now in after.items()
-        if key[1] and now[1] > (then := before.get(key, ("", 0, 0, 0, 0, 0)))[1]
-    ]  # fmt: skip
-    unclassified = sum(now[1] - before.get(key, ("", 0))[1] for key, now in after.items() if not key[1])
-    whole = sum(one.statements for one in classes) + max(0, unclassified)
+        for key, current in after.items()
+        if key[1] and current[1] > (previous := before.get(key, ("", 0, 0, 0, 0, 0)))[1]
+    ]
+    unclassified = sum(current[1] - before.get(key, ("", 0))[1] for key, current in after.items() if not key[1])
+    statements = sum(query_class.statements for query_class in classes) + max(0, unclassified)
     return Capture(
         flavor="mariadb" if "mariadb" in f"{version} {comment}".lower() else "mysql",
         version=str(version),
         started_at=started.replace("+00:00", "Z"),
         seconds=took,
-        statements_per_s=whole / took if took else 0.0,
+        statements_per_s=statements / took if took else 0.0,
         threads_running_max=max(running, default=None),
         unclassified=max(0, unclassified),
         masked=masked,
         files=tablespace_bytes(server),
         binlog_bytes=binlog_bytes(server),
-        classes=tuple(sorted(classes, key=lambda one: -one.total_s)),
+        classes=tuple(sorted(classes, key=lambda query_class: -query_class.total_s)),
     )
 
 
@@ -85,23 +90,26 @@ def read_capture(path: Path) -> Capture:
         ) from error  # fmt: skip
 
 
-def captured_classes(found: Capture) -> list[QueryClass]:
+def repeatable_classes(capture: Capture) -> list[QueryClass]:
     """Classes whose sample can be asked again, those that took most time first."""
     return [
         QueryClass(
-            fingerprint=fingerprint(one.sample), schema=one.schema_name, samples=(one.sample,),
-            count=one.statements, total_s=one.total_s,
+            fingerprint=fingerprint(query_class.sample),
+            schema=query_class.schema_name,
+            samples=(query_class.sample,),
+            count=query_class.statements,
+            total_s=query_class.total_s,
         )
-        for one in found.classes
-        if one.sample and only_reads(one.sample)
-    ]  # fmt: skip
+        for query_class in capture.classes
+        if query_class.sample and only_reads(query_class.sample)
+    ]
 
 
-def _digests(server: ReadOnlySource) -> dict[tuple[str, str], tuple[str, int, int, int, int, int]]:
+def _digests(server: ReadOnlyServer) -> dict[tuple[str, str], tuple[str, int, int, int, int, int]]:
     rows: Rows = server.query(DIGESTS)
     if not rows:
         raise EnvironmentLacks(
-            "the server keeps no digests of statements", where=f"reading {server.place}",
+            "the server keeps no digests of statements", where=f"reading {server.address}",
             evidence="performance_schema.events_statements_summary_by_digest is empty",
             next_step="start it with performance_schema=ON, or capture with a slow log (long_query_time=0)",
         )  # fmt: skip
@@ -111,7 +119,7 @@ def _digests(server: ReadOnlySource) -> dict[tuple[str, str], tuple[str, int, in
     }
 
 
-def _samples(server: ReadOnlySource) -> dict[tuple[str, str], str]:
+def _samples(server: ReadOnlyServer) -> dict[tuple[str, str], str]:
     """Whole ones only, and none from MariaDB, which keeps none."""
     try:
         longest = int(server.query(LONGEST)[0][0])

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from volbench.validation.objects import Inventory
-from volbench.validation.source import Reads
+from volbench.validation.source import SqlReader
 
 CHUNK_ROWS = 100_000
-ROWS_NAMED = 5
+ROWS_NAMED_MAX = 5
 _BINARY = ("binary", "varbinary", "blob", "tinyblob", "mediumblob", "longblob", "bit", "geometry", "point",
            "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
            "geomcollection")  # fmt: skip
@@ -33,7 +33,7 @@ class Table:
     name: str
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
+    incomparable: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -64,16 +64,16 @@ def tables_of(source: Inventory, candidate: Inventory) -> list[Table]:
 
 
 def compare_tables(
-    source: Reads,
-    candidate: Reads,
+    source: SqlReader,
+    candidate: SqlReader,
     tables: Sequence[Table],
     progress: Callable[[str, float], None],
     *,
     values: bool = True,
 ) -> Iterator[TableComparison]:
     """Each table in turn, read in full on both sides; rows that differ by their key, or only how many they are."""
-    for done, table in enumerate(tables):
-        progress(table.label, done / len(tables))
+    for index, table in enumerate(tables):
+        progress(table.label, index / len(tables))
         yield _compare(source, candidate, table, values=values)
 
 
@@ -93,54 +93,56 @@ def chunk_query(table: Table, where: str) -> str:
     )
 
 
-def _compare(source: Reads, candidate: Reads, table: Table, *, values: bool) -> TableComparison:
+def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: bool) -> TableComparison:
     rows, chunks, differing = [0, 0], 0, []
     for where in _chunks(source, candidate, table):
         chunks += 1
-        ours, theirs = (tuple(map(int, side.query(chunk_query(table, where))[0])) for side in (source, candidate))
-        rows = [rows[0] + ours[0], rows[1] + theirs[0]]
-        if ours != theirs:
+        source_sums, candidate_sums = (
+            tuple(map(int, side.query(chunk_query(table, where))[0])) for side in (source, candidate)
+        )
+        rows = [rows[0] + source_sums[0], rows[1] + candidate_sums[0]]
+        if source_sums != candidate_sums:
             differing.append(where)
-    texts = _explained(source, candidate, table, differing, values=values) if differing else []
-    if table.left_out:
-        texts.append(f"not compared: {', '.join(table.left_out)} (JSON on one side, text on the other)")
-    equal = False if differing else (None if table.left_out else True)
+    texts = _describe_differences(source, candidate, table, differing, values=values) if differing else []
+    if table.incomparable:
+        texts.append(f"not compared: {', '.join(table.incomparable)} (JSON on one side, text on the other)")
+    equal = False if differing else (None if table.incomparable else True)
     return TableComparison(
         table=table.label, equal=equal, source_rows=rows[0], candidate_rows=rows[1], chunks=chunks,
         texts=tuple(texts),
     )  # fmt: skip
 
 
-def _chunks(source: Reads, candidate: Reads, table: Table) -> Iterator[str]:
+def _chunks(source: SqlReader, candidate: SqlReader, table: Table) -> Iterator[str]:
     """Conditions that share out all rows of both sides: ranges of a whole-number key, else the table at once."""
     kinds = dict(table.columns)
     if not table.key or kinds.get(table.key[0], "").split("(")[0].split()[0] not in _INTEGERS:
         yield "TRUE"
         return
     key = _name(table.key[0])
-    ends = [
+    all_bounds = [
         side.query(f"SELECT MIN({key}), MAX({key}), COUNT(*) FROM {table.quoted}")[0]
         for side in (source, candidate)
     ]
-    known = [end for end in ends if end[0] is not None]
-    if not known:
+    bounds = [bound for bound in all_bounds if bound[0] is not None]
+    if not bounds:
         yield "TRUE"
         return
-    low, high = min(int(end[0]) for end in known), max(int(end[1]) for end in known)
-    parts = max(1, -(-max(int(end[2]) for end in known) // CHUNK_ROWS))
-    step = -(-(high - low + 1) // parts)
+    low, high = min(int(bound[0]) for bound in bounds), max(int(bound[1]) for bound in bounds)
+    chunk_count = max(1, -(-max(int(bound[2]) for bound in bounds) // CHUNK_ROWS))
+    step = -(-(high - low + 1) // chunk_count)
     for first in range(low, high + 1, step):
         yield f"{key} >= {first} AND {key} <= {min(first + step - 1, high)}"
 
 
-def _explained(
-    source: Reads, candidate: Reads, table: Table, differing: Sequence[str], *, values: bool
+def _describe_differences(
+    source: SqlReader, candidate: SqlReader, table: Table, differing: Sequence[str], *, values: bool
 ) -> list[str]:
     """The first rows that differ, by their key; without a key only the chunk can be said."""
     if not table.key:
         return ["rows differ; the table has no primary key that could name them"]
     keys = ", ".join(_name(name) for name in table.key)
-    sides = [
+    rows_by_key = [
         {
             tuple(map(str, row[:-1])): str(row[-1])
             for row in side.query(
@@ -150,35 +152,47 @@ def _explained(
         }
         for side in (source, candidate)
     ]
-    ours, theirs = sides
-    texts = [f"row {_key(k)} is missing on the candidate" for k in ours if k not in theirs]
-    texts += [f"row {_key(k)} is only on the candidate" for k in theirs if k not in ours]
-    texts += [f"row {_key(k)} has other values" for k in ours if k in theirs and ours[k] != theirs[k]]
+    source_rows, candidate_rows = rows_by_key
+    texts = [f"row {_key(k)} is missing on the candidate" for k in source_rows if k not in candidate_rows]
+    texts += [f"row {_key(k)} is only on the candidate" for k in candidate_rows if k not in source_rows]
+    texts += [
+        f"row {_key(k)} has other values"
+        for k in source_rows
+        if k in candidate_rows and source_rows[k] != candidate_rows[k]
+    ]
     if not values:
         return [f"{len(texts)} rows of the first chunk that differs; which ones is not kept"]
-    more = len(texts) - ROWS_NAMED
-    return texts[:ROWS_NAMED] + ([f"and {more} more rows in this chunk"] if more > 0 else [])
+    more = len(texts) - ROWS_NAMED_MAX
+    return texts[:ROWS_NAMED_MAX] + ([f"and {more} more rows in this chunk"] if more > 0 else [])
 
 
 def _table(source: Inventory, candidate: Inventory, label: str) -> Table:
     schema, _, name = label.partition(".")
-    ours = {column.removeprefix(f"{label}."): one["type"] for column, one in source["column"].items()
-            if column.startswith(f"{label}.")}  # fmt: skip
-    theirs = {column.removeprefix(f"{label}."): one["type"] for column, one in candidate["column"].items()
-              if column.startswith(f"{label}.")}  # fmt: skip
-    shared = [column for column in ours if column in theirs]
-    mixed = tuple(column for column in shared if (ours[column] == "json") != (theirs[column] == "json"))
+    source_types = {
+        column.removeprefix(f"{label}."): attributes["type"]
+        for column, attributes in source["column"].items()
+        if column.startswith(f"{label}.")
+    }
+    candidate_types = {
+        column.removeprefix(f"{label}."): attributes["type"]
+        for column, attributes in candidate["column"].items()
+        if column.startswith(f"{label}.")
+    }
+    shared = [column for column in source_types if column in candidate_types]
+    json_mismatch = tuple(
+        column for column in shared if (source_types[column] == "json") != (candidate_types[column] == "json")
+    )
     key = [
-        (int(index.rpartition(".")[2]), one["column"])
-        for index, one in source["index"].items()
+        (int(index.rpartition(".")[2]), attributes["column"])
+        for index, attributes in source["index"].items()
         if index.startswith(f"{label}.PRIMARY.")
     ]
     return Table(
         schema=schema,
         name=name,
-        columns=tuple((column, ours[column]) for column in shared if column not in mixed),
+        columns=tuple((column, source_types[column]) for column in shared if column not in json_mismatch),
         key=tuple(column for _, column in sorted(key)),
-        left_out=mixed,
+        incomparable=json_mismatch,
     )
 
 

@@ -15,8 +15,8 @@ from volbench.records.validation import CheckRow, RunUsed, ValidationPlan
 
 def check_policy(plan: ValidationPlan, origins: Sequence[str], reports: Sequence[Report]) -> list[Scope]:
     """The runs that the policy is about. Raises UsageError for what would otherwise fail after hours of reading."""
-    for one, origin in zip(plan.policy, origins, strict=True):
-        parse_condition(one.check, where=origin)
+    for condition, origin in zip(plan.policy, origins, strict=True):
+        parse_condition(condition.check, where=origin)
     policy = PolicyFile.model_construct(
         candidate=plan.volume, current="", confidence=plan.confidence, conditions=plan.policy, findings_from=0.5
     )
@@ -31,42 +31,49 @@ def decide_policy(
     return decide(scopes, plan.policy, origins, checked)
 
 
-def runs_used(scopes: Sequence[Scope]) -> tuple[RunUsed, ...]:
+def run_references(scopes: Sequence[Scope]) -> tuple[RunUsed, ...]:
     """What a reader needs to find the runs again, and to know what they are worth."""
-    return tuple(_run_used(scope) for scope in scopes)
+    return tuple(_run_reference(scope) for scope in scopes)
 
 
 def decide_all(
-    checks: Sequence[CheckRow], conditions: Sequence[ConditionRow], runs: Sequence[RunUsed], *, changed: bool | None
+    checks: Sequence[CheckRow],
+    conditions: Sequence[ConditionRow],
+    runs: Sequence[RunUsed],
+    *,
+    source_changed: bool | None,
 ) -> tuple[Decision, str]:
     """The worst decision of all, and what it comes from.
 
     Args:
-        changed: whether the source was written meanwhile, which makes rows and answers differ by itself.
+        source_changed: whether the source was written meanwhile, which makes rows and answers differ by itself.
     """
-    decision, reason = _of_checks(checks, changed=changed)
+    decision, reason = _decide_checks(checks, source_changed=source_changed)
     if not conditions:
         return decision, reason
-    policy = worst(row.decision for row in conditions)
-    said = _of_conditions(conditions)
+    policy_decision = worst(row.decision for row in conditions)
+    summary = _summarise_conditions(conditions)
     unfinished = [run.run_id for run in runs if not run.complete]
-    if policy == "go" and unfinished:
-        policy, said = "undecided", f"runs that are not complete: {', '.join(unfinished)}; `volbench resume` them"
-    return worst([decision, policy]), f"{reason}; {said}"
+    if policy_decision == "go" and unfinished:
+        policy_decision, summary = (
+            "undecided",
+            f"runs that are not complete: {', '.join(unfinished)}; `volbench resume` them",
+        )
+    return worst([decision, policy_decision]), f"{reason}; {summary}"
 
 
-def _of_conditions(conditions: Sequence[ConditionRow]) -> str:
+def _summarise_conditions(conditions: Sequence[ConditionRow]) -> str:
     for kind, verb in (("no-go", "fail"), ("undecided", "are open")):
-        found = [row.check for row in conditions if row.decision == kind]
-        if found:
-            return f"{len(found)} of {len(conditions)} conditions {verb}: {'; '.join(found)}"
+        matching = [row.check for row in conditions if row.decision == kind]
+        if matching:
+            return f"{len(matching)} of {len(conditions)} conditions {verb}: {'; '.join(matching)}"
     return f"all {len(conditions)} conditions hold"
 
 
-def _of_checks(checks: Sequence[CheckRow], *, changed: bool | None) -> tuple[Decision, str]:
+def _decide_checks(checks: Sequence[CheckRow], *, source_changed: bool | None) -> tuple[Decision, str]:
     failed = [row.check for row in checks if row.decision == "no-go"]
     still_open = [row.check for row in checks if row.decision == "undecided"]
-    if failed and changed and set(failed) <= {"checksums", "queries", "pt_upgrade"}:
+    if failed and source_changed and set(failed) <= {"checksums", "queries", "pt_upgrade"}:
         return (
             "undecided",
             f"{', '.join(failed)} differ, but the source was written meanwhile: stop writes and repeat",
@@ -78,7 +85,7 @@ def _of_checks(checks: Sequence[CheckRow], *, changed: bool | None) -> tuple[Dec
     return "go", f"all {len(checks)} checks hold"
 
 
-def _run_used(scope: Scope) -> RunUsed:
+def _run_reference(scope: Scope) -> RunUsed:
     report = scope.report
     used = {scope.current, *scope.candidates}
     return RunUsed(

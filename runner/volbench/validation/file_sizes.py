@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from volbench.errors import StepFailed
-from volbench.validation.source import Reads
+from volbench.validation.source import SqlReader
 
 _TABLESPACES = (
     "SELECT s.NAME, s.FILE_SIZE, s.ALLOCATED_SIZE, f.DATA_FREE FROM information_schema.INNODB_TABLESPACES s "
@@ -24,7 +24,7 @@ STEP_BYTES, LARGE_STEP_BYTES = 5 << 20, 8 << 20
 free extents that it reserves for itself, and in a larger file a segment takes four more at a time."""
 
 
-def tablespace_bytes(server: Reads) -> dict[str, int] | None:
+def tablespace_bytes(server: SqlReader) -> dict[str, int] | None:
     """Return the bytes in use of each tablespace; None where this account may not see them."""
     try:
         rows = _tablespace_rows(server)
@@ -38,7 +38,7 @@ def tablespace_bytes(server: Reads) -> dict[str, int] | None:
     }
 
 
-def binlog_bytes(server: Reads) -> int | None:
+def binlog_bytes(server: SqlReader) -> int | None:
     """Return the bytes of all binary logs, 0 without any; None where this account may not see them."""
     try:
         if server.query("SELECT @@GLOBAL.log_bin")[0][0] in (0, "0", "OFF"):
@@ -53,7 +53,7 @@ def resolution_bytes(file_bytes: int) -> int:
     return STEP_BYTES if file_bytes < LARGE_BYTES else LARGE_STEP_BYTES
 
 
-def _tablespace_rows(server: Reads) -> list[tuple[Any, ...]]:
+def _tablespace_rows(server: SqlReader) -> list[tuple[Any, ...]]:
     try:
         return server.query(_TABLESPACES[0])
     except StepFailed:

@@ -37,18 +37,18 @@ def fingerprint(sql: str) -> str:
 
 
 def _fingerprint(sql: str) -> str:
-    shape = TOKEN.sub(_shown, sql)
+    shape = TOKEN.sub(_placeholder, sql)
     shape = _VALUES.sub(r"\1", _LIST.sub("(?+)", shape))
     shape = _SPACE.sub(" ", shape).strip().removesuffix(";").strip()
     if not shape.isascii():  # an identifier in another character set; a name for a reader is UTF-8
         shape = shape.encode("utf-8", "replace").decode()
-    return "".join(part if part.startswith("`") else part.lower() for part in re.split(r"(`[^`]*`)", shape))
+    return "".join(piece if piece.startswith("`") else piece.lower() for piece in re.split(r"(`[^`]*`)", shape))
 
 
 _fingerprint_once = lru_cache(maxsize=4096)(_fingerprint)
 
 
-def _shown(found: re.Match[str]) -> str:
-    if found["comment"] is not None:
+def _placeholder(match: re.Match[str]) -> str:
+    if match["comment"] is not None:
         return " "
-    return "?" if found["literal"] is not None else found[0]
+    return "?" if match["literal"] is not None else match[0]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from volbench.errors import StepFailed
 from volbench.validation.objects import Attributes, Inventory, quoted
-from volbench.validation.source import Reads
+from volbench.validation.source import SqlReader
 
 ACCOUNTS = "SELECT user, host FROM mysql.user"
 ROUTINE_RIGHTS = (
@@ -33,53 +33,54 @@ _VIEWS = {
     "column": ("column_privileges", ("table_schema", "table_name", "column_name")),
 }
 EVERYWHERE = "SELECT grantee, privilege_type, is_grantable FROM information_schema.user_privileges"
-_SHARED = frozenset(
+_COMMON_PRIVILEGES = frozenset(
     ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "RELOAD", "PROCESS", "FILE", "REFERENCES", "INDEX",
      "ALTER", "SHOW DATABASES", "CREATE TEMPORARY TABLES", "LOCK TABLES", "EXECUTE", "REPLICATION SLAVE",
      "CREATE VIEW", "SHOW VIEW", "CREATE ROUTINE", "ALTER ROUTINE", "CREATE USER", "EVENT", "TRIGGER")
 )  # fmt: skip
-_OWN = re.compile(r"'(root|mysql\.\w+|mariadb\.\w+|rdsadmin|PUBLIC|)'@")
+_BUILT_IN_ACCOUNT = re.compile(r"'(root|mysql\.\w+|mariadb\.\w+|rdsadmin|PUBLIC|)'@")
 """Accounts that a server makes for itself: no two servers have the same."""
 
 
 def grant_statements(schemas: Sequence[str]) -> Iterator[str]:
     """What a server is asked; of ROLES one is sent, that of its flavor."""
-    wanted = ", ".join(map(quoted, schemas))
+    schema_list = ", ".join(map(quoted, schemas))
     for table, names in _VIEWS.values():
         yield (
             f"SELECT grantee, {', '.join(names)}, privilege_type, is_grantable FROM information_schema.{table} "
-            f"WHERE table_schema IN ({wanted})"
+            f"WHERE table_schema IN ({schema_list})"
         )
-    yield from (EVERYWHERE, ACCOUNTS, ROUTINE_RIGHTS.format(wanted))
+    yield from (EVERYWHERE, ACCOUNTS, ROUTINE_RIGHTS.format(schema_list))
 
 
-def take_grants(server: Reads, schemas: Sequence[str], *, mariadb: bool) -> Inventory:
+def read_grants(server: SqlReader, schemas: Sequence[str], *, mariadb: bool) -> Inventory:
     """Rights by kind; without those of others, and without `account`, where this user may not see mysql.*."""
     *on_objects, everywhere, accounts, routines = grant_statements(schemas)
-    found: Inventory = {
+    grants: Inventory = {
         f"grant on {kind}": {
             f"{grantee}.{'.'.join(map(str, row[1:-1]))}": {"grantable": str(row[-1])}
             for row in server.query(statement)
-            if not _OWN.match(grantee := account_name(*_split(str(row[0]))))
+            if not _BUILT_IN_ACCOUNT.match(grantee := account_name(*_split(str(row[0]))))
         }
         for kind, statement in zip(_VIEWS, on_objects, strict=True)
     }
-    found["grant everywhere"] = {
+    grants["grant everywhere"] = {
         f"{grantee}.{row[1]}": {"grantable": str(row[2])}
         for row in server.query(everywhere)
-        if str(row[1]).upper() in _SHARED and not _OWN.match(grantee := account_name(*_split(str(row[0]))))
+        if str(row[1]).upper() in _COMMON_PRIVILEGES
+        and not _BUILT_IN_ACCOUNT.match(grantee := account_name(*_split(str(row[0]))))
     }
     try:
-        there = {account_name(str(user), str(host)) for user, host in server.query(accounts)}
-        found["grant on routine"] = _routine_rights(server, routines)
-        found["role of an account"] = _roles(server, ROLES[mariadb], found)
+        account_names = {account_name(str(user), str(host)) for user, host in server.query(accounts)}
+        grants["grant on routine"] = _routine_rights(server, routines)
+        grants["role of an account"] = _roles(server, ROLES[mariadb], grants)
     except StepFailed:
-        return found
-    found["account"] = {name: {} for name in sorted(there) if not _OWN.match(name)}
-    return found
+        return grants
+    grants["account"] = {name: {} for name in sorted(account_names) if not _BUILT_IN_ACCOUNT.match(name)}
+    return grants
 
 
-def reaching(inventory: Inventory) -> set[str]:
+def accounts_with_access(inventory: Inventory) -> set[str]:
     """Accounts that hold anything which is compared."""
     return {
         _holder(name)
@@ -89,34 +90,34 @@ def reaching(inventory: Inventory) -> set[str]:
     }
 
 
-def _routine_rights(server: Reads, statement: str) -> dict[str, Attributes]:
+def _routine_rights(server: SqlReader, statement: str) -> dict[str, Attributes]:
     rows = server.query(statement)
     return {
         f"{account}.{schema}.{kind}.{name}": {"rights": ", ".join(sorted(str(rights).split(",")))}
         for user, host, schema, name, kind, rights in rows
-        if not _OWN.match(account := account_name(str(user), str(host)))
+        if not _BUILT_IN_ACCOUNT.match(account := account_name(str(user), str(host)))
     }
 
 
-def _roles(server: Reads, statement: str, grants: Inventory) -> dict[str, Attributes]:
+def _roles(server: SqlReader, statement: str, grants: Inventory) -> dict[str, Attributes]:
     """Who has which role, of those that lead to a right in the schemas."""
     edges = [
         (account_name(str(user), str(host)), str(role), {"active at once": str(default)})
         for user, host, role, default in server.query(statement)
     ]
-    useful = reaching(grants)
+    useful = accounts_with_access(grants)
     for _ in edges:  # a role may be held through others, at most so many
         useful |= {holder for holder, role, _ in edges if account_name(role, "%") in useful}
     return {
         f"{holder}.{role}": attributes
         for holder, role, attributes in edges
-        if account_name(role, "%") in useful and not _OWN.match(holder)
+        if account_name(role, "%") in useful and not _BUILT_IN_ACCOUNT.match(holder)
     }
 
 
 def _holder(name: str) -> str:
-    found = re.match(r"'(?:[^']|'')*'@'(?:[^']|'')*'", name)
-    return found[0] if found else name
+    match = re.match(r"'(?:[^']|'')*'@'(?:[^']|'')*'", name)
+    return match[0] if match else name
 
 
 def _split(grantee: str) -> tuple[str, str]:

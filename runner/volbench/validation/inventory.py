@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volbench.validation.grants import take_grants
+from volbench.validation.grants import read_grants
 from volbench.validation.objects import Attributes, Inventory, quoted
-from volbench.validation.settings import same_sql_mode
-from volbench.validation.source import VERSION, Reads
+from volbench.validation.settings import normalise_sql_mode
+from volbench.validation.source import VERSION, SqlReader
 from volbench.validation.sql_text import UNPARSED, normal_expression, normal_query
 
 Spelled = str | tuple[str, str]
@@ -24,7 +24,7 @@ Spelled = str | tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ObjectKind:
     """One kind of object: where it stands, which columns name it, and which describe it."""
 
     kind: str
@@ -54,22 +54,22 @@ _CHECKS = (
 _TABLES = "table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
 
 
-PARTS: tuple[Part, ...] = (
-    Part(
+OBJECT_KINDS: tuple[ObjectKind, ...] = (
+    ObjectKind(
         kind="schema", table="schemata", schema_column="schema_name", names=("schema_name",),
         attributes={"charset": "default_character_set_name", "collation": "default_collation_name"},
     ),
-    Part(
+    ObjectKind(
         kind="table", table="tables", schema_column="table_schema", names=("table_schema", "table_name"),
         attributes={"engine": "engine", "collation": "table_collation", "comment": "table_comment",
             "versions": "table_type"},
         where=_TABLES,
     ),
-    Part(
+    ObjectKind(
         kind="sequence", table="tables", schema_column="table_schema", names=("table_schema", "table_name"),
         attributes={}, where="table_type = 'SEQUENCE'",
     ),
-    Part(
+    ObjectKind(
         # Columns of views are left to the views' texts: their collations come from who touched them last.
         kind="column", table="columns JOIN information_schema.tables USING (table_schema, table_name)",
         schema_column="table_schema", where=_TABLES,
@@ -80,7 +80,7 @@ PARTS: tuple[Part, ...] = (
             "collation": "collation_name", "generated": "generation_expression", "comment": "column_comment",
         },
     ),
-    Part(
+    ObjectKind(
         kind="index", table="statistics", schema_column="table_schema",
         names=("table_schema", "table_name", "index_name", "seq_in_index"),
         attributes={
@@ -89,7 +89,7 @@ PARTS: tuple[Part, ...] = (
             "visible": ("is_visible", "IF(ignored = 'YES', 'NO', 'YES')"),
         },
     ),
-    Part(
+    ObjectKind(
         kind="partition", table="partitions", schema_column="table_schema",
         names=("table_schema", "table_name", "partition_name", "COALESCE(subpartition_name, '-')"),
         attributes={
@@ -99,24 +99,24 @@ PARTS: tuple[Part, ...] = (
         },
         where="partition_name IS NOT NULL",
     ),
-    Part(
+    ObjectKind(
         kind="check", schema_column="constraint_schema", names=("constraint_schema", "table_name", "check_clause"),
         table=_CHECKS,
         attributes={"enforced": ("enforced", "'YES'")},
     ),
-    Part(
+    ObjectKind(
         kind="foreign key", table="referential_constraints", schema_column="constraint_schema",
         names=("constraint_schema", "table_name", "constraint_name"),
         attributes={"to": "referenced_table_name", "on update": "update_rule",
             "on delete": "delete_rule"},
     ),
-    Part(
+    ObjectKind(
         kind="foreign key column", table="key_column_usage", schema_column="table_schema",
         names=("table_schema", "table_name", "constraint_name", "ordinal_position"),
         attributes={"column": "column_name", "to": "referenced_column_name"},
         where="referenced_table_name IS NOT NULL",
     ),
-    Part(
+    ObjectKind(
         kind="trigger", table="triggers", schema_column="trigger_schema", names=("trigger_schema", "trigger_name"),
         attributes={
             "table": "event_object_table", "time": "action_timing", "event": "event_manipulation",
@@ -124,7 +124,7 @@ PARTS: tuple[Part, ...] = (
             "collation of the schema": "database_collation", **_STORED,
         },
     ),
-    Part(
+    ObjectKind(
         kind="routine", table="routines", schema_column="routine_schema",
         names=("routine_schema", "routine_type", "routine_name"),
         attributes={
@@ -133,12 +133,12 @@ PARTS: tuple[Part, ...] = (
             "comment": "routine_comment", "collation of the schema": "database_collation", **_STORED,
         },
     ),
-    Part(
+    ObjectKind(
         kind="parameter", table="parameters", schema_column="specific_schema",
         names=("specific_schema", "routine_type", "specific_name", "ordinal_position"),
         attributes={"name": "parameter_name", "mode": "parameter_mode", "type": "dtd_identifier"},
     ),
-    Part(
+    ObjectKind(
         kind="event", table="events", schema_column="event_schema", names=("event_schema", "event_name"),
         attributes={
             "body": "event_definition", "type": "event_type", "every": "interval_value",
@@ -147,7 +147,7 @@ PARTS: tuple[Part, ...] = (
             "comment": "event_comment", "collation of the schema": "database_collation", **_STORED,
         },
     ),
-    Part(
+    ObjectKind(
         kind="view", table="views", schema_column="table_schema", names=("table_schema", "table_name"),
         attributes={
             "text": "view_definition", "check option": "check_option", "security": "security_type",
@@ -171,60 +171,64 @@ TIME_ZONES = "SELECT " + ", ".join(
 )
 
 
-def take_inventory(server: Reads, schemas: Sequence[str]) -> Inventory:
+def read_inventory(server: SqlReader, schemas: Sequence[str]) -> Inventory:
     """Everything in the schemas, what accounts may do there, and named time zones. Raises StepFailed."""
     mariadb = is_mariadb(server)
-    inventory: Inventory = {part.kind: _objects(server, part, schemas, mariadb=mariadb) for part in PARTS}
+    inventory: Inventory = {kind.kind: _objects(server, kind, schemas, mariadb=mariadb) for kind in OBJECT_KINDS}
     inventory["time zone"] = _time_zones(server)
-    return inventory | take_grants(server, schemas, mariadb=mariadb)
+    return inventory | read_grants(server, schemas, mariadb=mariadb)
 
 
-def is_mariadb(server: Reads) -> bool:
+def is_mariadb(server: SqlReader) -> bool:
     """Which of both flavors answers."""
     return "mariadb" in " ".join(map(str, server.query(VERSION)[0])).lower()
 
 
-def _time_zones(server: Reads) -> dict[str, Attributes]:
+def _time_zones(server: SqlReader) -> dict[str, Attributes]:
     """Those that are known, with what three moments are there."""
     times = iter(server.query(TIME_ZONES)[0])
-    found = {zone: {f"time of {instant} UTC": str(next(times)) for instant in _INSTANTS} for zone in ZONES}
-    return {zone: moments for zone, moments in found.items() if "None" not in moments.values()}
+    local_times = {zone: {f"time of {instant} UTC": str(next(times)) for instant in _INSTANTS} for zone in ZONES}
+    return {zone: moments for zone, moments in local_times.items() if "None" not in moments.values()}
 
 
-def user_schemas(server: Reads) -> list[str]:
+def user_schemas(server: SqlReader) -> list[str]:
     """All schemas that are not the server's own, sorted."""
     rows = server.query(SCHEMAS)
     return [str(row[0]) for row in rows if str(row[0]).lower() not in SYSTEM_SCHEMAS]
 
 
-def inventory_statement(part: Part, schemas: Sequence[str], *, mariadb: bool = False) -> str:
+def inventory_statement(kind: ObjectKind, schemas: Sequence[str], *, mariadb: bool = False) -> str:
     """What a server is asked for one kind of object."""
-    columns = ", ".join((*part.names, *(_for(column, mariadb=mariadb) for column in part.attributes.values())))
-    wanted = ", ".join(quoted(schema) for schema in schemas)
-    condition = f" AND {part.where}" if part.where else ""
-    table = _for(part.table, mariadb=mariadb)
-    return f"SELECT {columns} FROM information_schema.{table} WHERE {part.schema_column} IN ({wanted}){condition}"
+    columns = ", ".join((*kind.names, *(_spelling(column, mariadb=mariadb) for column in kind.attributes.values())))
+    schema_list = ", ".join(quoted(schema) for schema in schemas)
+    condition = f" AND {kind.where}" if kind.where else ""
+    table = _spelling(kind.table, mariadb=mariadb)
+    return (
+        f"SELECT {columns} FROM information_schema.{table} WHERE {kind.schema_column} IN ({schema_list}){condition}"
+    )
 
 
-def _for(spelled: Spelled, *, mariadb: bool) -> str:
+def _spelling(spelled: Spelled, *, mariadb: bool) -> str:
     return spelled if isinstance(spelled, str) else spelled[mariadb]
 
 
-def _objects(server: Reads, part: Part, schemas: Sequence[str], *, mariadb: bool) -> dict[str, Attributes]:
-    width = len(part.names)
+def _objects(
+    server: SqlReader, kind: ObjectKind, schemas: Sequence[str], *, mariadb: bool
+) -> dict[str, Attributes]:
+    width = len(kind.names)
     return {
-        ".".join(alike(column, name) for column, name in zip(part.names, row, strict=False)): {
-            attribute: alike(attribute, value)
-            for attribute, value in zip(part.attributes, row[width:], strict=True)
+        ".".join(normalise(column, name) for column, name in zip(kind.names, row, strict=False)): {
+            attribute: normalise(attribute, value)
+            for attribute, value in zip(kind.attributes, row[width:], strict=True)
         }
-        for row in server.query(inventory_statement(part, schemas, mariadb=mariadb))
+        for row in server.query(inventory_statement(kind, schemas, mariadb=mariadb))
     }
 
 
-def alike(attribute: str, value: Any) -> str:
+def normalise(attribute: str, value: Any) -> str:
     """One attribute as every version would print it."""
     text = "" if value is None else str(value)
-    return _ALIKE[attribute](text) if attribute in _ALIKE else text
+    return _NORMALISERS[attribute](text) if attribute in _NORMALISERS else text
 
 
 def _type(text: str) -> str:
@@ -245,9 +249,9 @@ def _default(text: str) -> str:
 
 
 def _extra(text: str) -> str:
-    words = text.lower().replace("default_generated", "").replace("current_timestamp()", "current_timestamp")
-    words = words.replace(",", "")
-    return " ".join(re.sub(r"\bpersistent\b", "stored generated", words).split())
+    normalised = text.lower().replace("default_generated", "").replace("current_timestamp()", "current_timestamp")
+    normalised = normalised.replace(",", "")
+    return " ".join(re.sub(r"\bpersistent\b", "stored generated", normalised).split())
 
 
 def _charset(text: str) -> str:
@@ -258,7 +262,7 @@ def _values(text: str) -> str:
     return re.sub(r"\b_utf8mb\d(?=')|\s", "", text)
 
 
-_ALIKE: Mapping[str, Callable[[str], str]] = {
+_NORMALISERS: Mapping[str, Callable[[str], str]] = {
     "type": _type,
     "returns": _type,
     "charset": _charset,
@@ -271,7 +275,7 @@ _ALIKE: Mapping[str, Callable[[str], str]] = {
     "check_clause": normal_expression,
     "text": normal_query,
     "values": _values,
-    "sql mode": same_sql_mode,
+    "sql mode": normalise_sql_mode,
     "charset of its text": _charset,
     "collation of its text": _charset,
     "collation of the schema": _charset,

@@ -28,7 +28,7 @@ _HINT = re.compile(rf"(?:\s*(?:{_HINTS})\s*(?:\((?:[\w@$.,=\s]|`[^`]*`|'[^'\\]*'
 _BEFORE_A_HINT = re.compile(r"(?:^|[^\w$.`@])(?:SELECT|INSERT|REPLACE|UPDATE|DELETE)\s*\Z", re.IGNORECASE)
 _VERSION_COMMENT = re.compile(r"/\*M?!(?P<version>\d{5,6})?")
 _MYSQL_VERSIONS, _MARIADB_VERSIONS = range(30000, 91400), range(100000, 130400)
-_KEPT = re.compile(
+_SIGNIFICANT_DIGITS = re.compile(
     r"(?<![\w$.`@])(?:(?:DEC|DECIMAL|NUMERIC|FIXED)\s*\(\s*\d{1,2}\s*(?:,\s*\d{1,2}\s*)?\)"
     r"|(?:NOW|SYSDATE|CURTIME|CURRENT_TIME|CURRENT_TIMESTAMP|LOCALTIME|LOCALTIMESTAMP|UTC_TIME|UTC_TIMESTAMP|TIME"
     r"|DATETIME|TIMESTAMP)\s*\(\s*[0-6]\s*\))",
@@ -36,7 +36,7 @@ _KEPT = re.compile(
 )
 """Digits that are part of a type or count decimals of seconds: others there would be no SQL."""
 _TOKEN = re.compile(
-    rf"""(?P<kept>{_KEPT.pattern})"""
+    rf"""(?P<kept>{_SIGNIFICANT_DIGITS.pattern})"""
     r"""|(?P<comment>/\*(?!M?!).*?(?:\*/|\Z)|(?:--(?=[\x00-\x20]|\Z)|\#)[^\n]*)"""
     r"""|(?P<open>/\*M?!(?:\d{5,6})?)|(?P<close>\*/)"""
     r"""|(?P<bits>(?<![\w$.`@])[xXbB]'[^']*(?:'|\Z))"""
@@ -58,7 +58,7 @@ _STRING_ENDS = {
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[ T]\d\d:\d\d:\d\d(?P<fraction>\.\d{1,6})?)?|(?P<only>\d\d:\d\d:\d\d)")
 
 
-class _NotClear(Exception):
+class _AmbiguousError(Exception):
     """A statement whose literals cannot be told from its names for certain."""
 
 
@@ -79,33 +79,33 @@ def masked(
     *,
     key: bytes | None = None,
     sql_mode: str | None = None,
-    left_out: Callable[[LoggedStatement], object] | None = None,
+    on_skipped: Callable[[LoggedStatement], object] | None = None,
 ) -> Iterator[str]:
     """The lines of a slow log in Percona Server's form: times, connections and shapes as they were, users left out.
 
     Args:
         key: of the pseudonyms; a random one that nobody keeps, if left out, so that they cannot be tried out.
         sql_mode: of the sessions that sent the statements; None: not known.
-        left_out: is called with each statement that cannot be masked for certain, and so is not in the lines.
+        on_skipped: is called with each statement that cannot be masked for certain, and so is not in the lines.
     """
     key = key or secrets.token_bytes(32)
-    for one in statements:
-        sql = masked_sql(one.sql, key, sql_mode=sql_mode)
+    for statement in statements:
+        sql = masked_sql(statement.sql, key, sql_mode=sql_mode)
         if sql is None:
-            if left_out is not None:
-                left_out(one)
+            if on_skipped is not None:
+                on_skipped(statement)
             continue
-        yield f"# Time: {_iso(one.at_s + one.query_s)}\n"
-        yield f"# User@Host: app[app] @ masked []  Id: {one.connection}\n"
-        if one.schema is not None:  # as Percona Server does: `use` could not say that there is none
-            yield f"# Schema: {one.schema}  Last_errno: 0  Killed: 0\n"
+        yield f"# Time: {_iso(statement.at_s + statement.query_s)}\n"
+        yield f"# User@Host: app[app] @ masked []  Id: {statement.connection}\n"
+        if statement.schema is not None:  # as Percona Server does: `use` could not say that there is none
+            yield f"# Schema: {statement.schema}  Last_errno: 0  Killed: 0\n"
         yield (
-            f"# Query_time: {one.query_s:.6f}  Lock_time: {one.lock_s:.6f} Rows_sent: {one.rows_sent}  "
-            f"Rows_examined: {one.rows_examined}\n"
+            f"# Query_time: {statement.query_s:.6f}  Lock_time: {statement.lock_s:.6f} Rows_sent: {statement.rows_sent}  "
+            f"Rows_examined: {statement.rows_examined}\n"
         )
-        if one.routine:
-            yield f"# Stored_routine: {one.routine}\n"
-        yield f"SET timestamp={one.at_s:.6f};\n"
+        if statement.routine:
+            yield f"# Stored_routine: {statement.routine}\n"
+        yield f"SET timestamp={statement.at_s:.6f};\n"
         yield f"{sql};\n"
 
 
@@ -117,15 +117,15 @@ def masked_sql(sql: str, key: bytes, *, sql_mode: str | None = None) -> str | No
     """
     try:
         results = {_masked(sql, key, reading) for reading in _readings(sql_mode)}
-    except _NotClear:
+    except _AmbiguousError:
         return None
     return results.pop() if len(results) == 1 else None
 
 
-def without_values(words: str) -> str:
+def redact_error(message: str) -> str:
     """Of a server's error its code alone, since its words may quote anything; of ours what is before the colon."""
-    code = re.match(r"\d+(?: \([0-9A-Z]{5}\))?", words)
-    return f"error {code[0]}" if code else words.partition(":")[0]
+    code = re.match(r"\d+(?: \([0-9A-Z]{5}\))?", message)
+    return f"error {code[0]}" if code else message.partition(":")[0]
 
 
 def _readings(sql_mode: str | None) -> tuple[_Reading, ...]:
@@ -139,34 +139,34 @@ def _readings(sql_mode: str | None) -> tuple[_Reading, ...]:
 
 def _masked(sql: str, key: bytes, reading: _Reading) -> str:
     """The statement in one reading. Raises _NotClear for what servers of other versions read differently."""
-    parts: list[str] = []
+    pieces: list[str] = []
     at, executed = 0, False
     while token := _TOKEN.search(sql, at):
-        parts.append(_space(sql[at : token.start()]))
+        pieces.append(_space(sql[at : token.start()]))
         at, kind, text = token.end(), str(token.lastgroup), token[0]
         match kind:
             case "quote":
                 end = _STRING_ENDS[text, reading.single if text == "'" else reading.double].match(sql, at)
                 at = end.end() if end else len(sql)
-                parts.append(_string(sql[token.start() : at], key, reading, closed=bool(end and end[1])))
+                pieces.append(_string(sql[token.start() : at], key, reading, closed=bool(end and end[1])))
             case "comment":
-                parts.append(_comment(text, sql[: token.start()], key))
+                pieces.append(_comment(text, sql[: token.start()], key))
             case "open":
-                executed = _opens(token, executed)
-                parts.append(text + " ")
+                executed = _open_executed_comment(token, executed)
+                pieces.append(text + " ")
             case "close":
                 if not executed:
-                    raise _NotClear
+                    raise _AmbiguousError
                 executed = False
-                parts.append(" " + text)
+                pieces.append(" " + text)
             case "dollar":
-                raise _NotClear
+                raise _AmbiguousError
             case _:
-                parts.append(_plain(kind, text, key))
+                pieces.append(_plain(kind, text, key))
     if executed:
-        raise _NotClear
-    parts.append(_space(sql[at:]))
-    return "".join(parts).strip()
+        raise _AmbiguousError
+    pieces.append(_space(sql[at:]))
+    return "".join(pieces).strip()
 
 
 def _plain(kind: str, text: str, key: bytes) -> str:
@@ -186,12 +186,12 @@ def _space(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-def _opens(token: re.Match[str], executed: bool) -> bool:
+def _open_executed_comment(token: re.Match[str], executed: bool) -> bool:
     """Whether all servers that a log may be of execute it is not known for versions that no server has."""
-    found = _VERSION_COMMENT.match(token[0])
-    version = int(found["version"]) if found and found["version"] else None
+    match = _VERSION_COMMENT.match(token[0])
+    version = int(match["version"]) if match and match["version"] else None
     if executed or (version is not None and version not in _MYSQL_VERSIONS and version not in _MARIADB_VERSIONS):
-        raise _NotClear
+        raise _AmbiguousError
     return True
 
 
@@ -234,18 +234,18 @@ def _number(text: str, key: bytes) -> str:
         return _digits_of(text[:2], text[2:], key)
     digest = _pseudonym(text, key)
     mantissa, exponent, power = re.fullmatch(r"([\d.]+)(?:([eE][+-]?)(\d+))?", text).groups()  # type: ignore[union-attr]
-    whole, point, decimals = mantissa.partition(".")
-    shown = _whole(whole, digest) + point + _stretched(digest[16:], len(decimals), 10)
-    return shown + (f"{exponent}{_stretched(digest[8:], min(2, len(power)), 3)}" if exponent else "")
+    integer, point, decimals = mantissa.partition(".")
+    masked_mantissa = _integer(integer, digest) + point + _stretched(digest[16:], len(decimals), 10)
+    return masked_mantissa + (f"{exponent}{_stretched(digest[8:], min(2, len(power)), 3)}" if exponent else "")
 
 
-def _whole(digits: str, digest: bytes) -> str:
+def _integer(digits: str, digest: bytes) -> str:
     """As many digits; the first is no zero where there are several, and none is beyond 64 bits that was not."""
     if len(digits) < 2:
         return str(digest[0] % 10) if digits else ""
     first = "1" if len(digits) in (19, 20) else str(1 + digest[0] % 9)
-    rest = _stretched(digest[1:], len(digits) - 1, 10)
-    return first + ("0" + rest[1:] if len(digits) == 20 else rest)
+    following = _stretched(digest[1:], len(digits) - 1, 10)
+    return first + ("0" + following[1:] if len(digits) == 20 else following)
 
 
 def _digits_of(prefix: str, digits: str, key: bytes) -> str:

@@ -18,21 +18,21 @@ from volbench.records.cell import CellResult
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, MoveEstimate, MovePlan
 from volbench.validation.objects import quoted
-from volbench.validation.source import Reads
+from volbench.validation.source import SqlReader
 
 ALPHA = 0.05
-GROWTH = 0.4
+EXTRAPOLATION_EXPONENT = 0.4
 """Repeats of one size say nothing of another: both ends are moved by the factor between the sizes to this power.
 
 results/examples/validation has what was measured: restores of 6 times the data took up to 6^1.35 times as long.
 """
-FAR = 10.0
+EXTRAPOLATION_FACTOR_MAX = 10.0
 """A prediction for so many times the measured data is called one."""
 _PAIRS = {"mysqldump": "mysql", "mydumper": "myloader"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class RunCells:
     """A run's cells, and the volume that each was on."""
 
     run_id: str
@@ -53,32 +53,32 @@ class Pair:
 
 def bytes_statement(schemas: Sequence[str]) -> str:
     """What the source is asked: data without and secondary indexes."""
-    wanted = ", ".join(quoted(schema) for schema in schemas)
+    schema_list = ", ".join(quoted(schema) for schema in schemas)
     return (
         "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) FROM information_schema.tables "  # noqa: S608 - names of its own schemas, quoted
-        f"WHERE table_schema IN ({wanted})"
+        f"WHERE table_schema IN ({schema_list})"
     )
 
 
-def source_bytes(source: Reads, schemas: Sequence[str]) -> int:
+def source_bytes(source: SqlReader, schemas: Sequence[str]) -> int:
     """Bytes of the clustered indexes, as the server estimates them."""
     return int(source.query(bytes_statement(schemas))[0][0])
 
 
 def estimates(
-    runs: Iterable[Given], volumes: Collection[str], data_bytes: int, checks_s: float | None, plan: MovePlan
+    runs: Iterable[RunCells], volumes: Collection[str], data_bytes: int, checks_s: float | None, plan: MovePlan
 ) -> tuple[MoveEstimate, ...]:
     """One for each run, volume and pair of tools that was measured, the shortest first."""
-    found = [
+    per_combination = [
         _estimate(run, volume, tools, pairs, data_bytes, checks_s, plan)
         for run in runs
         for (volume, tools), pairs in pairs_of(run).items()
         if volume in volumes
     ]
-    return tuple(sorted(found, key=lambda one: one.total_s))
+    return tuple(sorted(per_combination, key=lambda estimate: estimate.total_s))
 
 
-def pairs_of(run: Given) -> dict[tuple[str, str], list[Pair]]:
+def pairs_of(run: RunCells) -> dict[tuple[str, str], list[Pair]]:
     """Valid dumps with the restore that followed, by volume and tools."""
     pairs: defaultdict[tuple[str, str], list[Pair]] = defaultdict(list)
     for result in run.results:
@@ -94,88 +94,108 @@ def pairs_of(run: Given) -> dict[tuple[str, str], list[Pair]]:
                 dumps[_PAIRS.get(tool, "")] = (data, metrics["dump_bytes"].value, metrics["dump_s"].value)
             elif "restore_s" in metrics and tool in dumps:
                 data, dumped, dump_s = dumps[tool]
-                tools = f"{next(one for one, other in _PAIRS.items() if other == tool)} and {tool}"
+                tools = f"{next(dump_tool for dump_tool, restore_tool in _PAIRS.items() if restore_tool == tool)} and {tool}"
                 pairs[run.volume_of[result.cell_id], tools].append(
                     Pair(data_bytes=data, dump_bytes=dumped, dump_s=dump_s, restore_s=metrics["restore_s"].value)
                 )
     return dict(pairs)
 
 
-def move_check(found: Sequence[MoveEstimate], plan: MovePlan, logs: Mapping[str, str]) -> CheckRow:
+def move_check(candidates: Sequence[MoveEstimate], plan: MovePlan, logs: Mapping[str, str]) -> CheckRow:
     """go when even the long end of the shortest way fits the window; without a window it is told only.
 
     Args:
         logs: the source's variables, for what a cut-over by replication needs.
     """
-    if not found:
+    if not candidates:
         text = "no run of the candidate's volume has a dump and its restore: see suites/backup-restore.yaml"
         return CheckRow(check="move", decision="undecided", text=text)
-    best = found[0]
+    best = candidates[0]
     text = (
         f"{_span(best)} with {best.tools}, most of it {best.dominated_by}; "
         f"clients wait as long, or about {spoken_s(plan.switch_s)} with a replica that has caught up"
     )
     decision = _decision(best, plan)
-    details = [text for one in found for text in _details(one)]
+    details = [text for estimate in candidates for text in _details(estimate)]
     return CheckRow(check="move", decision=decision, text=text, details=(*details, *_replication(best, logs)))
 
 
 def _estimate(
-    run: Given, volume: str, tools: str, pairs: Sequence[Pair], data: int, checks_s: float | None, plan: MovePlan
+    run: RunCells, volume: str, tools: str, pairs: Sequence[Pair], data: int, checks_s: float | None, plan: MovePlan
 ) -> MoveEstimate:
     # What is left to copy is the dump, whose size to the data's is the tool's and the rows'.
-    copied = [one.dump_bytes / one.data_bytes / plan.copy_per_s if plan.copy_per_s else 0.0 for one in pairs]
-    each = [(one.dump_s + one.restore_s) / one.data_bytes + copy for one, copy in zip(pairs, copied, strict=True)]
-    parts = {
-        "the dump": median(one.dump_s / one.data_bytes for one in pairs) * data,
+    copied = [pair.dump_bytes / pair.data_bytes / plan.copy_per_s if plan.copy_per_s else 0.0 for pair in pairs]
+    seconds_per_byte = [
+        (pair.dump_s + pair.restore_s) / pair.data_bytes + copy for pair, copy in zip(pairs, copied, strict=True)
+    ]
+    phase_s = {
+        "the dump": median(pair.dump_s / pair.data_bytes for pair in pairs) * data,
         "the copy": median(copied) * data,
-        "the restore": median(one.restore_s / one.data_bytes for one in pairs) * data,
+        "the restore": median(pair.restore_s / pair.data_bytes for pair in pairs) * data,
         "the checks": checks_s or 0.0,
     }
-    low, high = _prediction(each)
-    measured = median(one.data_bytes for one in pairs)
-    apart = max(data / measured, measured / max(data, 1)) ** GROWTH
+    low, high = _prediction(seconds_per_byte)
+    measured = median(pair.data_bytes for pair in pairs)
+    extrapolation = max(data / measured, measured / max(data, 1)) ** EXTRAPOLATION_EXPONENT
     return MoveEstimate(
-        tools=tools, run_id=run.run_id, volume=volume, cells=len(pairs),
-        measured_bytes=round(measured), source_bytes=data, dump_s=parts["the dump"],
-        copy_s=parts["the copy"] if plan.copy_per_s else None, restore_s=parts["the restore"], checks_s=checks_s,
-        total_s=sum(parts.values()),
-        total_s_low=None if low is None else low * data / apart + (checks_s or 0.0),
-        total_s_high=None if high is None else high * data * apart + (checks_s or 0.0),
-        dominated_by=max(parts, key=lambda name: parts[name]), emulated=volume in run.emulated,
-    )  # fmt: skip
+        tools=tools,
+        run_id=run.run_id,
+        volume=volume,
+        cells=len(pairs),
+        measured_bytes=round(measured),
+        source_bytes=data,
+        dump_s=phase_s["the dump"],
+        copy_s=phase_s["the copy"] if plan.copy_per_s else None,
+        restore_s=phase_s["the restore"],
+        checks_s=checks_s,
+        total_s=sum(phase_s.values()),
+        total_s_low=None if low is None else low * data / extrapolation + (checks_s or 0.0),
+        total_s_high=None if high is None else high * data * extrapolation + (checks_s or 0.0),
+        dominated_by=max(phase_s, key=lambda name: phase_s[name]),
+        emulated=volume in run.emulated,
+    )
 
 
-def _prediction(each: Sequence[float]) -> tuple[float | None, float | None]:
+def _prediction(values: Sequence[float]) -> tuple[float | None, float | None]:
     """Where the next one lies, of lognormal values: mean of logs +- t s sqrt(1 + 1/n).
 
     Source: Hahn and Meeker, Statistical Intervals, section 4.8.
     """
-    if len(each) < 2 or min(each) <= 0:
+    if len(values) < 2 or min(values) <= 0:
         return None, None
-    logs = [math.log(value) for value in each]
-    half = t_quantile(1 - ALPHA / 2, len(logs) - 1) * stdev(logs) * math.sqrt(1 + 1 / len(logs))
-    return math.exp(fmean(logs) - half), math.exp(fmean(logs) + half)
+    logs = [math.log(value) for value in values]
+    half_width = t_quantile(1 - ALPHA / 2, len(logs) - 1) * stdev(logs) * math.sqrt(1 + 1 / len(logs))
+    return math.exp(fmean(logs) - half_width), math.exp(fmean(logs) + half_width)
 
 
-def _decision(best: MoveEstimate, plan: MovePlan) -> Decision:
+def _decision(estimate: MoveEstimate, plan: MovePlan) -> Decision:
     if plan.window_s is None:
         return "go"
-    if best.total_s_high is not None and best.total_s_high <= plan.window_s:
+    if estimate.total_s_high is not None and estimate.total_s_high <= plan.window_s:
         # Beyond what was measured, or without the way between the machines, it may only be told.
-        return "go" if best.copy_s is not None and best.source_bytes <= FAR * best.measured_bytes else "undecided"
-    return "no-go" if best.total_s_low is not None and best.total_s_low > plan.window_s else "undecided"
+        return (
+            "go"
+            if estimate.copy_s is not None
+            and estimate.source_bytes <= EXTRAPOLATION_FACTOR_MAX * estimate.measured_bytes
+            else "undecided"
+        )
+    return "no-go" if estimate.total_s_low is not None and estimate.total_s_low > plan.window_s else "undecided"
 
 
-def _details(one: MoveEstimate) -> Iterator[str]:
-    parts = {"dump": one.dump_s, "copy": one.copy_s, "restore": one.restore_s, "checks": one.checks_s}
-    told = ", ".join(f"{name} {spoken_s(value)}" for name, value in parts.items() if value is not None)
-    rehearsal = ", on an emulated volume" if one.emulated else ""
-    yield f"{one.tools} on {one.volume}: {_span(one)} ({told}), from {one.cells} cells{rehearsal}"
-    if one.copy_s is None:
+def _details(estimate: MoveEstimate) -> Iterator[str]:
+    phase_s = {
+        "dump": estimate.dump_s,
+        "copy": estimate.copy_s,
+        "restore": estimate.restore_s,
+        "checks": estimate.checks_s,
+    }
+    phases = ", ".join(f"{name} {spoken_s(value)}" for name, value in phase_s.items() if value is not None)
+    rehearsal = ", on an emulated volume" if estimate.emulated else ""
+    yield f"{estimate.tools} on {estimate.volume}: {_span(estimate)} ({phases}), from {estimate.cells} cells{rehearsal}"
+    if estimate.copy_s is None:
         yield "the copy between the machines is not in it: give move.copy"
-    factor = one.source_bytes / one.measured_bytes
-    if factor > FAR:
+    factor = estimate.source_bytes / estimate.measured_bytes
+    if factor > EXTRAPOLATION_FACTOR_MAX:
         yield f"the source has {factor:.3g} times the data of the runs: measure with more of it"
 
 
@@ -184,16 +204,18 @@ def _replication(best: MoveEstimate, logs: Mapping[str, str]) -> Iterator[str]:
     if logs.get("log_bin", "").upper() not in {"ON", "1"}:
         yield "the source writes no binary log, so there can be no cut-over by replication"
         return
-    kept_s = float(logs.get("binlog_expire_logs_seconds") or 0) or 86400 * float(logs.get("expire_logs_days") or 0)
+    retention_s = float(logs.get("binlog_expire_logs_seconds") or 0) or 86400 * float(
+        logs.get("expire_logs_days") or 0
+    )
     needed_s = best.total_s_high or best.total_s
-    if 0 < kept_s < needed_s:
-        yield f"binary logs are kept for {spoken_s(kept_s)} only: too short for a replica that begins with the dump"
+    if 0 < retention_s < needed_s:
+        yield f"binary logs are kept for {spoken_s(retention_s)} only: too short for a replica that begins with the dump"
 
 
-def _span(one: MoveEstimate) -> str:
-    if one.total_s_low is None or one.total_s_high is None:
-        return f"{spoken_s(one.total_s)} (no interval)"
-    return f"{spoken_s(one.total_s)} [{spoken_s(one.total_s_low)}, {spoken_s(one.total_s_high)}]"
+def _span(estimate: MoveEstimate) -> str:
+    if estimate.total_s_low is None or estimate.total_s_high is None:
+        return f"{spoken_s(estimate.total_s)} (no interval)"
+    return f"{spoken_s(estimate.total_s)} [{spoken_s(estimate.total_s_low)}, {spoken_s(estimate.total_s_high)}]"
 
 
 def spoken_s(seconds: float) -> str:

@@ -10,12 +10,12 @@ from volbench.records.validation import ValidationPlan
 from volbench.validation.accounts import PLUGINS, login_statements
 from volbench.validation.checksums import Table, chunk_query, row_text
 from volbench.validation.grants import ROLES, grant_statements
-from volbench.validation.inventory import PARTS, SCHEMAS, TIME_ZONES, inventory_statement
+from volbench.validation.inventory import OBJECT_KINDS, SCHEMAS, TIME_ZONES, inventory_statement
 from volbench.validation.move import bytes_statement
 from volbench.validation.pt_upgrade import ENCRYPTED, OWN_STATEMENTS
-from volbench.validation.replicas import REPLICATES, checksum_statements
+from volbench.validation.replicas import REPLICA_STATUS, checksum_statements
 from volbench.validation.rights import GRANTS
-from volbench.validation.settings import SET_BY_SOMEBODY, VARIABLES
+from volbench.validation.settings import EXPLICITLY_SET, VARIABLES
 from volbench.validation.source import (
     CONNECTING,
     LOG_POSITIONS,
@@ -40,8 +40,8 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     yield PRIVILEGES
     yield GRANTS
     schemas = plan.schemas or ("SCHEMA",)
-    for part in PARTS:  # in MySQL's words: some columns have other names in MariaDB
-        yield inventory_statement(part, schemas)
+    for kind in OBJECT_KINDS:  # in MySQL's words: some columns have other names in MariaDB
+        yield inventory_statement(kind, schemas)
     yield TIME_ZONES
     yield from (*grant_statements(schemas), "  -- or: ".join(ROLES))
     yield from ("  -- or: ".join(login_statements("SALT")), PLUGINS)
@@ -64,13 +64,13 @@ def _asked_for(plan: ValidationPlan, schemas: Sequence[str]) -> Iterator[str]:
         yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
         yield f"SELECT `KEY`, SHA2({row_text(_TABLE)}, 256) FROM {_TABLE.quoted}  -- of a chunk that differs"
     if plan.replica is not None and plan.replica.on == "source":
-        for choice in (REPLICATES, checksum_statements(plan.replica.table, schemas)):
+        for choice in (REPLICA_STATUS, checksum_statements(plan.replica.table, schemas)):
             yield "  -- or: ".join(choice)
     if plan.move is not None:
         yield bytes_statement(schemas)
     if plan.settings is not None or plan.move is not None:
         yield VARIABLES
     if plan.settings is not None:
-        yield f"{SET_BY_SOMEBODY[0]}  -- or: {SET_BY_SOMEBODY[1]}"
+        yield f"{EXPLICITLY_SET[0]}  -- or: {EXPLICITLY_SET[1]}"
     if plan.upgrade:
         yield "-- mysqlsh: util.checkForServerUpgrade() sends statements of its own"

@@ -14,7 +14,7 @@ _KIND = re.compile(
 _STATS = re.compile(r"^#-{71}\n# Stats\n#-{71}\n", re.MULTILINE)
 _STAT = re.compile(r"^(?P<name>[a-z_]+) +(?P<count>[0-9]{1,18})$", re.MULTILINE)
 _EXAMPLE = re.compile(r"^-- \d+\.\n", re.MULTILINE)
-_WORDS_MAX = 240
+_MESSAGE_CHARACTERS_MAX = 240
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,23 +27,25 @@ class RowExample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassSaid:
+class QueryClassReport:
     """One class: how many queries differ by kind (three of each at most), and the words of the first."""
 
     identity: str
     text: str
     kinds: Mapping[str, int]
-    words: Mapping[str, str]
+    messages: Mapping[str, str]
     row_examples: tuple[RowExample, ...]
 
 
-def stats_said(printed: str) -> dict[str, int]:
+def parse_stats(printed: str) -> dict[str, int]:
     """Its own counts, which are printed last; none when it did not come so far."""
-    parts = _STATS.split(printed)
-    return {found["name"]: int(found["count"]) for found in _STAT.finditer(parts[-1])} if len(parts) > 1 else {}
+    sections = _STATS.split(printed)
+    return (
+        {match["name"]: int(match["count"]) for match in _STAT.finditer(sections[-1])} if len(sections) > 1 else {}
+    )
 
 
-def classes_said(printed: str) -> Iterator[ClassSaid]:
+def parse_classes(printed: str) -> Iterator[QueryClassReport]:
     """Each class that differs, in the order in which they are printed."""
     ends = list(_STATS.finditer(printed))
     for head, text in _blocks(_CLASS, printed[: ends[-1].start()] if ends else printed):
@@ -52,51 +54,53 @@ def classes_said(printed: str) -> Iterator[ClassSaid]:
 
 def _blocks(heads: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
     """Each heading with what stands below it."""
-    found = list(heads.finditer(text))
-    for at, head in enumerate(found):
-        yield head, text[head.end() : found[at + 1].start() if at + 1 < len(found) else len(text)]
+    headings = list(heads.finditer(text))
+    for index, head in enumerate(headings):
+        yield head, text[head.end() : headings[index + 1].start() if index + 1 < len(headings) else len(text)]
 
 
-def _class(identity: str, text: str) -> ClassSaid:
+def _class(identity: str, text: str) -> QueryClassReport:
     kinds: dict[str, int] = {}
-    words: dict[str, str] = {}
+    messages: dict[str, str] = {}
     rows: list[RowExample] = []
     for head, below in _blocks(_KIND, text):
         examples = _EXAMPLE.split(below)[1:]
         kinds[head["kind"]] = int(head["count"])
-        words[head["kind"]] = _words(examples[0] if examples else "")
+        messages[head["kind"]] = _message(examples[0] if examples else "")
         if head["kind"] == "Row":
             rows += map(_row_example, examples)
-    return ClassSaid(identity=identity, text=text, kinds=kinds, words=words, row_examples=tuple(rows))
+    return QueryClassReport(identity=identity, text=text, kinds=kinds, messages=messages, row_examples=tuple(rows))
 
 
-def _words(example: str) -> str:
+def _message(example: str) -> str:
     """Without the query, which stands last and has literals; and without the one that an error repeats."""
-    said, _, _ = example.strip("\n").rpartition("\n\n")
-    said = re.sub(r' \[for Statement ".*?"\](?=\n|\Z)', "", said, flags=re.DOTALL)
-    return " ".join(said.split())[:_WORDS_MAX]
+    message, _, _ = example.strip("\n").rpartition("\n\n")
+    message = re.sub(r' \[for Statement ".*?"\](?=\n|\Z)', "", message, flags=re.DOTALL)
+    return " ".join(message.split())[:_MESSAGE_CHARACTERS_MAX]
 
 
 def _row_example(example: str) -> RowExample:
     lines = example.splitlines()
-    ours, theirs = ([line[2:] for line in lines if line.startswith(mark)] for mark in ("< ", "> "))
+    source_rows, candidate_rows = ([line[2:] for line in lines if line.startswith(mark)] for mark in ("< ", "> "))
     return RowExample(
         rows=sum(line.startswith("@ row ") for line in lines),
         missing_rows=any(re.fullmatch(r"@ first \d+ of \d+ missing rows", line) for line in lines),
-        same_by_value=bool(ours) and len(ours) == len(theirs) and all(map(_same_by_value, ours, theirs)),
+        same_by_value=bool(source_rows)
+        and len(source_rows) == len(candidate_rows)
+        and all(map(_same_by_value, source_rows, candidate_rows)),
     )
 
 
-def _same_by_value(ours: str, theirs: str) -> bool:
+def _same_by_value(source_row: str, candidate_row: str) -> bool:
     """Whether two rows differ only in how numbers are printed."""
-    left, right = ours.split(","), theirs.split(",")
-    return len(left) == len(right) and all(map(_same_number, left, right))
+    source_values, candidate_values = source_row.split(","), candidate_row.split(",")
+    return len(source_values) == len(candidate_values) and all(map(_same_number, source_values, candidate_values))
 
 
-def _same_number(ours: str, theirs: str) -> bool:
-    if ours == theirs:
+def _same_number(source_text: str, candidate_text: str) -> bool:
+    if source_text == candidate_text:
         return True
     try:
-        return f"{float(ours):.12g}" == f"{float(theirs):.12g}"
+        return f"{float(source_text):.12g}" == f"{float(candidate_text):.12g}"
     except ValueError:
         return False

@@ -17,8 +17,8 @@ from volbench.analysis.statistics import Shift, holm, judge, shift_of
 from volbench.errors import Refused, StepFailed
 from volbench.records.parse import parse_json
 from volbench.validation.fingerprint import fingerprint
-from volbench.validation.slowlog import LoggedStatement, outside
-from volbench.validation.source import Reads, Rows, refuse_writes
+from volbench.validation.slowlog import LoggedStatement, why_outside
+from volbench.validation.source import Rows, SqlReader, refuse_writes
 
 ROUNDS_MIN = 5
 SAMPLES_EACH = 2
@@ -29,7 +29,7 @@ SLOWER_MARGIN = 0.5
 """A class is called slower beyond this share only: what a user would notice, not what a clock can tell."""
 QUICK_S, QUICK_ROUNDS = 0.5, 4
 """The fewest rounds need all of one side above all of the other; quick queries, which noise hits most, get more."""
-AGAIN_AFTER_S = 2.0
+CONFIRMATION_DELAY_S = 2.0
 FASTEST_JUDGED_S = 0.0005
 """Below half a millisecond on both sides a ratio of times is that of the client and the socket."""
 
@@ -69,35 +69,35 @@ def query_classes(
     statements: Iterable[LoggedStatement],
     schemas: Collection[str],
     *,
-    left_out: Counter[str] | None = None,
+    skipped: Counter[str] | None = None,
     samples_each: int = SAMPLES_EACH,
 ) -> list[QueryClass]:
     """Classes of the reading queries of a log, those that took most time in all first.
 
     Args:
         schemas: statements of others are left out.
-        left_out: counts what is left out, by reason.
+        skipped: counts what is left out, by reason.
     """
-    left_out = Counter() if left_out is None else left_out
-    found: dict[tuple[str, str], _Tally] = {}
-    reads: dict[str, bool] = {}
-    for one in statements:
-        shape = fingerprint(one.sql)
-        if shape not in reads:
-            reads[shape] = only_reads(one.sql)  # which the shape alone decides
-        if reason := _why_left_out(one, schemas, reads=reads[shape]):
-            left_out[reason] += 1
+    skipped = Counter() if skipped is None else skipped
+    tallies: dict[tuple[str, str], _Tally] = {}
+    is_read: dict[str, bool] = {}
+    for statement in statements:
+        shape = fingerprint(statement.sql)
+        if shape not in is_read:
+            is_read[shape] = only_reads(statement.sql)  # which the shape alone decides
+        if reason := _skip_reason(statement, schemas, reads=is_read[shape]):
+            skipped[reason] += 1
             continue
-        tally = found.setdefault((one.schema or "", shape), _Tally())
+        tally = tallies.setdefault((statement.schema or "", shape), _Tally())
         tally.count += 1
-        tally.total_s += one.query_s
-        if len(tally.samples) < samples_each and one.sql not in tally.samples:
-            tally.samples.append(one.sql)
+        tally.total_s += statement.query_s
+        if len(tally.samples) < samples_each and statement.sql not in tally.samples:
+            tally.samples.append(statement.sql)
     classes = [
         QueryClass(
             fingerprint=shape, schema=schema, samples=tuple(tally.samples), count=tally.count, total_s=tally.total_s
         )
-        for (schema, shape), tally in found.items()
+        for (schema, shape), tally in tallies.items()
     ]
     return sorted(classes, key=lambda query: -query.total_s)
 
@@ -111,17 +111,17 @@ class _Tally:
     samples: list[str] = field(default_factory=list)
 
 
-def _why_left_out(one: LoggedStatement, schemas: Collection[str], *, reads: bool) -> str:
-    if reason := outside(one, schemas):
+def _skip_reason(statement: LoggedStatement, schemas: Collection[str], *, reads: bool) -> str:
+    if reason := why_outside(statement, schemas):
         return reason
     if not reads:
         return "that do more than read"
-    return "" if one.is_text else "that are no UTF-8"
+    return "" if statement.is_text else "that are no UTF-8"
 
 
 def compare_queries(
-    source: Reads,
-    candidate: Reads,
+    source: SqlReader,
+    candidate: SqlReader,
     classes: Sequence[QueryClass],
     progress: Callable[[str, float], None],
     *,
@@ -136,15 +136,19 @@ def compare_queries(
     """
     compared = []
     rounds = rounds or rounds_for(len(classes))
-    for done, query in enumerate(classes):
-        progress(query.fingerprint[:60], done / len(classes))
+    for index, query in enumerate(classes):
+        progress(query.fingerprint[:60], index / len(classes))
         compared.append(_compare_class(_Pair(source, candidate, clock), query, rounds))
-    judged = list(_judged(compared))
-    if any(one.slower for one in judged):
-        pause(AGAIN_AFTER_S)
-    again = [_compare_class(_Pair(source, candidate, clock), one.query, rounds) for one in judged if one.slower]
-    confirmed = iter(list(_judged(again)))
-    return [next(confirmed) if one.slower else one for one in judged]
+    judged = list(_with_verdicts(compared))
+    if any(comparison.slower for comparison in judged):
+        pause(CONFIRMATION_DELAY_S)
+    repeated = [
+        _compare_class(_Pair(source, candidate, clock), comparison.query, rounds)
+        for comparison in judged
+        if comparison.slower
+    ]
+    confirmed = iter(list(_with_verdicts(repeated)))
+    return [next(confirmed) if comparison.slower else comparison for comparison in judged]
 
 
 def rounds_for(classes: int, *, alpha: float = 0.05) -> int:
@@ -159,38 +163,41 @@ def _compare_class(pair: _Pair, query: QueryClass, rounds: int) -> QueryComparis
     """The first sample whose rows differ, else the one that takes the candidate longest."""
     worst: QueryComparison | None = None
     for sample in query.samples:
-        one = _compare_sample(pair, query, sample, rounds)
-        if one.result == "differs" or one.result.startswith("error on the"):
-            return one
-        if worst is None or (one.candidate_ms or 0.0) > (worst.candidate_ms or 0.0):
-            worst = one
+        comparison = _compare_sample(pair, query, sample, rounds)
+        if comparison.result == "differs" or comparison.result.startswith("error on the"):
+            return comparison
+        if worst is None or (comparison.candidate_ms or 0.0) > (worst.candidate_ms or 0.0):
+            worst = comparison
     assert worst is not None  # noqa: S101 - a class has a sample
     return worst
 
 
 def _compare_sample(pair: _Pair, query: QueryClass, sample: str, rounds: int) -> QueryComparison:
     began = pair.clock()
-    asked = [pair.ask(query.schema, sample) for _ in range(rounds + 1)]
+    executions = [pair.ask(query.schema, sample) for _ in range(rounds + 1)]
     if pair.clock() - began < QUICK_S:
-        asked += [pair.ask(query.schema, sample) for _ in range(QUICK_ROUNDS)]
-    ours, theirs = zip(*asked, strict=True)
-    result, text = _result(sample, ours, theirs)
+        executions += [pair.ask(query.schema, sample) for _ in range(QUICK_ROUNDS)]
+    of_source, of_candidate = zip(*executions, strict=True)
+    result, text = _result(sample, of_source, of_candidate)
     base = QueryComparison(query=query, result=result, text=text, sample=sample)
     if result in {"error on both", "error on the source", "error on the candidate"}:
         return base
     # The first round warms both caches; it counts for rows, not for times.
-    before, after = ([one.seconds for one in side[1:]] for side in (ours, theirs))
+    source_s, candidate_s = (
+        [execution.seconds for execution in executions_of_side[1:]]
+        for executions_of_side in (of_source, of_candidate)
+    )
     return replace(
         base,
-        shift=shift_of(before, after) if min(before) > 0 and min(after) > 0 else None,
-        source_ms=sorted(before)[len(before) // 2] * 1000,
-        candidate_ms=sorted(after)[len(after) // 2] * 1000,
+        shift=shift_of(source_s, candidate_s) if min(source_s) > 0 and min(candidate_s) > 0 else None,
+        source_ms=sorted(source_s)[len(source_s) // 2] * 1000,
+        candidate_ms=sorted(candidate_s)[len(candidate_s) // 2] * 1000,
         plans=_plans(pair.source, pair.candidate, sample),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Answer:
+class _Execution:
     rows: tuple[tuple[str, ...], ...] = ()
     error: str = ""
     seconds: float = 0.0
@@ -198,15 +205,15 @@ class _Answer:
 
 @dataclass(frozen=True)
 class _Pair:
-    source: Reads
-    candidate: Reads
+    source: SqlReader
+    candidate: SqlReader
     clock: Callable[[], float]
 
-    def ask(self, schema: str, sample: str) -> tuple[_Answer, _Answer]:
+    def ask(self, schema: str, sample: str) -> tuple[_Execution, _Execution]:
         """Both answers, the source's first."""
         return self._ask(self.source, schema, sample), self._ask(self.candidate, schema, sample)
 
-    def _ask(self, server: Reads, schema: str, sample: str) -> _Answer:
+    def _ask(self, server: SqlReader, schema: str, sample: str) -> _Execution:
         try:
             if schema:
                 server.query(f"USE `{schema.replace('`', '``')}`")
@@ -214,53 +221,66 @@ class _Pair:
             rows = server.query(sample)
             seconds = self.clock() - before
         except StepFailed as error:
-            return _Answer(error=error.evidence.split(";")[0])
-        return _Answer(rows=tuple(tuple(map(_text, row)) for row in rows), seconds=seconds)
+            return _Execution(error=error.evidence.split(";")[0])
+        return _Execution(rows=tuple(tuple(map(_text, row)) for row in rows), seconds=seconds)
 
 
-def _result(sample: str, ours: Sequence[_Answer], theirs: Sequence[_Answer]) -> tuple[Result, str]:
-    if ours[0].error or theirs[0].error:
+def _result(sample: str, of_source: Sequence[_Execution], of_candidate: Sequence[_Execution]) -> tuple[Result, str]:
+    if of_source[0].error or of_candidate[0].error:
         side: Result = (
-            "error on both" if ours[0].error and theirs[0].error
-            else "error on the source" if ours[0].error else "error on the candidate"
+            "error on both" if of_source[0].error and of_candidate[0].error
+            else "error on the source" if of_source[0].error else "error on the candidate"
         )  # fmt: skip
-        return side, theirs[0].error or ours[0].error
+        return side, of_candidate[0].error or of_source[0].error
     ordered = "order by" in sample.lower()
-    rows = [one.rows if ordered else tuple(sorted(one.rows)) for one in (*ours, *theirs)]
-    source_rows, candidate_rows = rows[: len(ours)], rows[len(ours) :]
+    rows = [
+        execution.rows if ordered else tuple(sorted(execution.rows)) for execution in (*of_source, *of_candidate)
+    ]
+    source_rows, candidate_rows = rows[: len(of_source)], rows[len(of_source) :]
     if len(set(source_rows)) > 1:
         return "not deterministic", "the source itself answers with other rows each time"
     if set(candidate_rows) == {source_rows[0]}:
         return "equal", ""
-    if ordered and {tuple(sorted(one)) for one in candidate_rows} == {tuple(sorted(source_rows[0]))}:
+    if ordered and {tuple(sorted(execution)) for execution in candidate_rows} == {tuple(sorted(source_rows[0]))}:
         return "differs", "the same rows in another order"
     return "differs", _first_difference(source_rows[0], candidate_rows[0])
 
 
-def _first_difference(ours: Rows | tuple[Any, ...], theirs: Rows | tuple[Any, ...]) -> str:
-    if len(ours) != len(theirs):
-        return f"{len(ours)} rows became {len(theirs)}"
-    at = next((number for number, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]), 0)
-    return f"row {at + 1}: {str(ours[at])[:80]} became {str(theirs[at])[:80]}"
+def _first_difference(source_rows: Rows | tuple[Any, ...], candidate_rows: Rows | tuple[Any, ...]) -> str:
+    if len(source_rows) != len(candidate_rows):
+        return f"{len(source_rows)} rows became {len(candidate_rows)}"
+    at = next(
+        (number for number, pair in enumerate(zip(source_rows, candidate_rows, strict=True)) if pair[0] != pair[1]),
+        0,
+    )
+    return f"row {at + 1}: {str(source_rows[at])[:80]} became {str(candidate_rows[at])[:80]}"
 
 
-def _judged(compared: Sequence[QueryComparison]) -> Iterator[QueryComparison]:
-    timed = [one for one in compared if _can_be_timed(one)]
-    adjusted = dict(zip(map(id, timed), holm([one.shift.p_value for one in timed if one.shift]), strict=True))
-    for one in compared:
-        if id(one) in adjusted and one.shift is not None:
-            verdict = judge(one.shift, better="lower", margin=SLOWER_MARGIN, p_adjusted=adjusted[id(one)]).verdict
-            yield replace(one, slower=verdict == "worse")
+def _with_verdicts(compared: Sequence[QueryComparison]) -> Iterator[QueryComparison]:
+    timed = [comparison for comparison in compared if _can_be_timed(comparison)]
+    adjusted = dict(
+        zip(
+            map(id, timed),
+            holm([comparison.shift.p_value for comparison in timed if comparison.shift]),
+            strict=True,
+        )
+    )
+    for comparison in compared:
+        if id(comparison) in adjusted and comparison.shift is not None:
+            verdict = judge(
+                comparison.shift, better="lower", margin=SLOWER_MARGIN, p_adjusted=adjusted[id(comparison)]
+            ).verdict
+            yield replace(comparison, slower=verdict == "worse")
         else:
-            yield one
+            yield comparison
 
 
-def _can_be_timed(one: QueryComparison) -> bool:
-    slowest_ms = max(one.source_ms or 0.0, one.candidate_ms or 0.0)
-    return one.shift is not None and slowest_ms >= FASTEST_JUDGED_S * 1000
+def _can_be_timed(comparison: QueryComparison) -> bool:
+    slowest_ms = max(comparison.source_ms or 0.0, comparison.candidate_ms or 0.0)
+    return comparison.shift is not None and slowest_ms >= FASTEST_JUDGED_S * 1000
 
 
-def _plans(source: Reads, candidate: Reads, sample: str) -> tuple[str, str] | None:
+def _plans(source: SqlReader, candidate: SqlReader, sample: str) -> tuple[str, str] | None:
     try:
         first, second = (
             plan_text(parse_json(str(server.query(f"EXPLAIN FORMAT=JSON {sample}")[0][0])))
@@ -279,8 +299,8 @@ def plan_text(plan: Any) -> str:
 def _accesses(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
         if "table_name" in node and ("access_type" in node or "key" in node or "index_name" in node):
-            parts = (node["table_name"], str(node.get("access_type", "")).lower(), node.get("key"))
-            yield " ".join(str(part) for part in (*parts, node.get("index_name")) if part)
+            description = (node["table_name"], str(node.get("access_type", "")).lower(), node.get("key"))
+            yield " ".join(str(item) for item in (*description, node.get("index_name")) if item)
         for value in node.values():
             yield from _accesses(value)
     elif isinstance(node, list):

@@ -10,11 +10,11 @@ from volbench.errors import StepFailed
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, ReplicaPlan
 from volbench.validation.objects import quoted
-from volbench.validation.source import Reads, Rows
+from volbench.validation.source import Rows, SqlReader
 
-REPLICATES = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
+REPLICA_STATUS = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
 """The first that this server knows."""
-_NAMED = 5
+_LABELS_MAX = 5
 
 
 def checksum_statements(table: str, schemas: Sequence[str]) -> tuple[str, ...]:
@@ -23,39 +23,44 @@ def checksum_statements(table: str, schemas: Sequence[str]) -> tuple[str, ...]:
     Its columns were renamed in later releases of the toolkit: the first statement that is understood counts.
     """
     schema, _, name = table.partition(".")
-    wanted = ", ".join(map(quoted, schemas))
+    schema_list = ", ".join(map(quoted, schemas))
     return tuple(
         f"SELECT db, tbl, COUNT(*), COALESCE(SUM({side}_cnt <> this_cnt OR {side}_crc <> this_crc "
         f"OR ISNULL({side}_crc) <> ISNULL(this_crc)), 0), SUM({side}_cnt IS NULL), "
         f"COALESCE(SUM(this_cnt) - SUM({side}_cnt), 0), UNIX_TIMESTAMP() - UNIX_TIMESTAMP(MIN(ts)) "
-        f"FROM `{schema}`.`{name}` WHERE db IN ({wanted}) GROUP BY db, tbl ORDER BY db, tbl"
+        f"FROM `{schema}`.`{name}` WHERE db IN ({schema_list}) GROUP BY db, tbl ORDER BY db, tbl"
         for side in ("master", "source")
     )
 
 
-def replica_check(server: Reads, plan: ReplicaPlan, schemas: Sequence[str], tables: Collection[str]) -> CheckRow:
+def replica_check(
+    server: SqlReader, plan: ReplicaPlan, schemas: Sequence[str], tables: Collection[str]
+) -> CheckRow:
     """no-go where a chunk differs; undecided where the checksums do not prove that all is equal.
 
     Args:
         server: the one that the plan calls a replica.
         tables: schema.table of all that should be in there.
     """
-    replicates, found = _first(server, REPLICATES), _first(server, checksum_statements(plan.table, schemas))
-    if found is None:
+    status, rows = (
+        _first_supported(server, REPLICA_STATUS),
+        _first_supported(server, checksum_statements(plan.table, schemas)),
+    )
+    if rows is None:
         return _row("undecided", f"{plan.table} cannot be read on the {plan.on}")
-    labels = [f"{row[0]}.{row[1]}" for row in found]
-    counts = [tuple(map(int, row[2:])) for row in found]
+    labels = [f"{row[0]}.{row[1]}" for row in rows]
+    counts = [tuple(map(int, row[2:])) for row in rows]
     differing = [
-        f"{label}: {wrong} of {chunks} chunks differ" + (f", {rows:+} rows" if rows else "")
-        for label, (chunks, wrong, _, rows, _) in zip(labels, counts, strict=True)
-        if wrong
+        f"{label}: {different} of {chunks} chunks differ" + (f", {rows:+} rows" if rows else "")
+        for label, (chunks, different, _, rows, _) in zip(labels, counts, strict=True)
+        if different
     ]
     not_finished = [label for label, (_, _, unfinished, _, _) in zip(labels, counts, strict=True) if unfinished]
     oldest_s = max((age for *_, age in counts), default=0)
     doubts = [
-        *_not_a_replica(replicates, plan.on),
-        *_named("has no checksums", sorted(set(tables) - set(labels))),
-        *_named("is not finished", not_finished),
+        *_not_a_replica(status, plan.on),
+        *_label_list("has no checksums", sorted(set(tables) - set(labels))),
+        *_label_list("is not finished", not_finished),
     ]
     if oldest_s > plan.not_older_s:
         doubts.append(f"the oldest checksum is {oldest_s / 3600:.0f} h old: run pt-table-checksum again")
@@ -68,21 +73,21 @@ def replica_check(server: Reads, plan: ReplicaPlan, schemas: Sequence[str], tabl
     return _row("go", f"{len(labels)} tables, all equal, read by pt-table-checksum {oldest_s / 3600:.1f} h ago")
 
 
-def _not_a_replica(replicates: Rows | None, place: str) -> list[str]:
+def _not_a_replica(status: Rows | None, side: str) -> list[str]:
     """On a primary each checksum stands beside itself, so that all are equal always."""
-    if replicates is None:
+    if status is None:
         return [
-            f"whether the {place} is a replica cannot be seen: REPLICATION CLIENT, or REPLICA MONITOR in MariaDB"
+            f"whether the {side} is a replica cannot be seen: REPLICATION CLIENT, or REPLICA MONITOR in MariaDB"
         ]
-    return [] if replicates else [f"the {place} is no replica, where every checksum equals itself"]
+    return [] if status else [f"the {side} is no replica, where every checksum equals itself"]
 
 
-def _named(what: str, labels: Sequence[str]) -> list[str]:
-    more = len(labels) - _NAMED
-    return [f"{one} {what}" for one in labels[:_NAMED]] + ([f"and {more} more"] if more > 0 else [])
+def _label_list(predicate: str, labels: Sequence[str]) -> list[str]:
+    more = len(labels) - _LABELS_MAX
+    return [f"{label} {predicate}" for label in labels[:_LABELS_MAX]] + ([f"and {more} more"] if more > 0 else [])
 
 
-def _first(server: Reads, statements: Sequence[str]) -> Rows | None:
+def _first_supported(server: SqlReader, statements: Sequence[str]) -> Rows | None:
     for statement in statements:
         try:
             return server.query(statement)

@@ -10,10 +10,10 @@ import mysql.connector
 
 from volbench.engine.connection import Account, connection
 
-EVERY_S = 0.1
+INTERVAL_S = 0.1
 """Often enough for a 95th percentile of a short replay, and next to nothing for the server."""
-NOTHING = "DO 0"
-_BOUND_S = 60.0
+EMPTY_STATEMENT = "DO 0"
+_TIMEOUT_S = 60.0
 
 
 class RoundTrips:
@@ -23,7 +23,7 @@ class RoundTrips:
         self._account = account
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.took_s: list[float] = []
+        self.round_trips_s: list[float] = []
 
     def start(self) -> None:
         """From now on, until `stop`."""
@@ -32,15 +32,18 @@ class RoundTrips:
     def stop(self) -> Sequence[float]:
         """What it took each time; nothing where the server did not let it in."""
         self._done.set()
-        self._thread.join(2 * EVERY_S)
-        return tuple(self.took_s)
+        self._thread.join(2 * INTERVAL_S)
+        return tuple(self.round_trips_s)
 
     def _run(self) -> None:
         try:
-            with connection(self._account, timeout_s=_BOUND_S) as opened, opened.cursor() as cursor:
-                while not self._done.wait(EVERY_S):
+            with (
+                connection(self._account, timeout_s=_TIMEOUT_S) as opened_connection,
+                opened_connection.cursor() as cursor,
+            ):
+                while not self._done.wait(INTERVAL_S):
                     began = time.monotonic()
-                    cursor.execute(NOTHING)
-                    self.took_s.append(time.monotonic() - began)
+                    cursor.execute(EMPTY_STATEMENT)
+                    self.round_trips_s.append(time.monotonic() - began)
         except mysql.connector.Error:
             return  # the statements themselves tell what is wrong with the server

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from volbench.errors import StepFailed
 from volbench.records.validation import CheckRow
-from volbench.validation.source import Reads
+from volbench.validation.source import SqlReader
 
 VARIABLES = "SHOW GLOBAL VARIABLES"
 _SET_MARIADB = (
@@ -16,9 +16,9 @@ _SET_MARIADB = (
 _SET_MYSQL = (
     "SELECT variable_name FROM performance_schema.variables_info WHERE variable_source NOT IN ('COMPILED', 'LOGIN')"
 )
-SET_BY_SOMEBODY = (_SET_MYSQL, _SET_MARIADB)
+EXPLICITLY_SET = (_SET_MYSQL, _SET_MARIADB)
 
-MATTERS: Mapping[str, str] = {
+RELEVANT_VARIABLES: Mapping[str, str] = {
     "sql_mode": "statements that were taken are refused, or the other way round",
     "lower_case_table_names": "names of tables are told apart in another way",
     "character_set_server": "new schemas get another character set",
@@ -60,7 +60,7 @@ _SAME_NAME = {"tx_isolation": "transaction_isolation", "tx_read_only": "transact
 _ON = {"1": "ON", "0": "OFF", "TRUE": "ON", "FALSE": "OFF"}
 
 
-def variables(server: Reads) -> dict[str, str]:
+def variables(server: SqlReader) -> dict[str, str]:
     """All global variables as the server has them, under one name for both flavors."""
     return {
         _SAME_NAME.get(name := str(row[0]).lower(), name): "" if row[1] is None else str(row[1])
@@ -68,9 +68,9 @@ def variables(server: Reads) -> dict[str, str]:
     }
 
 
-def set_by_somebody(server: Reads) -> frozenset[str] | None:
+def explicitly_set_variables(server: SqlReader) -> frozenset[str] | None:
     """Variables that are not at the server's own default; None where this user may not see which."""
-    for statement in SET_BY_SOMEBODY:
+    for statement in EXPLICITLY_SET:
         try:
             return frozenset(str(row[0]).lower() for row in server.query(statement))
         except StepFailed:
@@ -81,23 +81,25 @@ def set_by_somebody(server: Reads) -> frozenset[str] | None:
 def settings_check(
     source: Mapping[str, str],
     candidate: Mapping[str, str],
-    was_set: Collection[str] | None,
+    explicitly_set: Collection[str] | None,
     accepted: Collection[str],
 ) -> CheckRow:
     """no-go for what matters and differs, unless the plan accepts it; the rest is told."""
-    differing = {name: why for name, why in MATTERS.items() if _differs(name, source, candidate)}
-    faults = [_difference(name, why, source, candidate) for name, why in differing.items() if name not in accepted]
-    agreed = [
-        f"accepted: {_difference(name, why, source, candidate)}"
-        for name, why in differing.items()
+    differing = {name: effect for name, effect in RELEVANT_VARIABLES.items() if _differs(name, source, candidate)}
+    faults = [
+        _difference(name, effect, source, candidate) for name, effect in differing.items() if name not in accepted
+    ]
+    accepted_differences = [
+        f"accepted: {_difference(name, effect, source, candidate)}"
+        for name, effect in differing.items()
         if name in accepted
     ]
-    gone = list(_gone(source, candidate, was_set))
-    compared = sum(name in source and name in candidate for name in MATTERS)
+    removed = list(_unknown_on_candidate(source, candidate, explicitly_set))
+    compared = sum(name in source and name in candidate for name in RELEVANT_VARIABLES)
     text = f"{len(faults)} of {compared} that matter differ" if faults else f"all {compared} that matter are equal"
-    if agreed and not faults:
+    if accepted_differences and not faults:
         text = f"all of {compared} that matter are equal or accepted"
-    details = (*faults, *agreed, *gone)
+    details = (*faults, *accepted_differences, *removed)
     return CheckRow(check="settings", decision="no-go" if faults else "go", text=text, details=details)
 
 
@@ -105,38 +107,38 @@ def _differs(name: str, source: Mapping[str, str], candidate: Mapping[str, str])
     """A variable that one side does not have is no difference here; it is told when it was set."""
     if name not in source or name not in candidate:
         return False
-    return _alike(name, source[name]) != _alike(name, candidate[name])
+    return _normalise(name, source[name]) != _normalise(name, candidate[name])
 
 
-def _alike(name: str, value: str) -> str:
+def _normalise(name: str, value: str) -> str:
     if name == "sql_mode":
-        return same_sql_mode(value)
+        return normalise_sql_mode(value)
     value = value.strip().upper()
     return _ON.get(value, value).replace("UTF8MB3", "UTF8").replace("_", "-")
 
 
-def same_sql_mode(value: str) -> str:
+def normalise_sql_mode(value: str) -> str:
     """Its modes in one order, without those of no effect."""
     modes = value.strip().upper().split(",")
-    return ",".join(sorted(mode for mode in modes if mode and mode not in _MODES_OF_NO_EFFECT))
+    return ",".join(sorted(mode for mode in modes if mode and mode not in _INEFFECTIVE_MODES))
 
 
-_MODES_OF_NO_EFFECT = {"NO_AUTO_CREATE_USER"}
+_INEFFECTIVE_MODES = {"NO_AUTO_CREATE_USER"}
 """MySQL 8.0 took it away, since it has no other way; MariaDB still shows it."""
 
 
-def _difference(name: str, why: str, source: Mapping[str, str], candidate: Mapping[str, str]) -> str:
-    return f"{name}: {source[name]!r} became {candidate[name]!r}: {why}"
+def _difference(name: str, effect: str, source: Mapping[str, str], candidate: Mapping[str, str]) -> str:
+    return f"{name}: {source[name]!r} became {candidate[name]!r}: {effect}"
 
 
-def _gone(
-    source: Mapping[str, str], candidate: Mapping[str, str], was_set: Collection[str] | None
+def _unknown_on_candidate(
+    source: Mapping[str, str], candidate: Mapping[str, str], explicitly_set: Collection[str] | None
 ) -> Iterator[str]:
     """Settings that a configuration would carry over, and that keep the candidate from starting."""
     unknown = sorted(source.keys() - candidate.keys())
-    if was_set is None:
+    if explicitly_set is None:
         yield f"{len(unknown)} variables of the source are unknown there; which of them were set cannot be seen"
         return
     for name in unknown:
-        if name in was_set:
+        if name in explicitly_set:
             yield f"{name} = {source[name]!r} was set on the source and is unknown there: take it out of my.cnf"

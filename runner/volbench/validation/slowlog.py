@@ -117,51 +117,51 @@ class LoggedStatement:
     @property
     def is_text(self) -> bool:
         """Whether the whole statement is UTF-8."""
-        return self.sql.isascii() or not any("\ud800" <= one <= "\udfff" for one in self.sql)
+        return self.sql.isascii() or not any("\ud800" <= character <= "\udfff" for character in self.sql)
 
 
 class SlowLog:
     """The statements of a log, in its order, to be iterated over once; what was left out is counted meanwhile.
 
-    `entries` is `used` and all of `left_out` together.
+    `entries` is `used` and all of `skipped` together.
     """
 
     def __init__(self, text: Iterable[str], *, name: str) -> None:
         self._text, self._name = text, name
         self.used = 0
-        self.left_out: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
 
     @property
     def entries(self) -> int:
         """All that was found up to now."""
-        return self.used + self.left_out.total()
+        return self.used + self.skipped.total()
 
-    def account(self) -> str:
+    def summary(self) -> str:
         """One sentence for a reader: how many entries there are, and what became of them."""
-        reasons = ", ".join(f"{count} {reason}" for reason, count in self.left_out.most_common())
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.most_common())
         return f"{self.entries} entries, {self.used} of them statements" + (
             f"; left out: {reasons}" if reasons else ""
         )
 
     def __iter__(self) -> Iterator[LoggedStatement]:
         """Raises UsageError naming the file when the text is no slow log."""
-        state, recognised, unknown = _State(), False, ""
-        for part in _entries(_segments(self._text)):
-            if isinstance(part, _Banner):
-                state, recognised = _State(schema=""), True
+        state, is_slow_log, first_body = _State(), False, ""
+        for segment in _entries(_segments(self._text)):
+            if isinstance(segment, _Banner):
+                state, is_slow_log = _State(schema=""), True
                 continue
-            recognised |= part.head is not None
-            unknown = unknown or part.body
-            found = _statement(part, state)
-            if isinstance(found, str):
-                self.left_out[found] += 1
+            is_slow_log |= segment.head is not None
+            first_body = first_body or segment.body
+            outcome = _statement(segment, state)
+            if isinstance(outcome, str):
+                self.skipped[outcome] += 1
             else:
                 self.used += 1
-                yield found
-        if unknown and not recognised:
+                yield outcome
+        if first_body and not is_slow_log:
             raise UsageError(
                 "this is not a line of a slow query log", where=f"{self._name}:1",
-                evidence=unknown.lstrip().split("\n", 1)[0][:120].encode("utf-8", "replace").decode(),
+                evidence=first_body.lstrip().split("\n", 1)[0][:120].encode("utf-8", "replace").decode(),
                 next_step="give a file written with slow_query_log=ON and log_output=FILE",
             )  # fmt: skip
 
@@ -171,7 +171,7 @@ def read_slow_log(lines: Iterable[str], *, name: str) -> SlowLog:
     return SlowLog((line if line.endswith("\n") else f"{line}\n" for line in lines), name=name)
 
 
-def outside(statement: LoggedStatement, schemas: Collection[str]) -> str:
+def why_outside(statement: LoggedStatement, schemas: Collection[str]) -> str:
     """Why a statement is of none of these schemas; empty where it is of one."""
     if statement.schema in schemas:
         return ""
@@ -231,30 +231,30 @@ def _segments(text: Iterable[str]) -> Iterator[_Segment | _Banner]:
     for chunk in text:
         buffer += chunk
         start = 0
-        for found in _HEAD.finditer(buffer, searched):
-            if found["user"] is None and found.start() and buffer[found.start() - 1] != "\n":
+        for match in _HEAD.finditer(buffer, searched):
+            if match["user"] is None and match.start() and buffer[match.start() - 1] != "\n":
                 continue
-            yield from _divided(head, buffer[start : found.start()], is_partial=is_partial)
-            head, start, is_partial = found, found.end(), False
+            yield from _split_at_banners(head, buffer[start : match.start()], is_partial=is_partial)
+            head, start, is_partial = match, match.end(), False
         buffer = buffer[start:]
         searched = max(0, len(buffer) - _HEAD_CHARACTERS_MAX)
         if searched > STATEMENT_CHARACTERS_MAX:
             buffer, searched, is_partial = buffer[searched:], 0, True
-    yield from _divided(head, buffer, is_partial=is_partial)
+    yield from _split_at_banners(head, buffer, is_partial=is_partial)
 
 
-def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[_Segment | _Banner]:
+def _split_at_banners(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[_Segment | _Banner]:
     """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
     start = 0
     if _BANNER_MARK in body:
-        for found in _BANNER_END.finditer(body):
-            line = max(start, body.rfind("\n", start, found.start()) + 1)
-            if body.find(", Version: ", line, found.start()) < 0:
+        for match in _BANNER_END.finditer(body):
+            line = max(start, body.rfind("\n", start, match.start()) + 1)
+            if body.find(", Version: ", line, match.start()) < 0:
                 continue
             if head is not None or body[start:line].strip(_BLANK):
                 yield _Segment(head=head, body=body[start:line], is_partial=is_partial)
             yield _Banner()
-            head, start, is_partial = None, found.end(), False
+            head, start, is_partial = None, match.end(), False
     if head is not None or body[start:].strip(_BLANK):
         yield _Segment(head=head, body=body[start:], is_partial=is_partial)
 
@@ -271,58 +271,62 @@ def _entries(segments: Iterator[_Segment | _Banner]) -> Iterator[_Segment | _Ban
             waiting.append(following)
         return waiting[number]
 
-    while (part := ahead(0)) is not None:
+    while (segment := ahead(0)) is not None:
         waiting.popleft()
-        if isinstance(part, _Segment) and _is_open(part):
-            part, count = _with_text_inside(part, ahead)
+        if isinstance(segment, _Segment) and _is_open(segment):
+            segment, count = _with_text_inside(segment, ahead)
             for _ in range(count):
                 waiting.popleft()
-        yield part
+        yield segment
 
 
-def _with_text_inside(part: _Segment, ahead: Callable[[int], _Segment | _Banner | None]) -> tuple[_Segment, int]:
+def _with_text_inside(segment: _Segment, ahead: Callable[[int], _Segment | _Banner | None]) -> tuple[_Segment, int]:
     """The segment with those after it that are text of its open literal or comment, and how many they are.
 
     A literal is open because its end comes later, or because it never ends: the entry was cut off, has an error of
     syntax (which MySQL never writes), or is of a session with NO_BACKSLASH_ESCAPES. A later statement's quotes then
     seem to end it. So where that may be, a head that was written when the next one should be is real.
     """
-    body, first = part.body, ahead(0)
+    body, next_segment = segment.body, ahead(0)
     is_closed = _CLOSED_WITHOUT_ESCAPES.match(body) is not None
-    may_be_whole = is_closed or not _is_complete(body) or _iso_time(part) is None
-    if may_be_whole and (is_closed if first is None else isinstance(first, _Segment) and _is_next(part, first)):
-        return part, 0
+    may_be_whole = is_closed or not _is_complete(body) or _iso_time(segment) is None
+    if may_be_whole and (
+        is_closed
+        if next_segment is None
+        else isinstance(next_segment, _Segment) and _is_next(segment, next_segment)
+    ):
+        return segment, 0
     for number in range(_LOOKAHEAD_SEGMENTS):
         following = ahead(number)
         if following is None:
-            return replace(part, body=body, is_cut=True), number
+            return replace(segment, body=body, is_cut=True), number
         if isinstance(following, _Banner):
             break
         body += (following.head[0] if following.head else "") + following.body
         if _is_complete(body) and _is_closed(body):
-            return replace(part, body=body), number + 1
-    return part, 0
+            return replace(segment, body=body), number + 1
+    return segment, 0
 
 
-def _is_next(part: _Segment, following: _Segment) -> bool:
+def _is_next(segment: _Segment, following: _Segment) -> bool:
     """Whether the times of two segments let them be entries one after the other."""
-    written_s, next_s = _written_s(part), _written_s(following)
+    written_s, next_s = _written_s(segment), _written_s(following)
     return written_s is None or (next_s is not None and next_s > written_s - _CLOCK_SLACK_S)
 
 
-def _written_s(part: _Segment) -> float | None:
+def _written_s(segment: _Segment) -> float | None:
     """When the entry was written, about, in one clock for all entries of a log."""
-    if (iso_s := _iso_time(part)) is not None:
+    if (iso_s := _iso_time(segment)) is not None:
         return iso_s
-    preamble = _PREAMBLE.match(part.body)
-    if part.head is None or preamble is None or preamble["stamp"] is None:
+    preamble = _PREAMBLE.match(segment.body)
+    if segment.head is None or preamble is None or preamble["stamp"] is None:
         return None
-    return float(preamble["stamp"]) + float(part.head["query"])
+    return float(preamble["stamp"]) + float(segment.head["query"])
 
 
-def _iso_time(part: _Segment) -> float | None:
+def _iso_time(segment: _Segment) -> float | None:
     """The time of a head as MySQL from 5.7 on writes it, None where it is no such time."""
-    text = part.head["time"] if part.head is not None else None
+    text = segment.head["time"] if segment.head is not None else None
     if text is None or "T" not in text:
         return None
     try:
@@ -336,9 +340,9 @@ def _is_closed(text: str) -> bool:
     return _MAY_HIDE.search(text) is None or _CLOSED.match(text) is not None
 
 
-def _is_open(part: _Segment) -> bool:
+def _is_open(segment: _Segment) -> bool:
     """Whether the statement's text may go on after the next head; of one that is far too long nobody knows."""
-    return part.head is not None and not part.is_partial and not _is_closed(part.body)
+    return segment.head is not None and not segment.is_partial and not _is_closed(segment.body)
 
 
 def _is_complete(body: str) -> bool:
@@ -347,36 +351,36 @@ def _is_complete(body: str) -> bool:
     return text.endswith(";") and "\n" in body[len(text) :]
 
 
-def _statement(part: _Segment, state: _State) -> LoggedStatement | str:
+def _statement(segment: _Segment, state: _State) -> LoggedStatement | str:
     """The statement of an entry, or why there is none; `state` is brought up to date."""
-    head, preamble = part.head, _PREAMBLE.match(part.body)
+    head, preamble = segment.head, _PREAMBLE.match(segment.body)
     if head is None or preamble is None:
         return CUT
     if preamble["use"] is not None:
         state.schema = _unquoted(preamble["use"])
-    start_s = _start_s(part, head, preamble["stamp"], state)
-    sql = _sql(head, part.body[preamble.end() :])
-    if not sql and preamble["use"] is not None and preamble["stamp"] is None and _has_no_timestamp(part):
+    start_s = _start_s(segment, head, preamble["stamp"], state)
+    sql = _sql(head, segment.body[preamble.end() :])
+    if not sql and preamble["use"] is not None and preamble["stamp"] is None and _has_no_timestamp(segment):
         sql = f"use {preamble['use']}"
-    if part.is_partial:
+    if segment.is_partial:
         return TOO_LONG
-    if not sql or part.is_cut:
+    if not sql or segment.is_cut:
         return CUT
-    if state.schema is None and (used := _USE.fullmatch(sql)):  # it would be in a `use` line otherwise
-        state.schema = _unquoted(used[1])
+    if state.schema is None and (use_statement := _USE.fullmatch(sql)):  # it would be in a `use` line otherwise
+        state.schema = _unquoted(use_statement[1])
     if _ADMINISTRATOR.fullmatch(sql):
         return ADMINISTRATOR
     if start_s is None:
         return WITHOUT_TIME
-    more = f"{head['named'] or ''} {head['more']}"
-    named = _SCHEMA.search(more)
-    connection = _CONNECTION.search(head["user"] or "") or _THREAD.search(more)
+    attributes = f"{head['named'] or ''} {head['more']}"
+    schema = _SCHEMA.search(attributes)
+    connection = _CONNECTION.search(head["user"] or "") or _THREAD.search(attributes)
     routine = _ROUTINE.search(preamble["comments"]) if preamble["comments"] else None
     return LoggedStatement(
         at_s=start_s,
         connection=int(connection[1]) if connection else 0,
         user=(head["user"] or "").partition("[")[0].strip(),
-        schema=named[1] if named else state.schema,
+        schema=schema[1] if schema else state.schema,
         query_s=float(head["query"]),
         lock_s=float(head["lock"]),
         rows_sent=int(head["sent"]),
@@ -386,9 +390,9 @@ def _statement(part: _Segment, state: _State) -> LoggedStatement | str:
     )
 
 
-def _has_no_timestamp(part: _Segment) -> bool:
+def _has_no_timestamp(segment: _Segment) -> bool:
     """Whether the head may be one of MySQL 5.0, which writes a timestamp only where the statement asked for one."""
-    return part.head is not None and part.head["named"] is None and _iso_time(part) is None
+    return segment.head is not None and segment.head["named"] is None and _iso_time(segment) is None
 
 
 def _sql(head: re.Match[str], text: str) -> str:
@@ -405,10 +409,10 @@ def _unquoted(name: str) -> str:
     return name
 
 
-def _start_s(part: _Segment, head: re.Match[str], stamp: str | None, state: _State) -> float | None:
+def _start_s(segment: _Segment, head: re.Match[str], stamp: str | None, state: _State) -> float | None:
     """When the statement began, as exact as the log tells; None where it does not."""
     query_s = float(head["query"])
-    if (iso_s := _iso_time(part)) is not None:
+    if (iso_s := _iso_time(segment)) is not None:
         return round(iso_s - query_s, 6)  # else a second that is whole would not look so
     if head["time"] is not None:
         state.local_end_s = _local_time_s(head["time"])
@@ -428,11 +432,11 @@ def _start_second(end_s: float, query_s: float) -> float:
 
 
 def _local_time_s(text: str) -> float | None:
-    found = _LOCAL_TIME.match(text)
-    if found is None:
+    match = _LOCAL_TIME.match(text)
+    if match is None:
         return None
     try:
-        moment = datetime.strptime(" ".join(found[0].split()), "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
+        moment = datetime.strptime(" ".join(match[0].split()), "%y%m%d %H:%M:%S").replace(tzinfo=UTC)
         return moment.timestamp()
     except ValueError:
         return None

@@ -57,7 +57,7 @@ _WRITES = re.compile(
 Rows = list[tuple[Any, ...]]
 
 
-class Reads(Protocol):
+class SqlReader(Protocol):
     """A server's answers: what inventories and checksums need of it."""
 
     def query(self, sql: str) -> Rows:
@@ -78,18 +78,18 @@ def refuse_writes(sql: str) -> None:
     )
 
 
-class ReadOnlySource:
+class ReadOnlyServer:
     """Reads one server in one consistent snapshot, and remembers what it sent.
 
     `statements` counts the statements by their text with literals left out, in the order of their first use.
     """
 
-    def __init__(self, opened: MySQLConnectionAbstract, place: str) -> None:
+    def __init__(self, opened: MySQLConnectionAbstract, address: str) -> None:
         self._opened = opened
-        self.place = place
+        self.address = address
         self.statements = dict.fromkeys(map(fingerprint, CONNECTING), 1)
 
-    def sent_for_us(self, statements: Mapping[str, int]) -> None:
+    def record_external_statements(self, statements: Mapping[str, int]) -> None:
         """Remember what another tool sends to this server: shapes, and how often."""
         for shape, count in statements.items():
             self.statements[shape] = self.statements.get(shape, 0) + count
@@ -105,27 +105,27 @@ class ReadOnlySource:
                 return [tuple(map(_plain, row)) for row in cursor.fetchall()] if cursor.description else []
         except mysql.connector.Error as error:
             raise StepFailed(
-                "a query failed", where=f"reading {self.place}", evidence=f"{error}; {shape[:200]}"
+                "a query failed", where=f"reading {self.address}", evidence=f"{error}; {shape[:200]}"
             ) from error
 
 
 @contextmanager
-def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySource]:
+def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlyServer]:
     """A session that the server itself holds read-only, perhaps in one snapshot of all InnoDB tables.
 
     Raises EnvironmentLacks when nobody answers or lets us in.
     """
-    place = account.socket or f"{account.host or '127.0.0.1'}:{account.port or 3306}"
+    address = account.socket or f"{account.host or '127.0.0.1'}:{account.port or 3306}"
     try:
         opening = connection(account, timeout_s=STATEMENT_BOUND_S)
         opened = opening.__enter__()
     except mysql.connector.Error as error:
         raise EnvironmentLacks(
-            "the server does not let us in", where=f"reading {place}", evidence=str(error),
+            "the server does not let us in", where=f"reading {address}", evidence=str(error),
             next_step="check host, port or socket, the user and its password",
         ) from error  # fmt: skip
     try:
-        source = ReadOnlySource(opened, place)
+        source = ReadOnlyServer(opened, address)
         for statement in SESSION:
             source.query(statement)
         for statement in SESSION_IF_KNOWN:

@@ -46,7 +46,7 @@ def _normal(text: str, parse: Callable[[str], exp.Expr], *, cut: int) -> str:
         tree = parse(_respelled(plain))
         if any(tree.find_all(exp.Command)):
             return UNPARSED + plain
-        return _written(_alike(tree))[cut:]
+        return _written(_normalise_tree(tree))[cut:]
     except (SqlglotError, RecursionError, ValueError):
         return UNPARSED + plain
 
@@ -64,19 +64,19 @@ def _unescaped(text: str) -> str:
 
 def _respelled(sql: str) -> str:
     """What the parser does not take: MySQL's own functions around a rollup, and MOD between operands."""
-    parts = re.split(r"('(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`)", sql)
-    for at in range(0, len(parts), 2):
-        parts[at] = re.sub(r"(?i)\)\s*select\b", ") select", re.sub(r"(?i)(?<=[\s`)])MOD(?=\s)", "%", parts[at]))
-    return "".join(parts)
+    pieces = re.split(r"('(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`)", sql)
+    for at in range(0, len(pieces), 2):
+        pieces[at] = re.sub(r"(?i)\)\s*select\b", ") select", re.sub(r"(?i)(?<=[\s`)])MOD(?=\s)", "%", pieces[at]))
+    return "".join(pieces)
 
 
-def _alike(tree: exp.Expr) -> exp.Expr:
+def _normalise_tree(tree: exp.Expr) -> exp.Expr:
     for change in (_without_parentheses, _functions, _windows, _unions, _exists, _orders, _truths, _lower_names):
         tree = change(tree)
     return tree
 
 
-def _each(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr], *kinds: type[exp.Expr]) -> exp.Expr:
+def _replace_nodes(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr], *kinds: type[exp.Expr]) -> exp.Expr:
     """Replace nodes from the leaves up, so that what is replaced has been changed itself."""
     for node in reversed(list(tree.find_all(*kinds))):
         new = change(node)
@@ -86,8 +86,8 @@ def _each(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr], *kinds: type[e
 
 
 def _without_parentheses(tree: exp.Expr) -> exp.Expr:
-    _each(tree, lambda node: node.this, exp.Paren)
-    return _each(tree, _chained, exp.And, exp.Or)
+    _replace_nodes(tree, lambda node: node.this, exp.Paren)
+    return _replace_nodes(tree, _chained, exp.And, exp.Or)
 
 
 def _chained(node: exp.Expr) -> exp.Expr:
@@ -99,7 +99,7 @@ def _chained(node: exp.Expr) -> exp.Expr:
 
 
 def _functions(tree: exp.Expr) -> exp.Expr:
-    return _each(tree, lambda node: _RESPELLED[type(node)](node), *_RESPELLED)
+    return _replace_nodes(tree, lambda node: _RESPELLED[type(node)](node), *_RESPELLED)
 
 
 def _literal_last(node: exp.Expr) -> exp.Expr:
@@ -160,10 +160,10 @@ def _windows(tree: exp.Expr) -> exp.Expr:
             if over is not None and over.name.lower() in named and not isinstance(window.this, exp.Identifier):
                 spec = named[over.name.lower()]
                 window.set("alias", None)
-                for part in ("partition_by", "order", "spec"):
-                    if spec.args.get(part):
-                        value = spec.args[part]
-                        window.set(part, [v.copy() for v in value] if isinstance(value, list) else value.copy())
+                for argument in ("partition_by", "order", "spec"):
+                    if spec.args.get(argument):
+                        value = spec.args[argument]
+                        window.set(argument, [v.copy() for v in value] if isinstance(value, list) else value.copy())
         select.set("windows", None)
     return tree
 
@@ -188,14 +188,14 @@ def _unnamed(query: exp.Expr) -> None:
         if isinstance(select, exp.Union):
             _unnamed(select)
         elif isinstance(select, exp.Select):
-            select.set("expressions", [one.unalias() for one in select.expressions])
+            select.set("expressions", [expression.unalias() for expression in select.expressions])
 
 
 def _exists(tree: exp.Expr) -> exp.Expr:
     """MariaDB puts LIMIT 1 into EXISTS."""
-    for found in tree.find_all(exp.Exists):
-        if isinstance(found.this, exp.Select) and str(found.this.args.get("limit")) == "LIMIT 1":
-            found.this.set("limit", None)
+    for condition in tree.find_all(exp.Exists):
+        if isinstance(condition.this, exp.Select) and str(condition.this.args.get("limit")) == "LIMIT 1":
+            condition.this.set("limit", None)
     return tree
 
 
@@ -203,7 +203,7 @@ def _orders(tree: exp.Expr) -> exp.Expr:
     """ORDER BY a number or an alias is by what stands there."""
     for select in tree.find_all(exp.Select):
         order, columns = select.args.get("order"), select.expressions
-        named = {one.alias.lower(): one.this for one in columns if isinstance(one, exp.Alias)}
+        named = {column.alias.lower(): column.this for column in columns if isinstance(column, exp.Alias)}
         for ordered in order.expressions if order else ():
             by = ordered.this
             if (
@@ -221,11 +221,11 @@ def _orders(tree: exp.Expr) -> exp.Expr:
 def _truths(tree: exp.Expr) -> exp.Expr:
     """`x <> 0` where a truth is wanted is `x`."""
 
-    def one(node: exp.Expr) -> exp.Expr:
-        wanted = isinstance(node.parent, _TRUTH) and node.arg_key in {"this", "expression"}
-        return node.this if wanted and str(node.expression) == "0" else node
+    def simplify(node: exp.Expr) -> exp.Expr:
+        is_truth_value = isinstance(node.parent, _TRUTH) and node.arg_key in {"this", "expression"}
+        return node.this if is_truth_value and str(node.expression) == "0" else node
 
-    return _each(tree, one, exp.NEQ)
+    return _replace_nodes(tree, simplify, exp.NEQ)
 
 
 def _lower_names(tree: exp.Expr) -> exp.Expr:
@@ -242,12 +242,12 @@ def _lower_names(tree: exp.Expr) -> exp.Expr:
 def _written(tree: exp.Expr) -> str:
     """Text with a parenthesis around every operation that stands within another."""
 
-    def one(node: exp.Expr) -> exp.Expr:
+    def parenthesise(node: exp.Expr) -> exp.Expr:
         within = isinstance(node.parent, exp.Binary | exp.Unary | exp.Between | exp.In | exp.Case | exp.If)
         if isinstance(node, exp.Dot | exp.Paren) or isinstance(node.parent, exp.Dot) or not within:
             return node
         return exp.Paren(this=node.copy())
 
-    return _each(tree, one, exp.Binary, exp.Unary, exp.Between, exp.In, exp.Case).sql(
+    return _replace_nodes(tree, parenthesise, exp.Binary, exp.Unary, exp.Between, exp.In, exp.Case).sql(
         dialect="mysql", comments=False
     )

@@ -52,9 +52,9 @@ class Meter:
         """In words, who counted."""
         return f"the device {self._disk}" if self._disk else "InnoDB, so without the binary log"
 
-    def __call__(self, what: str, share: float) -> None:
+    def __call__(self, activity: str, share: float) -> None:
         """Progress, as a replay reports it; before its first statement the share is 0."""
-        self._progress(what, share)
+        self._progress(activity, share)
         if share > 0:
             self.take()
 
@@ -85,10 +85,10 @@ def _disk_of(data_dir: str) -> str:
 
 
 def _of_device(device: DiskStats, status: Mapping[str, float]) -> Count:
-    found = {name: value for (name, _), value in device.read().items()}
+    counters = {name: value for (name, _), value in device.read().items()}
     return Count(
-        t_s=time.monotonic(), reads=found["reads"], writes=found["writes"],
-        read_bytes=found["read_sectors"] * SECTOR_BYTES, written_bytes=found["write_sectors"] * SECTOR_BYTES,
+        t_s=time.monotonic(), reads=counters["reads"], writes=counters["writes"],
+        read_bytes=counters["read_sectors"] * SECTOR_BYTES, written_bytes=counters["write_sectors"] * SECTOR_BYTES,
         dirty_pages=status["innodb_buffer_pool_pages_dirty"],
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volbench.errors import StepFailed
-from volbench.validation.accounts import Logins, accounts_check, take_logins
+from volbench.validation.accounts import Logins, accounts_check, read_logins
 from volbench.validation.source import Rows
 
 NAME = "'app'@'%'"
@@ -30,7 +30,7 @@ class Closed:
 
 
 def logins(*row: object, plugins: tuple[str, ...] = ("caching_sha2_password",)) -> Logins | None:
-    return take_logins(Server(*row, plugins=plugins), mariadb=False, salt="00")
+    return read_logins(Server(*row, plugins=plugins), mariadb=False, salt="00")
 
 
 def test_one_of_several_ways_to_log_in_is_enough() -> None:
@@ -69,5 +69,5 @@ def test_accounts_that_do_not_reach_the_schemas_are_not_looked_at() -> None:
 
 
 def test_what_cannot_be_seen_is_open() -> None:
-    assert take_logins(Closed(), mariadb=True, salt="00") is None
+    assert read_logins(Closed(), mariadb=True, salt="00") is None
     assert accounts_check(None, None, [NAME]).decision == "undecided"

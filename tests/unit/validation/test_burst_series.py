@@ -12,8 +12,8 @@ from volbench.errors import UsageError
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
 from volbench.suite.validation import check_validation_plan
-from volbench.validation.burst import Need
-from volbench.validation.burst_series import by_series
+from volbench.validation.burst import IoDemand
+from volbench.validation.burst_series import forecast_series
 
 HOUR_S = 3600
 STEP_S = 300
@@ -28,9 +28,9 @@ def series(path: Path, *, busy_hours: int = 8, day: float = DAY, hours: int = 24
     return path
 
 
-def judged(path: Path, need: Need | None = None, **plan: Any) -> tuple[BurstOutlook, CheckRow]:
+def judged(path: Path, need: IoDemand | None = None, **plan: Any) -> tuple[BurstOutlook, CheckRow]:
     checked = BurstPlan.model_validate({"volume": "ebs-gp2?size=50GiB", "series": str(path), **plan})
-    return by_series(checked, need)
+    return forecast_series(checked, need)
 
 
 def test_nights_refill_what_a_day_takes(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_source_that_was_held_back_itself_is_never_a_go(tmp_path: Path) -> Non
 
 
 def test_a_candidate_that_asks_for_more_than_the_source_is_never_a_go(tmp_path: Path) -> None:
-    need = Need(reads_per_s=400, writes_per_s=200, read_bytes=1, write_bytes=1, iops_low=550, iops_high=650)
+    need = IoDemand(reads_per_s=400, writes_per_s=200, read_bytes=1, write_bytes=1, iops_low=550, iops_high=650)
     row = judged(series(tmp_path / "s.csv", busy_hours=4), need)[1]
     assert (row.decision, "needs more than the source" in row.details[-1]) == ("undecided", True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from volbench.validation.checks import objects_check
 from volbench.validation.differences import inventory_differences
-from volbench.validation.inventory import TIME_ZONES, ZONES, take_inventory
+from volbench.validation.inventory import TIME_ZONES, ZONES, read_inventory
 from volbench.validation.objects import Inventory
 from volbench.validation.source import VERSION, Rows
 from volbench.validation.sql_text import UNPARSED
@@ -87,4 +87,4 @@ class Zoned:
 
 
 def test_only_zones_that_the_server_knows_are_in_its_inventory() -> None:
-    assert list(take_inventory(Zoned(), ["shop"])["time zone"]) == list(ZONES[:-1])
+    assert list(read_inventory(Zoned(), ["shop"])["time zone"]) == list(ZONES[:-1])

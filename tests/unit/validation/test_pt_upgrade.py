@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.validation.pt_upgrade import Asked, row_of
-from volbench.validation.pt_upgrade_report import classes_said, stats_said
+from volbench.validation.pt_upgrade import SubmittedQuery, row_of
+from volbench.validation.pt_upgrade_report import parse_classes, parse_stats
 from volbench.validation.queries import QueryClass, QueryComparison, Result
 
 BAR = "#" * 72
@@ -32,9 +32,9 @@ def stats(**counts: int) -> str:
     return f"\n{bar}\n# Stats\n{bar}\n\n" + "".join(f"{name:<20}  {count}\n" for name, count in known.items())
 
 
-def asked(sql: str, result: Result = "equal") -> list[Asked]:
+def asked(sql: str, result: Result = "equal") -> list[SubmittedQuery]:
     query = QueryClass(fingerprint="the shape", schema="shop", samples=(sql,), count=1, total_s=1.0)
-    return [Asked(compared=QueryComparison(query=query, result=result), sql=sql)]
+    return [SubmittedQuery(compared=QueryComparison(query=query, result=result), sql=sql)]
 
 
 ROWS = "@ first 1 of 1 missing rows\n< 2003,223.50\n\n@ row 2\n< 2001,184.50\n> 2002,223.50"
@@ -122,5 +122,5 @@ def test_what_is_not_finished_or_not_as_documented_is_never_a_go(printed: str, c
 def test_values_of_rows_cannot_pose_as_its_counts() -> None:
     posing = "@ row 1\n< " + stats(queries_read=9) + "\n> x"
     printed = HEAD + section(OPEN, part("Row diffs", posing, OPEN)) + stats(queries_with_diffs=1)
-    assert stats_said(printed)["queries_read"] == 1
-    assert [one.kinds for one in classes_said(printed)] == [{"Row": 1}]
+    assert parse_stats(printed)["queries_read"] == 1
+    assert [one.kinds for one in parse_classes(printed)] == [{"Row": 1}]

@@ -139,7 +139,7 @@ def test_classes_are_of_one_shape_and_only_of_reading_queries() -> None:
             logged("SELECT 1 INTO OUTFILE '/tmp/x'"),
         ],
         [logged("").schema or ""],
-        left_out=left_out,
+        skipped=left_out,
     )
     assert left_out == {
         "that do more than read": 3, "of other schemas": 1, "without a schema": 1,

@@ -85,13 +85,13 @@ class Server:
 
 def test_without_select_nothing_is_begun_and_without_others_equal_is_no_proof() -> None:
     with pytest.raises(EnvironmentLacks, match="reader may not SELECT in shop") as raised:
-        check_rights(Server("GRANT USAGE ON *.* TO r"), ["shop"], place="source", user="reader")
+        check_rights(Server("GRANT USAGE ON *.* TO r"), ["shop"], side="source", user="reader")
     assert raised.value.next_step == "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE ON `shop`.* TO this user"
     partly = Server("GRANT SELECT ON *.* TO r")
-    assert check_rights(partly, ["shop"], place="source", user="reader") == [
+    assert check_rights(partly, ["shop"], side="source", user="reader") == [
         "reader on the source lacks SHOW VIEW, TRIGGER, EVENT, EXECUTE on shop: what needs it cannot be seen"
     ]
-    assert check_rights(Server(READER), ["shop"], place="source", user="reader") == []
+    assert check_rights(Server(READER), ["shop"], side="source", user="reader") == []
 
 
 def test_percona_s_tools_are_given_texts_and_their_words_are_kept(tmp_path, monkeypatch) -> None:

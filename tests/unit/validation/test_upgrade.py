@@ -10,7 +10,7 @@ import pytest
 
 from volbench.engine.connection import Account
 from volbench.records.validation import ServerSide
-from volbench.validation.upgrade import OWN_STATEMENTS, row_of, upgrade_check
+from volbench.validation.upgrade import OWN_STATEMENTS, upgrade_check, upgrade_row
 
 ACCOUNT = Account(user="checker", password="not in argv", host="db-old", port=3307)  # noqa: S106 - of nobody
 SOURCE = ServerSide(place="db-old:3307", flavor="mysql", version="8.0.45", user="checker")
@@ -70,9 +70,9 @@ def test_errors_are_a_no_go_and_told_first(tmp_path: Path, monkeypatch: pytest.M
 
 def test_warnings_alone_are_a_go_and_a_check_that_did_not_run_is_open() -> None:
     warned = {**REPORT, "errorCount": 0, "checksPerformed": REPORT["checksPerformed"][:2]}
-    assert row_of(warned).decision == "go"
+    assert upgrade_row(warned).decision == "go"
     failed = {"id": "x", "title": "Partitions", "status": "ERROR", "description": "access denied"}
-    open_row = row_of({**warned, "checksPerformed": [*warned["checksPerformed"], failed]})
+    open_row = upgrade_row({**warned, "checksPerformed": [*warned["checksPerformed"], failed]})
     assert open_row.decision == "undecided"
     assert "not checked: Partitions: access denied" in open_row.details
 
