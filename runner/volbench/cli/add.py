@@ -1,4 +1,4 @@
-"""`volbench add`: what CloudWatch or the volume's own counters told, put beside a run's samples afterwards."""
+"""`volbench add`: adds metrics of CloudWatch or of the volume's own counters to a finished run."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def add(
         str,
         typer.Argument(
             metavar="FILE|cloudwatch:NAME",
-            help="CloudWatch's JSON, lines of `nvme amzn stats -o json` with a timestamp; or asked live.",
+            help="CloudWatch JSON, or lines of `nvme amzn stats -o json` with a timestamp, or a live query.",
         ),
     ],
-    volume: Annotated[str, typer.Option("--volume", help="The run's volume that it is about.")],
+    volume: Annotated[str, typer.Option("--volume", help="The volume of the run that was recorded.")],
     json: options.Json = False,
 ) -> None:
-    """Put what was recorded elsewhere on a run's clock; reports and explain then use it."""
+    """Add metrics that another tool recorded to a run, on the run's clock; `report` and `explain` then use them."""
     directory = RunDirectory.open(path)
     with directory.lock():
-        found = add_recorded(directory, source, volume=volume)
+        added = add_recorded(directory, source, volume=volume)
     if json:
-        console.show_json({"kind": found.kind, "samples": found.samples, "notes": list(found.notes)})
+        console.show_json({"kind": added.kind, "samples": added.samples, "notes": list(added.notes)})
         return
-    for cell, samples in found.samples.items():
-        console.out.print(f"{cell}: {samples} samples of {found.kind}", markup=False)
-    for note in found.notes:
+    for cell, samples in added.samples.items():
+        console.out.print(f"{cell}: {samples} samples of {added.kind}", markup=False)
+    for note in added.notes:
         console.out.print(f"  note: {note}", markup=False)
-    console.out.print(f"now: volbench explain {path}; volbench report {path}", markup=False)
+    console.out.print(f"next: volbench explain {path}; volbench report {path}", markup=False)

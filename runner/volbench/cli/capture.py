@@ -1,4 +1,4 @@
-"""`volbench capture`: what a live server is asked, and slow logs without their data."""
+"""`volbench capture`: the statements of a live server by class, and slow logs with masked literals."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ def capture(
     server: options.Server = "",
     option_file: options.OptionFile = "",
     seconds: Annotated[str, typer.Option("--for", help="How long: 60s; an hour at most.")] = "60s",
-    log: Annotated[Path | None, typer.Option("--from", help="A slow log to mask, instead of a server.")] = None,
-    mask: Annotated[bool, typer.Option("--mask", help="Keep no literals.")] = False,
+    log: Annotated[Path | None, typer.Option("--from", help="A slow log to mask instead of a server.")] = None,
+    mask: Annotated[bool, typer.Option("--mask", help="Remove or mask all literals.")] = False,
     sql_mode: Annotated[
         str | None,
-        typer.Option("--sql-mode", help="Of the log's sessions, for --mask: what SELECT @@GLOBAL.sql_mode shows."),
+        typer.Option(
+            "--sql-mode", help="For --mask: sql_mode of the log's sessions, as SELECT @@GLOBAL.sql_mode shows it."
+        ),
     ] = None,
 ) -> None:
-    """Take the statements of a live server by class (only reading), or mask a slow log's literals."""
+    """Capture the statements of a live server by class (read-only), or mask the literals of a slow log."""
     if out.exists():
-        raise Refused("the file is there already", where="OUT", evidence=str(out), next_step="name another one")
+        raise Refused(f"{out} already exists", where="OUT", next_step="choose another path")
     if (log is None) == (not server):
-        raise UsageError("give a server (--server) or a slow log (--from), one of them", where="capture")
+        raise UsageError("give either a server (--server) or a slow log (--from)", where="capture")
     if log is not None:
         if not mask:
             raise UsageError(
@@ -51,10 +53,8 @@ def capture(
             write_private(out, text)
         console.say(f"masked: {out}; {log}: {logged.summary()}")
         if unclear:
-            hint = "" if sql_mode is not None else "; with --sql-mode, what a backslash means is known"
-            console.say(
-                f"{len(unclear)} statements are left out: what their literals are depends on the server{hint}"
-            )
+            hint = "" if sql_mode is not None else "; --sql-mode tells what a backslash means"
+            console.say(f"skipped {len(unclear)} statements whose literals depend on the server's settings{hint}")
         return
     text = _live(server, option_file, seconds, mask=mask)
     write_private(out, text)
@@ -63,13 +63,15 @@ def capture(
 
 def _live(server: str, option_file: str, seconds: str, *, mask: bool) -> str:
     try:
-        length = parse_duration_s(seconds)
+        duration_s = parse_duration_s(seconds)
     except ValueError as error:
         raise UsageError(str(error), where="--for") from error
-    if not 0 < length <= SECONDS_MAX:
-        raise UsageError(f"a capture takes up to {SECONDS_MAX:g} s", where="--for", evidence=seconds)
+    if not 0 < duration_s <= SECONDS_MAX:
+        raise UsageError(f"a capture takes at most {SECONDS_MAX:g} s", where="--for", evidence=seconds)
     account = account_of(parse_dsn(server, option_file=option_file), os.environ)
     with read_only(account, snapshot=False) as source, Progress(console=console.err, transient=True) as bar:
         task = bar.add_task("capturing", total=1.0)
-        found = take(source, length, masked=mask, progress=lambda _, share: bar.update(task, completed=share))
-    return found.model_dump_json(indent=1, by_alias=True) + "\n"
+        captured = take(
+            source, duration_s, masked=mask, progress=lambda _, share: bar.update(task, completed=share)
+        )
+    return captured.model_dump_json(indent=1, by_alias=True) + "\n"

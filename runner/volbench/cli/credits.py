@@ -1,4 +1,4 @@
-"""`volbench credits`: when a volume's burst credits run out, what is left then, and what would not run out."""
+"""`volbench credits`: when a volume's burst credits run out, and which volumes sustain the load."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from volbench.analysis.credits.sources import read_history
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, Work, constant
 from volbench.analysis.recorded.window import DayWindow, parse_window
 from volbench.cli import console, options
-from volbench.cli.credits_data import as_data
+from volbench.cli.credits_data import answer_data
 from volbench.cli.credits_plot import text_plot, write_html
-from volbench.cli.credits_shown import sentences
+from volbench.cli.credits_text import sentences
 from volbench.errors import UsageError
 from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 from volbench.volume.profiles import resolve
@@ -28,18 +28,22 @@ from volbench.volume.profiles import resolve
 
 def credits(  # noqa: A001 - it is the command's name
     profile: Annotated[str, typer.Option("--profile", help="A volume profile, such as ebs-gp2.")],
-    size: Annotated[str, typer.Option("--size", help="Its size, such as 50GiB (of EFS: what is stored).")] = "",
-    instance: Annotated[str, typer.Option("--instance", help="Adds an instance's limits, such as m5.large.")] = "",
+    size: Annotated[str, typer.Option("--size", help="Its size, such as 50GiB (EFS: bytes stored).")] = "",
+    instance: Annotated[
+        str, typer.Option("--instance", help="Add the limits of an instance, such as m5.large.")
+    ] = "",
     settings: Annotated[
-        list[str], typer.Option("--set", metavar="KEY=VALUE", help="Another parameter of the profile; repeat it.")
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the profile; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
     iops: Annotated[float | None, typer.Option("--iops", help="A constant load, requests per second.")] = None,
-    throughput: Annotated[str, typer.Option("--throughput", help="A constant load per second, as 40MiB.")] = "",
-    io_size: Annotated[str, typer.Option("--io-size", help="Size of a request of load and dump; 16KiB.")] = "",
+    throughput: Annotated[str, typer.Option("--throughput", help="A constant load, bytes per second: 40MiB.")] = "",
+    io_size: Annotated[
+        str, typer.Option("--io-size", help="Size of a request of load and dump (default: 16KiB).")
+    ] = "",
     read_share: Annotated[
-        str, typer.Option("--read-share", help="Reads among the requests, such as 70%.")
+        str, typer.Option("--read-share", help="Share of reads among the requests, such as 70%.")
     ] = "100%",
-    sequential: Annotated[bool, typer.Option("--sequential", help="Requests follow one another on disk.")] = False,
+    sequential: Annotated[bool, typer.Option("--sequential", help="Requests are sequential.")] = False,
     history: Annotated[
         Path | None,
         typer.Option(
@@ -49,125 +53,129 @@ def credits(  # noqa: A001 - it is the command's name
         ),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="Which device or volume of the history.")] = "",
-    start_credits: Annotated[str, typer.Option("--start-credits", help="How full buckets are at first: 40%.")] = "",
-    dump: Annotated[str, typer.Option("--dump", help="How long a dump of this size takes, such as 3.6GB.")] = "",
+    start_credits: Annotated[str, typer.Option("--start-credits", help="Initial fill of the buckets: 40%.")] = "",
+    dump: Annotated[str, typer.Option("--dump", help="Also forecast a dump of this size, such as 3.6GB.")] = "",
     streams: Annotated[
-        int | None, typer.Option("--streams", min=1, help="Reads that the dump has in flight; as many as needed.")
+        int | None, typer.Option("--streams", min=1, help="Concurrent reads of the dump (default: unlimited).")
     ] = None,
     window: Annotated[
         list[str],
-        typer.Option(
-            "--window", help="How long the dump may take (4h); the part of a history's day (14:35-15:10)."
-        ),
+        typer.Option("--window", help="Time for the dump (4h), or part of the history's day (14:35-15:10)."),
     ] = [],  # noqa: B006 - typer copies it
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.html", help="Draw the balance.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Forecast when burst credits run out under a load, and which volume would not run out."""
+    """Forecast when burst credits run out under a load, and which volumes sustain the load."""
     if plot is not None and plot.suffix != ".html":
         raise UsageError("the balance is drawn as HTML", where=f"--plot {plot}", next_step="name it FILE.html")
-    chosen = _options(profile, size, instance, settings)
-    resolve(profile, chosen)  # so that a wrong volume is told of first
+    profile_options = _options(profile, size, instance, settings)
+    resolve(profile, profile_options)  # so that a wrong volume is reported first
     io_bytes = _size("--io-size", io_size) if io_size else float(DEFAULT_IO_BYTES)
-    assumed = Assumed(io_bytes=io_bytes, read_share=_share("--read-share", read_share))
-    of_day, dump_window = _windows(window)
-    if of_day is not None and history is None:
-        raise UsageError("a window of the day is of a history", where="--window", next_step="give --from")
-    found = None if history is None else read_history(history, assumed, device=device, window=of_day)
-    if found is not None and (iops is not None or throughput):
-        raise UsageError("a load is either a history or a number", where="--from", next_step="leave --iops out")
-    if found is not None and found.observed_bytes:
-        found = _with_shares(found, profile, chosen)
-    work = _constant(iops, throughput, io_size, assumed) if found is None else found.work
+    defaults = Assumed(io_bytes=io_bytes, read_share=_share("--read-share", read_share))
+    day_window, dump_window = _windows(window)
+    if day_window is not None and history is None:
+        raise UsageError("a window of the day needs a history", where="--window", next_step="add --from")
+    loaded_history = None if history is None else read_history(history, defaults, device=device, window=day_window)
+    if loaded_history is not None and (iops is not None or throughput):
+        raise UsageError(
+            "a load is either a history or a constant rate", where="--from", next_step="omit --iops or --from"
+        )
+    if loaded_history is not None and loaded_history.observed_bytes:
+        loaded_history = _with_shares(loaded_history, profile, profile_options)
+    work = _constant(iops, throughput, io_size, defaults) if loaded_history is None else loaded_history.work
     if work is None and not dump:
         raise UsageError(
-            "there is no load", where="volbench credits", next_step="give --iops, --throughput, --from or --dump"
+            "there is no load", where="volbench credits", next_step="add --iops, --throughput, --from or --dump"
         )
     question = Question(
         profile=profile,
-        options=chosen,
+        options=profile_options,
         work=work.as_sequential() if work is not None and sequential else work,
-        start_share=_start(start_credits, found),
-        dump=_dump(dump, io_bytes, sequential, streams, profile, chosen) if dump else None,
+        start_share=_start(start_credits, loaded_history),
+        dump=_dump(dump, io_bytes, sequential, streams, profile, profile_options) if dump else None,
         window_s=_duration("--window", dump_window) if dump_window else None,
     )
     if question.window_s is not None and question.dump is None:
-        raise UsageError("a window is for a dump", where="--window", next_step="give --dump too")
-    _show(question, answer(question, load_prices()), found, json=json, plot=plot)
+        raise UsageError("a window needs a dump", where="--window", next_step="add --dump")
+    _show(question, answer(question, load_prices()), loaded_history, json=json, plot=plot)
 
 
-def _show(question: Question, found: Answer, history: History | None, *, json: bool, plot: Path | None) -> None:
-    told = sentences(question, found, history)
+def _show(
+    question: Question, forecast_answer: Answer, history: History | None, *, json: bool, plot: Path | None
+) -> None:
+    sentence_list = sentences(question, forecast_answer, history)
     if plot is not None:
-        write_html(plot, found, told)
+        write_html(plot, forecast_answer, sentence_list)
         console.say(f"the balance is drawn in {plot}")
     if json:
-        console.show_json({**as_data(question, found, history), "sentences": told})
+        console.show_json({**answer_data(question, forecast_answer, history), "sentences": sentence_list})
         return
-    for sentence in told:
+    for sentence in sentence_list:
         console.out.print(sentence, markup=False)
-    drawn = text_plot(found, width=min(console.out.width, 100))
-    if drawn:
-        console.out.print("\n" + drawn, markup=False)
+    plot_text = text_plot(forecast_answer, width=min(console.out.width, 100))
+    if plot_text:
+        console.out.print("\n" + plot_text, markup=False)
 
 
-def _windows(given: list[str]) -> tuple[DayWindow | None, str]:
-    """The window of a history's day, and the one for the dump; a time of day has a colon."""
-    of_day = [one for one in given if ":" in one]
-    durations = [one for one in given if ":" not in one]
-    if len(of_day) > 1 or len(durations) > 1:
-        raise UsageError("one window of a kind", where=f"--window {', '.join(given)}")
-    return parse_window(of_day[0]) if of_day else None, durations[0] if durations else ""
+def _windows(texts: list[str]) -> tuple[DayWindow | None, str]:
+    """Return the window of a history's day, and the one for the dump; a time of day has a colon."""
+    day_windows = [text for text in texts if ":" in text]
+    durations = [text for text in texts if ":" not in text]
+    if len(day_windows) > 1 or len(durations) > 1:
+        raise UsageError("at most one window of each kind", where=f"--window {', '.join(texts)}")
+    return parse_window(day_windows[0]) if day_windows else None, durations[0] if durations else ""
 
 
 def _options(profile: str, size: str, instance: str, settings: list[str]) -> dict[str, str]:
-    """What a SPEC would hold."""
-    found = {}
+    """Return the options as in a SPEC."""
+    profile_options = {}
     for setting in settings:
         key, separator, value = setting.partition("=")
         if not separator or not key.strip():
             raise UsageError(
                 "expected KEY=VALUE", where=f"--set {setting}", next_step="for example --set iops=5000"
             )
-        found[key.strip()] = value.strip()
+        profile_options[key.strip()] = value.strip()
     if size:
         parameter = size_parameter(profile)
         if parameter is None:
-            raise UsageError(f"{profile} has no size", where=f"--size {size}", next_step="leave it out")
-        found[parameter] = size
+            raise UsageError(f"{profile} has no size", where=f"--size {size}", next_step="omit --size")
+        profile_options[parameter] = size
     if instance:
         if not has_parameter(profile, INSTANCE):
-            raise UsageError(f"{profile} is not an instance's disk", where="--instance", next_step="leave it out")
-        found[INSTANCE] = instance
-    return found
+            raise UsageError(
+                f"{profile} is not a volume of an instance", where="--instance", next_step="omit --instance"
+            )
+        profile_options[INSTANCE] = instance
+    return profile_options
 
 
-def _constant(iops: float | None, throughput: str, io_size: str, assumed: Assumed) -> Work | None:
-    """A load given as numbers: of IOPS, throughput and size of a request, two tell the third."""
+def _constant(iops: float | None, throughput: str, io_size: str, defaults: Assumed) -> Work | None:
+    """Return a constant load: two of IOPS, throughput and request size determine the third."""
     if iops is None and not throughput:
         return None
-    io_bytes, per_s = assumed.io_bytes, iops
+    io_bytes, per_s = defaults.io_bytes, iops
     if throughput:
         bytes_per_s = _size("--throughput", throughput)
         if per_s is None:
             per_s = bytes_per_s / io_bytes
         elif io_size:
-            raise UsageError("--iops, --throughput and --io-size are one too many", where="--io-size")
+            raise UsageError("give at most two of --iops, --throughput, --io-size", where="--io-size")
         else:
             io_bytes = bytes_per_s / per_s if per_s > 0 else io_bytes
     rate = per_s or 0.0
     return constant(
-        reads_per_s=rate * assumed.read_share,
-        writes_per_s=rate * (1.0 - assumed.read_share),
+        reads_per_s=rate * defaults.read_share,
+        writes_per_s=rate * (1.0 - defaults.read_share),
         read_bytes=io_bytes,
         write_bytes=io_bytes,
     )
 
 
 def _dump(
-    text: str, io_bytes: float, sequential: bool, streams: int | None, profile: str, chosen: dict[str, str]
+    text: str, io_bytes: float, sequential: bool, streams: int | None, profile: str, profile_options: dict[str, str]
 ) -> Dump:
-    latency_s = read_latency_s(resolve(profile, chosen), io_bytes)
+    latency_s = read_latency_s(resolve(profile, profile_options), io_bytes)
     return Dump(
         bytes=_size("--dump", text),
         io_bytes=io_bytes,
@@ -177,19 +185,23 @@ def _dump(
 
 
 def _start(text: str, history: History | None) -> float | None:
-    """How full buckets are at first: as told, else as the vendor's metric says, else as the profile says."""
+    """Return the initial fill of the buckets: the option, else the vendor's metric; None: the profile's."""
     if text:
         return _share("--start-credits", text)
     return min(max(history.observed[0][1], 0.0), 1.0) if history is not None and history.observed else None
 
 
-def _with_shares(history: History, profile: str, chosen: dict[str, str]) -> History:
-    """Balances in bytes as shares of the bucket that the profile has; as it was, where there is no such bucket."""
-    buckets = limits_of(resolve(profile, chosen)).buckets
-    capacity = next((one.capacity for one in buckets if one.metric and not one.percent and one.capacity), None)
+def _with_shares(history: History, profile: str, profile_options: dict[str, str]) -> History:
+    """Return the history with balances in bytes as shares of the profile's bucket; unchanged without a bucket."""
+    buckets = limits_of(resolve(profile, profile_options)).buckets
+    capacity = next(
+        (bucket.capacity for bucket in buckets if bucket.metric and not bucket.percent and bucket.capacity), None
+    )
     if capacity is None:
         return history
-    return replace(history, observed=tuple((t_s, held / capacity) for t_s, held in history.observed_bytes))
+    return replace(
+        history, observed=tuple((t_s, balance_bytes / capacity) for t_s, balance_bytes in history.observed_bytes)
+    )
 
 
 def _size(option: str, text: str) -> float:
@@ -198,7 +210,7 @@ def _size(option: str, text: str) -> float:
     except ValueError as error:
         raise UsageError(str(error), where=f"{option} {text}") from error
     if value <= 0:
-        raise UsageError("a size is above 0", where=f"{option} {text}")
+        raise UsageError("a size must be above 0", where=f"{option} {text}")
     return value
 
 
@@ -208,7 +220,7 @@ def _share(option: str, text: str) -> float:
     except ValueError as error:
         raise UsageError(str(error), where=f"{option} {text}") from error
     if not 0.0 <= value <= 1.0:
-        raise UsageError("a share is 0 % to 100 %", where=f"{option} {text}")
+        raise UsageError("a share must be from 0 % to 100 %", where=f"{option} {text}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The answer of `volbench credits` as JSON: unrounded numbers, null for what there is none of."""
+"""The answer of `volbench credits` as JSON: unrounded numbers, null where a value does not exist."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ SCHEMA = 1
 EPISODES_MAX = 100
 
 
-def as_data(question: Question, answer: Answer, history: History | None) -> dict[str, Any]:
-    """Everything in the answer.
+def answer_data(question: Question, answer: Answer, history: History | None) -> dict[str, Any]:
+    """Return the whole answer.
 
-    `exhausted_after_s` and `refill_s` are whole seconds, as a reader wants them; the `_exact_s` beside them are not
-    rounded. Of a history with gaps, the top level takes buckets to earn nothing in gaps; `bounds` has both.
+    `exhausted_after_s` and `refill_s` are whole seconds; `exhausted_after_exact_s` and `refill_exact_s` are not
+    rounded. Where a history has gaps, the top level assumes that buckets earn nothing in gaps; `bounds` has both
+    cases.
     """
-    found = answer.forecast
+    forecast = answer.forecast
     return {
         "schema": SCHEMA,
         "profile": answer.volume.profile,
         "parameters": dict(answer.volume.parameters),
         "size_bytes": answer.volume.size_bytes,
-        **_outcome(found, answer.work),
-        "refill_s": _whole(_refill_s(answer)),
+        **_outcome(forecast, answer.work),
+        "refill_s": _rounded(_refill_s(answer)),
         "refill_exact_s": _refill_s(answer),
         "bucket": _bucket(answer),
         "limits": [
@@ -41,19 +42,24 @@ def as_data(question: Question, answer: Answer, history: History | None) -> dict
         "load": None if answer.work is None else _load(answer.work, history),
         "bounds": _bounds(answer),
         "ahead": None if answer.ahead is None else asdict(answer.ahead),
-        "balance": [] if found is None else [asdict(point) for point in found.balance],
+        "balance": [] if forecast is None else [asdict(point) for point in forecast.balance],
         "dump": None if answer.dump is None else _dump(question, answer.dump),
         "cost": _cost(answer.cost),
         "alternatives": [
             {
-                "profile": one.profile,
-                "options": {one.size_parameter: f"{one.size_bytes / 2**30:g}GiB", **one.options},
-                "size_bytes": one.size_bytes,
-                "cost": _cost(one.cost),
+                "profile": alternative.profile,
+                "options": {
+                    alternative.size_parameter: f"{alternative.size_bytes / 2**30:g}GiB",
+                    **alternative.options,
+                },
+                "size_bytes": alternative.size_bytes,
+                "cost": _cost(alternative.cost),
             }
-            for one in answer.alternatives
+            for alternative in answer.alternatives
         ],
-        "instances": [{"instance": one.instance, "cost": _cost(one.cost)} for one in answer.instances],
+        "instances": [
+            {"instance": alternative.instance, "cost": _cost(alternative.cost)} for alternative in answer.instances
+        ],
         "prices": {
             "dated": answer.prices.dated,
             "region": answer.prices.region,
@@ -63,26 +69,26 @@ def as_data(question: Question, answer: Answer, history: History | None) -> dict
     }
 
 
-def _outcome(found: Forecast | None, work: Work | None) -> dict[str, Any]:
-    if found is None or work is None:
+def _outcome(forecast: Forecast | None, work: Work | None) -> dict[str, Any]:
+    if forecast is None or work is None:
         return {"exhausted_after_s": None}
     return {
-        "exhausted_after_s": _whole(found.exhausted_after_s),
-        "exhausted_after_exact_s": found.exhausted_after_s,
-        "exhausted_at": None if found.exhausted_after_s is None else moment(work, found.exhausted_after_s),
-        "before": asdict(found.before),
-        "after": None if found.after is None else asdict(found.after),
-        "throttled_s": found.throttled_s,
-        "throttled_for_ever": found.throttled_s is None,
-        "capped_s": found.capped_s,
-        "capped_for_ever": found.capped_s is None,
-        "episodes": len(found.episodes),
-        "first_episodes": [list(episode) for episode in found.episodes[:EPISODES_MAX]],
+        "exhausted_after_s": _rounded(forecast.exhausted_after_s),
+        "exhausted_after_exact_s": forecast.exhausted_after_s,
+        "exhausted_at": None if forecast.exhausted_after_s is None else time_text(work, forecast.exhausted_after_s),
+        "before": asdict(forecast.before),
+        "after": None if forecast.after is None else asdict(forecast.after),
+        "throttled_s": forecast.throttled_s,
+        "throttled_for_ever": forecast.throttled_s is None,
+        "capped_s": forecast.capped_s,
+        "capped_for_ever": forecast.capped_s is None,
+        "episodes": len(forecast.episodes),
+        "first_episodes": [list(episode) for episode in forecast.episodes[:EPISODES_MAX]],
     }
 
 
-def moment(work: Work, after_s: float) -> str | None:
-    """The time at `after_s` of a history that knows its date (UTC) or its time of day."""
+def time_text(work: Work, after_s: float) -> str | None:
+    """Return the time at `after_s` of a history with dates (UTC) or times of day; None without a clock."""
     if work.clock == "none":
         return None
     then = datetime.datetime.fromtimestamp(work.start_s + after_s, tz=datetime.UTC)
@@ -120,7 +126,7 @@ def _load(work: Work, history: History | None) -> dict[str, Any]:
         "from": None if history is None else history.text,
         "warnings": [] if history is None else list(history.warnings),
         "constant": constant,
-        "starts_at": moment(work, 0.0),
+        "starts_at": time_text(work, 0.0),
         "duration_s": None if constant else float(work.interval_s.sum()),
         "intervals": len(work.interval_s),
         "reads_per_s": float(mean.reads_per_s[0]),
@@ -142,15 +148,15 @@ def _bounds(answer: Answer) -> dict[str, Any] | None:
     }
 
 
-def _dump(question: Question, found: DumpForecast) -> dict[str, Any]:
+def _dump(question: Question, dump_forecast: DumpForecast) -> dict[str, Any]:
     return {
         "bytes": question.dump.bytes if question.dump else None,
         "io_bytes": question.dump.io_bytes if question.dump else None,
         "window_s": question.window_s,
-        "now": asdict(found.now),
-        "exhausted": asdict(found.exhausted),
-        "fits_now": found.fits_now,
-        "fits_exhausted": found.fits_exhausted,
+        "now": asdict(dump_forecast.now),
+        "exhausted": asdict(dump_forecast.exhausted),
+        "fits_now": dump_forecast.fits_now,
+        "fits_exhausted": dump_forecast.fits_exhausted,
     }
 
 
@@ -158,5 +164,5 @@ def _cost(cost: Cost | None) -> dict[str, Any] | None:
     return None if cost is None else {"month": round(cost.month, 2), "assumed": cost.assumed}
 
 
-def _whole(seconds: float | None) -> int | None:
+def _rounded(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds)

@@ -27,11 +27,12 @@ QUERIES_SHOWN = 5
 
 
 def explain(
-    path: Annotated[Path | None, typer.Argument(help="A run's directory below results/.")] = None,
+    path: Annotated[Path | None, typer.Argument(help="Directory of a run, below results/.")] = None,
     recorded: Annotated[
         Path | None,
         typer.Option(
-            "--from", help="A directory of sar, iostat -x, sysbench, pt-stalk, pt-diskstats or CloudWatch output."
+            "--from",
+            help="Directory with output of sar, iostat -x, sysbench, pt-stalk, pt-diskstats or CloudWatch.",
         ),
     ] = None,
     what_if: options.WhatIf = [],  # noqa: B006 - typer copies it
@@ -39,55 +40,57 @@ def explain(
         str, typer.Option("--window", help="With --from: the part of the day to explain, such as 14:35-15:10.")
     ] = "",
     device: Annotated[
-        str, typer.Option("--device", help="With --from: the volume's device; else the one with most operations.")
+        str,
+        typer.Option("--device", help="With --from: the volume's device (default: the one with most operations)."),
     ] = "",
     json: options.Json = False,
 ) -> None:
-    """Name the causes of what a run saw, with evidence; or of what other tools recorded."""
+    """Name the causes of slow queries in a run or in recordings of other tools, with evidence."""
     if (path is None) == (recorded is None):
-        raise UsageError(
-            "one of a run's directory and --from is needed", next_step="volbench explain results/<run>"
-        )
+        raise UsageError("give either a run's directory or --from", next_step="volbench explain results/<run>")
     if recorded is not None:
         if what_if:
-            raise UsageError("what others recorded has no transactions to predict from", where="--what-if")
+            raise UsageError("recordings have no transactions to predict from", where="--what-if")
         _explain_recorded(recorded, window, device, json=json)
     elif window or device:
         raise UsageError(
-            "a window or a device is of recordings", where="--window, --device", next_step="give --from"
+            "--window and --device apply to recordings", where="--window, --device", next_step="add --from"
         )
     elif path is not None:
         _explain_run(path, what_if, json=json)
 
 
 def _explain_run(path: Path, what_if: list[str], *, json: bool) -> None:
-    others = [other_volume(spec) for spec in what_if]  # a wrong one is told of before anything is read
+    other_volumes = [other_volume(spec) for spec in what_if]  # a wrong SPEC is reported before anything is read
     directory = RunDirectory.open(path)
-    found = explain_run(directory)
-    for name in found.unreadable:
-        console.say(f"passed over: {name}")
+    explanation = explain_run(directory)
+    for name in explanation.unreadable:
+        console.say(f"skipped: {name}")
     volumes = [volume.name for volume in directory.run.volumes]
     tables: dict[str, Sequence[Any]] = {
-        "findings": found.findings,
-        "transactions": transaction_rows(found, volumes),
-        "queries": query_rows(found, volumes),
-        "associations": association_rows(found, volumes),
-        "what_if": what_if_rows(found, volumes, others),
+        "findings": explanation.findings,
+        "transactions": transaction_rows(explanation, volumes),
+        "queries": query_rows(explanation, volumes),
+        "associations": association_rows(explanation, volumes),
+        "what_if": what_if_rows(explanation, volumes, other_volumes),
     }
     if json:
-        said = [{"volume": volume, "step": step, "notes": list(one)} for (volume, step), one in found.notes.items()]
+        note_rows = [
+            {"volume": volume, "step": step, "notes": list(step_notes)}
+            for (volume, step), step_notes in explanation.notes.items()
+        ]
         rows = {name: [row.model_dump(mode="json") for row in table] for name, table in tables.items()}
-        console.show_json({**rows, "notes": said})
+        console.show_json({**rows, "notes": note_rows})
         return
-    for (volume, step), notes in found.notes.items():
-        of = {
+    for (volume, step), notes in explanation.notes.items():
+        step_tables = {
             name: [row for row in table if (row.volume, row.step) == (volume, step)]
             for name, table in tables.items()
         }
-        _print_step(f"{volume}, {step}", of.pop("findings"), notes)
-        for line in table_lines(**of):
+        _print_step(f"{volume}, {step}", step_tables.pop("findings"), notes)
+        for line in table_lines(**step_tables):
             console.out.print(f"  {line}", markup=False)
-    if not found.notes:
+    if not explanation.notes:
         console.out.print("no step with samples to explain", markup=False)
 
 
@@ -98,62 +101,67 @@ def table_lines(
     associations: Sequence[AssociationRow],
     what_if: Sequence[WhatIfRow],
 ) -> Iterator[str]:
-    """What stands beside a step's findings."""
+    """Yield the lines below a step's findings: predictions, costs, queries, associations."""
     for row in what_if:
         clients = f" with {row.threads} threads" if row.threads is not None else ""
         yield f"on {row.spec}{clients}: {row.text}"
     for threads in dict.fromkeys(row.threads for row in transactions):
-        of = [row for row in transactions if row.threads == threads]
-        shown = (f"{TITLES[row.metric]} {number(row.value)}{_against(row.ratio)}" for row in of)
+        costs = [row for row in transactions if row.threads == threads]
+        cost_texts = (f"{TITLES[row.metric]} {number(row.value)}{_against(row.ratio)}" for row in costs)
         clients = f" with {threads} threads" if threads is not None else ""
-        yield f"a transaction{clients} costs: {', '.join(shown)}"
+        yield f"a transaction{clients} costs: {', '.join(cost_texts)}"
     for query in queries[:QUERIES_SHOWN]:
-        parts = [
+        times = [
             f"{name} {number(value)} ms"
             for name, value in (("CPU", query.cpu_ms), ("waiting", query.waited_ms))
             if value is not None
         ]
-        about = f" ({', '.join(parts)})" if parts else ""
+        about = f" ({', '.join(times)})" if times else ""
         yield f"{percent(query.share)} of statement time, {number(query.mean_ms)} ms each{about}: {query.query}"
     if associations:
-        yield "moves with p95 (association, no cause):"
-    for one in associations[:ASSOCIATIONS_SHOWN]:
-        name = " ".join(filter(None, (one.source, one.metric, one.entity)))
-        lag = f", {one.lag_s:g} s before" if one.lag_s else ""
-        yield f"  {name}: rank correlation {one.rho:+.2f}{lag}, q {one.q_value:.2g}"
+        yield "correlated with p95 (an association, not a cause):"
+    for association in associations[:ASSOCIATIONS_SHOWN]:
+        name = " ".join(filter(None, (association.source, association.metric, association.entity)))
+        lag = f", {association.lag_s:g} s before" if association.lag_s else ""
+        yield f"  {name}: rank correlation {association.rho:+.2f}{lag}, q {association.q_value:.2g}"
 
 
 def _against(ratio: float | None) -> str:
-    """Against the baseline; nothing for the baseline itself."""
+    """Return the ratio to the baseline; empty for the baseline itself."""
     return "" if ratio is None or ratio == 1 else f" (x{ratio:.2f})"
 
 
-def _explain_recorded(place: Path, window: str, device: str, *, json: bool) -> None:
-    found = explain_recorded(place, device=device, window=parse_window(window) if window else None)
+def _explain_recorded(source: Path, window: str, device: str, *, json: bool) -> None:
+    explanation = explain_recorded(source, device=device, window=parse_window(window) if window else None)
     if json:
         rows = [
-            {**row.model_dump(mode="json"), "clock": _clock(row.window_s) if found.clocked else None}
-            for row in found.findings
+            {**row.model_dump(mode="json"), "clock": _clock(row.window_s) if explanation.clocked else None}
+            for row in explanation.findings
         ]
-        levels = [dataclasses.asdict(one) for one in found.levels]
-        compared = {"window_s": found.window_s, "clock": _clock(found.window_s) if found.clocked else None}
-        p_value = None if found.episode is None else found.episode.p_value
+        levels = [dataclasses.asdict(level) for level in explanation.levels]
+        compared = {
+            "window_s": explanation.window_s,
+            "clock": _clock(explanation.window_s) if explanation.clocked else None,
+        }
+        p_value = None if explanation.episode is None else explanation.episode.p_value
         console.show_json(
             {
                 "findings": rows,
-                "files": found.files,
-                "notes": list(found.notes),
+                "files": explanation.files,
+                "notes": list(explanation.notes),
                 "compared": {**compared, "p_value": p_value, "levels": levels},
             }
         )
         return
-    for name, kind in found.files.items():
+    for name, kind in explanation.files.items():
         console.say(f"read: {name} ({kind})")
-    volume = found.findings[0].volume if found.findings else place.name
-    _print_step(volume, list(found.findings), found.notes, clocked=found.clocked)
-    if found.levels:
-        console.out.print(f"  before against {_span_text(found.window_s, clocked=found.clocked)}:", markup=False)
-    for level in found.levels:
+    volume = explanation.findings[0].volume if explanation.findings else source.name
+    _print_step(volume, list(explanation.findings), explanation.notes, clocked=explanation.clocked)
+    if explanation.levels:
+        console.out.print(
+            f"  before against {_span_text(explanation.window_s, clocked=explanation.clocked)}:", markup=False
+        )
+    for level in explanation.levels:
         console.out.print(f"  - {level.text}", markup=False)
 
 
@@ -170,7 +178,7 @@ def _span_text(window_s: tuple[float, float] | None, *, clocked: bool) -> str:
 def _print_step(title: str, rows: Sequence[FindingRow], notes: tuple[str, ...], *, clocked: bool = False) -> None:
     console.out.print(title, markup=False)
     if not rows:
-        console.out.print("  no cause can be named from this evidence", markup=False)
+        console.out.print("  this evidence names no cause", markup=False)
     for row in rows:
         for line in finding_lines(row):
             console.out.print(f"  {line}", markup=False)
@@ -181,7 +189,7 @@ def _print_step(title: str, rows: Sequence[FindingRow], notes: tuple[str, ...], 
 
 
 def finding_lines(row: FindingRow) -> Iterator[str]:
-    """One finding: the cause with its share, the evidence, the advice."""
+    """Yield one finding: the cause with its share, the evidence, the advice."""
     share = "" if row.share is None else f", explains {percent(row.share)} of the time"
     name = "none: the volume is not the problem" if row.cause == NONE else row.cause
     confidence = "" if row.confidence is None else f", confidence {row.confidence:.2f}"

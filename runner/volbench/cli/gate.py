@@ -1,4 +1,4 @@
-"""`volbench gate`: go, no-go or undecided, by a policy, with an exit code for a pipeline."""
+"""`volbench gate`: go, no-go or undecided by a policy, with an exit code for a pipeline."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def gate(
 ) -> None:
     """Decide by a policy: exit code 0 is go, 1 no-go, 6 undecided."""
     loaded = load_policy(policy)
-    decided = gate_report(
+    decision = gate_report(
         build_report(RunDirectory.open(path)),
         loaded.policy,
         policy_text=loaded.text,
         origins=loaded.origins,
         where=loaded.name,
     )
-    console.show_text(render_gate(decided, format))
-    raise typer.Exit(EXIT_CODES[decided.decision])
+    console.show_text(render_gate(decision, format))
+    raise typer.Exit(EXIT_CODES[decision.decision])

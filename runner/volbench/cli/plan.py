@@ -1,4 +1,4 @@
-"""`volbench plan`: what would run, in order, with the time and space it takes; touches nothing."""
+"""`volbench plan`: the cells of a run in order, with the time and space that they need; changes nothing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from volbench.analysis.credits.expected import expected
 from volbench.analysis.statistics import runs_for_level
+from volbench.base.text import duration, size
 from volbench.cli import console, options
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
@@ -45,7 +46,7 @@ from volbench.volume.variants import spread
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """A run that is planned and not yet on disk."""
+    """A planned run that is not yet on disk."""
 
     run: RunRecord
     cost: Cost
@@ -61,7 +62,7 @@ def plan(
     target_option: options.TargetOptions = [],  # noqa: B006
     json: options.Json = False,
 ) -> None:
-    """Show what would run, in order, with time and space needed; touches nothing."""
+    """Show the cells of a run in order, with the time and space they need; changes nothing."""
     planned = make_plan(
         suite, volume, target=target, settings=settings, server=server, target_options=target_option
     )
@@ -73,8 +74,8 @@ def plan(
         return
     show_plan(planned)
     factors = list(planned.run.suite.sweep.factors) if planned.run.suite.sweep else []
-    short = [factor.rpartition(".")[2] for factor in factors]
-    table = Table("no.", "cell", "volume", *short, "block", "seed", box=None)
+    factor_names = [factor.rpartition(".")[2] for factor in factors]
+    table = Table("no.", "cell", "volume", *factor_names, "block", "seed", box=None)
     for number, cell in enumerate(planned.run.cells, start=1):
         values = [str(cell.parameters[factor]) for factor in factors]
         table.add_row(str(number), cell.cell_id, cell.volume, *values, str(cell.block + 1), str(cell.seed))
@@ -92,14 +93,14 @@ def make_plan(
     tools: str = "",
     target_options: Sequence[str] = (),
 ) -> Planned:
-    """Read the suite and the volumes and plan the run. Raises UsageError, EnvironmentLacks."""
+    """Return the planned run of a suite on volumes. Raises UsageError, EnvironmentLacks."""
     more_faults = forecast_faults if volumes else suite_volume_faults
     suite_file, source = load_suite(suite_path, settings=settings, more_faults=more_faults)
-    chosen = choose_target("attach" if server and target == "auto" else target, tools=tools)
-    attach = _attached(chosen, server, option_file)
-    specs = _volumes(volumes, suite_file.volumes, chosen)
+    target_name = choose_target("attach" if server and target == "auto" else target, tools=tools)
+    attach = _attached(target_name, server, option_file)
+    specs = _volumes(volumes, suite_file.volumes, target_name)
     suite = suite_file.resolved()
-    suite = suite.model_copy(update={"server": with_flavor(suite.server, chosen)})
+    suite = suite.model_copy(update={"server": with_flavor(suite.server, target_name)})
     spreads, treatments = spread(specs, suite.sweep)
     _refuse_attached_sweep(attach, suite)
     run = plan_run(
@@ -109,8 +110,8 @@ def make_plan(
         suite_source=source,
         volumes=spreads,
         treatments=treatments,
-        target=chosen,
-        target_options=_target_options(chosen, attach, tools, target_options),
+        target=target_name,
+        target_options=_target_options(target_name, attach, tools, target_options),
         command=["volbench", *map(without_password, sys.argv[1:])],
         host=host_facts(),
     )
@@ -118,7 +119,7 @@ def make_plan(
 
 
 def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:
-    """The costs of all treatments together; space is that of the largest, since cells run one after the other."""
+    """Return the cost of all treatments together; space is that of the largest, since cells run in sequence."""
     costs = [estimate(with_parameters(suite, t.parameters), volumes=1) for t in treatments]
     return Cost(
         cells=sum(cost.cells for cost in costs),
@@ -133,66 +134,71 @@ def _refuse_attached_sweep(attach: AttachSpec | None, suite: ResolvedSuite) -> N
     fixed = [key for key in (suite.sweep.factors if suite.sweep else ()) if not key.startswith("steps.")]
     if attach is not None and fixed:
         raise UsageError(
-            f"an attached server is taken as it is: {fixed[0]} cannot be varied",
+            f"volbench does not configure an attached server: {fixed[0]} cannot be varied",
             where="sweep",
             next_step="vary parameters of steps only, or choose another target",
         )
 
 
 def show_plan(planned: Planned) -> None:
-    """What is run where, and what it costs, in a few lines."""
+    """Print target, volumes, steps and cost of a planned run."""
     run, cost = planned.run, planned.cost
     suite = run.suite
     out = console.out
     scale = "" if suite.scale == FULL_SCALE else f" at scale {suite.scale}"
     out.print(f"suite {suite.name}{scale}: {suite.description}", markup=False)
-    out.print(f"target {run.target}, engine {suite.server.flavor} {suite.server.version or '(what is there)'}")
+    out.print(f"target {run.target}, engine {suite.server.flavor} {suite.server.version or '(installed version)'}")
     for volume in run.volumes:
-        out.print(f"  volume {volume.name} = {volume.text}{_free(volume)}", markup=False)
+        out.print(f"  volume {volume.name} = {volume.text}{_free_space_text(volume)}", markup=False)
     for line in storage_caveats(run):
         out.print(f"  caveat: {line}", markup=False)
     for step in suite.steps:
-        shown = ", ".join(f"{name}={value}" for name, value in parameters_of(step).items())
-        out.print(f"  step {step.name}: {step.kind} {shown}", markup=False)
+        parameters = ", ".join(f"{name}={value}" for name, value in parameters_of(step).items())
+        out.print(f"  step {step.name}: {step.kind} {parameters}", markup=False)
     if suite.sweep is not None:
-        for line in (*sweep_lines(suite.sweep), *_too_few(suite, suite.sweep)):
+        for line in (*sweep_lines(suite.sweep), *_too_few_repeats(suite, suite.sweep)):
             out.print(f"  {line}", markup=False)
     for line in _forecasts(planned.run):
         out.print(f"  forecast: {line}", markup=False)
     per = "volume" if suite.sweep is None else "combination"
     out.print(
-        f"{cost.cells} cells ({suite.repeats} per {per}), about {duration(cost.wall_s)}, "
-        f"{duration(cost.measured_s)} of it measured"
+        f"{cost.cells} cells ({suite.repeats} per {per}), about {duration(round(cost.wall_s))}, "
+        f"{duration(round(cost.measured_s))} of it measured"
     )
     spare = replacements_max(run)
     if spare:
-        more = duration(cost.wall_s * spare / len(run.cells))
-        out.print(f"at most {spare} cells more, about {more}, for cells that something outside makes invalid")
+        more = duration(round(cost.wall_s * spare / len(run.cells)))
+        out.print(
+            f"at most {spare} more cells, about {more}, to replace cells that outside disturbances make invalid"
+        )
     out.print(
-        f"space: about {mib(cost.volume_bytes)} on each volume while a cell runs, "
-        f"{mib(cost.template_bytes)} once in the cache"
+        f"space: about {size(cost.volume_bytes)} on each volume during a cell, "
+        f"{size(cost.template_bytes)} in the cache"
     )
 
 
 def volumes_share_storage(run: RunRecord) -> bool:
-    """Return whether two volumes with different directories lie on one piece of storage.
+    """Return whether two volumes with different directories share their storage.
 
-    A directory that is named twice is a comparison of a volume with itself, which nobody asks for by mistake.
+    A directory that is named twice is a deliberate comparison of a volume with itself.
     """
-    places = {volume.name: volume.place for volume in run.volumes}
-    return any(places[one.volumes[0]] != places[one.volumes[1]] for one in shared_storage(_visible_facts(run)))
+    directories = {volume.name: volume.place for volume in run.volumes}
+    return any(
+        directories[shared.volumes[0]] != directories[shared.volumes[1]]
+        for shared in shared_storage(_visible_facts(run))
+    )
 
 
 def storage_caveats(run: RunRecord) -> list[str]:
-    """Return what is odd about the directories of a plan: storage that volumes share, nothing mounted there."""
+    """Return caveats on the directories of a plan: shared storage, directories that are no mount points."""
     facts = _visible_facts(run)
-    places = {volume.name: volume.place for volume in run.volumes}
-    missing = (not_mounted_text(name, places[name], one) for name, one in facts.items())
-    return [*(one.text for one in shared_storage(facts)), *filter(None, missing)]
+    directories = {volume.name: volume.place for volume in run.volumes}
+    missing = (not_mounted_text(name, directories[name], volume_facts) for name, volume_facts in facts.items())
+    return [*(volume_facts.text for volume_facts in shared_storage(facts)), *filter(None, missing)]
 
 
 def _visible_facts(run: RunRecord) -> dict[str, VolumeFacts]:
-    """What is behind the directories of the plan's `path:` volumes, where this machine has them."""
+    """Return the facts of the plan's `path:` volumes whose directories this machine has."""
     if run.target not in ("local", "docker"):
         return {}
     return {
@@ -208,75 +214,60 @@ def _forecasts(run: RunRecord) -> Iterator[str]:
     if spec is None:
         return
     for volume in run.volumes:
-        found = expected(spec, volume)
-        if found is not None:
-            yield from forecast_lines(spec, found)
+        forecast = expected(spec, volume)
+        if forecast is not None:
+            yield from forecast_lines(spec, forecast)
 
 
-def _too_few(suite: ResolvedSuite, sweep: SweepSpec) -> Iterator[str]:
-    """That the exact test cannot decide anything with so few repeats, corrected over so many levels."""
+def _too_few_repeats(suite: ResolvedSuite, sweep: SweepSpec) -> Iterator[str]:
+    """Yield a warning when the exact test cannot decide anything with these repeats and levels."""
     levels = sum(len(factor.levels) for factor in sweep.factors.values())
     needed = runs_for_level(alpha=1 - suite.comparison.confidence, family=levels)
     if sweep.design == "one_factor" and suite.repeats < needed:
-        yield f"{suite.repeats} repeats decide nothing between {levels} levels and the base: {needed} can"
-
-
-def duration(seconds: float) -> str:
-    """`45 s`, `3 min 20 s`, `2 h 5 min`."""
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def mib(size_bytes: float) -> str:
-    """`340 MiB`, `12.5 GiB`."""
-    return f"{size_bytes / 2**20:.0f} MiB" if size_bytes < 2**30 else f"{size_bytes / 2**30:.1f} GiB"
+        yield f"{suite.repeats} repeats cannot decide between {levels} levels and the base: {needed} repeats can"
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """The command as one would type it."""
+    """Return the command as typed in a shell."""
     return shlex.join(argv)
 
 
 def _attached(target: str, server: str, option_file: str) -> AttachSpec | None:
-    """The server that runs already; a DSN is read, and a password in it refused, whatever the target is."""
+    """Return the server to attach to. A DSN is checked, and a password in it refused, whatever the target is."""
     attach = parse_dsn(server, option_file=option_file) if server or target == "attach" else None
     if attach is not None and target != "attach":
         raise UsageError(
-            f"the {target} target starts a server of its own",
+            f"the {target} target starts its own server",
             where="--server",
             next_step="add --target attach, or leave --server out",
         )
     return attach
 
 
-def _target_options(target: str, attach: AttachSpec | None, tools: str, given: Sequence[str]) -> dict[str, Scalar]:
-    """What run.json keeps of how cells are placed."""
-    if given and target != "kubernetes":
+def _target_options(target: str, attach: AttachSpec | None, tools: str, texts: Sequence[str]) -> dict[str, Scalar]:
+    """Return the options of the target for run.json."""
+    if texts and target != "kubernetes":
         raise UsageError(
             f"the {target} target has no such options", where="--target-option", next_step="leave it out"
         )
     if attach is not None:
         return options_of_server(attach)
-    return {**parse_options(given), **({"tools": tools} if tools else {})}
+    return {**parse_options(texts), **({"tools": tools} if tools else {})}
 
 
-def _volumes(given: Sequence[str], of_suite: dict[str, str], target: TargetName) -> list[VolumeSpec]:
+def _volumes(arguments: Sequence[str], suite_volumes: dict[str, str], target: TargetName) -> list[VolumeSpec]:
     if target == "attach":
-        if given:
+        if arguments:
             raise UsageError(
                 "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
             )
         return [VolumeSpec(name="server", kind="path", place="", text="attached server")]
-    texts = list(given) or [f"{name}={spec}" for name, spec in of_suite.items()]
-    return check_volumes(texts, target=target)
+    pairs = list(arguments) or [f"{name}={spec}" for name, spec in suite_volumes.items()]
+    return check_volumes(pairs, target=target)
 
 
-def _free(volume: VolumeSpec) -> str:
+def _free_space_text(volume: VolumeSpec) -> str:
     if volume.kind != "path" or not volume.place or not Path(volume.place).is_dir():
         return ""
     status = os.statvfs(volume.place)
-    return f" ({mib(status.f_bavail * status.f_frsize)} free)"
+    return f" ({size(status.f_bavail * status.f_frsize)} free)"

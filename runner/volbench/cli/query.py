@@ -22,14 +22,14 @@ def query(
     results: options.Results = Path("results"),
     json: options.Json = False,
 ) -> None:
-    """Run SQL (DuckDB) over all runs below results/; reads only."""
-    found = run_query(results, sql)
-    for warning in found.warnings:
-        console.say(f"passed over: {warning}")
+    """Run SQL (DuckDB) over all runs below results/; read-only."""
+    outcome = run_query(results, sql)
+    for warning in outcome.warnings:
+        console.say(f"skipped: {warning}")
     if json:
-        console.show_json([dict(zip(found.columns, row, strict=True)) for row in found.rows])
+        console.show_json([dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows])
         return
-    table = Table(*found.columns, box=None)
-    for row in found.rows:
+    table = Table(*outcome.columns, box=None)
+    for row in outcome.rows:
         table.add_row(*("" if value is None else str(value) for value in row))
     console.out.print(table)

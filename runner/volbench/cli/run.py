@@ -8,10 +8,11 @@ from pathlib import Path
 
 import typer
 
+from volbench.base.text import size
 from volbench.cli import console, options
 from volbench.cli.plan import Planned, command_line, make_plan, show_plan, storage_caveats, volumes_share_storage
 from volbench.cli.targets import make_target
-from volbench.cli.watch import watching
+from volbench.cli.watch import progress_watcher
 from volbench.errors import EXIT_NO_GO, VolbenchError
 from volbench.execute.run import Orchestrator, Outcome, is_finished, say_nothing
 from volbench.records.cell import AttachSpec
@@ -37,7 +38,7 @@ def run(
     json: options.Json = False,
     results_to: options.ResultsTo = "",
 ) -> None:
-    """Run a suite on volumes and leave a report in results/."""
+    """Run a suite on volumes and write a report to results/."""
     bucket = Bucket(results_to) if results_to else None
     planned = make_plan(
         suite, volume, target=target, settings=settings, server=server, option_file=option_file, tools=tools,
@@ -54,12 +55,12 @@ def run(
 
 
 def _confirmed(planned: Planned) -> bool:
-    """Ask. Where two volumes share their storage, Enter alone means no."""
+    """Prompt. Where two volumes share their storage, Enter alone means no."""
     if volumes_share_storage(planned.run):
         for caveat in storage_caveats(planned.run):
             console.say(caveat)
-        return typer.confirm("Run it all the same?", default=False, err=True)
-    return typer.confirm("Run it?", default=True, err=True)
+        return typer.confirm("Run anyway?", default=False, err=True)
+    return typer.confirm("Run?", default=True, err=True)
 
 
 def resume(
@@ -68,7 +69,7 @@ def resume(
     option_file: options.OptionFile = "",
     results_to: options.ResultsTo = "",
 ) -> None:
-    """Go on with a run after any interruption; cells that are done are not run again."""
+    """Continue a run after an interruption; completed cells are not repeated."""
     bucket = Bucket(results_to) if results_to else None
     directory = RunDirectory.open(path)
     if is_finished(directory):
@@ -85,7 +86,7 @@ def resume(
 def copied(directory: RunDirectory, bucket: Bucket | None) -> Iterator[None]:
     """Copy the run's directory when the block ends, also when a cell failed.
 
-    Its plan is copied before: a bucket that takes nothing is told before anything is measured.
+    The plan is copied first, so that a bucket that refuses writes fails before anything is measured.
     """
     if bucket is None:
         yield
@@ -97,31 +98,31 @@ def copied(directory: RunDirectory, bucket: Bucket | None) -> Iterator[None]:
         try:
             _copy(directory, bucket)
         except VolbenchError as error:
-            console.say(str(error))  # the run's own failure is what ends the command
+            console.say(str(error))  # the command ends with the run's own failure
         raise
     _copy(directory, bucket)
 
 
 def _copy(directory: RunDirectory, bucket: Bucket) -> None:
-    done = bucket.copy(directory.path)
-    said = f"{done.files} files, {done.size_bytes / (1 << 20):.1f} MiB, each read back and compared"
-    console.say(f"copied to {done.place}: {said}; {done.unchanged} were there")
+    copy = bucket.copy(directory.path)
+    amounts = f"{copy.files} files, {size(copy.size_bytes)}, each read back and compared"
+    console.say(f"copied to {copy.place}: {amounts}; {copy.unchanged} already existed")
 
 
 def create(planned: Planned, out: Path) -> RunDirectory:
-    """The run's directory."""
+    """Return the new directory of a run."""
     out.mkdir(parents=True, exist_ok=True)
     return RunDirectory.create(out.resolve(), planned.run)
 
 
 def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = False, quiet: bool = False) -> None:
-    """Run what is not done, and leave the reports; `quiet` says nothing of them. Raises what a cell failed of."""
+    """Run the remaining cells and write the reports; `quiet` prints nothing. Raises the failure of a cell."""
     run_record = directory.run
     outcome: Outcome | None = None
     failure: VolbenchError | None = None
     try:
         target, volumes = make_target(run_record)
-        with watching(run_record, json=json) as watch:
+        with progress_watcher(run_record, json=json) as watch:
             orchestrator = Orchestrator(
                 directory, target, volumes, attach=attach, watch=watch, invalid_cells=cells_to_replace,
                 say=say_nothing if quiet or json else console.say,
@@ -131,19 +132,19 @@ def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = 
         failure = error
     except KeyboardInterrupt:
         _leave_report(directory, json=json, quiet=quiet)
-        console.say(f"interrupted; go on with: {command_line(['volbench', 'resume', str(directory.path)])}")
+        console.say(f"interrupted; continue with: {command_line(['volbench', 'resume', str(directory.path)])}")
         raise
     _leave_report(directory, json=json, quiet=quiet)
     if failure is not None:
-        console.say(f"go on, when that is mended, with: volbench resume {directory.path}")
+        console.say(f"fix the problem, then continue with: volbench resume {directory.path}")
         raise failure
     if outcome is not None and outcome.failures:
-        console.say(f"try the failed cells again with: {command_line(['volbench', 'resume', str(directory.path)])}")
+        console.say(f"retry the failed cells with: {command_line(['volbench', 'resume', str(directory.path)])}")
         raise outcome.failures[0]
 
 
 def _leave_report(directory: RunDirectory, *, json: bool, quiet: bool = False) -> None:
-    """Write the reports of what there is, and say where they are."""
+    """Write the reports of the cells that have results, and print their paths."""
     if not directory.results():
         return
     report, files = write_reports(directory)

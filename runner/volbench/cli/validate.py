@@ -1,4 +1,4 @@
-"""`volbench validate`: is everything there, and does it answer alike, before a move."""
+"""`volbench validate`: compares a candidate server with its source before a move."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def validate(
         typer.Option("--out", help="Directory for validation.json, .md, .html, .junit.xml; never overwritten."),
     ] = Path("results/validation"),
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the statements that the source would be sent; connect nowhere.")
+        bool, typer.Option("--dry-run", help="Show the statements that the source would receive; do not connect.")
     ] = False,
     json: options.Json = False,
 ) -> None:
@@ -44,11 +44,14 @@ def validate(
         return
     files = [out / f"validation.{kind}" for kind in ("json", "md", "html", "junit.xml")]
     if loaded.plan.at_rest != "plain":
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would be all that was read, in the open
-    there = [str(file) for file in files if file.exists()]
-    if there:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would have all values that were read
+    existing_files = [str(file) for file in files if file.exists()]
+    if existing_files:
         raise Refused(
-            "a validation is there already", where="--out", evidence=there[0], next_step="name a new place"
+            "the directory already has a validation",
+            where="--out",
+            evidence=existing_files[0],
+            next_step="choose another directory",
         )
     runs = _runs(RunDirectory.open(Path(run)) for run in loaded.plan.runs)
     with Progress(console=console.err, transient=True) as bar:
@@ -58,7 +61,7 @@ def validate(
                 loaded, runs, lambda what, share: bar.update(task, description=what[:60], completed=share)
             )
         except StepFailed as error:
-            if loaded.plan.at_rest != "plain":  # a server's words may quote a row, and a pipeline keeps them
+            if loaded.plan.at_rest != "plain":  # a server's message may quote a row, and pipelines store it
                 error.evidence = redact_error(error.evidence)
             raise
     out.mkdir(parents=True, exist_ok=True)
@@ -75,12 +78,12 @@ def validate(
 
 
 def _runs(directories: Iterable[RunDirectory]) -> Runs:
-    """What the runs measured; each is read once. Raises RunUnreadable."""
-    reports, given = [], []
+    """Return the measurements of the runs, each read once. Raises RunUnreadable."""
+    reports, run_cells = [], []
     for directory in directories:
         report = build_report(directory)
         reports.append(report)
-        given.append(
+        run_cells.append(
             RunCells(
                 run_id=report.run_id,
                 results=tuple(directory.results()),
@@ -88,4 +91,4 @@ def _runs(directories: Iterable[RunDirectory]) -> Runs:
                 emulated=[volume.name for volume in report.volumes if volume.emulated],
             )
         )
-    return Runs(reports=tuple(reports), cells=tuple(given))
+    return Runs(reports=tuple(reports), cells=tuple(run_cells))

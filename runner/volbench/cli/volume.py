@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from volbench.cli import console, options, volume_shown
+from volbench.cli import console, options, volume_text
 from volbench.cli.volume_faults import parse_fault
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.target.means import find_program
@@ -33,9 +33,9 @@ from volbench.volume.spec import parse_volume
 
 app = typer.Typer(help="Volume profiles, emulated volumes, and the probe of any volume.", no_args_is_help=True)
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A volume, such as emulated:ebs-gp2?size=50GiB.")]
-Name = Annotated[str, typer.Argument(metavar="NAME|DIR", help="An emulated volume: its name, or its directory.")]
-Places = Annotated[
-    list[Path], typer.Option("--dir", help="Where else to look for emulated volumes at rest; repeat it.")
+Name = Annotated[str, typer.Argument(metavar="NAME|DIR", help="An emulated volume: its name or its directory.")]
+Directories = Annotated[
+    list[Path], typer.Option("--dir", help="Another directory with stopped emulated volumes; may be repeated.")
 ]
 
 
@@ -44,30 +44,30 @@ def _start() -> None:
     """Volume profiles, emulated volumes, and the probe of any volume."""
     cleared, failures = clear_machine()
     for directory in cleared:
-        console.say(f"cleared what a killed process had left attached: {directory} (its bytes are still there)")
+        console.say(f"detached a volume that a killed process left attached: {directory} (its data is kept)")
     for failure in failures:
         console.say(str(failure))
 
 
 @app.command("list")
-def list_all(places: Places = [], json: options.Json = False) -> None:  # noqa: B006 - typer copies it
+def list_profiles_and_volumes(directories: Directories = [], json: options.Json = False) -> None:  # noqa: B006 - typer copies it
     """Show the profiles with their main figures, and the emulated volumes of this machine."""
     resolved = [resolve(name) for name in profile_names()]
-    volumes = find_volumes(places)
+    volumes = find_volumes(directories)
     if json:
         console.show_json(
             {
-                "profiles": [volume_shown.profile_data(profile) for profile in resolved],
+                "profiles": [volume_text.profile_data(profile) for profile in resolved],
                 "volumes": [volume.__dict__ for volume in volumes],
             }
         )
         return
     console.out.print("Profiles, with default parameters (`volbench volume show PROFILE` has every figure):")
     for profile in resolved:
-        for line in volume_shown.profile_lines(profile):
+        for line in volume_text.profile_lines(profile):
             console.out.print(line, markup=False)
     console.out.print()
-    for line in volume_shown.volume_lines(volumes):
+    for line in volume_text.volume_lines(volumes):
         console.out.print(line, markup=False)
 
 
@@ -76,56 +76,56 @@ def show(
     profile: Annotated[str, typer.Argument(help="A profile's name, or the path of its .yaml file.")],
     json: options.Json = False,
 ) -> None:
-    """Show every figure of a profile: its value, its source, and whether it is assumed."""
-    whole = load_profile(profile) if profile == INSTANCES else whole_profile(profile)
+    """Show every figure of a profile: value, source, and whether it is assumed."""
+    full_profile = load_profile(profile) if profile == INSTANCES else whole_profile(profile)
     if json:
-        console.show_json(whole.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        console.show_json(full_profile.model_dump(mode="json", by_alias=True, exclude_unset=True))
         return
-    for part in volume_shown.profile_text(whole):
-        console.out.print(part)
+    for line in volume_text.profile_text(full_profile):
+        console.out.print(line)
 
 
 @app.command("emulate")
 def emulate(
     spec: Spec,
     directory: Annotated[
-        Path | None, typer.Option("--dir", help=f"On the disk that carries the bytes; else {DEFAULT_DIRECTORY}.")
+        Path | None, typer.Option("--dir", help=f"Directory for the volume's data (default: {DEFAULT_DIRECTORY}).")
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="The volume's name; else the profile's.")] = "",
+    name: Annotated[str, typer.Option("--name", help="The volume's name (default: the profile's).")] = "",
 ) -> None:
-    """Bring up an emulated volume that stays until `volume stop` or `volume remove`; bytes that it has are kept."""
-    place, profile, given = _emulated(spec)
-    root = (directory or place or DEFAULT_DIRECTORY).absolute()
-    resolved = resolve(profile, given)
+    """Start an emulated volume that stays until `volume stop` or `volume remove`; existing data is kept."""
+    spec_directory, profile, parameters = _parse_emulated(spec)
+    root = (directory or spec_directory or DEFAULT_DIRECTORY).absolute()
+    resolved = resolve(profile, parameters)
     try:
         ownership.make_private_root(root)
     except OSError as error:
         raise EnvironmentLacks(
-            "the directory for an emulated volume's bytes cannot be made",
+            "the directory for an emulated volume cannot be created",
             where=str(root),
             evidence=f"{type(error).__name__}: {error}",
-            next_step="name another with --dir, on a disk with free space",
+            next_step="choose another directory with --dir, on a disk with free space",
         ) from error
     volume = EmulatedVolume(resolved, root, name=_volume_name(name or resolved.profile), outlives_us=True)
     data = volume.start()
-    for line in volume_shown.emulated_lines(volume, data):
+    for line in volume_text.emulated_lines(volume, data):
         console.out.print(line, markup=False)
 
 
 @app.command("stop")
-def stop(name: Name, places: Places = []) -> None:  # noqa: B006 - typer copies it
-    """Take an emulated volume down and keep its bytes; `volume emulate` with the same name brings it up again."""
-    volume = find_volume(name, places)
+def stop(name: Name, directories: Directories = []) -> None:  # noqa: B006 - typer copies it
+    """Stop an emulated volume and keep its data; `volume emulate` with the same name starts it again."""
+    volume = find_volume(name, directories)
     stop_volume(volume)
-    console.out.print(f"{volume.name} is down; its bytes are in {volume.directory / 'backing'}", markup=False)
+    console.out.print(f"{volume.name} is stopped; its data is in {volume.directory / 'backing'}", markup=False)
 
 
 @app.command("remove")
-def remove(name: Name, places: Places = []) -> None:  # noqa: B006 - typer copies it
-    """Take an emulated volume down and erase its bytes."""
-    volume = find_volume(name, places)
+def remove(name: Name, directories: Directories = []) -> None:  # noqa: B006 - typer copies it
+    """Stop an emulated volume and erase its data."""
+    volume = find_volume(name, directories)
     remove_volume(volume)
-    console.out.print(f"{volume.name} is gone", markup=False)
+    console.out.print(f"{volume.name} is removed", markup=False)
 
 
 @app.command("fault")
@@ -137,7 +137,9 @@ def fault(
             help="stall, error, detach, attach, power-cut, power-on, slow, neighbour, first-touch, credits, clear."
         ),
     ],
-    lasting: Annotated[str, typer.Option("--for", help="stall: how long nothing completes, such as 3s.")] = "",
+    stall_duration: Annotated[
+        str, typer.Option("--for", help="stall: how long nothing completes, such as 3s.")
+    ] = "",
     every: Annotated[str, typer.Option("--every", help="error: every n-th operation fails.")] = "",
     ops: Annotated[str, typer.Option("--ops", help="error: of these kinds, such as read,write.")] = "",
     keep: Annotated[str, typer.Option("--keep", help="power-cut: share of unsynced writes that survive.")] = "",
@@ -147,50 +149,48 @@ def fault(
     rate: Annotated[str, typer.Option("--rate", help="neighbour: bytes per second, such as 50MiB.")] = "",
     scope: Annotated[str, typer.Option("--scope", help="neighbour: on volume, cluster or instance.")] = "",
     fill: Annotated[str, typer.Option("--fill", help="credits: how full the buckets are, such as 10%.")] = "",
-    places: Places = [],  # noqa: B006 - typer copies it
+    directories: Directories = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """Inject a trouble into an emulated volume in use; `clear` takes back what can be taken back."""
-    given = {
-        "--for": lasting, "--every": every, "--ops": ops, "--keep": keep, "--factor": factor, "--ramp": ramp,
+    """Inject a fault into a running emulated volume; `clear` reverts faults that can be reverted."""
+    option_texts = {
+        "--for": stall_duration, "--every": every, "--ops": ops, "--keep": keep, "--factor": factor, "--ramp": ramp,
         "--iops": iops, "--rate": rate, "--scope": scope, "--fill": fill,
     }  # fmt: skip
-    request = parse_fault(kind, {option: text for option, text in given.items() if text})
-    volume = find_volume(name, places)
+    request = parse_fault(kind, {option: text for option, text in option_texts.items() if text})
+    volume = find_volume(name, directories)
     lost = ask(volume.directory, {"do": "fault", "fault": request})["lost"]
-    console.out.print(f"{volume.name}: {kind} is in force", markup=False)
+    console.out.print(f"{volume.name}: {kind} is active", markup=False)
     if kind == "power-cut":
         console.out.print(f"lost: {lost['writes']} writes, {lost['bytes']} bytes that were not durable")
         console.out.print(
-            f"the volume recovers with: volbench volume stop {volume.name}, then `volume emulate` as before",
+            f"recover with: volbench volume stop {volume.name}, then `volume emulate` as before",
             markup=False,
         )
 
 
 @app.command("counters")
-def counters(name: Name, json: options.Json = False, places: Places = []) -> None:  # noqa: B006
-    """Show what an emulated volume has counted since it was started, and how true the emulation was."""
-    volume = find_volume(name, places)
+def counters(name: Name, json: options.Json = False, directories: Directories = []) -> None:  # noqa: B006
+    """Show the counters of an emulated volume since its start, and the fidelity of the emulation."""
+    volume = find_volume(name, directories)
     counted = ask(volume.directory, {"do": "counters"})["counters"]
     if json:
         console.show_json(counted)
         return
-    for part in volume_shown.counters_tables(counted):
-        console.out.print(part)
+    for line in volume_text.counters_tables(counted):
+        console.out.print(line)
 
 
 @app.command("adopt")
 def adopt(directory: Annotated[Path, typer.Argument(help="An empty directory.")]) -> None:
-    """Mark an empty directory as volbench's own, to be written to and erased by it."""
+    """Mark an empty directory as volbench's own, so that volbench may write to and erase it."""
     if not directory.is_dir():
         raise UsageError(
             f"{directory} is not a directory",
             where="volume adopt",
-            next_step=f"mkdir -p {directory}, or name another",
+            next_step=f"mkdir -p {directory}, or choose another directory",
         )
     ownership.claim(directory, purpose="adopted")
-    console.out.print(
-        f"{directory} is volbench's own from now on: whatever is put there may be erased", markup=False
-    )
+    console.out.print(f"{directory} now belongs to volbench: volbench may erase anything in it", markup=False)
 
 
 @app.command("probe")
@@ -198,11 +198,11 @@ def probe(
     spec: Annotated[
         str, typer.Argument(metavar="SPEC", help="path:/mnt/x, emulated:ebs-gp3, nfs:server:/export ...")
     ],
-    seconds: Annotated[float, typer.Option("--seconds", help="How long to measure, about.")] = 60.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="About how long to measure.")] = 60.0,
     fit: Annotated[Path | None, typer.Option("--fit", help="Write a profile that emulates this volume.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Measure a volume with fio, show it beside the nearest profiles, and fit a profile to it."""
+    """Measure a volume with fio, show the nearest profiles, and fit a profile to the measurement."""
     check_seconds(seconds)
     if fit is not None:
         check_destination(fit)
@@ -210,14 +210,14 @@ def probe(
     fio = find_program("fio")
     if not fio.present:
         raise EnvironmentLacks("a probe needs fio", where="volume probe", evidence=fio.evidence, next_step=fio.mend)
-    with volume as opened:
-        measured = measure(opened, fio=fio.evidence, seconds=seconds, watch=console.say)
+    with volume as open_volume:
+        measured = measure(open_volume, fio=fio.evidence, seconds=seconds, watch=console.say)
     nearest = [] if measured.held else nearest_profiles(measured.figures)
     if json:
-        console.show_json(volume_shown.probe_data(measured, nearest))
+        console.show_json(volume_text.probe_data(measured, nearest))
     else:
-        for part in volume_shown.probe_parts(measured, nearest):
-            console.out.print(part)
+        for line in volume_text.probe_parts(measured, nearest):
+            console.out.print(line)
     if fit is None:
         return
     fit.write_text(
@@ -227,20 +227,20 @@ def probe(
         console.out.print(f"profile: {fit}; emulate it with --volume NAME=emulated:{fit}", markup=False)
 
 
-def _emulated(spec: str) -> tuple[Path | None, str, dict[str, str]]:
-    """Directory, profile and parameters of an emulated volume's SPEC. Raises UsageError for another kind."""
+def _parse_emulated(spec: str) -> tuple[Path | None, str, dict[str, str]]:
+    """Return directory, profile and parameters of an emulated volume's SPEC. Raises UsageError for another kind."""
     parsed = parse_volume(spec, name="v")
     if parsed.kind != "emulated":
         raise UsageError(
-            f"a {parsed.kind} volume is not an emulated one",
+            f"a {parsed.kind} volume is not emulated",
             where=f"volume emulate {spec}",
-            next_step="for instance emulated:ebs-gp3?size=50GiB",
+            next_step="for example emulated:ebs-gp3?size=50GiB",
         )
-    given = dict(parsed.options)
-    place = given.pop("dir", None)
-    return (Path(place) if place else None), parsed.place, given
+    parameters = dict(parsed.options)
+    directory = parameters.pop("dir", None)
+    return (Path(directory) if directory else None), parsed.place, parameters
 
 
 def _volume_name(name: str) -> str:
-    """A name that is one part of a path. Raises UsageError."""
+    """Return a name that is a single path component. Raises UsageError."""
     return parse_volume("path:/", name=name).name

@@ -1,19 +1,19 @@
-"""Troubles as they are typed, and as the emulator's daemon is told them."""
+"""Faults as command-line options, and as requests to the emulator's daemon."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from volbench.base.text import suggestion
 from volbench.errors import UsageError
 from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Option:
-    """A fault's option: the daemon's word for it, and how its text becomes a value."""
+    """A fault's option: the field of the daemon's request, and the parser of its text."""
 
     field: str
     parse: Callable[[str], Any]
@@ -21,41 +21,45 @@ class _Option:
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """A fault: the daemon's word, its options, and those that it cannot do without."""
+    """A fault: the daemon's kind, its options, and the required ones."""
 
-    word: str
+    daemon_kind: str
     options: Mapping[str, _Option] = field(default_factory=dict)
-    needed: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+def _list_of_names(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 _FILL = _Option(field="fill", parse=parse_fraction)
 FAULTS: Mapping[str, _Kind] = {
     "stall": _Kind(
-        word="stall", options={"--for": _Option(field="seconds", parse=parse_duration_s)}, needed=("--for",)
+        daemon_kind="stall",
+        options={"--for": _Option(field="seconds", parse=parse_duration_s)},
+        required=("--for",),
     ),
     "error": _Kind(
-        word="error",
-        options={"--every": _Option(field="every", parse=int), "--ops": _Option(field="ops", parse=_words)},
-        needed=("--every",),
+        daemon_kind="error",
+        options={"--every": _Option(field="every", parse=int), "--ops": _Option(field="ops", parse=_list_of_names)},
+        required=("--every",),
     ),
-    "detach": _Kind(word="detach"),
-    "attach": _Kind(word="attach"),
-    "power-cut": _Kind(word="power_cut", options={"--keep": _Option(field="keep_share", parse=parse_fraction)}),
-    "power-on": _Kind(word="power_on"),
+    "detach": _Kind(daemon_kind="detach"),
+    "attach": _Kind(daemon_kind="attach"),
+    "power-cut": _Kind(
+        daemon_kind="power_cut", options={"--keep": _Option(field="keep_share", parse=parse_fraction)}
+    ),
+    "power-on": _Kind(daemon_kind="power_on"),
     "slow": _Kind(
-        word="slow_down",
+        daemon_kind="slow_down",
         options={
             "--factor": _Option(field="factor", parse=float),
             "--ramp": _Option(field="ramp_s", parse=parse_duration_s),
         },
-        needed=("--factor",),
+        required=("--factor",),
     ),
     "neighbour": _Kind(
-        word="noisy_neighbour",
+        daemon_kind="noisy_neighbour",
         options={
             "--iops": _Option(field="iops", parse=float),
             "--rate": _Option(field="bytes_per_s", parse=parse_size_bytes),
@@ -63,36 +67,34 @@ FAULTS: Mapping[str, _Kind] = {
             "--factor": _Option(field="latency_factor", parse=float),
         },
     ),
-    "first-touch": _Kind(word="first_touch"),
-    "credits": _Kind(word="credits", options={"--fill": _FILL}, needed=("--fill",)),
-    "clear": _Kind(word="clear"),
+    "first-touch": _Kind(daemon_kind="first_touch"),
+    "credits": _Kind(daemon_kind="credits", options={"--fill": _FILL}, required=("--fill",)),
+    "clear": _Kind(daemon_kind="clear"),
 }
-"""By what is typed."""
+"""By the name on the command line."""
 
 
-def parse_fault(kind: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """The daemon's request for a fault.
+def parse_fault(kind: str, option_texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the daemon's request for a fault.
 
     Args:
         kind: one of FAULTS.
-        given: option, such as `--for`, to its text.
+        option_texts: option, such as `--for`, to its text.
 
-    Raises UsageError for an unknown kind, an option that the kind does not have, lacks, or cannot read.
+    Raises UsageError for an unknown kind, and for an option that is unknown, missing or cannot be parsed.
     """
     fault = FAULTS.get(kind)
     if fault is None:
-        nearest = difflib.get_close_matches(kind, FAULTS, n=1)
-        hint = f"perhaps you meant {nearest[0]}" if nearest else f"there are {', '.join(FAULTS)}"
-        raise UsageError(f"there is no fault {kind!r}", where="volume fault", next_step=hint)
-    wanted = ", ".join(fault.options) or "no options"
-    for option in given:
+        raise UsageError(f"there is no fault {kind!r}", where="volume fault", next_step=suggestion(kind, FAULTS))
+    options = ", ".join(fault.options) or "no options"
+    for option in option_texts:
         if option not in fault.options:
-            raise UsageError(f"{kind} has no {option}", where="volume fault", next_step=f"it has {wanted}")
-    for option in fault.needed:
-        if option not in given:
-            raise UsageError(f"{kind} needs {option}", where="volume fault", next_step=f"it has {wanted}")
-    request: dict[str, Any] = {"kind": fault.word}
-    for option, text in given.items():
+            raise UsageError(f"{kind} has no {option}", where="volume fault", next_step=f"it has {options}")
+    for option in fault.required:
+        if option not in option_texts:
+            raise UsageError(f"{kind} needs {option}", where="volume fault", next_step=f"it has {options}")
+    request: dict[str, Any] = {"kind": fault.daemon_kind}
+    for option, text in option_texts.items():
         try:
             request[fault.options[option].field] = fault.options[option].parse(text)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Backups beside a load: what each does to the queries, how long it takes, and the window that it needs."""
+"""Backups during a load: their effect on queries, their duration, and the window that they need."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from volbench.records.run import ResolvedSuite
 from volbench.records.steps import DumpStep, OltpStep
 
 SPARE = 1.5
-"""The recommended window is the slowest backup of all cells times this: nights differ more than a test's cells do,
-and a volume that has spent its credits is slower still."""
+"""The recommended window is the slowest backup of all cells times this: nights differ more than the cells of a test
+do, and a volume without burst credits is slower still."""
 ROUND_S = 60.0
 
 
 def backup_rows(
     suite: ResolvedSuite, results: Sequence[CellResult], volume_of: dict[str, str], volumes: Sequence[str]
 ) -> tuple[BackupRow, ...]:
-    """One row for each volume and each backup that ran beside a load; of valid steps only."""
+    """Return one row for each volume and each backup that ran during a load; of valid steps only."""
     rows = []
     for volume in volumes:
         cells = [result for result in results if volume_of[result.cell_id] == volume and result.status == "done"]
@@ -36,20 +36,20 @@ def backup_rows(
 def _row(
     suite: ResolvedSuite, volume: str, cells: Sequence[CellResult], load: OltpStep, dump: DumpStep, name: str
 ) -> BackupRow | None:
-    took = _values(cells, name, "dump_s")
-    if not took:
+    durations_s = _values(cells, name, "dump_s")
+    if not durations_s:
         return None
     alone = _load_without(suite, load)
     if not _values(cells, alone, "tps"):
-        alone = f"{load.name}/alone"  # second best: a queue that the backup left behind drains in it
+        alone = f"{load.name}/alone"  # second best: the queue that the backup left drains in it
     during = f"{load.name}/during"
     return BackupRow(
         volume=volume,
         step=load.name,
         tool=dump.tool,
-        cells=len(took),
-        dump_s=median(took),
-        dump_s_max=max(took),
+        cells=len(durations_s),
+        dump_s=median(durations_s),
+        dump_s_max=max(durations_s),
         dump_mib_per_s=_median(cells, name, "dump_mib_per_s"),
         latency_ms_p95_alone=_median(cells, alone, "latency_ms_p95"),
         latency_ms_p95_during=_median(cells, during, "latency_ms_p95"),
@@ -57,19 +57,19 @@ def _row(
         tps_during=_median(cells, during, "tps"),
         stalled_s_during=_median(cells, during, "stalled_s"),
         window_s=dump.window_s,
-        fits=None if dump.window_s is None else max(took) <= dump.window_s,
-        recommended_window_s=math.ceil(max(took) * SPARE / ROUND_S) * ROUND_S,
+        fits=None if dump.window_s is None else max(durations_s) <= dump.window_s,
+        recommended_window_s=math.ceil(max(durations_s) * SPARE / ROUND_S) * ROUND_S,
     )
 
 
 def _load_without(suite: ResolvedSuite, load: OltpStep) -> str:
-    """The name of a step with the same load and nothing beside it; empty when there is none."""
+    """Return the name of a step with the same load and no concurrent step; empty without one."""
 
     def load_of(step: OltpStep) -> tuple[object, ...]:
         return step.test, step.threads, step.rate, step.rand_type, step.options
 
-    same = (step for step in suite.steps if isinstance(step, OltpStep) and not step.beside)
-    return next((step.name for step in same if load_of(step) == load_of(load)), "")
+    candidates = (step for step in suite.steps if isinstance(step, OltpStep) and not step.beside)
+    return next((step.name for step in candidates if load_of(step) == load_of(load)), "")
 
 
 def _values(cells: Sequence[CellResult], name: str, metric: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""report.json from a run's directory; it can be built again at any time, from an unfinished run too."""
+"""Builds report.json from a run's directory, at any time and from an unfinished run too."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.report import Report
 from volbench.report.backup import backup_rows
 from volbench.report.caveats import caveats
-from volbench.report.compared import compared_cells, comparison_rows
+from volbench.report.comparisons import compared_cells, comparison_rows
 from volbench.report.differences import differing_settings
 from volbench.report.durability import durability_rows
 from volbench.report.effects import as_declared, effect_rows, sweep_row
 from volbench.report.forecast import forecast_rows
-from volbench.report.knees import curve_rows
 from volbench.report.rows import (
     cell_rows,
     data_row,
@@ -28,14 +27,19 @@ from volbench.report.rows import (
     used_within_bounds,
     volume_rows,
 )
+from volbench.report.saturation import curve_rows
 from volbench.report.summary import summarise_run
 from volbench.store.run_directory import RunDirectory
 
 
 def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()) -> Report:
-    """All that is known about a run so far, and what its loads would do on other volumes.
+    """Return the report of a run as far as it is complete.
 
-    Raises RunUnreadable naming a file that is damaged or foreign.
+    Args:
+        directory: of the run.
+        what_if: other volumes to predict the run's loads on.
+
+    Raises RunUnreadable naming a file that is damaged or was not written by volbench.
     """
     run, results, events = directory.run, directory.results(), directory.events()
     every = [volume.name for volume in run.volumes]
@@ -59,7 +63,14 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         finished_at=finished_at(events),
         complete=done == len(run.cells) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
-        summary=summarise_run(pairs, cells, names, warnings, said=sweep.said if sweep else ()),
+        summary=summarise_run(
+            pairs,
+            cells,
+            names,
+            warnings,
+            low_power=run.suite.low_power or any(pair.low_power for pair in pairs),
+            sweep_sentences=sweep.said if sweep else (),
+        ),
         engine=engine,
         data=data_row(events, engine),
         host=run.host.model_dump(mode="json", exclude_none=True),

@@ -1,10 +1,11 @@
-"""What a reader must know before believing a report: each caveat is one sentence about this run."""
+"""The caveats of a report: each is a sentence on what limits the conclusions from this run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volbench.analysis.comparison import PairSummary
+from volbench.base.text import percent
 from volbench.records.cell import Disturbance
 from volbench.records.facts import VolumeFacts
 from volbench.records.report import CellRow, EngineRow, VolumeRow
@@ -13,13 +14,13 @@ from volbench.volume.shared_storage import not_mounted_text, shared_storage
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
 _DISTURBANCES = {
-    "foreign_cpu": "other work used of the CPUs",
-    "cpu_steal": "the hypervisor took of the CPUs",
-    "emulator_late": "emulated operations that came late",
-    "foreign_io": "others used the volume's device",
-    "swapping": "the host swapped",
+    "foreign_cpu": "CPU use by other work",
+    "cpu_steal": "CPU steal",
+    "emulator_late": "late emulated operations",
+    "foreign_io": "I/O of others on the volume's device",
+    "swapping": "swapping of the host",
 }
-_WARMER = {
+_COLDNESS_NOTES = {
     "lukewarm": "read lukewarm: a cache above the volume could have served part of it",
     "file-cold": "read file-cold: its data came from the device, but names and inodes may have been cached",
     "client-cold": "read client-cold: only this host's caches were empty, the storage server's were not",
@@ -36,8 +37,8 @@ def caveats(
     with_result: int,
     replaced: int = 0,
 ) -> tuple[str, ...]:
-    """All that apply, the gravest first."""
-    found = [
+    """Return all caveats that apply, the gravest first."""
+    sentences = [
         *_of_losses(cells),
         *_of_volumes(volumes),
         *_of_places(run, volumes),
@@ -48,14 +49,14 @@ def caveats(
         *_of_coldness(cells),
         *_of_power(run, pairs),
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sentences))
 
 
 def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
     for volume in volumes:
         if volume.emulated:
             yield (
-                f"Volume {volume.name} is emulated ({volume.profile or volume.spec}): it stands for that kind of "
+                f"Volume {volume.name} is emulated ({volume.profile or volume.spec}): it imitates that kind of "
                 "storage and is not a measurement of it."
             )
             scale = volume.facts.get("emulated_parameters", {}).get("time_scale", 1)
@@ -70,14 +71,14 @@ def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
             yield f"Volume {volume.name} is on an overlay filesystem: a container's layer, not a volume."
         if volume.facts.get("nfs_server") and not volume.emulated:
             yield (
-                f"Volume {volume.name} is NFS: whether a commit survives a crash of the server is decided by its "
-                "export (sync, or async, which loses acknowledged commits), which a client cannot see. The option "
-                "async of the mount loses nothing that was synced."
+                f"Volume {volume.name} is NFS: its export decides whether a commit survives a crash of the NFS "
+                "server (sync, or async, which loses acknowledged commits). A client cannot see the export's "
+                "options. The option async of the mount loses nothing that was synced."
             )
 
 
 def _of_places(run: RunRecord, volumes: Sequence[VolumeRow]) -> Iterator[str]:
-    """Two volumes on one piece of storage, and directories on which nothing is mounted."""
+    """Yield volumes that share their storage, and directories on which nothing is mounted."""
     facts = {volume.name: VolumeFacts.model_validate(volume.facts) for volume in volumes if volume.facts}
     yield from (shared.text for shared in shared_storage(facts))
     for spec in run.volumes:
@@ -87,7 +88,7 @@ def _of_places(run: RunRecord, volumes: Sequence[VolumeRow]) -> Iterator[str]:
 
 
 def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
-    """Per volume and crash step, all cells together: what a cut cost."""
+    """Yield, by volume and crash step, the losses of all cells together."""
     sums: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
         if "lost_commits" in cell.metrics:
@@ -99,8 +100,8 @@ def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
     for (volume, step), (lost, acknowledged, failed, *broken) in sums.items():
         if failed:
             yield (
-                f"Volume {volume}: the server did not come back after {failed:,.0f} of the cuts ({step}); a backup "
-                "would have to be restored."
+                f"Volume {volume}: the server did not recover from {failed:,.0f} of the power cuts ({step}); only "
+                "a backup would help."
             )
         if lost:
             yield (
@@ -111,27 +112,27 @@ def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
             yield f"Volume {volume} left data torn or damaged after a crash ({step})."
 
 
-def _of_the_run(run: RunRecord, with_result: int) -> Iterator[str]:
-    if with_result < len(run.cells):
-        yield f"The run is not complete: {with_result} of {len(run.cells)} planned cells are done."
+def _of_the_run(run: RunRecord, done: int) -> Iterator[str]:
+    if done < len(run.cells):
+        yield f"The run is not complete: {done} of {len(run.cells)} planned cells are done."
     if run.suite.scale != "full":
         yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."
 
 
-def _sizes(kind: str, found: Sequence[Disturbance]) -> str:
-    """Smallest and largest; the texts of the cells have those that are no shares."""
+def _sizes(kind: str, disturbances: Sequence[Disturbance]) -> str:
+    """Return the smallest and the largest share; disturbances that are no shares are in the texts of the cells."""
     if kind in ("foreign_io", "swapping"):
         return ""
-    low, high = (end(one.size for one in found) for end in (min, max))
-    return f" {low:.1%} to {high:.1%} (limit {found[0].limit:.0%})"
+    low, high = (end(disturbance.size for disturbance in disturbances) for end in (min, max))
+    return f" {percent(low)} to {percent(high)} (limit {percent(disturbances[0].limit)})"
 
 
 def _of_replacements(replaced: int) -> Iterator[str]:
     if replaced:
         cells = "cells were" if replaced > 1 else "cell was"
         yield (
-            f"{replaced} {cells} run anew because something outside had made the first attempt invalid; "
-            "the files of each attempt are kept (cells/*.attempt-*)."
+            f"{replaced} {cells} repeated because an outside disturbance had made the first attempt invalid; "
+            "cells/*.attempt-* has the files of each attempt."
         )
 
 
@@ -142,27 +143,30 @@ def _of_validity(cells: Sequence[CellRow]) -> Iterator[str]:
         reasons = list(dict.fromkeys(reason for cell in invalid for reason in cell.invalid_reasons))
         more = f" and {len(reasons) - 2} more reasons" if len(reasons) > 2 else ""
         yield (
-            f"{len(invalid)} of {len(cells)} step results are invalid and left out of every comparison: "
+            f"{len(invalid)} of {len(cells)} step results are invalid and excluded from every comparison: "
             f"{'; '.join(reasons[:2])}{more}."
         )
 
 
 def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
-    """Which disturbance, how large, and what it can have done, for cells that are compared within bounds."""
+    """Yield kind, size and possible effect of the disturbances of cells that are compared within bounds."""
     used = [cell for cell in cells if cell.used_within_bounds]
     if not used:
         return
     kinds: dict[str, list[Disturbance]] = {}
     for cell in used:
-        for one in cell.disturbances:
-            if one.beyond:
-                kinds.setdefault(one.kind, []).append(one)
-    seen = "; ".join(f"{_DISTURBANCES[kind]}{_sizes(kind, found)} in {len(found)}" for kind, found in kinds.items())
+        for disturbance in cell.disturbances:
+            if disturbance.beyond:
+                kinds.setdefault(disturbance.kind, []).append(disturbance)
+    summary = "; ".join(
+        f"{_DISTURBANCES[kind]}{_sizes(kind, disturbances)} in {len(disturbances)}"
+        for kind, disturbances in kinds.items()
+    )
     low, high = (end(cell.held_share or 0.0 for cell in used) for end in (min, max))
     yield (
-        f"{len(used)} step results were disturbed from outside: {seen}. It held them back for at most {low:.0%} to "
-        f"{high:.0%} of their time; their figures are compared within the bounds that follow from it, and a "
-        "verdict is given only where it holds for every value inside."
+        f"{len(used)} step results were disturbed from outside: {summary}. The disturbances delayed them for at "
+        f"most {percent(low)} to {percent(high)} of their time. Their figures are compared within the bounds that "
+        "follow, and a verdict is given only where it holds for every value within."
     )
 
 
@@ -174,24 +178,24 @@ def _of_durability(engine: EngineRow | None) -> Iterator[str]:
         if name in variables and variables[name].upper() not in (safe, "ON" if safe == "1" else "1", "TRUE")
     ]
     if relaxed:
-        yield f"The server was not set to be durable ({', '.join(relaxed)}): it waits less for the volume."
+        yield f"The server's settings are not durable ({', '.join(relaxed)}): commits wait less for the volume."
 
 
 def _of_coldness(cells: Iterable[CellRow]) -> Iterator[str]:
     warmer: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         for note in cell.notes:
-            for word in _WARMER:
-                if word in note:
-                    volumes = warmer.setdefault((cell.step, word), [])
+            for marker in _COLDNESS_NOTES:
+                if marker in note:
+                    volumes = warmer.setdefault((cell.step, marker), [])
                     if cell.volume not in volumes:
                         volumes.append(cell.volume)
-    for (step, word), volumes in warmer.items():
-        yield f"Step {step} on {', '.join(volumes)} was {_WARMER[word]}."
+    for (step, marker), volumes in warmer.items():
+        yield f"Step {step} on {', '.join(volumes)} was {_COLDNESS_NOTES[marker]}."
 
 
 def _of_power(run: RunRecord, pairs: Iterable[PairSummary]) -> Iterator[str]:
     if run.suite.low_power:
-        yield f"Suite {run.suite.name} has few or short cells on purpose (low power): small differences stay open."
+        yield f"Suite {run.suite.name} has few or short cells by design (low power): small differences stay open."
     elif any(pair.low_power for pair in pairs):
         yield "There are too few valid cells for a verdict on some metrics, whatever their values (low power)."

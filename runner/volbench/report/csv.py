@@ -17,9 +17,9 @@ _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv(report: Report) -> str:
-    """All values unrounded, RFC 4180 with a header; `parameters` is JSON, `valid` is true or false.
+    """Return all values unrounded, RFC 4180 with a header; `parameters` is JSON, `valid` is true or false.
 
-    Text that a spreadsheet would take for a formula is written with an apostrophe before it; numbers never are.
+    Text that a spreadsheet would take for a formula gets an apostrophe in front; numbers never do.
     """
     text = io.StringIO()
     writer = standard_csv.DictWriter(text, COLUMNS)
@@ -40,5 +40,5 @@ def csv(report: Report) -> str:
 
 
 def without_formula(value: object) -> object:
-    """The value; text that begins as a formula does, with an apostrophe before it."""
+    """Return the value; text that begins like a formula with an apostrophe in front."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_BEGINS_A_FORMULA) else value

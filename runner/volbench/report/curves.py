@@ -1,4 +1,4 @@
-"""Curves of a sweep within a step: operations a second and latency against how many are under way at a time."""
+"""Curves of a sweep within a step: operations a second and latency against the operations in flight."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class VolumeCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class StepCurves:
-    """All volumes' curves of one pattern and size of operation, with further parameters that differ in words."""
+    """All volumes' curves of one pattern and size of operation; `parameters` is the text of further ones."""
 
     step: str
-    others: str
+    parameters: str
     curves: tuple[VolumeCurve, ...]
 
     @property
     def depths(self) -> tuple[int, ...]:
-        """Every number of operations under way that any volume has, ascending."""
+        """Return every number of operations in flight that any volume has, ascending."""
         return tuple(sorted({point.under_way for curve in self.curves for point in curve.points}))
 
     def at(self, volume: str, under_way: int) -> CurvePoint | None:
-        """One point."""
+        """Return one point; None where the volume has none."""
         for curve in self.curves:
             if curve.volume == volume:
                 return next((point for point in curve.points if point.under_way == under_way), None)
@@ -57,32 +57,35 @@ class StepCurves:
 
 
 def step_curves(cells: Iterable[CellRow], volumes: Sequence[str]) -> tuple[StepCurves, ...]:
-    """The curves of every pattern that was measured with at least two lengths of the queue."""
+    """Return the curves of every pattern that was measured with at least two queue depths."""
     groups: dict[tuple[str, str], dict[str, dict[int, list[CellRow]]]] = {}
     for cell in cells:
         depth, jobs = cell.parameters.get("iodepth"), cell.parameters.get("numjobs", 1)
         if cell.kind != KIND or not cell.valid or not isinstance(depth, int) or not isinstance(jobs, int):
             continue  # the step as a whole has lists of them
         under_way = depth * jobs
-        by_volume = groups.setdefault((cell.step, _others(cell.parameters)), {})
+        by_volume = groups.setdefault((cell.step, _distinguishing_parameters(cell.parameters)), {})
         by_volume.setdefault(cell.volume, {}).setdefault(under_way, []).append(cell)
-    found = (
+    candidates = (
         StepCurves(
             step=step,
-            others=others,
+            parameters=distinguishing,
             curves=tuple(
-                VolumeCurve(volume=name, points=tuple(_point(depth, of[name][depth]) for depth in sorted(of[name])))
+                VolumeCurve(
+                    volume=name,
+                    points=tuple(_point(depth, by_volume[name][depth]) for depth in sorted(by_volume[name])),
+                )
                 for name in volumes
-                if name in of
+                if name in by_volume
             ),
         )
-        for (step, others), of in groups.items()
+        for (step, distinguishing), by_volume in groups.items()
     )
-    return tuple(one for one in found if len(one.depths) >= POINTS_MIN)
+    return tuple(curves for curves in candidates if len(curves.depths) >= POINTS_MIN)
 
 
-def _others(parameters: Mapping[str, Scalar]) -> str:
-    """Parameters that make curves of their own: those of the cell, not those that name a point."""
+def _distinguishing_parameters(parameters: Mapping[str, Scalar]) -> str:
+    """Return the parameters that make separate curves: those of the cell, not those of a point."""
     own = {"rw", "block_size_bytes", "iodepth", "numjobs"}
     return ", ".join(f"{name}={value}" for name, value in parameters.items() if name not in own)
 
@@ -92,19 +95,19 @@ def _point(under_way: int, cells: Sequence[CellRow]) -> CurvePoint:
         name: [cell.metrics[name].value for cell in cells if name in cell.metrics and cell.metrics[name].value > 0]
         for name in METRICS
     }
-    known = {name: of for name, of in values.items() if of}
+    measured = {name: metric_values for name, metric_values in values.items() if metric_values}
     return CurvePoint(
         under_way=under_way,
-        middle={name: median(of) for name, of in known.items()},
-        low={name: min(of) for name, of in known.items()},
-        high={name: max(of) for name, of in known.items()},
+        middle={name: median(metric_values) for name, metric_values in measured.items()},
+        low={name: min(metric_values) for name, metric_values in measured.items()},
+        high={name: max(metric_values) for name, metric_values in measured.items()},
         cells=len(cells),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """From the lowest to the highest cell, percent from the top, at a place from the left."""
+    """The range from the lowest to the highest cell, per cent from the top; `at`: per cent from the left."""
 
     at: float
     top: float
@@ -134,7 +137,7 @@ class CurvePlot:
 
 
 def curve_plots(curves: StepCurves) -> tuple[CurvePlot, ...]:
-    """Operations a second, then latency (median and p99), over the operations under way."""
+    """Return plots of operations a second and of latency (median and p99) over the operations in flight."""
     return tuple(
         plot
         for title, unit, metrics in (
@@ -147,8 +150,10 @@ def curve_plots(curves: StepCurves) -> tuple[CurvePlot, ...]:
 
 def _plot(curves: StepCurves, title: str, unit: str, metrics: Sequence[str]) -> CurvePlot | None:
     points = [point for curve in curves.curves for point in curve.points]
-    known = [value for point in points for name in metrics for value in (point.low.get(name), point.high.get(name))]
-    values = [value for value in known if value is not None]
+    bounds = [
+        value for point in points for name in metrics for value in (point.low.get(name), point.high.get(name))
+    ]
+    values = [value for value in bounds if value is not None]
     if not values:
         return None
     x_low, x_high = math.log10(curves.depths[0]), math.log10(curves.depths[-1])

@@ -17,7 +17,7 @@ from volbench.store.run_directory import HISTOGRAMS_FILE, RunDirectory
 
 LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
 EVENTS_BEYOND_MIN = 5
-"""A quantile with fewer events above it than this is a matter of single events and is not drawn."""
+"""A quantile with fewer events above it depends on single events and is not drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,9 @@ class Distribution:
 
 
 def distributions(directory: RunDirectory, cells: Sequence[CellRow], volumes: Sequence[str]) -> list[Distribution]:
-    """One distribution for each step that has client histograms, in order of steps.
+    """Return one distribution for each step that has client histograms, in the order of the steps.
 
-    A cell whose table is damaged is left out; `timelines` names it.
+    A cell with a damaged table is omitted; `timelines` names it.
     """
     volume_of = {cell.cell_id: cell.volume for cell in cells}
     valid = {(cell.cell_id, cell.step) for cell in cells if cell.valid}
@@ -51,9 +51,9 @@ def distributions(directory: RunDirectory, cells: Sequence[CellRow], volumes: Se
             if key.source == "client" and (cell_id, key.step) in valid:
                 by_step[key.step][cell_id] = merged
     return [
-        Distribution(step=step, curves=tuple(_curves(found, volume_of, volumes)))
-        for step, found in by_step.items()
-        if found
+        Distribution(step=step, curves=tuple(_curves(by_cell, volume_of, volumes)))
+        for step, by_cell in by_step.items()
+        if by_cell
     ]
 
 
@@ -65,45 +65,45 @@ def _measured(path: Path) -> dict[HistogramKey, MergedHistograms]:
 
 
 def _curves(
-    found: Mapping[str, MergedHistograms], volume_of: Mapping[str, str], volumes: Sequence[str]
+    by_cell: Mapping[str, MergedHistograms], volume_of: Mapping[str, str], volumes: Sequence[str]
 ) -> Iterable[Curve]:
     for volume in volumes:
-        of = [merged for cell_id, merged in found.items() if volume_of[cell_id] == volume]
-        if of:
-            yield _curve(_added(of), volume, None)
-    for cell_id, merged in found.items():
+        of_volume = [merged for cell_id, merged in by_cell.items() if volume_of[cell_id] == volume]
+        if of_volume:
+            yield _curve(_sum_histograms(of_volume), volume, None)
+    for cell_id, merged in by_cell.items():
         yield _curve(merged, volume_of[cell_id], cell_id)
 
 
 def _curve(merged: MergedHistograms, volume: str, cell_id: str | None) -> Curve:
     events = int(merged.events.sum())
     levels = [level for level in LEVELS if (1 - level) * events >= EVENTS_BEYOND_MIN]
-    known = quantile_table(merged, levels)[0].tolist() if levels else []
-    values = [None if np.isnan(value) else value for value in known]
+    quantiles = quantile_table(merged, levels)[0].tolist() if levels else []
+    values = [None if np.isnan(value) else value for value in quantiles]
     return Curve(
         volume=volume, cell_id=cell_id, events=events, value_ms=(*values, *([None] * (len(LEVELS) - len(values))))
     )
 
 
-def _added(parts: Sequence[MergedHistograms]) -> MergedHistograms:
-    """The sum over cells; cells whose bins differ from the first's are left out, they cannot be added."""
-    key: HistogramKey = parts[0].key
-    same = [part for part in parts if part.key == key]
-    bins = max(part.counts.shape[1] for part in same)
+def _sum_histograms(histograms: Sequence[MergedHistograms]) -> MergedHistograms:
+    """Return the sum over cells. Cells whose bins differ from the first's cannot be added and are omitted."""
+    key: HistogramKey = histograms[0].key
+    compatible = [histogram for histogram in histograms if histogram.key == key]
+    bins = max(histogram.counts.shape[1] for histogram in compatible)
     counts = np.zeros((1, bins), np.int64)
-    for part in same:
-        counts[:, : part.counts.shape[1]] += part.counts
+    for histogram in compatible:
+        counts[:, : histogram.counts.shape[1]] += histogram.counts
     return MergedHistograms(
         key=key,
         counts=counts,
-        seconds=np.sum([part.seconds for part in same], axis=0),
-        below=_total(same, "below"),
-        above=_total(same, "above"),
-        events=_total(same, "events"),
-        errors=_total(same, "errors"),
-        rows=_total(same, "rows"),
+        seconds=np.sum([histogram.seconds for histogram in compatible], axis=0),
+        below=_total(compatible, "below"),
+        above=_total(compatible, "above"),
+        events=_total(compatible, "events"),
+        errors=_total(compatible, "errors"),
+        rows=_total(compatible, "rows"),
     )
 
 
-def _total(parts: Sequence[MergedHistograms], name: str) -> NDArray[np.int64]:
-    return np.asarray(np.sum([getattr(part, name) for part in parts], axis=0), dtype=np.int64)
+def _total(histograms: Sequence[MergedHistograms], name: str) -> NDArray[np.int64]:
+    return np.asarray(np.sum([getattr(histogram, name) for histogram in histograms], axis=0), dtype=np.int64)

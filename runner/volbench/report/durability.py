@@ -1,4 +1,4 @@
-"""Durability beside speed: what cuts cost on each volume, and what the same cells did before."""
+"""Durability and speed: what power cuts cost on each volume, and the speed of the same volume."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SPEEDS_MAX = 4
 def durability_rows(
     results: Sequence[CellResult], cells: Sequence[CellRow], volume_of: dict[str, str], volumes: Sequence[str]
 ) -> tuple[DurabilityRow, ...]:
-    """One row for each volume, crash step and its settings, in the order of the volumes.
+    """Return one row for each volume, crash step and its settings, in the order of the volumes.
 
-    Cells that are invalid count: a second of missed samples does not bring a lost commit back.
+    Invalid cells count too: a second of missed samples does not bring a lost commit back.
     """
     groups: dict[tuple[str, str, str], list[StepResult]] = {}
     for result in results:
@@ -55,12 +55,12 @@ def _row(volume: str, steps: Sequence[StepResult], speeds: tuple[SpeedRow, ...])
 
 
 def _speeds(cells: Iterable[CellRow], volume: str) -> tuple[SpeedRow, ...]:
-    """The first primary metric of each other step of the volume: the median of its valid cells."""
-    found: dict[tuple[str, str], list[CellRow]] = {}
+    """Return the first primary metric of each other step of the volume: the median of its valid cells."""
+    groups: dict[tuple[str, str], list[CellRow]] = {}
     for cell in cells:
         metric = next(iter(PRIMARY_METRICS.get(cell.kind, ())), "")
         if cell.volume == volume and cell.kind != KIND and cell.valid and metric in cell.metrics:
-            found.setdefault((cell.step, metric), []).append(cell)
+            groups.setdefault((cell.step, metric), []).append(cell)
     return tuple(
         SpeedRow(
             step=step,
@@ -68,7 +68,7 @@ def _speeds(cells: Iterable[CellRow], volume: str) -> tuple[SpeedRow, ...]:
             value=median(cell.metrics[metric].value for cell in group),
             unit=group[0].metrics[metric].unit,
         )
-        for (step, metric), group in list(found.items())[:SPEEDS_MAX]
+        for (step, metric), group in list(groups.items())[:SPEEDS_MAX]
     )
 
 
@@ -81,5 +81,5 @@ def _total(steps: Iterable[StepResult], name: str) -> int:
 
 
 def _median(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return median(found) if found else None
+    known_values = list(values)
+    return median(known_values) if known_values else None

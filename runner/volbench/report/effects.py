@@ -1,8 +1,8 @@
-"""A sweep's effects as report.json has them, and which factor matters and why the others do not, in words."""
+"""A sweep's effects as rows of report.json, and which factors matter, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from volbench.analysis.effects import Effect, Observation, effects_of
 from volbench.plan.describe import alias_groups, term_text
@@ -10,19 +10,19 @@ from volbench.plan.designs import combinations_of, sweep_fraction
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, EffectRow, FindingRow, SweepRow
 from volbench.records.run import RunRecord
-from volbench.report.effects_said import said
+from volbench.report.effects_text import describe_effects
 
 _Key = tuple[str, str, int, str]
 
 
 def as_declared(run: RunRecord, cells: Iterable[CellRow]) -> list[CellRow]:
-    """Cells under the volume that the user declared; which variant of it a cell had is in its parameters."""
+    """Return the cells under the volume that the user declared; a cell's parameters have its variant."""
     declared = {volume.name: volume.variant_of or volume.name for volume in run.volumes}
     return [cell.model_copy(update={"volume": declared.get(cell.volume, cell.volume)}) for cell in cells]
 
 
 def effect_rows(run: RunRecord, cells: Sequence[CellRow]) -> tuple[EffectRow, ...]:
-    """All effects of a sweep, for each declared volume, step and metric with a direction."""
+    """Return all effects of a sweep, for each declared volume, step and metric with a direction."""
     sweep, spec = run.suite.sweep, run.suite.comparison
     if sweep is None:
         return ()
@@ -58,31 +58,31 @@ def effect_rows(run: RunRecord, cells: Sequence[CellRow]) -> tuple[EffectRow, ..
 
 
 def sweep_row(run: RunRecord, effects: Sequence[EffectRow], findings: Sequence[FindingRow]) -> SweepRow | None:
-    """What was varied, and what came of it in words; None for a run without a sweep."""
+    """Return the factors of the sweep and their effects in words; None for a run without a sweep."""
     sweep = run.suite.sweep
     if sweep is None:
         return None
     base = {name: factor.base for name, factor in sweep.factors.items()}
-    of_base = {cell.cell_id for cell in run.cells if cell.parameters == base}
+    base_cells = {cell.cell_id for cell in run.cells if cell.parameters == base}
     return SweepRow(
         design=sweep.design,
         factors=sweep.factors,
         combinations=len(combinations_of(sweep)),
         resolution=sweep_fraction(sweep).resolution if sweep.design == "fractional" else None,
         aliased=tuple(tuple(map(term_text, group)) for group in alias_groups(sweep)),
-        said=tuple(said(sweep, effects, [f for f in findings if of_base & set(f.cell_ids)])),
+        said=tuple(describe_effects(sweep, effects, [f for f in findings if base_cells & set(f.cell_ids)])),
     )
 
 
 def _grouped(cells: Iterable[CellRow]) -> dict[_Key, list[CellRow]]:
-    """Rows of one metric by declared volume and step; a step with several rows in a cell by their order there."""
+    """Return rows of one metric by declared volume and step; several rows of a step in a cell by their order."""
     groups: dict[_Key, list[CellRow]] = {}
-    places: dict[tuple[str, str], int] = {}
+    positions: dict[tuple[str, str], int] = {}
     for cell in cells:
-        place = places[cell.cell_id, cell.step] = places.get((cell.cell_id, cell.step), -1) + 1
+        position = positions[cell.cell_id, cell.step] = positions.get((cell.cell_id, cell.step), -1) + 1
         for name, metric in cell.metrics.items():
             if metric.better != "none":
-                groups.setdefault((cell.volume, cell.step, place, name), []).append(cell)
+                groups.setdefault((cell.volume, cell.step, position, name), []).append(cell)
     return groups
 
 
@@ -91,10 +91,10 @@ def _common(cells: Sequence[CellRow]) -> dict[str, bool | int | float | str]:
     return {n: v for n, v in first.items() if all(cell.parameters.get(n) == v for cell in cells)}
 
 
-def _row(effect: Effect, **about: object) -> EffectRow:
+def _row(effect: Effect, **context: object) -> EffectRow:
     return EffectRow.model_validate(
         {
-            **about,
+            **context,
             "factors": effect.term,
             "levels": effect.levels,
             "bases": effect.bases,
@@ -107,8 +107,3 @@ def _row(effect: Effect, **about: object) -> EffectRow:
 _SAME = (
     "base_value", "value", "ratio", "ci", "p_value", "p_adjusted", "verdict", "reason", "runs", "runs_needed",
 )  # fmt: skip
-
-
-def main_effects(effects: Iterable[EffectRow]) -> Iterator[EffectRow]:
-    """Those of one factor."""
-    return (effect for effect in effects if len(effect.factors) == 1)

@@ -1,4 +1,4 @@
-"""The forecast of burst credits beside what came: predicted before the run from the suite alone, met or not."""
+"""Forecasts of burst credits, calculated before the run from the suite alone, against measurements."""
 
 from __future__ import annotations
 
@@ -7,41 +7,42 @@ from statistics import median
 
 from volbench.analysis.credits.expected import Expected, expected
 from volbench.analysis.explain.run import cases_of
+from volbench.base.text import change, duration, number
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult
 from volbench.records.forecast import ForecastSpec
 from volbench.records.report import CellRow, ForecastRow
 from volbench.records.run import RunRecord
 from volbench.records.steps import OltpStep
-from volbench.report.wording import duration, number
 from volbench.store.run_directory import RunDirectory
 
 TOLERANCE = 0.05
-"""A forecast is met when the median of the cells is as near as this."""
+"""A forecast is met when the median of the cells is within this share of it."""
 
 
-def forecast_lines(spec: ForecastSpec, found: Expected) -> Iterator[str]:
-    """What is said before a run."""
-    if found.exhausted_after_s is None:
-        yield f"{found.volume} ({found.profile}): {number(spec.iops)} IOPS never use up its credits"
+def forecast_lines(spec: ForecastSpec, forecast: Expected) -> Iterator[str]:
+    """Yield the sentences of a volume's forecast, for the plan."""
+    if forecast.exhausted_after_s is None:
+        yield f"{forecast.volume} ({forecast.profile}): {number(spec.iops)} IOPS never use up its credits"
     else:
-        after = "" if found.iops_after is None else f"; then {number(found.iops_after)} IOPS are left"
+        after = "" if forecast.iops_after is None else f"; then {number(forecast.iops_after)} IOPS are left"
         yield (
-            f"{found.volume} ({found.profile}): credits run out {duration(found.exhausted_after_s)} after "
-            f"{spec.step} begins, at {number(found.iops_before)} IOPS{after}"
+            f"{forecast.volume} ({forecast.profile}): credits run out {duration(forecast.exhausted_after_s)} after "
+            f"{spec.step} begins, at {number(forecast.iops_before)} IOPS{after}"
         )
     if spec.dump_size_bytes:
-        now, later = _takes(found.dump_now_s), _takes(found.dump_exhausted_s)
+        now, later = _takes(forecast.dump_now_s), _takes(forecast.dump_exhausted_s)
         yield (
-            f"{found.volume}: a dump of {spec.dump_size_bytes / 1e6:,.0f} MB {now} with full credits, "
-            f"{later} once they are gone{_fits(spec, found.dump_exhausted_s)}"
+            f"{forecast.volume}: a dump of {spec.dump_size_bytes / 1e6:,.0f} MB {now} with full credits, "
+            f"{later} once they are gone{_fits(spec, forecast.dump_exhausted_s)}"
         )
-    if found.time_scale != 1:
-        yield f"{found.volume}: its credit bucket is {number(found.time_scale)} times smaller than the vendor's"
+    if forecast.time_scale != 1:
+        scale = number(forecast.time_scale)
+        yield f"{forecast.volume}: the credit bucket is {scale} times smaller than the vendor's"
 
 
 def forecast_rows(directory: RunDirectory, cells: Sequence[CellRow]) -> tuple[ForecastRow, ...]:
-    """A row for each volume and thing that was forecast; none without a forecast in the suite."""
+    """Return a row for each volume and forecast quantity; none without a forecast in the suite."""
     run = directory.run
     spec = run.suite.forecast
     if spec is None:
@@ -50,45 +51,47 @@ def forecast_rows(directory: RunDirectory, cells: Sequence[CellRow]) -> tuple[Fo
     measured = _exhausted_after_s(directory, spec, valid)
     rows: list[ForecastRow] = []
     for volume in run.volumes:
-        found = expected(spec, volume)
-        if found is None:
+        forecast = expected(spec, volume)
+        if forecast is None:
             continue
         rows.append(
             _row(
                 volume.name,
                 "credits run out",
-                f"after {spec.step} begins, under {number(found.iops_before)} IOPS",
-                found.exhausted_after_s,
+                f"after {spec.step} begins, under {number(forecast.iops_before)} IOPS",
+                forecast.exhausted_after_s,
                 measured.get(volume.name, ()),
             )
         )
         if spec.dump:
-            took = tuple(
+            dump_times_s = tuple(
                 c.metrics["dump_s"].value
                 for c in cells
                 if (c.volume, c.step) == (volume.name, spec.dump) and c.valid and "dump_s" in c.metrics
             )
-            what = f"once the credits are gone{_fits(spec, median(took) if took else found.dump_exhausted_s)}"
-            rows.append(_row(volume.name, "the dump takes", what, found.dump_exhausted_s, took))
+            time_s = median(dump_times_s) if dump_times_s else forecast.dump_exhausted_s
+            condition = f"once the credits are gone{_fits(spec, time_s)}"
+            rows.append(_row(volume.name, "the dump takes", condition, forecast.dump_exhausted_s, dump_times_s))
     return tuple(rows)
 
 
 def forecast_text(row: ForecastRow) -> str:
-    """One row as a sentence."""
+    """Return one row as a sentence."""
     predicted = "never" if row.predicted_s is None else duration(row.predicted_s)
     if not row.measured_s:
-        return f"{row.volume}: {row.what}: forecast {predicted}, not seen in a valid cell ({row.text})"
-    met = "" if row.difference is None else f" ({100 * row.difference:+.1f} %, {'met' if row.met else 'missed'})"
-    return (
-        f"{row.volume}: {row.what}: forecast {predicted}, came {duration(median(row.measured_s))}{met}; {row.text}"
-    )
+        return f"{row.volume}: {row.what}: forecast {predicted}, not measured in a valid cell ({row.text})"
+    met = "" if row.difference is None else f" ({change(1 + row.difference)}, {'met' if row.met else 'missed'})"
+    measured = duration(median(row.measured_s))
+    return f"{row.volume}: {row.what}: forecast {predicted}, measured {measured}{met}; {row.text}"
 
 
-def _row(volume: str, what: str, text: str, predicted_s: float | None, measured_s: Sequence[float]) -> ForecastRow:
+def _row(
+    volume: str, quantity: str, text: str, predicted_s: float | None, measured_s: Sequence[float]
+) -> ForecastRow:
     difference = median(measured_s) / predicted_s - 1 if measured_s and predicted_s else None
     return ForecastRow(
         volume=volume,
-        what=what,
+        what=quantity,
         predicted_s=predicted_s,
         measured_s=tuple(measured_s),
         difference=difference,
@@ -100,18 +103,18 @@ def _row(volume: str, what: str, text: str, predicted_s: float | None, measured_
 def _exhausted_after_s(
     directory: RunDirectory, spec: ForecastSpec, valid: Collection[str]
 ) -> Mapping[str, tuple[float, ...]]:
-    """Volume -> of each valid cell, seconds from the load's begin to the fall that ended the burst."""
+    """Return, by volume, seconds from the start of the load to the end of the burst in each valid cell."""
     volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
-    found: dict[str, tuple[float, ...]] = {}
+    exhausted: dict[str, tuple[float, ...]] = {}
     for result in directory.results():
-        at_s = _fall_s(directory, result, spec.step) if result.cell_id in valid else None
+        at_s = _exhaustion_s(directory, result, spec.step) if result.cell_id in valid else None
         if at_s is not None:
             after_s = at_s - _begin_s(directory.run, result, spec.step)
-            found[volume_of[result.cell_id]] = (*found.get(volume_of[result.cell_id], ()), after_s)
-    return found
+            exhausted[volume_of[result.cell_id]] = (*exhausted.get(volume_of[result.cell_id], ()), after_s)
+    return exhausted
 
 
-def _fall_s(directory: RunDirectory, result: CellResult, step: str) -> float | None:
+def _exhaustion_s(directory: RunDirectory, result: CellResult, step: str) -> float | None:
     try:
         case = next((case for case in cases_of(directory, result) if case.name == step), None)
     except RunUnreadable:  # the report names the damaged table where it explains
@@ -120,7 +123,7 @@ def _fall_s(directory: RunDirectory, result: CellResult, step: str) -> float | N
 
 
 def _begin_s(run: RunRecord, result: CellResult, step: str) -> float:
-    window_s = next(one.window_s for one in result.steps if one.step == step)
+    window_s = next(step_result.window_s for step_result in result.steps if step_result.step == step)
     warmup_s = next((s.warmup_s for s in run.suite.steps if s.name == step and isinstance(s, OltpStep)), 0.0)
     return window_s[0] - warmup_s
 

@@ -16,9 +16,9 @@ GATE_FORMATS: tuple[GateFormat, ...] = get_args(GateFormat)
 MARKS = {"go": "GO", "no-go": "NO-GO", "undecided": "UNDECIDED"}
 
 
-def render_gate(gate: Gate, wanted: GateFormat) -> str:
-    """The decision in a format, ending in a line feed."""
-    match wanted:
+def render_gate(gate: Gate, format_name: GateFormat) -> str:
+    """Return the decision in a format, ending with a line feed."""
+    match format_name:
         case "json":
             return gate.model_dump_json(indent=1, by_alias=True) + "\n"
         case "text":
@@ -31,27 +31,27 @@ def render_gate(gate: Gate, wanted: GateFormat) -> str:
             return _html(gate)
 
 
-def rehearsal(gate: Gate) -> str:
-    """What has to be said where volumes were emulated; else nothing."""
+def emulation_notice(gate: Gate) -> str:
+    """Return the note on emulated volumes; empty without any."""
     if not gate.emulated:
         return ""
-    return f"a rehearsal: {', '.join(gate.emulated)} emulated, so this decides nothing about the real volume"
+    return f"a rehearsal: {', '.join(gate.emulated)} emulated, so it decides nothing about the real volume"
 
 
-def place(group: GroupRow) -> str:
-    """Volume, step and parameters of a row."""
+def group_label(group: GroupRow) -> str:
+    """Return volume, step and parameters of a row."""
     return " ".join(filter(None, (f"{group.volume},", group.step, parameter_text(group.parameters)))).rstrip(",")
 
 
 def group_text(group: GroupRow) -> str:
-    """What was seen, and what would decide."""
+    """Return the evidence of a group, and how many more cells would decide."""
     more = f"; about {group.more_cells} more cells would decide" if group.more_cells else ""
-    return f"{place(group)}: {group.text}{more}"
+    return f"{group_label(group)}: {group.text}{more}"
 
 
 def _text(gate: Gate) -> str:
     lines = [f"{MARKS[gate.decision]}: {gate.reason}", f"  {_about(gate)}"]
-    lines += [f"  {rehearsal(gate)}"] if gate.emulated else []
+    lines += [f"  {emulation_notice(gate)}"] if gate.emulated else []
     for row in gate.conditions:
         lines.append(f"{MARKS[row.decision]:>9}  {row.check}" + (f"  ({row.why})" if row.why else ""))
         lines += [f"           {text}" for text in condition_details(row)]
@@ -67,7 +67,7 @@ def _about(gate: Gate) -> str:
 
 
 def condition_details(row: ConditionRow) -> list[str]:
-    """What a condition was decided by."""
+    """Return the evidence of a condition."""
     return [group_text(group) for group in row.groups] or [row.reason]
 
 
@@ -80,17 +80,17 @@ def _markdown(gate: Gate) -> str:
         escaped(_about(gate)),
         "",
     ]
-    lines += [f"**{escaped(rehearsal(gate))}**", ""] if gate.emulated else []
+    lines += [f"**{escaped(emulation_notice(gate))}**", ""] if gate.emulated else []
     lines += ["| decision | condition | evidence |", "|---|---|---|"]
     for row in gate.conditions:
         evidence = "<br>".join(escaped(text) for text in condition_details(row))
-        why = f" ({escaped(row.why)})" if row.why else ""
-        lines.append(f"| {MARKS[row.decision]} | {escaped(row.check)}{why} | {evidence} |")
+        reason = f" ({escaped(row.why)})" if row.why else ""
+        lines.append(f"| {MARKS[row.decision]} | {escaped(row.check)}{reason} | {evidence} |")
     return "\n".join(lines) + "\n"
 
 
 def escaped(text: str) -> str:
-    """Text that stays in its table cell and is never markup."""
+    """Return text that stays in its table cell and is never markup."""
     for character in ("&", "<", ">"):
         text = text.replace(character, {"&": "&amp;", "<": "&lt;", ">": "&gt;"}[character])
     return " ".join(text.replace("|", "\\|").replace("`", "'").split())
@@ -102,10 +102,12 @@ def _junit(gate: Gate) -> str:
 
 
 def decisions_junit(command: str, name: str, rows: Sequence[tuple[str, Decision, str]]) -> str:
-    """Decisions as test cases: a no-go is a failure, an undecided one is skipped, since it proves nothing.
+    """Return decisions as test cases: a no-go is a failure, an undecided condition is skipped.
 
     Args:
-        rows: what was decided, how, and the evidence.
+        command: for the names of suite and classes.
+        name: of the policy or plan.
+        rows: (condition, decision, evidence).
     """
     counts = {kind: str(sum(row[1] == decision for row in rows)) for kind, decision in _JUNIT_COUNTS.items()}
     root = Element("testsuites", name=clean(f"volbench {command} {name}"))
@@ -133,6 +135,6 @@ def _html(gate: Gate) -> str:
         gate=gate,
         marks=MARKS,
         about=_about(gate),
-        rehearsal=rehearsal(gate),
+        rehearsal=emulation_notice(gate),
         details=condition_details,
     )

@@ -1,4 +1,4 @@
-"""Where marks of the page's static charts lie, in percent of the chart: plain data that tests can look at."""
+"""Positions of marks in the page's static charts, in per cent of the chart: plain data for tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from volbench.base.text import change, quantity
 from volbench.records.report import CellRow, ComparisonRow, EffectRow
 from volbench.report.distribution import LEVELS, Curve, Distribution
-from volbench.report.wording import change, label, quantity
+from volbench.report.wording import label
 
 _DECADE_TICKS = (1, 2, 5)
 _ROUND_RATIOS = (
@@ -36,7 +37,7 @@ _ROUND_RATIOS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """A labelled place on an axis, percent from its start."""
+    """A labelled position on an axis, per cent from its start."""
 
     at: float
     text: str
@@ -60,42 +61,42 @@ class RatioAxis:
     reach: float
     margin: float
 
-    def place(self, ratio: float) -> float:
-        """Percent from the left, kept within the chart."""
+    def position(self, ratio: float) -> float:
+        """Return per cent from the left, within the chart."""
         return min(100.0, max(0.0, 50 + 50 * math.log(ratio) / self.reach))
 
     @property
     def band(self) -> tuple[float, float]:
-        """Start and width of the margin in which a difference does not matter."""
-        low, high = self.place(1 / (1 + self.margin)), self.place(1 + self.margin)
+        """Return start and width of the margin in which a difference does not matter."""
+        low, high = self.position(1 / (1 + self.margin)), self.position(1 + self.margin)
         return low, high - low
 
     @property
     def ticks(self) -> list[Tick]:
-        """1, and one or two round ratios on either side, as far apart as fits."""
+        """Return 1, and one or two round ratios on either side, as far apart as fits."""
         fitting = [ratio for ratio in _ROUND_RATIOS if math.log(ratio) <= 0.93 * self.reach]
         far = fitting[-1] if fitting else _ROUND_RATIOS[0]
         near = [ratio for ratio in fitting if 0.25 * self.reach <= math.log(ratio) <= 0.5 * math.log(far)][-1:]
         up = [*near, far] if near else [far]
         ratios = [*(1 / ratio for ratio in reversed(up)), 1.0, *up]
-        return [Tick(at=self.place(r), text="same" if r == 1 else change(r)) for r in ratios]
+        return [Tick(at=self.position(r), text="same" if r == 1 else change(r)) for r in ratios]
 
     def mark(self, row: ComparisonRow | EffectRow) -> IntervalMark | None:
-        """The comparison's mark; None when it has no ratio."""
+        """Return the comparison's mark; None without a ratio."""
         if row.ratio is None or row.ratio <= 0:
             return None
         low, high = row.ci or (0.0, math.inf)
         return IntervalMark(
-            at=self.place(row.ratio),
-            low=self.place(low) if low > 0 else 0.0,
-            high=self.place(high) if math.isfinite(high) else 100.0,
+            at=self.position(row.ratio),
+            low=self.position(low) if low > 0 else 0.0,
+            high=self.position(high) if math.isfinite(high) else 100.0,
             open_low=low <= 0 or abs(math.log(low)) > self.reach,
             open_high=not math.isfinite(high) or abs(math.log(high)) > self.reach,
         )
 
 
 def ratio_axis(rows: Sequence[ComparisonRow | EffectRow]) -> RatioAxis:
-    """An axis that holds every interval, at least 1.3 times the margin and at most a factor of 100 each way."""
+    """Return an axis that includes every interval: at least 1.3 times the margin, at most a factor of 100."""
     margin = max([row.margin for row in rows], default=0.05)
     ends = [end for row in rows for end in (row.ratio, *(row.ci or ())) if end is not None and 0 < end < math.inf]
     widest = max([abs(math.log(end)) for end in ends], default=0.0)
@@ -112,7 +113,7 @@ class Dot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DotLane:
+class DotRow:
     """All cells of one volume; `median_at` of the valid ones."""
 
     volume: str
@@ -122,18 +123,18 @@ class DotLane:
 
 @dataclass(frozen=True, kw_only=True)
 class DotChart:
-    """Every cell's value of one metric of one step, a lane for each volume."""
+    """Every cell's value of one metric of one step, a row for each volume."""
 
     step: str
     metric: str
     unit: str
     better: str
     ticks: tuple[Tick, ...]
-    lanes: tuple[DotLane, ...]
+    rows: tuple[DotRow, ...]
 
 
 def dot_chart(cells: Iterable[CellRow], metric: str, volumes: Sequence[str]) -> DotChart | None:
-    """The chart of one metric of cells of one step; None when no cell has a value."""
+    """Return the chart of one metric of cells of one step; None when no cell has a value."""
     rows = [cell for cell in cells if metric in cell.metrics]
     if not rows:
         return None
@@ -142,22 +143,27 @@ def dot_chart(cells: Iterable[CellRow], metric: str, volumes: Sequence[str]) -> 
     room = (high - low) * 0.06 or abs(high) * 0.05 or 1.0
     low, high = low - room, high + room
 
-    def place(value: float) -> float:
+    def position(value: float) -> float:
         return round(100 * (value - low) / (high - low), 2)
 
     unit = rows[0].metrics[metric].unit
-    lanes = []
+    dot_rows = []
     for volume in volumes:
-        of = [row for row in rows if row.volume == volume]
-        good = sorted(row.metrics[metric].value for row in of if row.valid)
-        middle = (good[(len(good) - 1) // 2] + good[len(good) // 2]) / 2 if good else None
-        dots = tuple(
-            Dot(at=place(row.metrics[metric].value), valid=row.valid, title=_dot_title(row, metric)) for row in of
+        of_volume = [row for row in rows if row.volume == volume]
+        valid_values = sorted(row.metrics[metric].value for row in of_volume if row.valid)
+        middle = (
+            (valid_values[(len(valid_values) - 1) // 2] + valid_values[len(valid_values) // 2]) / 2
+            if valid_values
+            else None
         )
-        lanes.append(DotLane(volume=volume, dots=dots, median_at=None if middle is None else place(middle)))
+        dots = tuple(
+            Dot(at=position(row.metrics[metric].value), valid=row.valid, title=_dot_title(row, metric))
+            for row in of_volume
+        )
+        dot_rows.append(DotRow(volume=volume, dots=dots, median_at=None if middle is None else position(middle)))
     return DotChart(
         step=rows[0].step, metric=metric, unit=unit, better=rows[0].metrics[metric].better,
-        ticks=tuple(Tick(at=place(v), text=f"{v:,.6g}") for v in linear_ticks(low, high)), lanes=tuple(lanes),
+        ticks=tuple(Tick(at=position(v), text=f"{v:,.6g}") for v in linear_ticks(low, high)), rows=tuple(dot_rows),
     )  # fmt: skip
 
 
@@ -168,7 +174,7 @@ def _dot_title(row: CellRow, metric: str) -> str:
 
 
 def linear_ticks(low: float, high: float) -> list[float]:
-    """Three to six round values within low .. high."""
+    """Return three to six round values within low .. high."""
     raw = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw)
@@ -187,7 +193,7 @@ class PlottedCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileChart:
-    """Latency over quantile: x is -log10(1 - quantile), so that each nine takes the same room; y is a log axis."""
+    """Latency over quantile: x is -log10(1 - quantile), so that each nine takes the same width; y is a log axis."""
 
     step: str
     curves: tuple[PlottedCurve, ...]
@@ -200,13 +206,15 @@ TABLE_LEVELS = (0.5, 0.9, 0.95, 0.99, 0.999)
 
 
 def quantile_chart(distribution: Distribution) -> QuantileChart | None:
-    """The chart of one step; None when no curve has a value."""
-    known = [v for curve in distribution.curves for v in curve.value_ms if v is not None and v > 0]
-    if not known:
+    """Return the chart of one step; None when no curve has a value."""
+    latencies = [v for curve in distribution.curves for v in curve.value_ms if v is not None and v > 0]
+    if not latencies:
         return None
-    low, high = math.log10(min(known)) - 0.03, math.log10(max(known)) + 0.03
-    used = [lv for lv, *vs in zip(LEVELS, *(c.value_ms for c in distribution.curves), strict=True) if any(vs)]
-    right = max(_nines(used[-1]), 1.0)
+    low, high = math.log10(min(latencies)) - 0.03, math.log10(max(latencies)) + 0.03
+    drawn_levels = [
+        lv for lv, *vs in zip(LEVELS, *(c.value_ms for c in distribution.curves), strict=True) if any(vs)
+    ]
+    right = max(_nines(drawn_levels[-1]), 1.0)
 
     def points(curve: Curve) -> str:
         pairs = [(lv, v) for lv, v in zip(LEVELS, curve.value_ms, strict=True) if v is not None and v > 0]
@@ -214,14 +222,16 @@ def quantile_chart(distribution: Distribution) -> QuantileChart | None:
             f"{100 * _nines(lv) / right:.2f},{100 * (high - math.log10(v)) / (high - low):.2f}" for lv, v in pairs
         )
 
-    shown = [(0.0, "0"), (0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")]
+    labelled_levels = [(0.0, "0"), (0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")]
     return QuantileChart(
         step=distribution.step,
         curves=tuple(
             PlottedCurve(volume=c.volume, cell_id=c.cell_id, points=points(c))
             for c in reversed(distribution.curves)
         ),
-        x_ticks=tuple(Tick(at=100 * _nines(v) / right, text=t) for v, t in shown if _nines(v) <= right * 1.001),
+        x_ticks=tuple(
+            Tick(at=100 * _nines(v) / right, text=t) for v, t in labelled_levels if _nines(v) <= right * 1.001
+        ),
         y_ticks=tuple(
             Tick(at=100 * (high - math.log10(v)) / (high - low), text=f"{v:,.6g}") for v in log_ticks(low, high)
         ),
@@ -238,9 +248,9 @@ def _nines(level: float) -> float:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round values whose logarithms to base 10 lie within low .. high; of many, powers of ten alone.
+    """Return round values whose logarithms to base 10 lie within low .. high; of many, only powers of ten.
 
-    Where less than two of 1, 2, 5 times a power of ten lie there, evenly spaced values do.
+    Where fewer than two of 1, 2, 5 times a power of ten lie within, the values are evenly spaced.
     """
     decades = range(math.floor(low), math.ceil(high) + 1)
     ticks = [m * 10.0**d for d in decades for m in _DECADE_TICKS]

@@ -11,14 +11,15 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from volbench.base import text
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
-from volbench.report.beside import beside_rows, beside_sentences, read_pairs, times_text
-from volbench.report.causes import shown_cause
+from volbench.report.causes import cause_view
+from volbench.report.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
+from volbench.report.cost_tables import query_tables, small_multiples, transaction_tables
 from volbench.report.curves import curve_plots, step_curves
 from volbench.report.distribution import distributions
-from volbench.report.effects_shown import effect_tables
-from volbench.report.explained import multiples, query_tables, transaction_tables
+from volbench.report.effects_tables import effect_tables
 from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.report.panels import Panel
 from volbench.report.timeline import CELLS_MAX, CellTimeline, as_json, timelines
@@ -34,13 +35,13 @@ _HEADLINES = {
 
 
 def html(report: Report, directory: RunDirectory) -> str:
-    """The whole page. Tables of a cell that are damaged are named in it and leave gaps."""
-    # Bokeh takes half a second to import, which commands that draw nothing shall not wait for.
-    from volbench.report.charts import charts, shown_panels  # noqa: PLC0415
+    """Return the whole page. It names damaged tables of cells and leaves gaps for them."""
+    # Bokeh takes half a second to import; commands that draw nothing do not wait for it.
+    from volbench.report.charts import charts, panels_with_data  # noqa: PLC0415
 
     volumes = [volume.name for volume in report.volumes]
-    drawn = timelines(directory)
-    panels = shown_panels(line for cell in drawn.cells for line in cell.lines)
+    timeline_data = timelines(directory)
+    panels = panels_with_data(line for cell in timeline_data.cells for line in cell.lines)
     environment = Environment(
         loader=PackageLoader("volbench.report", "page"),
         autoescape=True,
@@ -49,22 +50,14 @@ def html(report: Report, directory: RunDirectory) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        name: getattr(wording, name)
-        for name in (
-            "change",
-            "data_text",
-            "duration",
-            "how_text",
-            "recovery_text",
-            "interval",
-            "label",
-            "number",
-            "parameter_text",
-            "quantity",
-            "window_text",
+        function.__name__: function
+        for function in (
+            *(text.change, text.duration, text.interval, text.number, text.percent, text.quantity),
+            *(wording.data_text, wording.how_text, wording.label, wording.parameter_text),
+            *(wording.recovery_text, wording.window_text),
         )
     }
-    environment.filters |= {"tight": tight, "fact": fact}
+    environment.filters |= {"nowrap": keep_units_together, "fact": fact}
     curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
     return environment.get_template("report.html.j2").render(
         report=report,
@@ -73,26 +66,26 @@ def html(report: Report, directory: RunDirectory) -> str:
         primary=[row for row in report.comparisons if row.primary],
         secondary=[row for row in report.comparisons if not row.primary],
         effects=effect_tables(report.effects),
-        speeds=list(dict.fromkeys((one.step, one.metric) for row in report.durability for one in row.speeds)),
+        speeds=list(dict.fromkeys((speed.step, speed.metric) for row in report.durability for speed in row.speeds)),
         charts=charts(panels, len(volumes)),
-        causes=[shown_cause(finding, [panel.key for panel in panels]) for finding in report.findings],
+        causes=[cause_view(finding, [panel.key for panel in panels]) for finding in report.findings],
         panel_titles={panel.key: panel.title for panel in panels},
-        timeline_json=_script_json(_timeline_data(drawn.cells, volumes, panels)),
+        timeline_json=_script_json(_timeline_data(timeline_data.cells, volumes, panels)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
         distributions=[chart for chart in curves if chart is not None],
-        beside=(side_by_side := beside_rows(report)),
-        beside_said=beside_sentences(side_by_side),
-        times_text=times_text,
+        contrast=(contrast := contrast_rows(report)),
+        contrast_sentences=contrast_sentences(contrast),
+        slowdown_text=slowdown_text,
         read_pairs=read_pairs(report),
         curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
         transaction_tables=transaction_tables(report),
         query_tables=query_tables(report),
-        multiples=multiples(directory, report.associations),
+        small_multiples=small_multiples(directory, report.associations),
         dots=_dot_charts(report, volumes),
         metric_table=_metric_table(report.cells, volumes),
         glossary=_glossary(report),
-        sources=_source_troubles(directory),
-        unreadable=drawn.unreadable,
+        sources=_source_problems(directory),
+        unreadable=timeline_data.unreadable,
         why_invalid=wording.why_invalid,
         invalid=[cell for cell in report.cells if not cell.valid],
         volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
@@ -101,17 +94,17 @@ def html(report: Report, directory: RunDirectory) -> str:
     )
 
 
-def tight(text: str) -> str:
-    """Numbers stay on one line with their unit and within their brackets."""
+def keep_units_together(text: str) -> str:
+    """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
     return re.sub(r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", "\N{NO-BREAK SPACE}", text)
 
 
 def fact(value: Any, name: str) -> str:
-    """A fact as a reader says it: yes and no, GiB, lists with commas."""
+    """Return a fact as text: yes and no, GiB, lists with commas."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and name.endswith("_bytes") and value >= 1 << 20:
-        return f"{wording.number(value / 2**30)} GiB"
+        return f"{text.number(value / 2**30)} GiB"
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, dict):
@@ -119,22 +112,22 @@ def fact(value: Any, name: str) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _source_troubles(directory: RunDirectory) -> list[tuple[str, str, list[str]]]:
-    """(source, what is missing of it, volumes): sources that were absent, and those that missed ticks."""
+def _source_problems(directory: RunDirectory) -> list[tuple[str, str, list[str]]]:
+    """Return (source, what is missing, volumes) of sources that were absent or missed ticks."""
     volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
-    found: dict[tuple[str, str], list[str]] = {}
+    volumes_by_problem: dict[tuple[str, str], list[str]] = {}
     for result in directory.results():
         for source in result.sources:
-            missed = f"{source.ticks_missed} of {source.ticks_due} ticks missed in a cell"
-            trouble = (missed if source.ticks_missed else "") if source.present else source.reason or "absent"
-            volumes = found.setdefault((source.source, trouble), []) if trouble else []
+            missed_ticks = f"{source.ticks_missed} of {source.ticks_due} ticks missed in a cell"
+            problem = (missed_ticks if source.ticks_missed else "") if source.present else source.reason or "absent"
+            volumes = volumes_by_problem.setdefault((source.source, problem), []) if problem else []
             if volume_of[result.cell_id] not in volumes:
                 volumes.append(volume_of[result.cell_id])
-    return [(source, trouble, volumes) for (source, trouble), volumes in sorted(found.items())]
+    return [(source, problem, volumes) for (source, problem), volumes in sorted(volumes_by_problem.items())]
 
 
 def headline(verdict: str, volumes: Sequence[str], *, sweep: bool = False) -> str:
-    """The verdict in a few words. `volumes`: names, the baseline first."""
+    """Return the verdict in a few words. `volumes` are names, the baseline first."""
     if sweep and verdict == "single_volume":
         return "What each factor does"
     if verdict == "candidate_better":
@@ -151,9 +144,9 @@ def _asset(environment: Environment, name: str) -> str:
 
 
 def _timeline_data(
-    drawn: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Panel]
+    cells: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Panel]
 ) -> dict[str, Any]:
-    shown = [
+    panel_data = [
         {
             "key": p.key,
             "height": p.height_px,
@@ -162,11 +155,11 @@ def _timeline_data(
         }
         for p in panels
     ]
-    return {**as_json(drawn, volumes), "panels": shown}
+    return {**as_json(cells, volumes), "panels": panel_data}
 
 
 def _script_json(value: Any) -> Markup:
-    """JSON inside a <script> element: no character that could end it or start a comment."""
+    """Return JSON for a <script> element, without characters that could end the element or start a comment."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -174,32 +167,35 @@ def _script_json(value: Any) -> Markup:
 
 
 def _dot_charts(report: Report, volumes: Sequence[str]) -> list[DotChart]:
-    """One for each primary metric of each step; where nothing is compared, for each metric with a direction."""
+    """Return a chart for each step's primary metrics; without comparisons, for each metric with a direction."""
     primary = dict.fromkeys((row.step, row.metric) for row in report.comparisons if row.primary)
-    wanted = primary or dict.fromkeys(
-        (cell.step, name) for cell in report.cells for name, m in cell.metrics.items() if m.better != "none"
+    metrics = primary or dict.fromkeys(
+        (cell.step, name)
+        for cell in report.cells
+        for name, metric_value in cell.metrics.items()
+        if metric_value.better != "none"
     )
-    found = (
-        dot_chart([cell for cell in report.cells if cell.step == step], metric, volumes) for step, metric in wanted
+    drawn = (
+        dot_chart([cell for cell in report.cells if cell.step == step], metric, volumes) for step, metric in metrics
     )
-    return [chart for chart in found if chart is not None]
+    return [chart for chart in drawn if chart is not None]
 
 
 def _metric_table(cells: Iterable[CellRow], volumes: Sequence[str]) -> list[dict[str, Any]]:
-    """Medians over valid cells, a row for each metric of each step and parameters."""
+    """Return medians over valid cells, a row for each metric of each step and its parameters."""
     values: dict[tuple[str, str, str, str, str], dict[str, list[float]]] = {}
     for cell in cells:
         for name, metric in cell.metrics.items():
             key = (cell.step, wording.parameter_text(cell.parameters), name, metric.unit, metric.better)
-            of = values.setdefault(key, {})
+            by_volume = values.setdefault(key, {})
             if cell.valid:
-                of.setdefault(cell.volume, []).append(metric.value)
+                by_volume.setdefault(cell.volume, []).append(metric.value)
     return [
         {
             "step": step, "parameters": parameters, "metric": name, "unit": unit, "better": better,
-            "medians": [median(of[v]) if of.get(v) else None for v in volumes],
+            "medians": [median(by_volume[v]) if by_volume.get(v) else None for v in volumes],
         }
-        for (step, parameters, name, unit, better), of in values.items()
+        for (step, parameters, name, unit, better), by_volume in values.items()
     ]  # fmt: skip
 
 

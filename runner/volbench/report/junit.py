@@ -6,16 +6,17 @@ import re
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from volbench.base.text import change, interval, quantity
 from volbench.records.report import CellRow, ComparisonRow, Report
-from volbench.report.wording import change, interval, label, parameter_text, quantity
+from volbench.report.wording import label, parameter_text
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(report: Report) -> str:
-    """Three suites: `cells` (one case for each step of a cell; invalid is an error), `failures`, `comparisons`.
+    """Return suites `cells` (a case for each step of a cell; invalid is an error), `failures`, `comparisons`.
 
-    A primary comparison that is worse is a failure, an open one is skipped, since it proves nothing either way.
+    A primary comparison that is worse is a failure; an open one proves nothing and is skipped.
     """
     root = Element("testsuites", name=clean(f"volbench {report.suite}"))
     _suite(root, "cells", map(_cell_case, report.cells), report)
@@ -26,14 +27,14 @@ def junit(report: Report) -> str:
 
 
 def _suite(root: Element, name: str, cases: Iterable[Element], report: Report) -> None:
-    found = list(cases)
+    elements = list(cases)
     counts = {
-        kind: str(sum(case.find(tag) is not None for case in found))
+        kind: str(sum(case.find(tag) is not None for case in elements))
         for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
     }
-    about = {"name": clean(f"{report.suite}.{name}"), "tests": str(len(found)), **counts}
+    about = {"name": clean(f"{report.suite}.{name}"), "tests": str(len(elements)), **counts}
     suite = SubElement(root, "testsuite", {**about, "timestamp": clean(report.started_at)})
-    suite.extend(found)
+    suite.extend(elements)
 
 
 def _cell_case(cell: CellRow) -> Element:
@@ -75,5 +76,5 @@ def _case(classname: str, name: str) -> Element:
 
 
 def clean(text: str) -> str:
-    """Without the characters that XML cannot hold, escaped or not."""
+    """Return the text without characters that XML does not allow, escaped or not."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

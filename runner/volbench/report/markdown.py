@@ -5,24 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from volbench.base.text import change, duration, interval, number, percent, quantity
 from volbench.records.report import ComparisonRow, EffectRow, QueryRow, Report, TransactionRow
-from volbench.report.beside import markdown_lines
 from volbench.report.causes import cause_title, certainty
-from volbench.report.effects_shown import effect_tables
-from volbench.report.explained import query_tables, transaction_tables
+from volbench.report.contrast import markdown_lines
+from volbench.report.cost_tables import query_tables, transaction_tables
+from volbench.report.effects_tables import effect_tables
 from volbench.report.forecast import forecast_text
-from volbench.report.knees import curve_lines
 from volbench.report.rows import failure_text
+from volbench.report.saturation import curve_lines
 from volbench.report.wording import (
-    change,
     data_text,
-    duration,
     how_text,
-    interval,
     label,
-    number,
     parameter_text,
-    quantity,
     recovery_text,
     why_invalid,
     window_text,
@@ -31,14 +27,19 @@ from volbench.report.wording import (
 ROWS_MAX = 24
 CAVEATS_MAX = 6
 LISTED_MAX = 5
-SAID_MAX = 12
+SENTENCES_MAX = 12
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~!])")
 _QUOTE = "'"
-_SIGNS = {"better": "✅ better", "worse": "❌ worse", "equivalent": "🟰 equivalent", "inconclusive": "❔ open"}
+_VERDICT_MARKS = {
+    "better": "✅ better",
+    "worse": "❌ worse",
+    "equivalent": "🟰 equivalent",
+    "inconclusive": "❔ open",
+}
 
 
 def markdown(report: Report) -> str:
-    """The whole text. Names from outside are escaped; nothing in them becomes markup."""
+    """Return the whole text. Names from outside are escaped, so that nothing in them becomes markup."""
     lines = [*_head(report), *_effects(report), *_table(report), *markdown_lines(report, _escaped)]
     lines += [*_backups(report), *_durability(report), *_costs(report), *_validity(report), *_reproduce(report)]
     return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
@@ -52,12 +53,12 @@ def _head(report: Report) -> Iterator[str]:
     yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
     yield ""
     for finding in report.findings[:LISTED_MAX]:
-        why = finding.evidence[0].text if finding.evidence else ""
-        why += "" if finding.valid else " (no valid cell)"
-        sure = f", {certainty(finding)}" if certainty(finding) else ""
-        where = f"{_escaped(finding.volume)} ({_escaped(finding.step)})"
-        title = f"**{_escaped(cause_title(finding.cause))}** on {where}"
-        yield f"- {title}: {_escaped(why)} ({_code(finding.cause)}{sure})"
+        evidence = finding.evidence[0].text if finding.evidence else ""
+        evidence += "" if finding.valid else " (no valid cell)"
+        certainty_text = f", {certainty(finding)}" if certainty(finding) else ""
+        location = f"{_escaped(finding.volume)} ({_escaped(finding.step)})"
+        title = f"**{_escaped(cause_title(finding.cause))}** on {location}"
+        yield f"- {title}: {_escaped(evidence)} ({_code(finding.cause)}{certainty_text})"
     yield from _forecasts(report)
 
 
@@ -68,11 +69,11 @@ def _forecasts(report: Report) -> Iterator[str]:
 
 
 def _effects(report: Report) -> Iterator[str]:
-    """A sweep: what was found in words, and a table for each primary metric."""
+    """Yield a sweep's effects in words, and a table for each primary metric."""
     if report.sweep is None:
         return
     yield ""
-    yield from (f"- {_escaped(text)}" for text in report.sweep.said[:SAID_MAX])
+    yield from (f"- {_escaped(text)}" for text in report.sweep.said[:SENTENCES_MAX])
     for table in [table for table in effect_tables(report.effects) if table.primary][:LISTED_MAX]:
         first = table.rows[0]
         yield ""
@@ -83,7 +84,7 @@ def _effects(report: Report) -> Iterator[str]:
         if table.base_value is not None:
             yield f"| base | | {quantity(table.base_value, first.unit)} | | | | {first.runs[0]} |"
         yield from map(_effect, table.rows[:ROWS_MAX])
-    yield from (f"\nnot told apart: {_escaped(' = '.join(group))}" for group in report.sweep.aliased)
+    yield from (f"\nnot distinguishable: {_escaped(' = '.join(group))}" for group in report.sweep.aliased)
     yield ""
 
 
@@ -95,7 +96,7 @@ def _effect(row: EffectRow) -> str:
         quantity(row.value, row.unit),
         change(row.ratio),
         interval(row.ci),
-        _SIGNS[row.verdict],
+        _VERDICT_MARKS[row.verdict],
         f"{row.runs[0]} / {row.runs[1]}",
     )
     return f"| {' | '.join(cells)} |"
@@ -106,7 +107,7 @@ def _table(report: Report) -> Iterator[str]:
     if not rows:
         return
     yield ""
-    level = f"{100 * rows[0].confidence:g} %"
+    level = f"{percent(rows[0].confidence)}"
     yield f"| step | metric | baseline | candidate | change | {level} interval | verdict | cells |"
     yield "|---|---|--:|--:|--:|---|---|---|"
     yield from map(_row, rows[:ROWS_MAX])
@@ -116,7 +117,7 @@ def _table(report: Report) -> Iterator[str]:
 
 
 def _backups(report: Report) -> Iterator[str]:
-    """What backups did to the queries beside them, and whether they fit their window."""
+    """Yield the effect of backups on concurrent queries, and whether they fit their window."""
     if not report.backups:
         return
     yield ""
@@ -139,7 +140,7 @@ def _backups(report: Report) -> Iterator[str]:
 
 
 def _durability(report: Report) -> Iterator[str]:
-    """What cuts cost, with the speed of the same volume beside it."""
+    """Yield the losses by power cuts with the speed of the same volume."""
     if not report.durability:
         return
     speeds = list(dict.fromkeys((speed.step, speed.metric) for row in report.durability for speed in row.speeds))
@@ -149,7 +150,7 @@ def _durability(report: Report) -> Iterator[str]:
     yield f"| {' | '.join(map(_escaped, heads))} |"
     yield f"|---|---|---|{'--:|' * (len(heads) - 3)}"
     for row in report.durability:
-        found = {(speed.step, speed.metric): quantity(speed.value, speed.unit) for speed in row.speeds}
+        speed_texts = {(speed.step, speed.metric): quantity(speed.value, speed.unit) for speed in row.speeds}
         values = [
             row.volume,
             how_text(row),
@@ -160,7 +161,7 @@ def _durability(report: Report) -> Iterator[str]:
             recovery_text(row),
             quantity(row.first_query_ms, "ms"),
             number(row.commits_per_s),
-            *(found.get(key, "\N{EN DASH}") for key in speeds),
+            *(speed_texts.get(key, "\N{EN DASH}") for key in speeds),
         ]
         yield f"| {' | '.join(map(_escaped, values))} |"
     yield ""
@@ -168,9 +169,9 @@ def _durability(report: Report) -> Iterator[str]:
 
 def _row(row: ComparisonRow) -> str:
     arrow = {"higher": " ↑", "lower": " ↓"}.get(row.better, "")
-    sign = _SIGNS[row.verdict]
+    sign = _VERDICT_MARKS[row.verdict]
     if row.verdict == "inconclusive" and row.runs_needed is not None:
-        sign += f", {row.runs_needed} cells would do"
+        sign += f", {row.runs_needed} cells would decide"
     cells = (
         _escaped(_step_text(row)),
         _escaped(label(row.metric)) + arrow,
@@ -185,12 +186,14 @@ def _row(row: ComparisonRow) -> str:
 
 
 def _step_text(row: ComparisonRow) -> str:
-    shown = {name: value for name, value in row.parameters.items() if name in ("threads", "rate", "iodepth")}
-    return f"{row.step} {parameter_text(shown)}".strip()
+    load_parameters = {
+        name: value for name, value in row.parameters.items() if name in ("threads", "rate", "iodepth")
+    }
+    return f"{row.step} {parameter_text(load_parameters)}".strip()
 
 
 def _costs(report: Report) -> Iterator[str]:
-    """Predictions that were asked for, what a transaction costs, and the queries with most time, folded."""
+    """Yield predictions, then in a fold the costs of a transaction and the queries with most time."""
     for row in report.what_if[:ROWS_MAX]:
         yield f"- {_escaped(row.volume)} ({_escaped(row.step)}) on {_code(row.spec)}: {_escaped(row.text)}"
     if not report.transactions:
@@ -208,8 +211,8 @@ def _costs(report: Report) -> Iterator[str]:
     for queries in query_tables(report)[:LISTED_MAX]:
         yield f"| {_escaped(queries.step)}, share of time and mean | {' | '.join(volumes)} |"
         yield f"|---|{'--:|' * len(volumes)}"
-        for query, found in queries.rows[:LISTED_MAX]:
-            yield f"| {_in_cell(_code(query))} | {' | '.join(map(_query_text, found))} |"
+        for query, query_rows in queries.rows[:LISTED_MAX]:
+            yield f"| {_in_cell(_code(query))} | {' | '.join(map(_query_text, query_rows))} |"
         yield ""
     yield "</details>"
     yield ""
@@ -222,7 +225,7 @@ def _cost_text(row: TransactionRow | None) -> str:
 
 
 def _query_text(row: QueryRow | None) -> str:
-    return "–" if row is None else f"{row.share:.0%}, {quantity(row.mean_ms, 'ms')}"
+    return "–" if row is None else f"{percent(row.share)}, {quantity(row.mean_ms, 'ms')}"
 
 
 def _validity(report: Report) -> Iterator[str]:
@@ -231,7 +234,7 @@ def _validity(report: Report) -> Iterator[str]:
     yield (
         f"{len(report.cells) - len(invalid)} of {len(report.cells)} step results are valid; "
         f"failures: {len(report.failures) or 'none'}; measured {duration(report.timing.measured_s)} of "
-        f"{duration(report.timing.wall_s)}{'' if share is None else f' ({share:.0%})'}."
+        f"{duration(report.timing.wall_s)}{'' if share is None else f' ({percent(share)})'}."
     )
     for cell in invalid[:LISTED_MAX]:
         yield f"- invalid: {_code(cell.cell_id)} {_escaped(cell.step)}: {_escaped(why_invalid(cell))}"
@@ -254,13 +257,13 @@ def _reproduce(report: Report) -> Iterator[str]:
 
 def _volumes(report: Report) -> Iterator[str]:
     for volume in report.volumes:
-        what = ", ".join(part for part in (volume.filesystem, volume.device, volume.profile) if part)
-        text = f"{volume.name}: {what or volume.kind}{' (emulated)' if volume.emulated else ''}"
+        description = ", ".join(field for field in (volume.filesystem, volume.device, volume.profile) if field)
+        text = f"{volume.name}: {description or volume.kind}{' (emulated)' if volume.emulated else ''}"
         yield _escaped(text)
 
 
 def _fenced(lines: Sequence[str]) -> Iterable[str]:
-    """A code block; the fence is longer than any run of backticks within."""
+    """Return a code block whose fence is longer than any run of backticks within."""
     ticks = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, ticks + 1)
     return (f"{fence}sh", *(" ".join(line.split()) for line in lines), fence)
@@ -271,7 +274,7 @@ def _escaped(text: str) -> str:
 
 
 def _in_cell(code: str) -> str:
-    """A bar ends a cell even within a code span."""
+    """Return code for a table cell: a bar ends a cell even within a code span."""
     return code.replace("|", "\\|")
 
 

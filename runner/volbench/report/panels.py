@@ -1,4 +1,4 @@
-"""Which lines the timelines show, in which order: what the client saw on top, storage below, the host last."""
+"""The lines of the timelines in their order: the client on top, storage below, the host last."""
 
 from __future__ import annotations
 
@@ -144,30 +144,30 @@ PANELS = (
 
 
 def chosen_series(keys: Iterable[SeriesKey], disk: str | None) -> Iterator[tuple[str, SeriesKey]]:
-    """For each line `panel.line`, the series that fills it, where there is one.
+    """Yield each line `panel.line` that has a series, with that series.
 
     Args:
         keys: the series of a cell.
-        disk: the volume's disk: of several entities its series is taken, else the first by name.
+        disk: the volume's disk; of several entities its series is chosen, else the first by name.
     """
-    known = sorted(keys)
+    ordered = sorted(keys)
     for panel in PANELS:
         if panel.key in LATENCY_PANELS:
             continue
         for source in panel.sources:
-            found = [
+            lines = [
                 (f"{panel.key}.{line.key}", key)
                 for line in panel.lines
-                if (key := _series_of(line, source, known, disk)) is not None
+                if (key := _series_of(line, source, ordered, disk)) is not None
             ]
-            if found:
-                yield from found
+            if lines:
+                yield from lines
                 break
 
 
-def _series_of(line: Line, source: str, known: list[SeriesKey], disk: str | None) -> SeriesKey | None:
+def _series_of(line: Line, source: str, ordered: list[SeriesKey], disk: str | None) -> SeriesKey | None:
     for metric in line.metrics:
-        matching = [key for key in known if (key.source, key.metric) == (source, metric)]
+        matching = [key for key in ordered if (key.source, key.metric) == (source, metric)]
         if matching:
             return next((key for key in matching if key.entity == disk), matching[0])
     return None

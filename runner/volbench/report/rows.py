@@ -19,17 +19,17 @@ from volbench.records.run import JournalEvent, PlannedCell, RunRecord, VolumeSpe
 from volbench.store.run_directory import RunDirectory
 
 OPEN_LOOP = "offered_ratio"
-"""Among the details of a load at a fixed rate."""
+"""The detail of a step that only loads at a fixed rate have."""
 
 
 def cell_rows(run: RunRecord, results: Iterable[CellResult]) -> tuple[CellRow, ...]:
-    """One row for each step of each cell that has a result; those of a failed cell are shown as invalid."""
-    planned, found = {cell.cell_id: cell for cell in run.cells}, tuple(results)
-    reasons = invalid_reasons(run, found)
+    """Return one row for each step of each cell that has a result; steps of a failed cell are invalid."""
+    planned, finished = {cell.cell_id: cell for cell in run.cells}, tuple(results)
+    reasons = invalid_reasons(run, finished)
     return tuple(
-        _cell_row(planned[result.cell_id], result, step, why)
-        for result in found
-        for step, why in zip(result.steps, reasons[result.cell_id], strict=True)
+        _cell_row(planned[result.cell_id], result, step, step_reasons)
+        for result in finished
+        for step, step_reasons in zip(result.steps, reasons[result.cell_id], strict=True)
     )
 
 
@@ -58,32 +58,32 @@ def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, reason
 def _bounds(
     step: StepResult, metrics: dict[str, MetricValue], reasons: Iterable[str]
 ) -> dict[str, tuple[float, float | None]]:
-    """Where the figures lie without the disturbances; empty when something else is wrong with the step too."""
-    told = {one.text for one in step.disturbances if one.beyond}
-    if not told or not told.issuperset(reasons):
+    """Return the bounds of the figures without the disturbances; empty when the step is invalid otherwise too."""
+    disturbance_texts = {disturbance.text for disturbance in step.disturbances if disturbance.beyond}
+    if not disturbance_texts or not disturbance_texts.issuperset(reasons):
         return {}
-    held, window_s = (
+    held_back, window_s = (
         held_share(step.disturbances, ceiling=step.delayable_share),
         step.window_s[1] - step.window_s[0],
     )
-    found = {
+    ends = {
         name: bounds(
-            metrics, name, kind=step.kind, held=held, open_loop=OPEN_LOOP in step.details, window_s=window_s
+            metrics, name, kind=step.kind, held=held_back, open_loop=OPEN_LOOP in step.details, window_s=window_s
         )
         for name, metric in metrics.items()
         if metric.better != "none"
     }
-    return {name: (low, high if math.isfinite(high) else None) for name, (low, high) in found.items()}
+    return {name: (low, high if math.isfinite(high) else None) for name, (low, high) in ends.items()}
 
 
 def used_within_bounds(cells: Iterable[CellRow], comparisons: Iterable[Comparison]) -> tuple[CellRow, ...]:
-    """The rows, with the metrics whose comparisons use them although they are invalid."""
+    """Return the rows with the metrics whose comparisons use them although they are invalid."""
     metrics: dict[tuple[str, str, str], list[str]] = {}
-    for one in comparisons:
-        parameters = str(sorted(one.parameters.items()))
-        for volume, used in zip((one.baseline, one.candidate), one.within_bounds, strict=True):
+    for comparison in comparisons:
+        parameters = str(sorted(comparison.parameters.items()))
+        for volume, used in zip((comparison.baseline, comparison.candidate), comparison.within_bounds, strict=True):
             if used:
-                metrics.setdefault((volume, one.step, parameters), []).append(one.metric)
+                metrics.setdefault((volume, comparison.step, parameters), []).append(comparison.metric)
     rows = []
     for cell in cells:
         names = metrics.get((cell.volume, cell.step, str(sorted(cell.parameters.items()))), [])
@@ -93,7 +93,7 @@ def used_within_bounds(cells: Iterable[CellRow], comparisons: Iterable[Compariso
 
 
 def volume_rows(run: RunRecord, results: Sequence[CellResult]) -> tuple[VolumeRow, ...]:
-    """Each volume with what was found out about it by its first cell."""
+    """Return each volume with the facts from its first cell."""
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     first: dict[str, CellResult] = {}
     for result in results:
@@ -119,7 +119,7 @@ def _volume_row(spec: VolumeSpec, result: CellResult | None) -> VolumeRow:
 
 
 def engine_row(results: Iterable[CellResult]) -> EngineRow | None:
-    """The server of the first cell that knows it; where cells differ is said elsewhere."""
+    """Return the server of the first cell that has one; `differences` lists where cells differ."""
     for result in results:
         if result.server is not None:
             server = result.server
@@ -128,21 +128,21 @@ def engine_row(results: Iterable[CellResult]) -> EngineRow | None:
 
 
 def data_row(events: Iterable[JournalEvent], engine: EngineRow | None) -> DataRow | None:
-    """Size of the dataset as its template was made, and its ratio to the buffer pool."""
+    """Return the size of the dataset's template, and its ratio to the buffer pool."""
     size = next((event.details.get("bytes") for event in events if event.event == "template_ready"), None)
     if not isinstance(size, int):
         return None
-    said = engine.variables.get("innodb_buffer_pool_size", "") if engine else ""
-    pool = int(said) if said.isdigit() and int(said) > 0 else None
+    setting = engine.variables.get("innodb_buffer_pool_size", "") if engine else ""
+    pool = int(setting) if setting.isdigit() and int(setting) > 0 else None
     return DataRow(bytes=size, buffer_pool_bytes=pool, data_to_pool_ratio=size / pool if pool else None)
 
 
 def failure_rows(
     directory: RunDirectory, run: RunRecord, results: Iterable[CellResult]
 ) -> tuple[dict[str, Any], ...]:
-    """Cells and earlier attempts that failed, and cells that were given up without a result.
+    """Return failed cells and attempts, and cells that were abandoned without a result.
 
-    `done_later` says that a later attempt at the cell is done: the cell has not failed.
+    `done_later` is true where a later attempt at the cell is done, so that the cell has not failed.
     """
     results = list(results)
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
@@ -152,11 +152,11 @@ def failure_rows(
         for result in attempts
         if result.failure is not None
     ]
-    told = {(row["cell_id"], row["attempt"]) for row in rows}
+    reported = {(row["cell_id"], row["attempt"]) for row in rows}
     rows += [
         _event_row(event, volume_of.get(event.cell_id, ""))
         for event in directory.events()
-        if event.event in ("cell_failed", "cell_abandoned") and (event.cell_id, event.attempt) not in told
+        if event.event in ("cell_failed", "cell_abandoned") and (event.cell_id, event.attempt) not in reported
     ]
     done = {result.cell_id: result.attempt for result in results if result.failure is None}
     for row in rows:
@@ -165,7 +165,7 @@ def failure_rows(
 
 
 def failure_text(failure: Mapping[str, Any], cell: str) -> str:
-    """A failed attempt in a line, `cell` as its report writes it; that a later attempt is done, where one is."""
+    """Return a failed attempt as a line, with whether a later attempt is done; `cell` as the report writes it."""
     if failure.get("done_later"):
         return f"{cell}: attempt {failure.get('attempt')} failed, a later one is done"
     return f"failed: {cell}"
@@ -176,23 +176,23 @@ def _failure_row(cell_id: str, volume: str, attempt: int, failure: Failure) -> d
 
 
 def _event_row(event: JournalEvent, volume: str) -> dict[str, Any]:
-    known: Mapping[str, Any] = event.details
+    details: Mapping[str, Any] = event.details
     return _failure_row(
         event.cell_id,
         volume,
         event.attempt,
         Failure(
-            cause=str(known.get("cause", event.event)),
-            what=str(known.get("what", "the cell ended without a result")),
-            where=str(known.get("where", "")),
-            evidence=str(known.get("evidence", "")),
-            next_step=str(known.get("next_step", "volbench resume")),
+            cause=str(details.get("cause", event.event)),
+            what=str(details.get("what", "the cell ended without a result")),
+            where=str(details.get("where", "")),
+            evidence=str(details.get("evidence", "")),
+            next_step=str(details.get("next_step", "volbench resume")),
         ),
     )
 
 
 def finished_at(events: Sequence[JournalEvent]) -> str | None:
-    """When the run ended; None while it has not, or when it was resumed and has not ended since."""
+    """Return when the run ended; None while it goes on, or after a resume that has not ended."""
     for event in reversed(events):
         if event.event in ("run_finished", "run_started", "run_resumed"):
             return event.at if event.event == "run_finished" else None
@@ -200,23 +200,23 @@ def finished_at(events: Sequence[JournalEvent]) -> str | None:
 
 
 def timing(run: RunRecord, events: Sequence[JournalEvent], cells: Iterable[CellRow]) -> Timing:
-    """Measured seconds of all steps against the wall time, time between an interruption and its resume left out.
+    """Return the measured seconds of all steps and the wall time without interruptions.
 
-    Steps that ran at the same time are counted once.
+    Concurrent steps are counted once.
     """
     measured_s = _covered_s(cells)
     wall_s = 0.0
-    before = _moment(run.started_at)
+    previous = _moment(run.started_at)
     for event in events:
         now = _moment(event.at)
         if event.event != "run_resumed":
-            wall_s += max(0.0, (now - before).total_seconds())
-        before = now
+            wall_s += max(0.0, (now - previous).total_seconds())
+        previous = now
     return Timing(wall_s=wall_s, measured_s=measured_s, measured_share=measured_s / wall_s if wall_s > 0 else None)
 
 
 def _covered_s(cells: Iterable[CellRow]) -> float:
-    """Seconds that lie in the window of at least one step, over all cells."""
+    """Return the seconds within the window of at least one step, over all cells."""
     windows = sorted((cell.cell_id, *cell.window_s) for cell in cells if cell.window_s is not None)
     covered_s, cell_id, until_s = 0.0, "", 0.0
     for name, t0_s, t1_s in windows:

@@ -1,4 +1,4 @@
-"""Pages without scripts that are printed and signed: a decision by a policy, a validation."""
+"""Pages without scripts, to be printed and signed: a decision by a policy, a validation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def signed_page(template: str, **values: Any) -> str:
-    """A template of report/page filled in; everything from outside is escaped, a name that is missing an error."""
+    """Return a template of report/page with its values, all escaped. A missing value is an error."""
     environment = Environment(
         loader=PackageLoader("volbench.report", "page"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The verdict in a sentence that a DBA can act on, and no stronger than the statistics behind it."""
+"""The verdict in one sentence for a DBA, no stronger than the statistics behind it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from volbench.analysis.comparison import PairSummary, overall
+from volbench.base.text import number, percent, quantity
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, ComparisonRow, Summary
-from volbench.report.compared import comparison_rows
-from volbench.report.wording import comparison_text, label, number, quantity
+from volbench.report.comparisons import comparison_rows
+from volbench.report.wording import comparison_text, label
 
 SHOWN_MAX = 4
 """More comparisons than this in one sentence are not read; the rest are counted."""
@@ -21,40 +22,52 @@ def summarise_run(
     volumes: Sequence[str],
     caveats: tuple[str, ...],
     *,
-    said: Sequence[str] = (),
+    low_power: bool,
+    sweep_sentences: Sequence[str] = (),
 ) -> Summary:
-    """The summary of all candidates against the first volume; of a sweep on one volume, what `said` says first."""
+    """Return the summary of all candidates against the first volume.
+
+    Args:
+        pairs: each candidate with the baseline.
+        cells: of the run.
+        volumes: names, the baseline first.
+        caveats: sentences.
+        low_power: whether the run has too few cells for a verdict on small differences.
+        sweep_sentences: of a sweep; the first is the summary of a run without candidates.
+    """
     compared = " ".join(pair_sentence(pair) for pair in pairs)
     return Summary(
         verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
-        sentence=compared or next(iter(said), "") or _without_pairs(cells, volumes),
-        low_power=any("low power" in caveat for caveat in caveats),
+        sentence=compared or next(iter(sweep_sentences), "") or _without_pairs(cells, volumes),
+        low_power=low_power,
         caveats=caveats,
     )
 
 
 def pair_sentence(pair: PairSummary) -> str:
-    """One candidate against the baseline."""
+    """Return the sentence on one candidate against the baseline."""
     rows = {
         name: comparison_rows(getattr(pair, name)) for name in ("better", "worse", "equivalent", "inconclusive")
     }
-    a, b = pair.baseline, pair.candidate
+    baseline, candidate = pair.baseline, pair.candidate
     decided = rows["better"] + rows["worse"]
     if pair.verdict == "mixed":
         text = (
-            f"Volumes {a} and {b} each win something: {b} is better in {_listed(rows['better'])}; "
-            f"it is worse in {_listed(rows['worse'])}"
+            f"Volumes {baseline} and {candidate} each win something: {candidate} is better in "
+            f"{_listed(rows['better'])}; {candidate} is worse in {_listed(rows['worse'])}"
         )
     elif pair.winner is not None:
-        against = f", {b} against {a}" if pair.winner == a else ""
-        loser = a if pair.winner == b else b
+        against = f". {candidate} against {baseline}" if pair.winner == baseline else ""
+        loser = baseline if pair.winner == candidate else candidate
         text = f"Volume {pair.winner} is better for MySQL than {loser}{against}: {_listed(decided)}"
         text += _also_open(rows)
     elif pair.verdict == "equivalent":
-        text = f"Volumes {a} and {b} are equivalent for MySQL, within {_margin(rows['equivalent'])}: "
+        text = (
+            f"Volumes {baseline} and {candidate} are equivalent for MySQL, within {_margin(rows['equivalent'])}: "
+        )
         text += _listed(rows["equivalent"])
     else:
-        text = f"No verdict on {b} against {a} yet: {_listed(rows['inconclusive'])}"
+        text = f"No verdict on {candidate} against {baseline} yet: {_listed(rows['inconclusive'])}"
         if rows["equivalent"]:
             text += f"; equivalent: {_names(rows['equivalent'])}"
         text += _what_would_decide(pair, rows["inconclusive"])
@@ -62,16 +75,16 @@ def pair_sentence(pair: PairSummary) -> str:
 
 
 def _listed(rows: Sequence[ComparisonRow]) -> str:
-    """The first metric of each step before the second of any, at most SHOWN_MAX."""
+    """Return at most SHOWN_MAX comparisons: the first metric of each step before the second of any."""
     rank: dict[str, int] = {}
     ranked = []
     for row in rows:
         rank[row.step] = rank.get(row.step, -1) + 1
         ranked.append((rank[row.step], row))
-    shown = [row for _, row in sorted(ranked, key=lambda pair: pair[0])][:SHOWN_MAX]
+    selected = [row for _, row in sorted(ranked, key=lambda pair: pair[0])][:SHOWN_MAX]
     steps = len({row.step for row in rows}) > 1
-    text = ", ".join(comparison_text(row, steps=steps) for row in shown)
-    return text + (f" and {len(rows) - len(shown)} more" if len(rows) > len(shown) else "")
+    text = ", ".join(comparison_text(row, steps=steps) for row in selected)
+    return text + (f" and {len(rows) - len(selected)} more" if len(rows) > len(selected) else "")
 
 
 def _also_open(rows: dict[str, tuple[ComparisonRow, ...]]) -> str:
@@ -84,7 +97,7 @@ def _names(rows: Iterable[ComparisonRow]) -> str:
 
 
 def _margin(rows: Sequence[ComparisonRow]) -> str:
-    return f"{100 * rows[0].margin:g} %"
+    return f"{percent(rows[0].margin)}"
 
 
 def _what_would_decide(pair: PairSummary, rows: Sequence[ComparisonRow]) -> str:
@@ -105,7 +118,7 @@ def _valid_cells(rows: Sequence[ComparisonRow]) -> str:
 
 
 def _without_pairs(cells: Sequence[CellRow], volumes: Sequence[str]) -> str:
-    """Nothing was compared: one volume, or no metric with a direction on both sides."""
+    """Return the sentence for a run without a comparison: one volume, or no common metric with a direction."""
     if len(volumes) > 1:
         return "No verdict: no cell gave a metric that can be compared."
     values: dict[tuple[str, str, str], list[float]] = {}
@@ -114,9 +127,9 @@ def _without_pairs(cells: Sequence[CellRow], volumes: Sequence[str]) -> str:
             if cell.valid and name in cell.metrics:
                 metric = cell.metrics[name]
                 values.setdefault((cell.step, name, metric.unit), []).append(metric.value)
-    shown = [
-        f"{label(name)} {number(median(found)) if unit == '1/s' else quantity(median(found), unit)} ({step})"
-        for (step, name, unit), found in list(values.items())[:SHOWN_MAX]
+    medians = [
+        f"{label(name)} {number(median(measured)) if unit == '1/s' else quantity(median(measured), unit)} ({step})"
+        for (step, name, unit), measured in list(values.items())[:SHOWN_MAX]
     ]
-    about = ", ".join(shown) or "no valid cell"
-    return f"One volume, {volumes[0] if volumes else 'none'}, so nothing to compare; medians: {about}."
+    text = ", ".join(medians) or "no valid cell"
+    return f"One volume, {volumes[0] if volumes else 'none'}, so nothing to compare; medians: {text}."

@@ -1,7 +1,7 @@
-"""Lines over time of each cell, few enough for one HTML file: full resolution where it fits, else buckets.
+"""Lines over time of each cell, small enough for one HTML file: at full resolution, else in buckets.
 
-Buckets keep the mean and the extremes of series; percentiles come from histograms merged over the bucket. What
-was not sampled is a gap (None), and a second without a finished transaction is a stall, which is listed.
+A bucket has the mean and the extremes of a series; percentiles come from histograms merged over the bucket. A
+missing sample is a gap (None). An interval without a finished transaction is a stall, and stalls are listed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class TimeLine:
-    """One line: times and values of equal length, None in a gap; `low` and `high` only where buckets hide them."""
+    """One line: times and values of equal length, None in a gap; `low` and `high` are the extremes of buckets."""
 
     t_s: tuple[float, ...]
     value: tuple[float | None, ...]
@@ -72,17 +72,17 @@ class CellTimeline:
 
 @dataclass(frozen=True, kw_only=True)
 class Timelines:
-    """What can be drawn, and the files that cannot be read, each with what is wrong with it."""
+    """The timelines of cells, and the files that cannot be read, each with its fault."""
 
     cells: tuple[CellTimeline, ...]
     unreadable: tuple[str, ...]
 
 
 def timelines(directory: RunDirectory, *, values_max: int = VALUES_MAX) -> Timelines:
-    """The timelines of at most CELLS_MAX cells that have a result, in planned order.
+    """Return the timelines of at most CELLS_MAX cells that have a result, in planned order.
 
-    A cell without tables has no lines; one with a damaged table is left out and named, for its metrics are in
-    result.json and do not depend on it.
+    A cell without tables has no lines. A cell with a damaged table is omitted and named; its metrics are in
+    result.json and do not depend on the table.
     """
     results = {result.cell_id: result for result in directory.results()}
     cells = [cell for cell in directory.run.cells if cell.cell_id in results][:CELLS_MAX]
@@ -99,21 +99,21 @@ def timelines(directory: RunDirectory, *, values_max: int = VALUES_MAX) -> Timel
     return Timelines(cells=tuple(drawn), unreadable=tuple(unreadable))
 
 
-def cell_timeline(place: Path, planned: PlannedCell, result: CellResult, *, points: int) -> CellTimeline:
-    """One cell's timeline with at most about `points` points a line."""
+def cell_timeline(directory: Path, planned: PlannedCell, result: CellResult, *, points: int) -> CellTimeline:
+    """Return one cell's timeline with at most about `points` points a line."""
     lines: dict[str, TimeLine] = {}
     stalls: tuple[tuple[float, float], ...] = ()
     sources: dict[str, str] = {}
-    if (path := place / HISTOGRAMS_FILE).exists():
+    if (path := directory / HISTOGRAMS_FILE).exists():
         for panel, source in LATENCY_PANELS.items():
             intervals = histogram_intervals(path, source=source)
             lines |= {f"{panel}.{name}": line for name, line in _latency_lines(path, source, intervals, points)}
             if source == "client":
                 stalls = tuple(_stalls(intervals))
-    extents_of = {path: series_extents(path) for path in series_files(place)}
+    extents_of = {path: series_extents(path) for path in series_files(directory)}
     if extents_of:
-        whole = {key: extent for extents in reversed(extents_of.values()) for key, extent in extents.items()}
-        chosen = list(chosen_series(whole, result.volume_facts.disk))
+        all_extents = {key: extent for extents in reversed(extents_of.values()) for key, extent in extents.items()}
+        chosen = list(chosen_series(all_extents, result.volume_facts.disk))
         for path, extents in extents_of.items():
             own = {line: key for line, key in chosen if key in extents and line not in lines}
             lines |= dict(_series_lines(path, own, extents, points))
@@ -151,20 +151,20 @@ def _latency_lines(path: Path, source: str, intervals: Intervals, points: int) -
     quantiles = np.full((len(ends), len(LATENCY_LEVELS)), np.nan)
     for key, merged in merge_histograms(path, grid_s=grid).items():
         if key.source == source:
-            known = quantile_table(merged, tuple(LATENCY_LEVELS.values()))
-            quantiles = np.where(np.isnan(known), quantiles, known)
+            table = quantile_table(merged, tuple(LATENCY_LEVELS.values()))
+            quantiles = np.where(np.isnan(table), quantiles, table)
     for column, name in enumerate(LATENCY_LEVELS):
         yield name, _line(ends, quantiles[:, column])
 
 
 def quantile_table(merged: MergedHistograms, levels: Sequence[float]) -> Floats:
-    """Latencies in ms at `levels` for each bucket: shape (buckets, levels), NaN where none is known."""
+    """Return latencies in ms at `levels` for each bucket: shape (buckets, levels), NaN where none is known."""
     bins = LogBins(mult=merged.key.edge_mult, deduct=merged.key.edge_deduct)
     return from_dense(bins, merged.counts, below=merged.below, above=merged.above).quantiles(levels).value_ms
 
 
 def _stalls(intervals: Intervals) -> Iterator[tuple[float, float]]:
-    """Stretches without a finished event, neighbouring intervals joined."""
+    """Yield the spans without a finished event; adjacent intervals are joined."""
     start: float | None = None
     end = 0.0
     for t_s, interval_s, events in zip(intervals.t_s, intervals.interval_s, intervals.events, strict=True):
@@ -183,45 +183,50 @@ def _series_lines(
 ) -> Iterator[tuple[str, TimeLine]]:
     if not chosen:
         return
-    wanted = {key: extents[key] for key in chosen.values()}
-    sources, metrics = {key.source for key in wanted}, {key.metric for key in wanted}
-    first, last = min(e.first_s for e in wanted.values()), max(e.last_s for e in wanted.values())
-    samples = max(e.samples for e in wanted.values())
+    chosen_extents = {key: extents[key] for key in chosen.values()}
+    sources, metrics = {key.source for key in chosen_extents}, {key.metric for key in chosen_extents}
+    first, last = min(e.first_s for e in chosen_extents.values()), max(e.last_s for e in chosen_extents.values())
+    samples = max(e.samples for e in chosen_extents.values())
     if samples <= points:
-        found = read_series(path, sources=sources, metrics=metrics)
+        series = read_series(path, sources=sources, metrics=metrics)
         for line, key in chosen.items():
-            yield line, _line(found[key].t_s, found[key].value)
+            yield line, _line(series[key].t_s, series[key].value)
         return
-    points = max(POINTS_MIN, points // 2)  # extremes are kept beside the means: three values a point
+    points = max(POINTS_MIN, points // 2)  # a point has three values: mean and extremes
     window_s = (first - (last - first) / (samples - 1), last)
     width_s = (window_s[1] - window_s[0]) / points
     buckets = read_bucketed_series(path, window_s=window_s, width_s=width_s, sources=sources, metrics=metrics)
     for line, key in chosen.items():
-        of = buckets[key]
-        ends = np.asarray(of.t0_s + of.width_s * np.arange(1, len(of.mean) + 1), dtype=np.float64)
-        yield line, _line(ends, of.mean, of.low, of.high)
+        bucketed = buckets[key]
+        ends = np.asarray(bucketed.t0_s + bucketed.width_s * np.arange(1, len(bucketed.mean) + 1), dtype=np.float64)
+        yield line, _line(ends, bucketed.mean, bucketed.low, bucketed.high)
 
 
 def _line(t_s: Floats, value: Floats, low: Floats | None = None, high: Floats | None = None) -> TimeLine:
-    """A line with a None where samples are missing for longer than a tick."""
+    """Return a line with None where samples are missing for longer than a tick."""
     if len(t_s) > 1:
         steps = np.diff(t_s)
         breaks = np.flatnonzero(steps > _GAP * np.median(steps)) + 1
     else:
         breaks = np.array([], dtype=np.int64)
-    at = np.insert(t_s, breaks, (t_s[breaks - 1] + t_s[breaks]) / 2 if len(breaks) else [])
+    times = np.insert(t_s, breaks, (t_s[breaks - 1] + t_s[breaks]) / 2 if len(breaks) else [])
     columns = [None if c is None else np.insert(c, breaks, np.nan) for c in (value, low, high)]
-    shown = [() if c is None else tuple(map(short, c.tolist())) for c in columns]
-    return TimeLine(t_s=tuple(round(t, 3) for t in at.tolist()), value=shown[0], low=shown[1], high=shown[2])
+    value_columns = [() if c is None else tuple(map(four_digits, c.tolist())) for c in columns]
+    return TimeLine(
+        t_s=tuple(round(t, 3) for t in times.tolist()),
+        value=value_columns[0],
+        low=value_columns[1],
+        high=value_columns[2],
+    )
 
 
-def short(value: float) -> float | None:
-    """Four significant digits, what a chart can show; None for what is not known."""
+def four_digits(value: float) -> float | None:
+    """Return four significant digits, as a chart can show them; None for NaN."""
     return None if np.isnan(value) else float(f"{value:.4g}")
 
 
 def as_json(cells: Iterable[CellTimeline], volumes: Sequence[str]) -> dict[str, Any]:
-    """What the page's script reads. Equal times are stored once for a cell, under `grids`."""
+    """Return the data of the page's script. Equal times are stored once for a cell, under `grids`."""
     return {"volumes": list(volumes), "cells": [_cell_json(cell, volumes) for cell in cells]}
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
+from volbench.base.text import number
 from volbench.records.gate import ConditionRow
 from volbench.records.validation import CheckName, Replayed, ServerSide, Validation
 from volbench.report.gate import MARKS, condition_details, decisions_junit, escaped
 from volbench.report.signed_page import signed_page
-from volbench.report.wording import number
 
 DETAILS_SHOWN = 20
 
 
-def validation_text(outcome: Validation, *, details: bool = True) -> str:
-    """For the terminal; without details it has no value of a row."""
+def validation_text(outcome: Validation) -> str:
+    """Return the text for the terminal."""
     lines = [f"{MARKS[outcome.decision]}: {outcome.reason}", f"  {about(outcome)}"]
     for row in outcome.checks:
         lines.append(f"{MARKS[row.decision]:>9}  {row.check}: {row.text}")
-        lines += [f"           {text}" for text in _shown(row.details) if details]
+        lines += [f"           {text}" for text in _truncated(row.details)]
     for condition in outcome.conditions:
         lines.append(f"{MARKS[condition.decision]:>9}  {condition_label(condition)}")
         lines += [f"           {text}" for text in condition_details(condition)]
@@ -28,11 +28,11 @@ def validation_text(outcome: Validation, *, details: bool = True) -> str:
 
 
 def validation_markdown(outcome: Validation) -> str:
-    """For a pull request; nothing from a server is markup."""
+    """Return Markdown for a pull request; nothing from a server is markup."""
     lines = [f"## {MARKS[outcome.decision]}: {escaped(outcome.name)}", "", escaped(outcome.reason), ""]
-    lines += [escaped(about(outcome)), "", "| decision | check | what was seen |", "|---|---|---|"]
+    lines += [escaped(about(outcome)), "", "| decision | check | result |", "|---|---|---|"]
     for row in outcome.checks:
-        details = "<br>".join(map(escaped, (row.text, *_shown(row.details))))
+        details = "<br>".join(map(escaped, (row.text, *_truncated(row.details))))
         lines.append(f"| {MARKS[row.decision]} | {row.check} | {details} |")
     if outcome.conditions:
         lines += ["", "| decision | condition | evidence |", "|---|---|---|"]
@@ -49,7 +49,7 @@ def validation_markdown(outcome: Validation) -> str:
 
 
 def validation_junit(outcome: Validation) -> str:
-    """For a pipeline: each check and each condition is a case."""
+    """Return JUnit for a pipeline: each check and each condition is a case."""
     checks = [(row.check, row.decision, "\n".join((row.text, *row.details))) for row in outcome.checks]
     conditions = [
         (condition_label(row), row.decision, "\n".join(condition_details(row))) for row in outcome.conditions
@@ -58,14 +58,14 @@ def validation_junit(outcome: Validation) -> str:
 
 
 def validation_html(outcome: Validation) -> str:
-    """One page without scripts, to be signed."""
+    """Return a page without scripts, to be signed."""
     return signed_page(
         "validation.html.j2",
         outcome=outcome,
         marks=MARKS,
         about=about(outcome),
         notes=list(notes(outcome)),
-        shown=_shown,
+        truncated=_truncated,
         replay_heads=REPLAY_HEADS,
         replay_rows=replay_rows(outcome.replay) if outcome.replay else [],
         label=condition_label,
@@ -80,37 +80,43 @@ REPLAY_HEADS = (
 
 
 def replay_rows(replay: Replayed) -> list[tuple[str, ...]]:
-    """The classes that took most time in the log; a time that is not known is a dash."""
+    """Return the classes with most time in the log; an unknown time is a dash."""
     return [
         (
-            f"{'slower: ' if one.slower else ''}{one.fingerprint[:120]}", str(one.statements), str(one.errors),
+            f"{'slower: ' if statement_class.slower else ''}{statement_class.fingerprint[:120]}",
+            str(statement_class.statements),
+            str(statement_class.errors),
             *(
                 number(value)
                 for value in (
-                    one.logged_ms_p50, one.logged_ms_p95, one.service_ms_p50, one.service_ms_p95,
-                    one.response_ms_p50, one.response_ms_p95,
+                    statement_class.logged_ms_p50,
+                    statement_class.logged_ms_p95,
+                    statement_class.service_ms_p50,
+                    statement_class.service_ms_p95,
+                    statement_class.response_ms_p50,
+                    statement_class.response_ms_p95,
                 )
             ),
         )
-        for one in replay.classes[:DETAILS_SHOWN]
-    ]  # fmt: skip
+        for statement_class in replay.classes[:DETAILS_SHOWN]
+    ]
 
 
 def condition_label(row: ConditionRow) -> str:
-    """The condition, and why somebody asked for it."""
+    """Return the condition with its reason."""
     return row.check + (f" ({row.why})" if row.why else "")
 
 
 def about(outcome: Validation) -> str:
-    """Who was compared with whom."""
-    sides = " against ".join(map(_side, (outcome.candidate, outcome.source)))
-    compared = f"{sides}; schemas {', '.join(outcome.schemas)}{_runs(outcome)}"
-    unchanged = ", in which the source was not written" if outcome.source_changed is False else ""
-    return f"{compared}; {outcome.started_at} to {outcome.finished_at}{unchanged}"
+    """Return which servers and schemas were compared, and when."""
+    servers = " against ".join(map(_side, (outcome.candidate, outcome.source)))
+    text = f"{servers}; schemas {', '.join(outcome.schemas)}{_runs(outcome)}"
+    unchanged = "; the source was not written meanwhile" if outcome.source_changed is False else ""
+    return f"{text}; {outcome.started_at} to {outcome.finished_at}{unchanged}"
 
 
 def notes(outcome: Validation) -> Iterator[str]:
-    """What a reader has to know beside the checks."""
+    """Yield what limits the decision besides the checks."""
     for run in outcome.runs:
         if run.emulated:
             yield (
@@ -119,14 +125,16 @@ def notes(outcome: Validation) -> Iterator[str]:
             )
     missing = [name for name in get_args(CheckName) if name not in {row.check for row in outcome.checks}]
     if missing:
-        yield f"not checked, so the decision says nothing of them: {', '.join(missing)}"
+        yield f"not checked, so not part of the decision: {', '.join(missing)}"
     if outcome.source_changed:
-        yield "the source was written while it was compared"
+        yield "the source was written during the comparison"
     if outcome.source_changed is None:
-        yield "whether the source was written meanwhile cannot be seen (no binary log, or no right to ask)"
+        yield (
+            "unknown: whether the source was written during the comparison (no binary log, or no privilege for it)"
+        )
     if outcome.source.more_rights_than_needed:
         yield (
-            f"{outcome.source.user} may do more on the source than reading "
+            f"{outcome.source.user} has more privileges on the source than needed "
             f"({', '.join(outcome.source.more_rights_than_needed)}); SELECT, SHOW VIEW, TRIGGER, EVENT and EXECUTE "
             "are enough"
         )
@@ -140,6 +148,6 @@ def _side(side: ServerSide) -> str:
     return f"{side.flavor} {side.version} at {side.place}"
 
 
-def _shown(details: tuple[str, ...]) -> list[str]:
+def _truncated(details: tuple[str, ...]) -> list[str]:
     more = len(details) - DETAILS_SHOWN
     return [*details[:DETAILS_SHOWN], *([f"and {more} more, in validation.json"] if more > 0 else [])]

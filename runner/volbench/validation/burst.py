@@ -16,9 +16,9 @@ from volbench.analysis.credits.forecast import Forecast, forecast
 from volbench.analysis.credits.limits import Limits, limits_of
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, constant
 from volbench.analysis.linear import t_quantile
+from volbench.base.text import duration, percent
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow, Replayed
-from volbench.validation.move import spoken_s
 from volbench.validation.volume_load import Count
 from volbench.volume.profiles import resolve_spec
 
@@ -111,7 +111,7 @@ def burst_check(outlook: BurstOutlook | None, replay: Replayed, plan: BurstPlan)
     decision = _decision(outlook, plan, complete=not skipped_writes)
     details = [
         f"the log asks for {outlook.iops:.4g} requests/s [{outlook.iops_low:.4g}, {outlook.iops_high:.4g}], "
-        f"{outlook.read_share:.0%} of them reads, counted by {outlook.counted_by}"
+        f"{percent(outlook.read_share)} of them reads, counted by {outlook.counted_by}"
     ]
     if skipped_writes:
         details.append(
@@ -165,18 +165,20 @@ def _lasts(runway_s: float | None, served_share: float, plan: BurstPlan) -> bool
 
 def _text(outlook: BurstOutlook, plan: BurstPlan) -> str:
     if outlook.served_share < _FULLY_SERVED:
-        return f"{outlook.volume} serves {outlook.served_share:.0%} of the load at most"
+        return f"{outlook.volume} serves {percent(outlook.served_share)} of the load at most"
     if outlook.runway_s_low is None:
         credit = f"{outlook.bucket} never run out" if outlook.bucket else "no credits to run out"
         return f"{outlook.volume}: {credit} under the log's mean load"
     likely, low, high = (
-        "never" if seconds is None else spoken_s(seconds)
+        "never" if seconds is None else duration(seconds)
         for seconds in (outlook.runway_s, outlook.runway_s_low, outlook.runway_s_high)
     )
     after = (
-        f"; then it serves {outlook.served_share_after:.0%} of it" if outlook.served_share_after is not None else ""
+        f"; then it serves {percent(outlook.served_share_after)} of it"
+        if outlook.served_share_after is not None
+        else ""
     )
     return (
         f"{outlook.volume}: {outlook.bucket} run out after {likely} [{low}, {high}] of the log's mean load, "
-        f"{spoken_s(plan.lasts_s)} are asked for{after}"
+        f"{duration(plan.lasts_s)} are asked for{after}"
     )

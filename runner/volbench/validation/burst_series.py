@@ -15,10 +15,10 @@ from volbench.analysis.credits.history import Assumed, History
 from volbench.analysis.credits.limits import Limits
 from volbench.analysis.credits.sources import read_history
 from volbench.analysis.credits.work import Work
+from volbench.base.text import duration, percent
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
 from volbench.validation.burst import IoDemand, candidate_limits
-from volbench.validation.move import spoken_s
 
 DAY_S = 86_400.0
 THROTTLED_BELOW = 0.05
@@ -140,18 +140,18 @@ def _served(work: Work, simulated: Replay) -> float:
 
 
 def _text(outlook: BurstOutlook) -> str:
-    over = f"over {spoken_s(outlook.walked_s or 0.0)} of the series"
+    over = f"over {duration(outlook.walked_s or 0.0)} of the series"
     clauses = []
     if outlook.runway_s is not None:
         clauses.append(
-            f"{outlook.bucket} run out after {spoken_s(outlook.runway_s)} and hold the load back for "
-            f"{spoken_s(outlook.held_s or 0.0)} {over}"
+            f"{outlook.bucket} run out after {duration(outlook.runway_s)} and hold the load back for "
+            f"{duration(outlook.held_s or 0.0)} {over}"
         )
     if outlook.capped_s:
-        clauses.append(f"a limit is too low for {spoken_s(outlook.capped_s)} {over}")
+        clauses.append(f"a limit is too low for {duration(outlook.capped_s)} {over}")
     if not clauses:
         never = (
-            f"{outlook.bucket} never fall below {outlook.credits_share_lowest:.0%}"
+            f"{outlook.bucket} never fall below {percent(outlook.credits_share_lowest)}"
             if outlook.bucket
             else "no credits"
         )
@@ -165,14 +165,15 @@ def _details(
     once_s = float(simulation.history.work.interval_s.sum())
     yield (
         f"{simulation.history.text}: {outlook.iops:.4g} requests/s on average, {simulation.peak_iops:.4g} at most, "
-        f"{outlook.read_share:.0%} of them reads" + (f", taken {plan.times:g} times" if plan.times != 1 else "")
+        f"{percent(outlook.read_share)} of them reads"
+        + (f", taken {plan.times:g} times" if plan.times != 1 else "")
     )
     if simulation.seconds > once_s:
-        yield f"{spoken_s(once_s)} of it, {round(simulation.seconds / once_s)} times one after the other"
+        yield f"{duration(once_s)} of it, {round(simulation.seconds / once_s)} times one after the other"
     if once_s < DAY_S:
         yield "it is shorter than a day, so it may have left out the nights or the busy hours"
     if simulation.history.work.gap_s:
-        gaps = spoken_s(simulation.history.work.gap_s)
+        gaps = duration(simulation.history.work.gap_s)
         yield f"nothing is known of {gaps} of it: idle at best, just at the baseline at worst"
     if demand is not None:
         yield (
@@ -185,7 +186,7 @@ def _details(
 def _doubts(simulation: CreditSimulation, demand: IoDemand | None) -> Iterator[str]:
     balances = [share for _, share in simulation.history.observed]
     if balances and min(balances) < THROTTLED_BELOW:
-        yield f"the source's own credits fell to {min(balances):.0%}: it may have asked for more than it was given"
+        yield f"the source's own credits fell to {percent(min(balances))}: it may have asked for more than it was given"
     elif simulation.history.slow:
         yield "requests of the source waited 50 ms and more: it may have asked for more than it was given"
     if demand is not None and demand.iops_low > simulation.peak_iops:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from volbench.analysis.capacity import capacities
 from volbench.analysis.gate.decide import Scope, worst
+from volbench.base.text import percent
 from volbench.records.capacity import CapacityPlan, CapacityRow
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, ValidationPlan
@@ -84,7 +85,7 @@ def _decision(row: CapacityRow, needed: float | None, confidence: float) -> Deci
 def _details(row: CapacityRow, needed: float | None) -> Iterator[str]:
     sustained = "none held" if row.held_per_s is None else f"{row.held_per_s:g} transactions/s held"
     high = "never broken" if row.high_per_s is None else f"{row.high_per_s:g}"
-    confidence = f", {row.confidence:.0%} sure" if row.confidence is not None else ""
+    confidence = f", {percent(row.confidence)} sure" if row.confidence is not None else ""
     yield f"{row.volume} [{row.load}]: {sustained}, [{row.low_per_s:g}, {high}] of {row.cells} cells{confidence}"
     if needed and row.queries_each:
         yield f"{row.volume}: at least {row.low_per_s * row.queries_each / needed:.2g} times what is needed"

@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from volbench.analysis.linear import t_quantile
+from volbench.base.text import duration, percent, size
 from volbench.errors import UsageError
 from volbench.records.capture import Capture
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
 from volbench.validation.capture import read_capture
 from volbench.validation.file_sizes import resolution_bytes
-from volbench.validation.move import spoken_s
 from volbench.volume.facts import discover
 from volbench.volume.profiles import resolve_spec
 
@@ -96,12 +96,12 @@ def _lasts(full_s: float | None, plan: GrowthPlan) -> bool:
 
 
 def _text(outlook: GrowthOutlook, plan: GrowthPlan) -> str:
-    volume = f"{plan.full:.0%} of {spoken_bytes(outlook.size_bytes)} are used"
-    required = f"{spoken_s(plan.lasts_s)} are required"
+    volume = f"{percent(plan.full)} of {size(outlook.size_bytes)} are used"
+    required = f"{duration(plan.lasts_s)} are required"
     if outlook.full_s_low is None:
         return f"{volume} never, as the source grew; {required}"
     likely, low, high = (
-        "never" if seconds is None else spoken_s(seconds)
+        "never" if seconds is None else duration(seconds)
         for seconds in (outlook.full_s, outlook.full_s_low, outlook.full_s_high)
     )
     return f"{volume} after {likely} [{low}, {high}], as the source grew; {required}"
@@ -109,17 +109,17 @@ def _text(outlook: GrowthOutlook, plan: GrowthPlan) -> str:
 
 def _details(outlook: GrowthOutlook, captures: Sequence[Capture]) -> Iterator[str]:
     yield (
-        f"the source's data grew by {spoken_bytes(outlook.data_per_day)} a day "
-        f"[{spoken_bytes(outlook.data_per_day_low)}, {spoken_bytes(outlook.data_per_day_high)}] over "
-        f"{spoken_s(_started_s(captures[-1]) - _started_s(captures[0]))} in {len(captures)} captures, to "
-        f"{spoken_bytes(outlook.used_bytes)}"
+        f"the source's data grew by {size(outlook.data_per_day)} a day "
+        f"[{size(outlook.data_per_day_low)}, {size(outlook.data_per_day_high)}] over "
+        f"{duration(_started_s(captures[-1]) - _started_s(captures[0]))} in {len(captures)} captures, to "
+        f"{size(outlook.used_bytes)}"
     )
     if len(captures) < DECISIVE_CAPTURES_MIN:
         yield f"{len(captures)} captures do not show how growth varies: take {DECISIVE_CAPTURES_MIN} or more"
     if outlook.binlog_bytes is None:
         yield "the source's binary logs are not visible (REPLICATION CLIENT is missing); they take space too"
     else:
-        yield f"its binary logs took {spoken_bytes(outlook.binlog_bytes)}; the same retention will take as much"
+        yield f"its binary logs took {size(outlook.binlog_bytes)}; the same retention will take as much"
 
 
 def _growth_per_s(before: Capture, after: Capture) -> tuple[float, float, float]:
@@ -145,11 +145,3 @@ def _capture_with_sizes(name: str) -> Capture:
 
 def _started_s(capture: Capture) -> float:
     return datetime.fromisoformat(capture.started_at).timestamp()
-
-
-def spoken_bytes(amount: float) -> str:
-    """Bytes as one says them."""
-    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
-        if amount >= size:
-            return f"{amount / size:.3g} {unit}"
-    return f"{amount / 1024:.3g} KiB"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
 from volbench.analysis.linear import t_quantile
+from volbench.base.text import duration
 from volbench.records.cell import CellResult
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, MoveEstimate, MovePlan
@@ -113,7 +114,7 @@ def move_check(candidates: Sequence[MoveEstimate], plan: MovePlan, logs: Mapping
     best = candidates[0]
     text = (
         f"{_span(best)} with {best.tools}, most of it {best.dominated_by}; "
-        f"clients wait as long, or about {spoken_s(plan.switch_s)} with a replica that has caught up"
+        f"clients wait as long, or about {duration(plan.switch_s)} with a replica that has caught up"
     )
     decision = _decision(best, plan)
     details = [text for estimate in candidates for text in _details(estimate)]
@@ -189,7 +190,7 @@ def _details(estimate: MoveEstimate) -> Iterator[str]:
         "restore": estimate.restore_s,
         "checks": estimate.checks_s,
     }
-    phases = ", ".join(f"{name} {spoken_s(value)}" for name, value in phase_s.items() if value is not None)
+    phases = ", ".join(f"{name} {duration(value)}" for name, value in phase_s.items() if value is not None)
     rehearsal = ", on an emulated volume" if estimate.emulated else ""
     yield f"{estimate.tools} on {estimate.volume}: {_span(estimate)} ({phases}), from {estimate.cells} cells{rehearsal}"
     if estimate.copy_s is None:
@@ -209,19 +210,10 @@ def _replication(best: MoveEstimate, logs: Mapping[str, str]) -> Iterator[str]:
     )
     needed_s = best.total_s_high or best.total_s
     if 0 < retention_s < needed_s:
-        yield f"binary logs are kept for {spoken_s(retention_s)} only: too short for a replica that begins with the dump"
+        yield f"binary logs are kept for {duration(retention_s)} only: too short for a replica that begins with the dump"
 
 
 def _span(estimate: MoveEstimate) -> str:
     if estimate.total_s_low is None or estimate.total_s_high is None:
-        return f"{spoken_s(estimate.total_s)} (no interval)"
-    return f"{spoken_s(estimate.total_s)} [{spoken_s(estimate.total_s_low)}, {spoken_s(estimate.total_s_high)}]"
-
-
-def spoken_s(seconds: float) -> str:
-    """A time as one says it."""
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.3g} min"
-    return f"{seconds / 3600:.3g} h" if seconds < 7 * 86400 else f"{seconds / 86400:.3g} days"
+        return f"{duration(estimate.total_s)} (no interval)"
+    return f"{duration(estimate.total_s)} [{duration(estimate.total_s_low)}, {duration(estimate.total_s_high)}]"

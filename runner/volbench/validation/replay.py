@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
 
+from volbench.base.text import duration, percent
 from volbench.engine.connection import Account
 from volbench.records.validation import CheckRow, ReplayClass, Replayed, ReplayPlan
 from volbench.validation.arrivals import Schedule, schedule
-from volbench.validation.move import spoken_s
 from volbench.validation.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
 from volbench.validation.slowlog import slow_log
 
@@ -167,11 +167,11 @@ def _errors(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
 def _doubts(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
     if outcome.late_share > plan.late_max:
         yield (
-            f"invalid: {outcome.late_share:.1%} started late by the client's own fault, "
-            f"{plan.late_max:.1%} is the limit"
+            f"invalid: {percent(outcome.late_share)} started late by the client's own fault, "
+            f"{percent(plan.late_max)} is the limit"
         )
     if outcome.client_cpu_share > CLIENT_CPU_SHARE_MAX:
-        yield f"invalid: the client took {outcome.client_cpu_share:.0%} of a CPU, so the times are its own"
+        yield f"invalid: the client took {percent(outcome.client_cpu_share)} of a CPU, so the times are its own"
     if not any(statement_class.statements >= STATEMENTS_MIN for statement_class in outcome.classes):
         yield f"no class has the {STATEMENTS_MIN} statements that a median needs"
 
@@ -188,7 +188,7 @@ def _undecided_classes(outcome: Replayed) -> Iterator[str]:
     used = (
         ""
         if outcome.foreign_cpu_ratio is None
-        else f": other work used {outcome.foreign_cpu_ratio:.0%} of its CPUs"
+        else f": other work used {percent(outcome.foreign_cpu_ratio)} of its CPUs"
     )
     stretch = (
         f", the candidate's tasks took {outcome.server_stretch:.1f} times as long" if outcome.server_stretch else ""
@@ -203,7 +203,7 @@ def _undecided_classes(outcome: Replayed) -> Iterator[str]:
 
 def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
     if outcome.log_from:
-        yield f"the log: {plan.slow_log}, {spoken_s(outcome.log_s)} from {outcome.log_from} on"
+        yield f"the log: {plan.slow_log}, {duration(outcome.log_s)} from {outcome.log_from} on"
     if outcome.whole_seconds:
         yield "the log knows the second only: statements were spread evenly within it, so bursts may be missing"
     small_classes = [
@@ -218,7 +218,7 @@ def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
             sum(ms for ms, _ in spent_ms) or 1.0
         )
         yield (
-            f"{len(small_classes)} classes have fewer than {STATEMENTS_MIN} statements and are not judged: about {share:.1%} of "
+            f"{len(small_classes)} classes have fewer than {STATEMENTS_MIN} statements and are not judged: about {percent(share)} of "
             "the log's time"
         )
     if outcome.way_ms_p95 is not None and outcome.way_ms_p95 > ALLOWANCE_MS:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import volbench
 from volbench.analysis.gate.decide import Scope
+from volbench.base.text import percent
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account
 from volbench.errors import Refused, StepFailed, UsageError
@@ -249,7 +250,7 @@ def _query_classes(queries: QueriesPlan, schemas: list[str]) -> tuple[list[Query
         skipped_s, total_s = (
             sum(query_class.total_s for query_class in group) for group in (classes[queries.classes :], classes)
         )
-        share = f", {skipped_s / total_s:.1%} of the time" if total_s else ""
+        share = f", {percent(skipped_s / total_s)} of the time" if total_s else ""
         notes.append(f"{len(classes) - queries.classes} of {len(classes)} classes were not asked{share}")
     return classes, notes
 

@@ -133,7 +133,7 @@ def test_the_schema_and_the_documentation_are_printed_as_shipped() -> None:
     [
         (["plan", "quik.yaml"], 2, ["quik.yaml", "no such suite file"]),
         (["plan", QUICK, "--target", "dokker", "--volume", "a=path:/x"], 2, ["dokker", "docker"]),
-        (["plan", QUICK, "--target", "kubernets", "--volume", "a=path:/x"], 2, ["kubernets", "local"]),
+        (["plan", QUICK, "--target", "kubernets", "--volume", "a=path:/x"], 2, ["kubernets", "'kubernetes'"]),
         (["plan", QUICK, "--target", "local"], 2, ["no volume is named", "--volume a=path:/mnt/a"]),
         (["plan", QUICK, "--target", "local", "--volume", "a=pth:/x"], 2, ["'pth'", "perhaps you meant 'path'"]),
         (["plan", QUICK, "--target", "local", "--volume", "/x"], 2, ["NAME=SPEC"]),
@@ -339,7 +339,7 @@ def test_doctor_is_readable_at_80_columns() -> None:
     for item in found:
         assert any(line.split(None, 1)[1].startswith(item["name"]) and item["evidence"] in line for line in lines)
         if not item["present"]:
-            assert any(line.strip() == f"mended by: {item['mend']}" for line in lines)
+            assert any(line.strip() == f"fix: {item['mend']}" for line in lines)
 
 
 @pytest.mark.parametrize(

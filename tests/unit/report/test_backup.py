@@ -48,7 +48,7 @@ def test_the_slowest_cell_decides_and_a_window_is_recommended(pair: RunDirectory
     assert (row.volume, row.tool, row.cells, row.dump_s, row.dump_s_max) == ("a", "mydumper", 3, 60.0, 130.0)
     assert (row.latency_ms_p95_alone, row.latency_ms_p95_during) == (9.0, 90.0)
     assert (row.fits, row.recommended_window_s) == (False, 240.0)
-    assert window_text(row) == "does not fit 2 min 00 s; recommended 4 min 00 s"
+    assert window_text(row) == "does not fit 2 min; recommended 4 min"
 
 
 def test_a_cell_that_is_not_valid_does_not_count(pair: RunDirectory) -> None:

@@ -58,7 +58,7 @@ def test_the_runway_is_the_credits_over_what_the_need_exceeds_the_baseline_by() 
     row = judged("ebs-gp2?size=50GiB", counts([450.0] * 60), replayed())
     assert row.decision == "no-go"
     assert "volume.credits run out after 5 h" in row.text or "run out after 300 min" in row.text, row.text
-    assert "then it serves 33% of it" in row.text
+    assert "then it serves 33 % of it" in row.text
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ class EffectTable:
 
 
 def effect_tables(effects: Iterable[EffectRow]) -> list[EffectTable]:
-    """Tables in the order in which their first rows appear."""
+    """Return the tables in the order of their first rows."""
     groups: dict[tuple[str, str, str, str], list[EffectRow]] = {}
     for effect in effects:
         key = (effect.volume, effect.step, str(effect.parameters), effect.metric)

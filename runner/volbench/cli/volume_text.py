@@ -1,4 +1,4 @@
-"""How `volbench volume` shows profiles, emulated volumes, their counters, and a probe."""
+"""The texts of `volbench volume`: profiles, emulated volumes, their counters, and a probe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from volbench.cli.plan import mib
+from volbench.base.text import percent, size
 from volbench.volume.emulated import EmulatedVolume
 from volbench.volume.emulated_status import VolumeStatus
 from volbench.volume.probe import Probe
@@ -22,11 +22,11 @@ from volbench.volume.profile_schema import Profile
 from volbench.volume.profiles import ResolvedVolume
 
 _OVERHEAD_MS = 0.08
-"""No emulated volume answers faster: FUSE and the loop device take that long."""
+"""No emulated volume is faster: FUSE and the loop device take that long."""
 
 
 def profile_lines(resolved: ResolvedVolume) -> Iterator[str]:
-    """A profile in three lines: what it is, its main figures, what of it is assumed."""
+    """Yield a profile in three lines: title, main figures, assumed figures."""
     yield f"  {resolved.profile}: {resolved.title} ({resolved.mode})"
     figures = expected_figures(resolved)
     yield f"    {', '.join(_rates(figures))}{''.join(_credits(resolved))}"
@@ -34,7 +34,7 @@ def profile_lines(resolved: ResolvedVolume) -> Iterator[str]:
 
 
 def own_assumed(resolved: ResolvedVolume) -> tuple[str, ...]:
-    """The assumed figures that are the profile's own, not those that every emulated volume has."""
+    """Return the assumed figures of the profile itself, without those that every emulated volume has."""
     common = load_profile(COMMON).figures
     return tuple(name for name in resolved.assumed if name not in common)
 
@@ -53,7 +53,7 @@ def profile_data(resolved: ResolvedVolume) -> dict[str, Any]:
 
 
 def profile_text(profile: Profile) -> Iterator[Text]:
-    """All of a profile: its parameters, then its figures with their sources."""
+    """Yield the whole profile: its parameters, then its figures with their sources."""
     yield Text(f"{profile.name}: {profile.title}")
     yield Text(profile.text)
     if profile.parameters:
@@ -65,23 +65,23 @@ def profile_text(profile: Profile) -> Iterator[Text]:
     rows = dict(profile.figures)
     rows |= {f"{row}.{name}": figure for row, figures in profile.table.items() for name, figure in figures.items()}
     for name, figure in rows.items():
-        known = "assumed" if figure.assumed else "known"
-        yield Text(f"  {name} = {_plain(figure.value)} {figure.unit} ({known}): {figure.source}")
+        certainty = "assumed" if figure.assumed else "known"
+        yield Text(f"  {name} = {_plain(figure.value)} {figure.unit} ({certainty}): {figure.source}")
 
 
 def volume_lines(volumes: Sequence[VolumeStatus]) -> Iterator[str]:
-    """Emulated volumes with their status."""
-    yield "Emulated volumes:" if volumes else "There are no emulated volumes here."
+    """Yield emulated volumes with their status."""
+    yield "Emulated volumes:" if volumes else "This machine has no emulated volumes."
     for volume in volumes:
-        whose = "stays" if volume.owner_pid is None else f"of process {volume.owner_pid}"
+        lifetime = "stays" if volume.owner_pid is None else f"of process {volume.owner_pid}"
         scale = volume.parameters.get("time_scale", 1)
         profile = volume.profile if scale == 1 else f"{volume.profile} (time_scale {scale:g})"
-        place = volume.data if volume.status == "running" else volume.directory
-        yield f"  {volume.name}: {profile}, {volume.status}, {whose}: {place}"
+        path = volume.data if volume.status == "running" else volume.directory
+        yield f"  {volume.name}: {profile}, {volume.status}, {lifetime}: {path}"
 
 
 def emulated_lines(volume: EmulatedVolume, data: Path) -> Iterator[str]:
-    """Where a volume is that was just brought up, how it is used and removed."""
+    """Yield where a started volume is mounted, and the commands to use and remove it."""
     resolved = volume.resolved
     scale = resolved.parameters.get("time_scale", 1)
     yield f"{volume.name} emulates {resolved.title}: {', '.join(_rates(expected_figures(resolved)))}"
@@ -94,7 +94,7 @@ def emulated_lines(volume: EmulatedVolume, data: Path) -> Iterator[str]:
 
 
 def counters_tables(counted: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """What an emulated volume has counted."""
+    """Yield the counters of an emulated volume."""
     scale = f", time_scale {counted['time_scale']:g}" if counted["time_scale"] != 1 else ""
     yield Text(f"emulated {counted['profile']}, up for {counted['uptime_s']:.0f} s{scale}")
     table = Table("operation", "count", "errors", "MiB", "mean ms", "p50 ms", "p99 ms", box=None, pad_edge=False)
@@ -108,19 +108,19 @@ def counters_tables(counted: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield table
     for balance in counted["balances"]:
         vendor = f" ({balance['metric']})" if balance["metric"] else ""
-        yield Text(f"{balance['limit']}{vendor}: {balance['percent']:.2f} % of its credits are left")
+        yield Text(f"{balance['limit']}{vendor}: {percent(balance['percent'] / 100)} of the credits are left")
     for name, value_us in counted["exceeded"].items():
         if value_us:
             yield Text(f"{name.removesuffix('_us')} exceeded for {value_us / 1e6:.2f} s")
     fidelity = counted["fidelity"]
     yield Text(
-        f"fidelity: {fidelity['late_share']:.2%} of {fidelity['operations']:,} operations came late, "
-        f"by {fidelity['lateness_us_mean']:.0f} us on average over all"
+        f"fidelity: {percent(fidelity['late_share'])} of {fidelity['operations']:,} operations were late, "
+        f"by {fidelity['lateness_us_mean']:.0f} us on average over all operations"
     )
 
 
 def probe_parts(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[RenderableType]:
-    """What was measured beside the nearest profiles, and what it does not say."""
+    """Yield the measurement next to the nearest profiles, and its limits."""
     facts = probe.facts
     yield Text(f"{probe.spec}: {facts.filesystem or 'unknown file system'} on {facts.device or 'no known device'}")
     table = Table(box=None, pad_edge=False)
@@ -131,7 +131,7 @@ def probe_parts(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[Renderable
             table.add_row(
                 kind.title, kind.unit, figure_text(probe.figures[name]), *(_beside(near, name) for near in nearest)
             )
-    table.add_row("distance", "about", "", *(f"{math.expm1(near.distance):.0%}" for near in nearest))
+    table.add_row("distance", "about", "", *(f"{percent(math.expm1(near.distance))}" for near in nearest))
     yield table
     if nearest:
         yield Text(
@@ -165,15 +165,15 @@ def probe_data(probe: Probe, nearest: Sequence[Nearest]) -> dict[str, Any]:
 
 
 def probe_notes(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[str]:
-    """What a reader must know of these figures."""
+    """Yield the limits of the measurement."""
     yield from _notes_of_volume(probe)
     yield from _notes_of_machine(probe)
     yield from _notes_of_rates(probe)
     if min(probe.figures["read_4k_ms"], probe.figures["write_4k_ms"]) < _OVERHEAD_MS:
-        yield f"An emulated volume cannot be as fast: its operations take {_OVERHEAD_MS} ms and more."
+        yield f"An emulated volume cannot be as fast: its operations take at least {_OVERHEAD_MS} ms."
     yield (
-        f"{probe.operations:,} I/Os and {mib(probe.moved_bytes)} in {probe.seconds:.0f} s: a probe cannot see what "
-        "comes later, such as credits that were still full, maintenance, or other users."
+        f"{probe.operations:,} I/Os and {size(probe.moved_bytes)} in {probe.seconds:.0f} s: a probe does not show "
+        "later changes, such as the end of burst credits, maintenance, or other users."
     )
     if probe.fall is None and nearest:
         yield from unseen(nearest[0])
@@ -188,19 +188,21 @@ def _notes_of_volume(probe: Probe) -> Iterator[str]:
     if facts.emulated_profile is not None:
         scale = facts.emulated_parameters.get("time_scale", 1)
         scaled = f", time_scale {scale:g}" if isinstance(scale, int | float) and scale != 1 else ""
-        yield f"This volume is emulated ({facts.emulated_profile}{scaled}): that storage itself was not measured."
+        yield f"This volume is emulated ({facts.emulated_profile}{scaled}): the real storage was not measured."
     if probe.late_share is not None:
-        yield f"{probe.late_share:.2%} of the emulated volume's operations came later than its model wanted."
+        yield f"{percent(probe.late_share)} of the emulated volume's operations were later than its model requires."
     if not probe.direct:
-        yield "The file system takes no O_DIRECT: these figures went through the page cache."
+        yield "The file system does not support O_DIRECT: these figures include the page cache."
 
 
 def _notes_of_machine(probe: Probe) -> Iterator[str]:
     if probe.held:
-        phases = ", ".join(f"{phase} (at most {held:.0%} of the time)" for phase, held in probe.held.items())
+        phases = ", ".join(
+            f"{phase} (at most {percent(delay_share)} of the time)" for phase, delay_share in probe.held.items()
+        )
         yield (
-            f"This machine was too busy: other work used {probe.foreign_cpu_ratio:.0%} of its CPUs and held back "
-            f"{phases}. These figures are no measure of the volume, so no profile is named as the nearest."
+            f"This machine was too busy: other work used {percent(probe.foreign_cpu_ratio)} of its CPUs and "
+            f"delayed {phases}. These figures do not measure the volume, so no profile is named as the nearest."
         )
 
 
@@ -226,20 +228,20 @@ def _notes_of_rates(probe: Probe) -> Iterator[str]:
 
 
 def figure_text(value: float) -> str:
-    """Three significant digits, whole from a hundred on."""
+    """Return three significant digits, whole from a hundred on."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _rates(figures: Mapping[str, float]) -> Iterator[str]:
-    """The main figures; one for reads and writes where they are the same."""
-    for read, write, what in (
+    """Yield the main figures; one for reads and writes where both are equal."""
+    for read, write, unit in (
         ("read_iops", "write_iops", "IOPS"),
         ("read_mib_per_s", "write_mib_per_s", "MiB/s"),
         ("read_4k_ms", "write_4k_ms", "ms"),
     ):
-        both = [figure_text(figures[name]) for name in (read, write) if name in figures]
-        if both:
-            yield f"{both[0]} {what}" if len(set(both)) == 1 else f"{both[0]} read and {both[1]} write {what}"
+        texts = [figure_text(figures[name]) for name in (read, write) if name in figures]
+        if texts:
+            yield f"{texts[0]} {unit}" if len(set(texts)) == 1 else f"{texts[0]} read and {texts[1]} write {unit}"
     if "open_ms" in figures:
         yield f"open {figure_text(figures['open_ms'])} ms"
 
@@ -254,10 +256,10 @@ def _credits(resolved: ResolvedVolume) -> Iterator[str]:
             yield f"; {base_mib:,.0f} MiB/s when {tebibytes:,.2f} TiB of credits are gone"
 
 
-def _beside(near: Nearest, name: str) -> str:
-    if name not in near.figures:
+def _beside(nearest: Nearest, name: str) -> str:
+    if name not in nearest.figures:
         return ""
-    return f"{'~' if name in near.assumed else ''}{figure_text(near.figures[name])}"
+    return f"{'~' if name in nearest.assumed else ''}{figure_text(nearest.figures[name])}"
 
 
 def _plain(value: float | str) -> str:
@@ -265,11 +267,11 @@ def _plain(value: float | str) -> str:
 
 
 def _quantile_ms(bins: Sequence[Mapping[str, Any]], share: float) -> float:
-    """The lower edge of the bin in which a quantile lies, half way up to its upper edge where it has one."""
-    wanted, seen = share * sum(one["count"] for one in bins), 0
-    for one in bins:
-        seen += one["count"]
-        if seen >= wanted:
-            upper = one["upper_us"] or one["lower_us"]
-            return float(one["lower_us"] + upper) / 2e3
+    """Return the middle of the bin that contains a quantile; its lower edge for a bin without an upper edge."""
+    target, counted = share * sum(bin_row["count"] for bin_row in bins), 0
+    for bin_row in bins:
+        counted += bin_row["count"]
+        if counted >= target:
+            upper = bin_row["upper_us"] or bin_row["lower_us"]
+            return float(bin_row["lower_us"] + upper) / 2e3
     return math.nan

@@ -12,7 +12,7 @@ from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run, two_volum
 from volbench.errors import MustNotCompare, UsageError
 from volbench.records.cell import CellResult
 from volbench.records.facts import HostFacts
-from volbench.report.across import AcrossRuns, compare_runs
+from volbench.report.cross_run import CrossRunComparison, compare_runs
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory
 
@@ -58,7 +58,7 @@ def _with_version(directory: RunDirectory, result: CellResult, version: str) -> 
     )
 
 
-def tps_of(found: AcrossRuns) -> Any:
+def tps_of(found: CrossRunComparison) -> Any:
     return next(row for row in found.comparisons if row.metric == "tps")
 
 
@@ -139,8 +139,8 @@ def test_by_a_fact_the_others_must_still_agree(make: Making) -> None:
 
 def test_what_may_differ_is_noted(make: Making) -> None:
     found = compare_runs([make("a", FIRST), make("b", SECOND, host={"kernel": "6.12"}, started_at="2026-04-01")])
-    assert found.noted["host.kernel"] == {FIRST: "6.1.0-28-amd64", SECOND: "6.12"}
-    assert set(found.noted) == {"host.kernel", "started_at"}
+    assert found.context["host.kernel"] == {FIRST: "6.1.0-28-amd64", SECOND: "6.12"}
+    assert set(found.context) == {"host.kernel", "started_at"}
 
 
 def test_an_unknown_fact_is_refused_with_those_that_there_are(make: Making) -> None:
@@ -157,4 +157,4 @@ def test_only_the_metrics_that_are_asked_for(make: Making) -> None:
 def test_a_single_run_is_compared_within_itself(pair: RunDirectory) -> None:
     found = compare_runs([pair])
     assert found.groups == ("a", "b")
-    assert found.noted == {}
+    assert found.context == {}

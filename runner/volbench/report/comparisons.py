@@ -1,4 +1,4 @@
-"""Comparisons of a run's cells: which metrics, and the rows that a report shows of them."""
+"""Comparisons of a run's cells: their metrics, and their rows in the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volbench.records.run import ComparisonSpec
 
 
 def compared_cells(cells: Iterable[CellRow], volumes: Sequence[str], spec: ComparisonSpec) -> list[Comparison]:
-    """All comparisons with the first volume. Metrics without a direction are shown by cells, not compared."""
+    """Return all comparisons with the first volume, for metrics that have a direction."""
     return compare(_rows(cells, spec), volumes, margin=spec.margin, alpha=1 - spec.confidence)
 
 
@@ -43,6 +43,6 @@ def _ends(bounds: tuple[float, float | None] | None) -> tuple[float, float] | No
 
 
 def comparison_rows(comparisons: Iterable[Comparison]) -> tuple[ComparisonRow, ...]:
-    """The comparisons as report.json has them."""
+    """Return the comparisons as rows of report.json."""
     names = {field.name for field in fields(Comparison)} & set(ComparisonRow.model_fields)
     return tuple(ComparisonRow.model_validate({name: getattr(c, name) for name in names}) for c in comparisons)

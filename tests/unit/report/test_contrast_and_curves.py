@@ -10,8 +10,16 @@ from volbench.records.base import Scalar
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, Report, Summary, Timing, VolumeRow
 from volbench.records.run import ComparisonSpec
-from volbench.report.beside import LARGE, SMALL, TABLES, beside_rows, beside_sentences, markdown_lines, read_pairs
-from volbench.report.compared import compared_cells, comparison_rows
+from volbench.report.comparisons import compared_cells, comparison_rows
+from volbench.report.contrast import (
+    LARGE,
+    SMALL,
+    TABLES,
+    contrast_rows,
+    contrast_sentences,
+    markdown_lines,
+    read_pairs,
+)
 from volbench.report.curves import curve_plots, step_curves
 
 VOLUMES = ("ebs", "efs")
@@ -62,19 +70,19 @@ TABLE = ("ddl/create", "ddl", {"ddl_per_s": {"ebs": 20.0, "efs": 4.0}})
 
 
 def test_large_and_small_files_stand_in_one_table_as_times_as_long() -> None:
-    rows = beside_rows(report_of(cells_of(*TABLE), cells_of(*FILES), cells_of(*DD), cells_of(*WARM)))
+    rows = contrast_rows(report_of(cells_of(*TABLE), cells_of(*FILES), cells_of(*DD), cells_of(*WARM)))
     assert [row.group for row in rows] == [LARGE, SMALL, TABLES]
-    assert [row.longer["efs"] for row in rows] == pytest.approx([58 / 55, 170 / 26, 5.0], rel=0.01)
+    assert [row.slowdown["efs"] for row in rows] == pytest.approx([58 / 55, 170 / 26, 5.0], rel=0.01)
     for row in rows:
-        low, high = row.interval["efs"]
-        assert low < row.longer["efs"] < high
-    (sentence,) = beside_sentences(rows)
+        low, high = row.slowdown_ci["efs"]
+        assert low < row.slowdown["efs"] < high
+    (sentence,) = contrast_sentences(rows)
     assert "for one large file 1.05 times as long, for small files 6.54 times as long" in sentence
 
 
 def test_without_small_files_there_is_nothing_to_put_beside() -> None:
-    assert beside_rows(report_of(cells_of(*DD))) == ()
-    assert beside_rows(report_of(cells_of(*FILES), cells_of(*TABLE))) == ()
+    assert contrast_rows(report_of(cells_of(*DD))) == ()
+    assert contrast_rows(report_of(cells_of(*FILES), cells_of(*TABLE))) == ()
 
 
 def test_the_unfair_pair_is_shown_as_one() -> None:
@@ -142,4 +150,7 @@ def test_swept_parameters_of_cells_make_curves_of_their_own() -> None:
         for replicas in (2, 3)
         for cell in sweep((1, 4))
     ]
-    assert [curves.others for curves in step_curves(cells, VOLUMES)] == ["volume.replicas=2", "volume.replicas=3"]
+    assert [curves.parameters for curves in step_curves(cells, VOLUMES)] == [
+        "volume.replicas=2",
+        "volume.replicas=3",
+    ]

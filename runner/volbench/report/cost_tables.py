@@ -1,4 +1,4 @@
-"""What stands beside the findings as a page shows it: tables by step, small multiples of what moves with p95."""
+"""Costs of transactions and queries as tables by step, and small multiples of metrics that correlate with p95."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from volbench.analysis.explain.align import Floats, Grid
 from volbench.analysis.explain.per_transaction import TITLES
 from volbench.analysis.explain.run import LATENCY, cases_of
+from volbench.base.text import number
 from volbench.errors import RunUnreadable
 from volbench.records.report import AssociationRow, QueryRow, Report, TransactionRow
-from volbench.report.wording import number
 from volbench.sample.catalogue import SAMPLED
 from volbench.store.run_directory import RunDirectory
 
@@ -26,7 +26,7 @@ _PERCENT = 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionTable:
-    """One step: a row for each cost with its cells in the order of the volumes; None where it is not known."""
+    """One step: a row for each cost, its cells in the order of the volumes; None where the cost is not known."""
 
     step: str
     rows: tuple[tuple[str, tuple[TransactionRow | None, ...]], ...]
@@ -34,15 +34,15 @@ class TransactionTable:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryTable:
-    """One step: queries, each with its rows in the order of the volumes, the one with most time anywhere first."""
+    """One step: queries, each with its rows in the order of the volumes; the query with most time comes first."""
 
     step: str
     rows: tuple[tuple[str, tuple[QueryRow | None, ...]], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Multiple:
-    """One metric beside p95: pieces of two lines in a box of 100 by 100, each on its own scale."""
+class SmallMultiple:
+    """One metric and p95: pieces of two lines in a box of 100 by 100, each on its own scale."""
 
     row: AssociationRow
     title: str
@@ -54,55 +54,55 @@ class Multiple:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Multiples:
-    """Those of one volume's step, strongest first."""
+class SmallMultiples:
+    """The charts of one volume's step, the strongest association first."""
 
     volume: str
     step: str
     cell_id: str
     latency_bottom: str
     latency_top: str
-    charts: tuple[Multiple, ...]
+    charts: tuple[SmallMultiple, ...]
 
 
 def transaction_tables(report: Report) -> list[TransactionTable]:
-    """Costs of a transaction, a table for each step."""
+    """Return the costs of a transaction, a table for each step."""
     volumes = [volume.name for volume in report.volumes]
-    found = {(_load(row), row.metric, row.volume): row for row in report.transactions}
+    by_key = {(_step_label(row), row.metric, row.volume): row for row in report.transactions}
     tables = []
-    for step in dict.fromkeys(map(_load, report.transactions)):
-        metrics = [name for name in TITLES if any((step, name, volume) in found for volume in volumes)]
-        rows = tuple((TITLES[name], tuple(found.get((step, name, v)) for v in volumes)) for name in metrics)
+    for step in dict.fromkeys(map(_step_label, report.transactions)):
+        metrics = [name for name in TITLES if any((step, name, volume) in by_key for volume in volumes)]
+        rows = tuple((TITLES[name], tuple(by_key.get((step, name, v)) for v in volumes)) for name in metrics)
         tables.append(TransactionTable(step=step, rows=rows))
     return tables
 
 
 def query_tables(report: Report) -> list[QueryTable]:
-    """Queries by time, a table for each step."""
+    """Return the queries by time, a table for each step."""
     volumes = [volume.name for volume in report.volumes]
     tables = []
-    for step in dict.fromkeys(map(_load, report.queries)):
-        of = [row for row in report.queries if _load(row) == step]
-        ranked = dict.fromkeys(row.query for row in sorted(of, key=lambda row: -row.share))
-        found = {(row.query, row.volume): row for row in of}
-        rows = tuple((query, tuple(found.get((query, volume)) for volume in volumes)) for query in ranked)
+    for step in dict.fromkeys(map(_step_label, report.queries)):
+        queries = [row for row in report.queries if _step_label(row) == step]
+        ranked = dict.fromkeys(row.query for row in sorted(queries, key=lambda row: -row.share))
+        by_key = {(row.query, row.volume): row for row in queries}
+        rows = tuple((query, tuple(by_key.get((query, volume)) for volume in volumes)) for query in ranked)
         tables.append(QueryTable(step=step, rows=rows))
     return tables
 
 
-def _load(row: TransactionRow | QueryRow) -> str:
-    """A step by its name and threads."""
+def _step_label(row: TransactionRow | QueryRow) -> str:
+    """Return a step's name with its threads."""
     return row.step if row.threads is None else f"{row.step}, {row.threads} thread{'s' if row.threads > 1 else ''}"
 
 
-def multiples(directory: RunDirectory, rows: Sequence[AssociationRow]) -> list[Multiples]:
-    """Small multiples of the associations of a report. A cell whose table is damaged is left out."""
+def small_multiples(directory: RunDirectory, rows: Sequence[AssociationRow]) -> list[SmallMultiples]:
+    """Return small multiples of a report's associations. A cell with a damaged table is omitted."""
     groups: dict[tuple[str, str, str], list[AssociationRow]] = {}
     for row in rows:
         groups.setdefault((row.cell_id, row.step, row.volume), []).append(row)
     results = {result.cell_id: result for result in directory.results()}
     drawn = []
-    for (cell_id, step, volume), of in list(groups.items())[:GROUPS_MAX]:
+    for (cell_id, step, volume), associations in list(groups.items())[:GROUPS_MAX]:
         try:
             cases = cases_of(directory, results[cell_id]) if cell_id in results else iter(())
             grid = next((case.grid for case in cases if case.name == step), None)
@@ -110,28 +110,28 @@ def multiples(directory: RunDirectory, rows: Sequence[AssociationRow]) -> list[M
             continue
         latency = None if grid is None else grid.columns.get(LATENCY)
         if grid is not None and latency is not None:
-            drawn.append(_group(grid, latency, volume, step, of[:MULTIPLES_MAX]))
+            drawn.append(_group(grid, latency, volume, step, associations[:MULTIPLES_MAX]))
     return drawn
 
 
-def _group(grid: Grid, latency: Floats, volume: str, step: str, rows: Sequence[AssociationRow]) -> Multiples:
+def _group(grid: Grid, latency: Floats, volume: str, step: str, rows: Sequence[AssociationRow]) -> SmallMultiples:
     charts = []
-    behind = tuple(_pieces(latency))
+    latency_lines = tuple(_pieces(latency))
     for row in rows:
         column = grid.column(row.source, row.metric, row.entity)
         if column is not None:
             charts.append(
-                Multiple(
+                SmallMultiple(
                     row=row,
                     title=" ".join(filter(None, (row.metric, row.entity))),
                     unit=SAMPLED[row.source][row.metric].unit,
-                    latency=behind,
+                    latency=latency_lines,
                     metric=tuple(_pieces(column)),
                     top=number(float(np.nanmax(column))),
                     bottom=number(float(np.nanmin(column))),
                 )
             )
-    return Multiples(
+    return SmallMultiples(
         volume=volume,
         step=step,
         cell_id=rows[0].cell_id,
@@ -142,19 +142,19 @@ def _group(grid: Grid, latency: Floats, volume: str, step: str, rows: Sequence[A
 
 
 def _pieces(column: Floats) -> Iterator[str]:
-    """Points of polylines, one for each stretch without a gap; means of buckets where there are too many."""
+    """Yield the points of polylines, one for each run of values without a gap; bucket means of long columns."""
     step = -(-len(column) // POINTS_MAX)
-    known = np.array([_mean(column[first : first + step]) for first in range(0, len(column), step)])
-    low, high = float(np.nanmin(known)), float(np.nanmax(known))
-    reach = high - low or 1.0
-    x = np.linspace(0, _PERCENT, len(known))
-    gaps = np.flatnonzero(np.isnan(known)).tolist()
-    for first, last in pairwise([-1, *gaps, len(known)]):
+    means = np.array([_mean_of_finite(column[first : first + step]) for first in range(0, len(column), step)])
+    low, high = float(np.nanmin(means)), float(np.nanmax(means))
+    span = high - low or 1.0
+    x = np.linspace(0, _PERCENT, len(means))
+    gaps = np.flatnonzero(np.isnan(means)).tolist()
+    for first, last in pairwise([-1, *gaps, len(means)]):
         if last - first > 1:
-            part = range(first + 1, last)
-            yield " ".join(f"{x[i]:.2f},{_PERCENT * (high - known[i]) / reach:.2f}" for i in part)
+            indices = range(first + 1, last)
+            yield " ".join(f"{x[i]:.2f},{_PERCENT * (high - means[i]) / span:.2f}" for i in indices)
 
 
-def _mean(values: Floats) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
+def _mean_of_finite(values: Floats) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")

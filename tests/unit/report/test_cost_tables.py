@@ -18,7 +18,7 @@ from volbench.analysis.explain.what_if import other_volume
 from volbench.records.report import AssociationRow, QueryRow, Report
 from volbench.records.steps import OltpStep
 from volbench.report.build import build_report
-from volbench.report.explained import multiples, query_tables, transaction_tables
+from volbench.report.cost_tables import query_tables, small_multiples, transaction_tables
 from volbench.report.html import html
 from volbench.report.markdown import markdown
 from volbench.store.run_directory import SERIES_FILE, RunDirectory
@@ -84,7 +84,7 @@ def points(pieces: Sequence[str]) -> list[tuple[float, float]]:
 
 
 def test_small_multiples_lie_in_their_box_and_break_at_gaps(directory: RunDirectory) -> None:
-    (group,) = multiples(directory, [association(directory)])
+    (group,) = small_multiples(directory, [association(directory)])
     (chart,) = group.charts
     assert chart.unit == "1"
     for pieces in (chart.latency, chart.metric):
@@ -98,12 +98,12 @@ def test_small_multiples_lie_in_their_box_and_break_at_gaps(directory: RunDirect
 def test_a_metric_that_is_not_there_and_a_damaged_table_leave_no_chart(
     directory: RunDirectory, tmp_path: Path
 ) -> None:
-    (group,) = multiples(directory, [association(directory, "no_such_metric")])
+    (group,) = small_multiples(directory, [association(directory, "no_such_metric")])
     assert group.charts == ()
     broken = build_run(tmp_path, two_volumes(steps=(OltpStep(name="load"),), repeats=1))
     row = association(broken)
     (broken.cell_dir(row.cell_id) / SERIES_FILE).write_bytes(b"PAR1 damaged")
-    assert multiples(broken, [row]) == []
+    assert small_multiples(broken, [row]) == []
 
 
 def test_the_page_has_all_of_it_and_escapes_what_comes_from_outside(
@@ -119,7 +119,7 @@ def test_the_page_has_all_of_it_and_escapes_what_comes_from_outside(
 
 def test_markdown_keeps_a_bar_within_its_cell(report: Report) -> None:
     text = markdown(report)
-    assert "`SELECT a\\|b <c>` | 60%, 4.00 ms | 60%, 8.00 ms |" in text
+    assert "`SELECT a\\|b <c>` | 60 %, 4.00 ms | 60 %, 8.00 ms |" in text
     assert "`ebs-gp3?iops=6000`: cannot be predicted" in text
     without = markdown(report.model_copy(update={"transactions": (), "queries": (), "what_if": ()}))
     assert "transaction costs" not in without
