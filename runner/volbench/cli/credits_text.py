@@ -141,8 +141,8 @@ def _against_history(forecast: Forecast, work: Work, history: History | None) ->
         spans = ", ".join(_span_text(work, *span) for span in history.slow[:EPISODES_MAX])
         texts.append(
             f"Requests waited {SLOW_MS:g} ms or more from {spans}, although this load does not exhaust the "
-            "credits. Either other I/O, which this history does not show, spent the credits, or the cause is not credits: "
-            "see BurstBalance and VolumeReadOps in CloudWatch."
+            "credits. Either other I/O, which this history does not show, spent the credits, or the cause is not "
+            "credits: see BurstBalance and VolumeReadOps in CloudWatch."
         )
     difference = difference_from_observed(forecast, history.observed)
     if difference is not None and forecast.bucket is not None:

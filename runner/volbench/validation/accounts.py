@@ -1,7 +1,7 @@
-"""How accounts log in, and what holds them back: plugins, passwords, locks, expiry, TLS and limits.
+"""How accounts log in, and what restricts them: plugins, passwords, locks, expiry, TLS and limits.
 
-Passwords' hashes stay on the servers: each answers with a digest of its hash under a salt of this validation, which
-is compared and forgotten.
+Password hashes stay on the servers: each server returns a digest of the hash under a salt of this validation. The
+digests are compared and not stored.
 """
 
 # ruff: noqa: S608 - the salt is our own, in hex
@@ -27,14 +27,14 @@ _LIMITS = ("max_questions", "max_updates", "max_connections", "max_user_connecti
 _TLS_REQUIREMENTS = ("ssl_type", "ssl_cipher", "x509_issuer", "x509_subject")
 _COMPARED = ("locked", "password expired", "days a password lasts", *_TLS_REQUIREMENTS, *_LIMITS)
 _HASHED = frozenset(("mysql_native_password", "mysql_old_password", "ed25519"))
-"""One password has one hash; with the others it is salted, so that two hashes of it differ."""
+"""Plugins whose hash depends on the password alone; the others salt it, so that two hashes of it differ."""
 _PASSWORDS = _HASHED | {"caching_sha2_password", "sha256_password", "parsec"}
 _NAMES_MAX = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """How one account logs in. `digest` says whether two hashes are equal, within one validation."""
+    """How one account logs in. Two equal hashes have equal `digest`s within one validation."""
 
     plugins: frozenset[str]
     has_password: bool
@@ -44,19 +44,19 @@ class Login:
 
 @dataclass(frozen=True, kw_only=True)
 class Logins:
-    """A server's accounts without its roles, and the plugins that it has."""
+    """A server's accounts without its roles, and its active plugins."""
 
     accounts: Mapping[str, Login]
     plugins: frozenset[str]
 
 
 def new_salt() -> str:
-    """For both servers of one validation."""
+    """Return a salt for both servers of one validation."""
     return secrets.token_hex(16)
 
 
 def login_statements(salt: str) -> tuple[str, str]:
-    """For MySQL, and for MariaDB."""
+    """Return the statement for MySQL and the one for MariaDB."""
     hashed = (
         "COALESCE(LENGTH(u.authentication_string), 0) > 0, "
         f"SHA2(CONCAT('{salt}', COALESCE(u.authentication_string, '')), 256)"
@@ -74,7 +74,7 @@ def login_statements(salt: str) -> tuple[str, str]:
 
 
 def read_logins(server: SqlReader, *, mariadb: bool, salt: str) -> Logins | None:
-    """Of all accounts; None where this user may not see them."""
+    """Return the logins of all accounts; None where this account may not see them."""
     try:
         rows = server.query(login_statements(salt)[mariadb])
         active = server.query(PLUGINS)
@@ -87,14 +87,16 @@ def read_logins(server: SqlReader, *, mariadb: bool, salt: str) -> Logins | None
 
 
 def accounts_check(source: Logins | None, candidate: Logins | None, relevant: Collection[str]) -> CheckRow:
-    """no-go for an account that cannot log in there as it does here, or is held back otherwise.
+    """Return no-go for an account that logs in differently on the candidate, or has other restrictions.
 
     Args:
-        relevant: accounts that reach the schemas; those that only one side has are told by the objects.
+        source: logins of the source; None where they are not visible.
+        candidate: logins of the candidate; None where they are not visible.
+        relevant: accounts with access to the schemas; the check of objects reports accounts of one side only.
     """
     if source is None or candidate is None:
         side = "source" if source is None else "candidate"
-        return _row("undecided", f"how accounts log in cannot be seen on the {side}: SELECT on mysql.* is missing")
+        return _row("undecided", f"the logins of the {side} are not visible: SELECT on mysql.* is missing")
     shared = sorted(set(relevant) & source.accounts.keys() & candidate.accounts.keys())
     pairs = [(name, source.accounts[name], candidate.accounts[name]) for name in shared]
     faults = [text for name, before, after in pairs for text in _faults(name, before, after, candidate.plugins)]
@@ -105,7 +107,7 @@ def accounts_check(source: Logins | None, candidate: Logins | None, relevant: Co
     if unverifiable:
         more = f" and {len(unverifiable) - _NAMES_MAX} more" if len(unverifiable) > _NAMES_MAX else ""
         notes.append(
-            "told: whether passwords are the same cannot be seen from their hashes; log in once as "
+            "note: the hashes do not show whether passwords are the same; log in once as "
             + ", ".join(unverifiable[:_NAMES_MAX]) + more
         )  # fmt: skip
     text = f"{len(faults)} differ, of {len(shared)} accounts" if faults else f"{len(shared)} accounts can log in"
@@ -115,8 +117,8 @@ def accounts_check(source: Logins | None, candidate: Logins | None, relevant: Co
 def _faults(name: str, source: Login, candidate: Login, active_plugins: frozenset[str]) -> Iterator[str]:
     if not candidate.plugins & active_plugins:
         yield (
-            f"{name} cannot log in on the candidate: it has no plugin {_listed(candidate.plugins)}; "
-            "ALTER USER ... IDENTIFIED WITH one that it has"
+            f"{name} cannot log in on the candidate, which has no plugin {_listed(candidate.plugins)}; "
+            "ALTER USER ... IDENTIFIED WITH an available plugin"
         )
     if source.has_password and not candidate.has_password and candidate.plugins & _PASSWORDS:
         yield f"{name} has no password on the candidate"
@@ -134,13 +136,13 @@ def _changed_plugins(name: str, before: Login, after: Login, active_plugins: fro
     missing_plugins = before.plugins - active_plugins
     explanation = f", since the candidate has no {_listed(missing_plugins)}" if missing_plugins else ""
     yield (
-        f"told: {name} logs in by {_listed(after.plugins)} instead of {_listed(before.plugins)}{explanation}: "
-        "its clients have to know that"
+        f"note: {name} logs in by {_listed(after.plugins)} instead of {_listed(before.plugins)}{explanation}: "
+        "its clients must support that"
     )
 
 
 def _passwords_unverifiable(before: Login, after: Login) -> bool:
-    """Passwords on both sides, with hashes that may differ for one password."""
+    """Return whether both sides have passwords, with hashes that may differ for one password."""
     if not (before.has_password and after.has_password) or before.digest == after.digest:
         return False
     return before.plugins != after.plugins or not before.plugins <= _HASHED

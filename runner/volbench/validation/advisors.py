@@ -15,7 +15,7 @@ CHARACTERS_MAX = 20_000
 
 
 def advice(source: Mapping[str, str], candidate: Mapping[str, str]) -> dict[str, str]:
-    """What each tool said, by its name; a tool that is not there, or that fails, is not in it."""
+    """Return the output of each tool by its name, without tools that are not installed or fail."""
     reports: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="volbench-validate-") as scratch:
         source_file, candidate_file = Path(scratch) / "source", Path(scratch) / "candidate"
@@ -53,6 +53,6 @@ def _run_tool(name: str, arguments: list[str]) -> str | None:
 
 
 def _show_variables_text(variables: Mapping[str, str]) -> str:
-    """As `mysql --batch` prints SHOW VARIABLES: what both tools read."""
+    """Return variables as `mysql --batch` prints SHOW VARIABLES, the input of both tools."""
     rows = [f"{name}\t{' '.join(value.split())}" for name, value in sorted(variables.items())]
     return "\n".join(("Variable_name\tValue", *rows)) + "\n"

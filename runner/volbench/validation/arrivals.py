@@ -1,4 +1,4 @@
-"""From a log to what is due when: arrival times kept, connections kept, nothing that could do harm."""
+"""The schedule of a replay from a log: with its arrival times and connections, without harmful statements."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from volbench.validation.slowlog import LoggedStatement, why_outside
 from volbench.validation.source import refuse_writes
 
 STATEMENTS_MAX = 5_000_000
-"""Kept in memory: about a kilobyte each."""
+"""Statements in memory: about a kilobyte each."""
 AFTER_SECONDS = "after replay.seconds"
+WRITES = "that do more than read"
+"""The reason for which statements that write are skipped."""
 _CONTROL = re.compile(
     r"(begin|start transaction|commit|rollback|savepoint|release savepoint"
     r"|set (session |local )?(@\w|names\b|transaction\b|autocommit\b|sql_mode\b|time_zone\b))"
@@ -29,7 +31,7 @@ _HARMFUL = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScheduledStatement:
-    """One statement to send: `at_s` after the start, on the connection that it was logged on."""
+    """One statement to send `at_s` after the start, on the connection of the log that sent it."""
 
     at_s: float
     connection: int
@@ -41,9 +43,9 @@ class ScheduledStatement:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Everything that is due, a tuple for each connection to open; `fingerprints` are the classes' fingerprints.
+    """All statements to send, a tuple for each connection to open; `fingerprints` are those of the classes.
 
-    `first_at_s` is when the log's first statement came, since the epoch.
+    `first_at_s` is the time of the log's first statement, since the epoch.
     """
 
     connections: tuple[tuple[ScheduledStatement, ...], ...]
@@ -56,17 +58,17 @@ class Schedule:
 
     @property
     def planned_s(self) -> float:
-        """When the last statement is due."""
+        """Return when the last statement is due."""
         return max(statements[-1].at_s for statements in self.connections)
 
     @property
     def statements(self) -> int:
-        """How many are due."""
+        """Return the number of statements."""
         return sum(map(len, self.connections))
 
     @property
     def peak_per_s(self) -> int:
-        """Most that are due within one second."""
+        """Return the most statements that are due within one second."""
         return max(Counter(int(due.at_s) for statements in self.connections for due in statements).values())
 
 
@@ -79,15 +81,17 @@ def schedule(
     seconds: float,
     connections_max: int,
 ) -> Schedule:
-    """What a replay sends.
+    """Return the statements that a replay sends.
 
     Args:
-        log: in the log's order, which is by their ends.
-        schemas: statements of others are left out.
-        writes: whether statements that write are sent too.
-        speed: 2 is twice as fast; seconds: of the log's time; connections_max: at most, at one time.
+        log: statements in the log's order, which is by their ends.
+        schemas: statements of other schemas are skipped.
+        writes: whether to send statements that write.
+        speed: 2 is twice as fast.
+        seconds: how much of the log's time to replay.
+        connections_max: concurrent connections.
 
-    Raises UsageError when nothing is left, or far too much.
+    Raises UsageError for a log without a statement to send, or with too many.
     """
     skipped: Counter[str] = Counter()
     statements = []
@@ -108,7 +112,7 @@ def schedule(
     if not statements:
         reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
         raise UsageError("the log has no statement to replay", where="replay.slow_log",
-                         evidence=f"left out: {reasons or 'nothing, it is empty'}")  # fmt: skip
+                         evidence=f"skipped: {reasons or 'nothing, the log is empty'}")  # fmt: skip
     statements = _without_called_routines(statements, skipped)
     whole_seconds = all(statement.at_s.is_integer() for statement in statements)
     timed = sorted(_spread(statements) if whole_seconds else statements, key=lambda statement: statement.at_s)
@@ -147,11 +151,11 @@ def _skip_reason(statement: LoggedStatement, schemas: Collection[str], *, writes
         return ""
     if not (_CONTROL.match(shape) or _WRITES.match(shape)) or _HARMFUL.search(shape):
         return "of a kind that is never replayed"
-    return "" if writes else "that do more than read"
+    return "" if writes else WRITES
 
 
 def _without_called_routines(statements: Sequence[LoggedStatement], skipped: Counter[str]) -> list[LoggedStatement]:
-    """Without what a CALL that is sent itself does again."""
+    """Return the statements without those of routines whose CALL is sent too."""
     if not any(statement.routine for statement in statements):
         return list(statements)
     calling_connections = {
@@ -177,7 +181,7 @@ def _only_reads(sql: str) -> bool:
 
 
 def _spread(statements: Sequence[LoggedStatement]) -> Iterator[LoggedStatement]:
-    """Evenly within their second, in the log's order; not before the one before it on its connection was done."""
+    """Yield the statements spread evenly within their second, in order, and after the previous one's end."""
     seconds: dict[float, list[LoggedStatement]] = defaultdict(list)
     for statement in statements:
         seconds[statement.at_s].append(statement)
@@ -193,7 +197,10 @@ def _spread(statements: Sequence[LoggedStatement]) -> Iterator[LoggedStatement]:
 def _assign_connections(
     statements: Sequence[ScheduledStatement], connections_max: int
 ) -> tuple[tuple[tuple[ScheduledStatement, ...], ...], int]:
-    """Each of the log's connections on one of ours; one of ours takes the next when the last is done with it."""
+    """Return the statements of each connection to open, and how many of the log's connections share one.
+
+    A connection takes over the next one of the log when the previous one of the log has ended.
+    """
     by_connection: dict[int, list[ScheduledStatement]] = defaultdict(list)
     for statement in statements:
         by_connection[statement.connection].append(statement)

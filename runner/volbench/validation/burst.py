@@ -1,7 +1,7 @@
-"""Whether a volume holds production's load for long: limits that are too low, and credits that run out.
+"""Whether a volume sustains production's load: limits that are too low, and burst credits that run out.
 
-The replay tells what the volume is asked for; the volume's limits are those of its profile. The log's mean load is
-taken to go on without end.
+The replay measures the I/O demand; the volume's limits are those of its profile. The forecast assumes that the
+log's mean load continues.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from volbench.analysis.linear import t_quantile
 from volbench.base.text import duration, percent
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow, Replayed
+from volbench.validation.arrivals import WRITES
 from volbench.validation.volume_load import Count
 from volbench.volume.profiles import resolve_spec
 
 ALPHA = 0.05
 BLOCKS = 10
-"""Means of so many stretches of the replay are nearly independent, which those of seconds are not."""
+"""Means of this many blocks of the replay are nearly independent; means of seconds are not."""
 INTERVALS_MIN = 2 * BLOCKS
 _FULLY_SERVED = 1 - 1e-9
-WRITES_SKIPPED = "that do more than read"
-"""How a replay calls statements that it did not send since the candidate is not disposable."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IoDemand:
-    """Requests a second at production's rate, with an interval for their sum, and their mean sizes in bytes."""
+    """Requests a second at production's rate, with an interval of their sum, and their mean sizes in bytes."""
 
     reads_per_s: float
     writes_per_s: float
@@ -44,19 +43,19 @@ class IoDemand:
 
     @property
     def iops(self) -> float:
-        """Requests a second."""
+        """Return requests a second."""
         return self.reads_per_s + self.writes_per_s
 
 
 def candidate_limits(plan: BurstPlan) -> Limits:
-    """Those of the plan's volume. Raises UsageError for a SPEC that is none."""
+    """Return the limits of the plan's volume. Raises UsageError for a wrong SPEC."""
     return limits_of(resolve_spec(plan.volume, name="burst.volume"))
 
 
 def measure_demand(counts: Sequence[Count], replay: Replayed) -> IoDemand | None:
-    """What the log asks the volume for, at its own speed; None where too little was counted.
+    """Return the I/O demand of the log at its own speed; None where the replay was too short.
 
-    A replay that fell behind stretches the same requests over more time, so they are counted for the log's time.
+    A replay that fell behind spreads the same requests over more time, so they are divided by the log's time.
     """
     if len(counts) <= INTERVALS_MIN or replay.log_s <= 0 or not replay.sent or _counters_reset(counts):
         return None
@@ -67,7 +66,7 @@ def measure_demand(counts: Sequence[Count], replay: Replayed) -> IoDemand | None
     reads, writes = last.reads - first.reads, last.writes - first.writes
     mean = scale * (reads + writes) / seconds
     half_width = _half_width(block_rates)
-    # What the replay left dirty is written later: at most by a request each, and one more for the doublewrite.
+    # Pages that the replay left dirty are written later: at most a request each, and one for the doublewrite.
     deferred_per_s = 2 * scale * max(0.0, last.dirty_pages - first.dirty_pages) / seconds
     return IoDemand(
         reads_per_s=scale * reads / seconds,
@@ -80,7 +79,7 @@ def measure_demand(counts: Sequence[Count], replay: Replayed) -> IoDemand | None
 
 
 def burst_outlook(demand: IoDemand, limits: Limits, plan: BurstPlan, *, counted_by: str) -> BurstOutlook:
-    """What the volume makes of the need, and of both ends of its interval."""
+    """Return the forecast for the demand and for both ends of its interval."""
     likely, best_case, worst_case = (
         _forecast(demand, limits, iops) for iops in (demand.iops, demand.iops_low, demand.iops_high)
     )
@@ -103,20 +102,18 @@ def burst_outlook(demand: IoDemand, limits: Limits, plan: BurstPlan, *, counted_
 
 
 def burst_check(outlook: BurstOutlook | None, replay: Replayed, plan: BurstPlan) -> CheckRow:
-    """go when even the heavy end of the need is served as long as asked, no-go when the light end is not."""
+    """Return go when the volume sustains the high end of the demand, no-go when it does not sustain the low end."""
     if outlook is None:
-        text = f"too little was counted: the replay has to take more than {INTERVALS_MIN} s"
+        text = f"too few readings: the replay must take more than {INTERVALS_MIN} s"
         return CheckRow(check="burst", decision="undecided", text=text)
-    skipped_writes = replay.left_out.get(WRITES_SKIPPED, 0)
+    skipped_writes = replay.left_out.get(WRITES, 0)
     decision = _decision(outlook, plan, complete=not skipped_writes)
     details = [
-        f"the log asks for {outlook.iops:.4g} requests/s [{outlook.iops_low:.4g}, {outlook.iops_high:.4g}], "
+        f"the log needs {outlook.iops:.4g} requests/s [{outlook.iops_low:.4g}, {outlook.iops_high:.4g}], "
         f"{percent(outlook.read_share)} of them reads, counted by {outlook.counted_by}"
     ]
     if skipped_writes:
-        details.append(
-            f"{skipped_writes} statements that write were not replayed, so the load is heavier than counted"
-        )
+        details.append(f"{skipped_writes} statements that write were not replayed, so the real load is higher")
     return CheckRow(check="burst", decision=decision, text=_text(outlook, plan), details=tuple(details))
 
 
@@ -134,7 +131,7 @@ def _block_rates(counts: Sequence[Count]) -> list[float]:
 
 
 def _counters_reset(counts: Sequence[Count]) -> bool:
-    """Whether counters went back: another server or device."""
+    """Return whether counters decreased: another server or device."""
     return any(after.reads < before.reads or after.writes < before.writes for before, after in pairwise(counts))
 
 
@@ -174,11 +171,11 @@ def _text(outlook: BurstOutlook, plan: BurstPlan) -> str:
         for seconds in (outlook.runway_s, outlook.runway_s_low, outlook.runway_s_high)
     )
     after = (
-        f"; then it serves {percent(outlook.served_share_after)} of it"
+        f"; then the volume serves {percent(outlook.served_share_after)} of it"
         if outlook.served_share_after is not None
         else ""
     )
     return (
         f"{outlook.volume}: {outlook.bucket} run out after {likely} [{low}, {high}] of the log's mean load, "
-        f"{duration(plan.lasts_s)} are asked for{after}"
+        f"{duration(plan.lasts_s)} are required{after}"
     )

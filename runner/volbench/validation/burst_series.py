@@ -1,4 +1,4 @@
-"""Burst credits walked through a series of production's load, with its nights in which they recover."""
+"""Burst credits simulated over a series of production's load, including the nights in which they recover."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from volbench.validation.burst import IoDemand, candidate_limits
 
 DAY_S = 86_400.0
 THROTTLED_BELOW = 0.05
-"""A volume with fewer credits than this may have been held back, which a series of what it served does not show."""
+"""A source volume with fewer credits may have been throttled, which a series of the served load does not show."""
 
 
 def forecast_series(plan: BurstPlan, demand: IoDemand | None = None) -> tuple[BurstOutlook, CheckRow]:
-    """The plan's series on its volume. Raises UsageError for what is no series.
+    """Return the forecast of the plan's series on its volume, and the check.
 
     Args:
-        demand: what a replay asked the candidate's volume for, where there was one.
+        plan: with the series.
+        demand: I/O demand of a replay on the candidate; None without a replay.
+
+    Raises UsageError for a series that cannot be read.
     """
     simulation = simulate_series(plan)
     outlook = series_outlook(simulation, plan)
@@ -38,7 +41,7 @@ def forecast_series(plan: BurstPlan, demand: IoDemand | None = None) -> tuple[Bu
 
 @dataclass(frozen=True, kw_only=True)
 class CreditSimulation:
-    """What a volume makes of a series: at best, earning credits in gaps, and at worst, earning none there."""
+    """A series on a volume: at best, earning credits in gaps of the series, and at worst, earning none there."""
 
     history: History
     work: Work
@@ -48,17 +51,20 @@ class CreditSimulation:
 
     @property
     def seconds(self) -> float:
-        """How long was walked."""
+        """Return the simulated time."""
         return float(self.work.interval_s.sum())
 
     @property
     def peak_iops(self) -> float:
-        """Most requests a second in one interval."""
+        """Return the most requests a second of any interval."""
         return float(self.work.iops.max())
 
 
 def simulate_series(plan: BurstPlan) -> CreditSimulation:
-    """The series of a plan on its volume, over and over until `lasts`. Raises UsageError for what is no series."""
+    """Simulate the plan's series on its volume, repeated until `lasts`.
+
+    Raises UsageError for a series that cannot be read.
+    """
     history = read_history(Path(plan.series), Assumed(), device=plan.device)
     work, limits = _repeated(history.work, plan), candidate_limits(plan)
     return CreditSimulation(
@@ -68,7 +74,7 @@ def simulate_series(plan: BurstPlan) -> CreditSimulation:
 
 
 def series_outlook(simulation: CreditSimulation, plan: BurstPlan) -> BurstOutlook:
-    """The walk in figures."""
+    """Return the figures of a simulation."""
     mean = simulation.work.mean()
     iops = float(mean.iops[0])
     bucket_index = main_bucket(simulation.limits, simulation.worst_case.exhausted_after_s)
@@ -104,7 +110,7 @@ def series_outlook(simulation: CreditSimulation, plan: BurstPlan) -> BurstOutloo
 def series_check(
     simulation: CreditSimulation, outlook: BurstOutlook, demand: IoDemand | None, plan: BurstPlan
 ) -> CheckRow:
-    """no-go when credits run out or a limit is too low even at best; go when neither is so at worst."""
+    """Return no-go when the volume throttles the load even at best, go when it does not even at worst."""
     doubts = list(_doubts(simulation, demand))
     decision: Decision = "undecided"
     if not _is_sustained(simulation.best_case):
@@ -116,7 +122,7 @@ def series_check(
 
 
 def _repeated(work: Work, plan: BurstPlan) -> Work:
-    """Whole series, one after the other."""
+    """Return whole series, one after the other."""
     count = max(1, math.ceil(plan.lasts_s / float(work.interval_s.sum())))
     return replace(
         work, interval_s=np.tile(work.interval_s, count), known=np.tile(work.known, count),
@@ -144,7 +150,7 @@ def _text(outlook: BurstOutlook) -> str:
     clauses = []
     if outlook.runway_s is not None:
         clauses.append(
-            f"{outlook.bucket} run out after {duration(outlook.runway_s)} and hold the load back for "
+            f"{outlook.bucket} run out after {duration(outlook.runway_s)} and throttle the load for "
             f"{duration(outlook.held_s or 0.0)} {over}"
         )
     if outlook.capped_s:
@@ -169,15 +175,15 @@ def _details(
         + (f", taken {plan.times:g} times" if plan.times != 1 else "")
     )
     if simulation.seconds > once_s:
-        yield f"{duration(once_s)} of it, {round(simulation.seconds / once_s)} times one after the other"
+        yield f"the series takes {duration(once_s)} and was repeated {round(simulation.seconds / once_s)} times"
     if once_s < DAY_S:
-        yield "it is shorter than a day, so it may have left out the nights or the busy hours"
+        yield "the series is shorter than a day, so nights or busy hours may be missing"
     if simulation.history.work.gap_s:
         gaps = duration(simulation.history.work.gap_s)
-        yield f"nothing is known of {gaps} of it: idle at best, just at the baseline at worst"
+        yield f"the series has gaps of {gaps}: idle at best, at the baseline rate at worst"
     if demand is not None:
         yield (
-            f"the replay asked the candidate for {demand.iops:.4g} requests/s [{demand.iops_low:.4g}, "
+            f"the replay needed {demand.iops:.4g} requests/s on the candidate [{demand.iops_low:.4g}, "
             f"{demand.iops_high:.4g}]"
         )
     yield from simulation.history.warnings
@@ -186,8 +192,8 @@ def _details(
 def _doubts(simulation: CreditSimulation, demand: IoDemand | None) -> Iterator[str]:
     balances = [share for _, share in simulation.history.observed]
     if balances and min(balances) < THROTTLED_BELOW:
-        yield f"the source's own credits fell to {percent(min(balances))}: it may have asked for more than it was given"
+        yield f"the source's own credits fell to {percent(min(balances))}: the series may show a throttled load"
     elif simulation.history.slow:
-        yield "requests of the source waited 50 ms and more: it may have asked for more than it was given"
+        yield "requests of the source waited 50 ms and more: the series may show a throttled load"
     if demand is not None and demand.iops_low > simulation.peak_iops:
-        yield "that is more than the series has at any time, so the candidate needs more than the source did"
+        yield "the replay needed more than the series at any time, so the candidate needs more I/O than the source"

@@ -1,4 +1,4 @@
-"""Whether the candidate's volume holds production's busiest second, by runs at several rates."""
+"""Whether the candidate's volume sustains production's busiest second, by runs at several rates."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from volbench.validation.slowlog import slow_log, why_outside
 
 
 def candidate_capacities(scopes: Sequence[Scope], plan: CapacityPlan) -> tuple[CapacityRow, ...]:
-    """Of the candidates' volumes in all runs."""
+    """Return the capacities of the candidates' volumes in all runs."""
     volumes = {name for scope in scopes for name in scope.candidates}
     return tuple(row for row in capacities([scope.report for scope in scopes], plan) if row.volume in volumes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusiestSecond:
-    """Most statements that began in one second of a log, None without any; `notes` say what is not counted."""
+    """Most statements that began in one second of a log, None without any; `notes` list what is not counted."""
 
     statements: int | None = None
     notes: tuple[str, ...] = ()
 
 
 def busiest_second(plan: ValidationPlan, schemas: Collection[str]) -> BusiestSecond:
-    """That of the plan's log, of these schemas. Raises UsageError for a log that cannot be read."""
+    """Return the busiest second of the plan's log in these schemas. Raises UsageError for an unreadable log."""
     logs = [
         section.slow_log for section in (plan.capacity, plan.replay, plan.queries) if section and section.slow_log
     ]
@@ -55,24 +55,24 @@ def busiest_second(plan: ValidationPlan, schemas: Collection[str]) -> BusiestSec
 def capacity_check(
     rows: Sequence[CapacityRow], plan: CapacityPlan, busiest: BusiestSecond, *, confidence: float
 ) -> CheckRow:
-    """go when even the low end of each load's interval holds the peak with its headroom."""
+    """Return go when the low end of each load's interval sustains the peak with its headroom."""
     if not rows:
         text = "no run of the candidate's volume has oltp steps at a rate: see `volbench capacity`"
         return CheckRow(check="capacity", decision="undecided", text=text)
     needed = None if busiest.statements is None else busiest.statements * plan.headroom
     decision = worst(_decision(row, needed, confidence) for row in rows)
-    requirement = "no log says what is needed" if needed is None else f"needed: {needed:g} queries/s"
+    requirement = "no log gives the required rate" if needed is None else f"needed: {needed:g} queries/s"
     if needed is not None and plan.headroom > 1:
         requirement += f", {plan.headroom:g} times the log's peak"
     details = [text for row in rows for text in _details(row, needed)]
     if needed is not None:
-        details.append("queries are counted alike, whatever they do: `replay` with `speed` asks the log's own")
+        details.append("every query counts the same; to measure the log's own queries use `replay` with `speed`")
     details += busiest.notes
     return CheckRow(check="capacity", decision=decision, text=f"{plan.text}; {requirement}", details=tuple(details))
 
 
 def _decision(row: CapacityRow, needed: float | None, confidence: float) -> Decision:
-    """By one end of the interval, which the median of n cells lies beyond with a probability of 2^-n."""
+    """Decide by one end of the interval, which the median of n cells exceeds with a probability of 2^-n."""
     if needed is None or row.queries_each is None or 2.0**-row.cells > 1 - confidence:
         return "undecided"
     if row.low_per_s * row.queries_each >= needed:
@@ -88,6 +88,6 @@ def _details(row: CapacityRow, needed: float | None) -> Iterator[str]:
     confidence = f", {percent(row.confidence)} sure" if row.confidence is not None else ""
     yield f"{row.volume} [{row.load}]: {sustained}, [{row.low_per_s:g}, {high}] of {row.cells} cells{confidence}"
     if needed and row.queries_each:
-        yield f"{row.volume}: at least {row.low_per_s * row.queries_each / needed:.2g} times what is needed"
+        yield f"{row.volume}: at least {row.low_per_s * row.queries_each / needed:.2g} times the required rate"
     for text in row.limited_by:
         yield f"{row.volume}: limited by {text}"

@@ -1,4 +1,4 @@
-"""The classes of statements of a live server: the difference of its digests over some seconds, only read."""
+"""The classes of statements of a live server, from the difference of its digests over some seconds; read-only."""
 
 from __future__ import annotations
 
@@ -35,9 +35,17 @@ def capture(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Capture:
-    """What the server is asked in the next seconds.
+    """Return the statements that the server executes in the next seconds.
 
-    Raises EnvironmentLacks where it keeps no digests, StepFailed when it stops answering.
+    Args:
+        server: the server to capture.
+        seconds: length of the capture.
+        masked: whether to omit sample statements, which have literals.
+        progress: called with an activity and a share.
+        clock: monotonic seconds.
+        sleep: waits for seconds.
+
+    Raises EnvironmentLacks where the server has no digests, StepFailed when it stops answering.
     """
     ((version, comment),) = server.query("SELECT @@GLOBAL.version, @@GLOBAL.version_comment")
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), clock()
@@ -91,7 +99,7 @@ def read_capture(path: Path) -> Capture:
 
 
 def repeatable_classes(capture: Capture) -> list[QueryClass]:
-    """Classes whose sample can be asked again, those that took most time first."""
+    """Return classes whose sample only reads, those with most time first."""
     return [
         QueryClass(
             fingerprint=fingerprint(query_class.sample),
@@ -109,7 +117,7 @@ def _digests(server: ReadOnlyServer) -> dict[tuple[str, str], tuple[str, int, in
     rows: Rows = server.query(DIGESTS)
     if not rows:
         raise EnvironmentLacks(
-            "the server keeps no digests of statements", where=f"reading {server.address}",
+            "the server has no statement digests", where=f"reading {server.address}",
             evidence="performance_schema.events_statements_summary_by_digest is empty",
             next_step="start it with performance_schema=ON, or capture with a slow log (long_query_time=0)",
         )  # fmt: skip
@@ -120,7 +128,7 @@ def _digests(server: ReadOnlyServer) -> dict[tuple[str, str], tuple[str, int, in
 
 
 def _samples(server: ReadOnlyServer) -> dict[tuple[str, str], str]:
-    """Whole ones only, and none from MariaDB, which keeps none."""
+    """Return complete sample statements; MariaDB stores none."""
     try:
         longest = int(server.query(LONGEST)[0][0])
         rows = server.query(SAMPLES)

@@ -1,4 +1,4 @@
-"""The checks of a validation, each from what both servers say to one row: go, no-go or undecided."""
+"""The checks of a validation: each turns the answers of both servers into one row: go, no-go or undecided."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _DEFINED = ("trigger", "routine", "event", "view")
 
 
 def objects_check(source: Inventory, candidate: Inventory, unreadable: Sequence[str] = ()) -> CheckRow:
-    """Tables, columns, indexes, keys, checks, partitions, triggers, routines, events, views, grants and time zones.
+    """Compare tables and their parts, triggers, routines, events, views, grants and time zones.
 
-    `unreadable` says what the accounts may not see: then equal is no proof.
+    `unreadable` lists what the accounts may not see; then equal objects prove nothing.
     """
     all_differences = inventory_differences(source, candidate)
     differences = [str(difference) for difference in all_differences if difference.certain]
     doubts = [
-        f"cannot be told, since it cannot be parsed: {difference}"
+        f"cannot be compared, since the text cannot be parsed: {difference}"
         for difference in all_differences
         if not difference.certain
     ]
@@ -35,12 +35,12 @@ def objects_check(source: Inventory, candidate: Inventory, unreadable: Sequence[
     if not doubts:
         return row
     decision: Decision = "no-go" if differences else "undecided"
-    text = row.text if differences else f"{row.text}, but {len(doubts)} cannot be told or seen"
+    text = row.text if differences else f"{row.text}, but {len(doubts)} cannot be compared or seen"
     return row.model_copy(update={"decision": decision, "text": text, "details": (*row.details, *doubts)})
 
 
 def definers_check(source: Inventory, accounts: set[str]) -> CheckRow:
-    """Whether every account that something runs as exists on the candidate. `accounts` are user@host."""
+    """Return whether every definer exists on the candidate. `accounts` are user@host."""
     objects_by_definer: dict[str, list[str]] = {}
     for kind in _DEFINED:
         for name, attributes in source.get(kind, {}).items():
@@ -63,7 +63,7 @@ def checksums_check(
     *,
     values: bool = True,
 ) -> CheckRow:
-    """Every row of every table that both sides have; tables of one side are told by the objects."""
+    """Compare every row of every table that both sides have; the check of objects reports the other tables."""
     compared = list(
         compare_tables(source, candidate, tables_of(source_inventory, candidate_inventory), progress, values=values)
     )
@@ -80,9 +80,9 @@ def checksums_check(
 def query_checks(
     compared: Sequence[QueryComparison], *, values: bool = True, notes: Sequence[str] = ()
 ) -> Iterator[CheckRow]:
-    """Rows, times and plans of queries; a plan that changed is told, and decides nothing by itself.
+    """Yield the checks of rows, times and plans of queries; a changed plan is reported and decides nothing.
 
-    `notes` say which queries were not compared. Without `values` no value of a row and no literal is in them.
+    `notes` list the queries that were not compared. Without `values` no row has a value or a literal.
     """
     wrong = [
         comparison
@@ -122,15 +122,16 @@ def _table_texts(comparison: TableComparison) -> Iterator[str]:
 
 def _difference_text(comparison: QueryComparison, *, values: bool) -> str:
     text = comparison.text if values else redact_error(comparison.text)
-    return f"{comparison.result}: {comparison.query.fingerprint[:160]} ({comparison.query.count} times in the log): {text}"
+    query = comparison.query
+    return f"{comparison.result}: {query.fingerprint[:160]} ({query.count} times in the log): {text}"
 
 
 def _slower_text(comparison: QueryComparison) -> str:
-    assert comparison.shift is not None  # noqa: S101 - slower ones were timed
+    assert comparison.shift is not None  # noqa: S101 - slower classes were timed
     low, high = (f"{end:.2g}" if end else "?" for end in (comparison.shift.low, comparison.shift.high))
     return (
-        f"{comparison.shift.ratio:.2g} times [{low}, {high}] as slow, {comparison.source_ms:.3g} to {comparison.candidate_ms:.3g} ms: "
-        f"{comparison.query.fingerprint[:160]}"
+        f"{comparison.shift.ratio:.2g} times [{low}, {high}] as slow, "
+        f"{comparison.source_ms:.3g} to {comparison.candidate_ms:.3g} ms: {comparison.query.fingerprint[:160]}"
         + (f"; {_plan_change(comparison)}" if comparison.plan_changed else "")
     )
 
@@ -140,5 +141,5 @@ def _plan_text(comparison: QueryComparison) -> str:
 
 
 def _plan_change(comparison: QueryComparison) -> str:
-    assert comparison.plans is not None  # noqa: S101 - only changed plans are told
+    assert comparison.plans is not None  # noqa: S101 - only changed plans are reported
     return f"plan {comparison.plans[0] or 'none'} became {comparison.plans[1] or 'none'}"

@@ -1,9 +1,9 @@
 """Checksums of tables on two servers, chunk by chunk, and the rows that differ.
 
 A row's text is its columns joined as CONCAT_WS does, with a map of its NULLs; numbers and times as the session
-prints them (UTC), binary values in hex, strings in utf8mb4. Of all rows of a chunk: their number, the exclusive or
-of 64 bits of SHA-256 each, and the sum of CRC32 each (which also sees two equal rows come or go). The method is
-pt-table-checksum's, with more bits; MySQL from 9.6 on has no MD5() and SHA1().
+prints them (UTC), binary values in hex, strings in utf8mb4. A chunk's checksum is the number of rows, the exclusive
+or of 64 bits of their SHA-256, and the sum of their CRC32 (which also detects two equal rows that appear or go).
+The method is pt-table-checksum's, with more bits; MySQL from 9.6 on has no MD5() and SHA1().
 """
 
 # ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
@@ -27,7 +27,7 @@ _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table to compare: its columns with their types, its key, and columns that cannot be compared."""
+    """A table to compare: columns with their types, key, and columns that are not comparable."""
 
     schema: str
     name: str
@@ -48,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class TableComparison:
-    """What two servers have in a table. `equal` is None where nothing could be compared."""
+    """A table on two servers. `equal` is None where some columns are not comparable."""
 
     table: str
     equal: bool | None
@@ -59,7 +59,7 @@ class TableComparison:
 
 
 def tables_of(source: Inventory, candidate: Inventory) -> list[Table]:
-    """The tables and columns that both sides have; JSON is left out where the other side has text."""
+    """Return the tables and columns that both sides have, without JSON columns that are text on the other side."""
     return [_table(source, candidate, name) for name in sorted(source["table"].keys() & candidate["table"].keys())]
 
 
@@ -71,21 +71,21 @@ def compare_tables(
     *,
     values: bool = True,
 ) -> Iterator[TableComparison]:
-    """Each table in turn, read in full on both sides; rows that differ by their key, or only how many they are."""
+    """Yield each table, read in full on both sides; with the keys of differing rows, or only their number."""
     for index, table in enumerate(tables):
         progress(table.label, index / len(tables))
         yield _compare(source, candidate, table, values=values)
 
 
 def row_text(table: Table) -> str:
-    """The SQL expression of a row's text."""
+    """Return the SQL expression of a row's text."""
     texts = ", ".join(f"COALESCE({_column_text(name, kind)}, '')" for name, kind in table.columns)
     nulls = ", ".join(f"ISNULL({_name(name)})" for name, _ in table.columns)
     return f"CONCAT_WS('#', {texts}, CONCAT({nulls}))"
 
 
 def chunk_query(table: Table, where: str) -> str:
-    """Rows, exclusive or and sum of a chunk."""
+    """Return the query for number of rows, exclusive or and sum of a chunk."""
     text = row_text(table)
     return (
         f"SELECT COUNT(*), COALESCE(BIT_XOR(CAST(CONV(LEFT(SHA2({text}, 256), 16), 16, 10) AS UNSIGNED)), 0), "
@@ -114,7 +114,7 @@ def _compare(source: SqlReader, candidate: SqlReader, table: Table, *, values: b
 
 
 def _chunks(source: SqlReader, candidate: SqlReader, table: Table) -> Iterator[str]:
-    """Conditions that share out all rows of both sides: ranges of a whole-number key, else the table at once."""
+    """Yield conditions that partition the rows of both sides: ranges of an integer key, else the whole table."""
     kinds = dict(table.columns)
     if not table.key or kinds.get(table.key[0], "").split("(")[0].split()[0] not in _INTEGERS:
         yield "TRUE"
@@ -138,9 +138,9 @@ def _chunks(source: SqlReader, candidate: SqlReader, table: Table) -> Iterator[s
 def _describe_differences(
     source: SqlReader, candidate: SqlReader, table: Table, differing: Sequence[str], *, values: bool
 ) -> list[str]:
-    """The first rows that differ, by their key; without a key only the chunk can be said."""
+    """Return the first differing rows by their key; without a key only that rows differ."""
     if not table.key:
-        return ["rows differ; the table has no primary key that could name them"]
+        return ["rows differ; the table has no primary key to name them"]
     keys = ", ".join(_name(name) for name in table.key)
     rows_by_key = [
         {
@@ -161,7 +161,7 @@ def _describe_differences(
         if k in candidate_rows and source_rows[k] != candidate_rows[k]
     ]
     if not values:
-        return [f"{len(texts)} rows of the first chunk that differs; which ones is not kept"]
+        return [f"{len(texts)} rows of the first chunk that differs; their keys are not stored"]
     more = len(texts) - ROWS_NAMED_MAX
     return texts[:ROWS_NAMED_MAX] + ([f"and {more} more rows in this chunk"] if more > 0 else [])
 
@@ -203,7 +203,7 @@ def _column_text(name: str, kind: str) -> str:
     if base in _TEXT or base == "json":
         return f"CONVERT({_name(name)} USING utf8mb4)"
     if base == "float":
-        return f"({_name(name)} + 0e0)"  # by itself it prints six digits, which hides the last bits
+        return f"({_name(name)} + 0e0)"  # a bare column prints six digits, which hides the last bits
     return _name(name)
 
 

@@ -1,4 +1,4 @@
-"""One decision over all: the checks, and the plan's policy over checks and runs; the worst wins."""
+"""The decision of a validation: the worst of the checks and of the plan's policy over checks and runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from volbench.records.validation import CheckRow, RunUsed, ValidationPlan
 
 
 def check_policy(plan: ValidationPlan, origins: Sequence[str], reports: Sequence[Report]) -> list[Scope]:
-    """The runs that the policy is about. Raises UsageError for what would otherwise fail after hours of reading."""
+    """Return the runs of the policy. Raises UsageError for what would otherwise fail after hours of reading."""
     for condition, origin in zip(plan.policy, origins, strict=True):
         parse_condition(condition.check, where=origin)
     policy = PolicyFile.model_construct(
@@ -26,13 +26,13 @@ def check_policy(plan: ValidationPlan, origins: Sequence[str], reports: Sequence
 def decide_policy(
     plan: ValidationPlan, origins: Sequence[str], scopes: Sequence[Scope], checks: Sequence[CheckRow]
 ) -> tuple[ConditionRow, ...]:
-    """Each condition of the plan; `NAME equal` by the check of that name."""
+    """Decide each condition of the plan; `NAME equal` by the check of that name."""
     checked: dict[str, tuple[Decision, str]] = {row.check: (row.decision, row.text) for row in checks}
     return decide(scopes, plan.policy, origins, checked)
 
 
 def run_references(scopes: Sequence[Scope]) -> tuple[RunUsed, ...]:
-    """What a reader needs to find the runs again, and to know what they are worth."""
+    """Return what identifies the runs, and whether they are complete and emulated."""
     return tuple(_run_reference(scope) for scope in scopes)
 
 
@@ -43,10 +43,13 @@ def decide_all(
     *,
     source_changed: bool | None,
 ) -> tuple[Decision, str]:
-    """The worst decision of all, and what it comes from.
+    """Return the worst decision of all, and its reason.
 
     Args:
-        source_changed: whether the source was written meanwhile, which makes rows and answers differ by itself.
+        checks: decided checks.
+        conditions: decided conditions of the policy.
+        runs: that the conditions used.
+        source_changed: whether the source was written meanwhile, which alone makes rows and answers differ.
     """
     decision, reason = _decide_checks(checks, source_changed=source_changed)
     if not conditions:
@@ -76,7 +79,7 @@ def _decide_checks(checks: Sequence[CheckRow], *, source_changed: bool | None) -
     if failed and source_changed and set(failed) <= {"checksums", "queries", "pt_upgrade"}:
         return (
             "undecided",
-            f"{', '.join(failed)} differ, but the source was written meanwhile: stop writes and repeat",
+            f"{', '.join(failed)} differ, but the source was written during the comparison: stop writes and repeat",
         )
     if failed:
         return "no-go", f"{len(failed)} of {len(checks)} checks fail: {', '.join(failed)}"

@@ -1,4 +1,4 @@
-"""How a candidate differs from its source, in sentences that name the object."""
+"""Differences between a candidate and its source, each naming its object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from volbench.validation.sql_text import UNPARSED
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One object that is missing, new or changed. `source` and `candidate` are what each side has."""
+    """One object that is missing, new or changed. `source` and `candidate` are the texts of each side."""
 
     kind: str
     name: str
@@ -27,16 +27,16 @@ class Difference:
 
     @property
     def certain(self) -> bool:
-        """Not so where only texts differ that could not be parsed, since servers print one thing in two ways."""
+        """Return False where only unparsed texts differ, since servers print the same object differently."""
         if self.change in {_MISSING, _NEW}:
             return UNPARSED not in self.name
         return not (self.source.startswith(UNPARSED) or self.candidate.startswith(UNPARSED))
 
 
 def inventory_differences(source: Inventory, candidate: Inventory) -> tuple[Difference, ...]:
-    """All differences; the parts of an object that is missing as a whole are not listed one by one.
+    """Return all differences; the parts of a missing object are not listed.
 
-    A kind that one side could not be asked for is left out: see `unreadable_kinds`.
+    Kinds that one account may not see are omitted: see `unreadable_kinds`.
     """
     differences: list[Difference] = []
     for kind in source.keys() & candidate.keys():
@@ -58,9 +58,9 @@ def inventory_differences(source: Inventory, candidate: Inventory) -> tuple[Diff
 
 
 def unreadable_kinds(source: Inventory, candidate: Inventory) -> list[str]:
-    """Sentences about kinds of objects that an account may not see."""
+    """Return sentences about kinds of objects that an account may not see."""
     return [
-        f"accounts and their roles cannot be seen on the {side_name}: SELECT on mysql.* is missing"
+        f"accounts and their roles are not visible on the {side_name}: SELECT on mysql.* is missing"
         for side_name, inventory in (("source", source), ("candidate", candidate))
         if "account" not in inventory and accounts_with_access(source)
     ]
@@ -89,12 +89,12 @@ def _of_kind(
 
 
 def _is_part_of(difference: Difference, wholes: Collection[str]) -> bool:
-    """Whether a larger object around it is missing too: names of parts begin with those of their wholes."""
+    """Return whether the object that contains it is missing too; names of parts begin with its name."""
     return any(difference.name.startswith(f"{name}.") for name in wholes)
 
 
 def _is_expected(difference: Difference, source: Inventory, candidate: Inventory) -> bool:
-    """What differs between any two servers, and says nothing about the schemas."""
+    """Return whether the difference exists between any two servers and does not concern the schemas."""
     if difference.kind == "account":
         return difference.change == _NEW or difference.name not in accounts_with_access(source)
     if difference.kind == "time zone":
@@ -105,7 +105,7 @@ def _is_expected(difference: Difference, source: Inventory, candidate: Inventory
 
 
 def _only_json(check: str, source: Inventory, candidate: Inventory) -> bool:
-    """MariaDB's JSON is a text with a check; where the other side has the type, that checks by itself."""
+    """Return whether a check only emulates JSON: MariaDB's JSON is text with a check, MySQL's is a type."""
     table, _, clause = check.partition(".JSON_VALID(`")
     column = f"{table}.{clause.removesuffix('`)')}"
     return bool(clause) and any(
@@ -114,7 +114,7 @@ def _only_json(check: str, source: Inventory, candidate: Inventory) -> bool:
 
 
 def _excerpts_at_difference(source: str, candidate: str) -> tuple[str, str]:
-    """Long texts from a little before where they part."""
+    """Return long texts from shortly before their first difference."""
     if max(len(source), len(candidate)) <= _TEXT_SHOWN:
         return source, candidate
     common = next((at for at, pair in enumerate(zip(source, candidate, strict=False)) if pair[0] != pair[1]),

@@ -1,4 +1,4 @@
-"""Statements of one shape under one name, as pt-fingerprint and the server's digests have them."""
+"""Fingerprints of statements, like those of pt-fingerprint and the server's digests."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ TOKEN = re.compile(
     r"""|(?P<name>`(?:[^`]|``)*(?:`|\Z))""",
     re.IGNORECASE | re.DOTALL,
 )
-"""Comments, literals and quoted names, whichever begins first: each may hold what looks like the others.
+"""Comments, literals and quoted names, whichever begins first: each may contain what looks like the others.
 
-What is not closed goes to the end, so that a statement that was cut shows nothing of its last value.
+An unclosed token extends to the end, so that a truncated statement shows nothing of its last value.
 """
 _LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*\)")
 _VALUES = re.compile(r"(\bvalues?\s*\([^()]*\))(?:\s*,\s*\([^()]*\))+", re.IGNORECASE)
 _NOT_SIMPLE = re.compile(r"[\"`\\#]|--|/\*|''|[xX]'")
-"""What makes a quote or a number part of something else: other quotes, escapes, comments."""
+"""Other quotes, escapes and comments, with which a quote or a number may be part of another token."""
 _SIMPLE_STRING = re.compile(r"'[^']+'")
 _SIMPLE_NUMBER = re.compile(r"(?<![\w.'-])\d+(?![\w.])")
 _SPACE = re.compile(r"\s+")
 
 
 def fingerprint(sql: str) -> str:
-    """The statement without comments and literals, lists of any length alike, in lower case but for quoted names.
+    """Return the statement without comments and literals, with uniform lists, in lower case except quoted names.
 
     Comments that a server executes (`/*!`, `/*M!`) stay.
     """
     if _NOT_SIMPLE.search(sql) is None:
-        # Workloads repeat few shapes: with plain numbers and strings out, most statements were seen before.
+        # Workloads repeat few shapes: without plain numbers and strings most statements are in the cache.
         return _fingerprint_once(_SIMPLE_STRING.sub("''", _SIMPLE_NUMBER.sub("0", sql)))
     return _fingerprint(sql)
 
@@ -40,7 +40,7 @@ def _fingerprint(sql: str) -> str:
     shape = TOKEN.sub(_placeholder, sql)
     shape = _VALUES.sub(r"\1", _LIST.sub("(?+)", shape))
     shape = _SPACE.sub(" ", shape).strip().removesuffix(";").strip()
-    if not shape.isascii():  # an identifier in another character set; a name for a reader is UTF-8
+    if not shape.isascii():  # an identifier in another character set; a fingerprint is UTF-8
         shape = shape.encode("utf-8", "replace").decode()
     return "".join(piece if piece.startswith("`") else piece.lower() for piece in re.split(r"(`[^`]*`)", shape))
 

@@ -1,7 +1,7 @@
-"""What accounts may do in the schemas: on them, on tables, columns and routines, everywhere, and through roles.
+"""Privileges of accounts in the schemas: on schemas, tables, columns and routines, global ones, and through roles.
 
-Only accounts that reach the schemas count. Names of rights differ between flavors, so of the global ones those are
-compared that both have under one name.
+Only accounts with access to the schemas count. Names of privileges differ between flavors, so only those global
+privileges are compared that both flavors have under one name.
 """
 
 # ruff: noqa: S608 - names come from the server's own information_schema, and are quoted
@@ -26,7 +26,7 @@ ROLES = (
     "SELECT m.user, m.host, m.role, IF(u.default_role = m.role, 'yes', 'no') FROM mysql.roles_mapping m "
     "LEFT JOIN mysql.user u ON u.user = m.user AND u.host = m.host",
 )
-"""For MySQL, and for MariaDB."""
+"""For MySQL and for MariaDB."""
 _VIEWS = {
     "schema": ("schema_privileges", ("table_schema",)),
     "table": ("table_privileges", ("table_schema", "table_name")),
@@ -39,11 +39,11 @@ _COMMON_PRIVILEGES = frozenset(
      "CREATE VIEW", "SHOW VIEW", "CREATE ROUTINE", "ALTER ROUTINE", "CREATE USER", "EVENT", "TRIGGER")
 )  # fmt: skip
 _BUILT_IN_ACCOUNT = re.compile(r"'(root|mysql\.\w+|mariadb\.\w+|rdsadmin|PUBLIC|)'@")
-"""Accounts that a server makes for itself: no two servers have the same."""
+"""Accounts that a server creates for itself; they differ between servers."""
 
 
 def grant_statements(schemas: Sequence[str]) -> Iterator[str]:
-    """What a server is asked; of ROLES one is sent, that of its flavor."""
+    """Yield the statements; of ROLES the one of the server's flavor is sent in addition."""
     schema_list = ", ".join(map(quoted, schemas))
     for table, names in _VIEWS.values():
         yield (
@@ -54,7 +54,7 @@ def grant_statements(schemas: Sequence[str]) -> Iterator[str]:
 
 
 def read_grants(server: SqlReader, schemas: Sequence[str], *, mariadb: bool) -> Inventory:
-    """Rights by kind; without those of others, and without `account`, where this user may not see mysql.*."""
+    """Return privileges by kind; without SELECT on mysql.* only the visible ones and no kind `account`."""
     *on_objects, everywhere, accounts, routines = grant_statements(schemas)
     grants: Inventory = {
         f"grant on {kind}": {
@@ -81,7 +81,7 @@ def read_grants(server: SqlReader, schemas: Sequence[str], *, mariadb: bool) -> 
 
 
 def accounts_with_access(inventory: Inventory) -> set[str]:
-    """Accounts that hold anything which is compared."""
+    """Return the accounts that have any compared privilege or role."""
     return {
         _holder(name)
         for kind, objects in inventory.items()
@@ -100,13 +100,13 @@ def _routine_rights(server: SqlReader, statement: str) -> dict[str, Attributes]:
 
 
 def _roles(server: SqlReader, statement: str, grants: Inventory) -> dict[str, Attributes]:
-    """Who has which role, of those that lead to a right in the schemas."""
+    """Return the roles of accounts that lead to a privilege in the schemas."""
     edges = [
         (account_name(str(user), str(host)), str(role), {"active at once": str(default)})
         for user, host, role, default in server.query(statement)
     ]
     useful = accounts_with_access(grants)
-    for _ in edges:  # a role may be held through others, at most so many
+    for _ in edges:  # a role may be granted through others, at most as many
         useful |= {holder for holder, role, _ in edges if account_name(role, "%") in useful}
     return {
         f"{holder}.{role}": attributes
@@ -126,5 +126,5 @@ def _split(grantee: str) -> tuple[str, str]:
 
 
 def account_name(user: str, host: str) -> str:
-    """MariaDB's roles have no host, and MySQL's have any."""
+    """Return the account as 'user'@'host'; MariaDB's roles have no host, MySQL's have `%`."""
     return f"'{user}'@'{host or '%'}'"

@@ -156,7 +156,7 @@ OBJECT_KINDS: tuple[ObjectKind, ...] = (
         },
     ),
 )  # fmt: skip
-"""Everything that a dump and restore can lose, but for accounts: `grants`."""
+"""Everything that a dump and restore can lose, except accounts: see `grants`."""
 
 SYSTEM_SCHEMAS = ("mysql", "sys", "information_schema", "performance_schema")
 SCHEMAS = "SELECT schema_name FROM information_schema.schemata ORDER BY schema_name"
@@ -164,7 +164,7 @@ ZONES = (
     "UTC", "Europe/Berlin", "Europe/London", "Europe/Istanbul", "America/New_York", "America/Mexico_City",
     "America/Sao_Paulo", "Asia/Tokyo", "Asia/Kolkata", "Asia/Almaty", "Africa/Cairo", "Australia/Sydney",
 )  # fmt: skip
-"""Some with summer time, some whose rules were changed lately, so that old tables are seen too."""
+"""Some with summer time, and some with recently changed rules, to detect old time zone tables."""
 _INSTANTS = ("2019-07-01 12:00:00", "2025-01-15 12:00:00", "2025-07-01 12:00:00")
 TIME_ZONES = "SELECT " + ", ".join(
     f"CONVERT_TZ('{instant}', '+00:00', '{zone}')" for zone in ZONES for instant in _INSTANTS
@@ -172,7 +172,7 @@ TIME_ZONES = "SELECT " + ", ".join(
 
 
 def read_inventory(server: SqlReader, schemas: Sequence[str]) -> Inventory:
-    """Everything in the schemas, what accounts may do there, and named time zones. Raises StepFailed."""
+    """Return the objects of the schemas, privileges in them, and named time zones. Raises StepFailed."""
     mariadb = is_mariadb(server)
     inventory: Inventory = {kind.kind: _objects(server, kind, schemas, mariadb=mariadb) for kind in OBJECT_KINDS}
     inventory["time zone"] = _time_zones(server)
@@ -180,25 +180,25 @@ def read_inventory(server: SqlReader, schemas: Sequence[str]) -> Inventory:
 
 
 def is_mariadb(server: SqlReader) -> bool:
-    """Which of both flavors answers."""
+    """Return whether the server is MariaDB."""
     return "mariadb" in " ".join(map(str, server.query(VERSION)[0])).lower()
 
 
 def _time_zones(server: SqlReader) -> dict[str, Attributes]:
-    """Those that are known, with what three moments are there."""
+    """Return the known time zones with the local time of three moments."""
     times = iter(server.query(TIME_ZONES)[0])
     local_times = {zone: {f"time of {instant} UTC": str(next(times)) for instant in _INSTANTS} for zone in ZONES}
     return {zone: moments for zone, moments in local_times.items() if "None" not in moments.values()}
 
 
 def user_schemas(server: SqlReader) -> list[str]:
-    """All schemas that are not the server's own, sorted."""
+    """Return all schemas except the server's own, sorted."""
     rows = server.query(SCHEMAS)
     return [str(row[0]) for row in rows if str(row[0]).lower() not in SYSTEM_SCHEMAS]
 
 
 def inventory_statement(kind: ObjectKind, schemas: Sequence[str], *, mariadb: bool = False) -> str:
-    """What a server is asked for one kind of object."""
+    """Return the query for one kind of object."""
     columns = ", ".join((*kind.names, *(_spelling(column, mariadb=mariadb) for column in kind.attributes.values())))
     schema_list = ", ".join(quoted(schema) for schema in schemas)
     condition = f" AND {kind.where}" if kind.where else ""
@@ -226,7 +226,7 @@ def _objects(
 
 
 def normalise(attribute: str, value: Any) -> str:
-    """One attribute as every version would print it."""
+    """Return one attribute in the form of all versions."""
     text = "" if value is None else str(value)
     return _NORMALISERS[attribute](text) if attribute in _NORMALISERS else text
 
@@ -282,8 +282,8 @@ _NORMALISERS: Mapping[str, Callable[[str], str]] = {
     "versions": lambda text: "" if text == "BASE TABLE" else text.lower(),
     "status": lambda text: text.replace("SLAVESIDE", "REPLICA_SIDE"),
     "body": lambda text: " ".join(text.split()).removesuffix(";"),
-    "on update": lambda text: "RESTRICT" if text == "NO ACTION" else text,  # one thing to InnoDB
+    "on update": lambda text: "RESTRICT" if text == "NO ACTION" else text,  # InnoDB treats both alike
     "on delete": lambda text: "RESTRICT" if text == "NO ACTION" else text,
     "definer": lambda text: text.replace("`", "").replace("'", ""),
 }
-"""What is written differently by different servers, by attribute."""
+"""Attribute -> normal form, for attributes that servers print differently."""

@@ -1,8 +1,8 @@
-"""Slow logs without their data: each literal under a pseudonym, so that equal values stay equal, and no more.
+"""Slow logs without their data: each literal becomes a pseudonym, so that only equality of values stays visible.
 
-Where a literal ends depends on the session's sql_mode, which a log does not tell: a backslash before a quote
-escapes it, or not (NO_BACKSLASH_ESCAPES, and in names under ANSI_QUOTES). So a statement is read in each way that
-a server may have read it, and one that comes out differently is left out.
+The end of a literal depends on the session's sql_mode, which a log does not have: a backslash before a quote
+escapes the quote or not (NO_BACKSLASH_ESCAPES, and in names under ANSI_QUOTES). So a statement is parsed in each
+way in which a server may have parsed it; a statement with different results is skipped.
 Sources: MySQL's sql/sql_lex.cc; MySQL Reference Manual, chapters "Literal Values" and "Comments"; MariaDB's
 "Comment Syntax" for /*M! and for the versions that it executes.
 """
@@ -34,7 +34,7 @@ _SIGNIFICANT_DIGITS = re.compile(
     r"|DATETIME|TIMESTAMP)\s*\(\s*[0-6]\s*\))",
     re.IGNORECASE,
 )
-"""Digits that are part of a type or count decimals of seconds: others there would be no SQL."""
+"""Digits that are part of a type or count decimals of seconds, and so are no data."""
 _TOKEN = re.compile(
     rf"""(?P<kept>{_SIGNIFICANT_DIGITS.pattern})"""
     r"""|(?P<comment>/\*(?!M?!).*?(?:\*/|\Z)|(?:--(?=[\x00-\x20]|\Z)|\#)[^\n]*)"""
@@ -49,7 +49,7 @@ _TOKEN = re.compile(
     r"""|(?P<word>[\w$]+)""",
     re.DOTALL | re.IGNORECASE,
 )
-"""What is no text between tokens, whichever begins first: each may hold what looks like the others."""
+"""Tokens, whichever begins first: each may contain what looks like the others."""
 _STRING_ENDS = {
     (quote, escapes): re.compile(rf"(?:[^{quote}{escape}]|{quote}{quote}{more})*({quote}|\Z)", re.DOTALL)
     for quote in "'\""
@@ -59,12 +59,12 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[ T]\d\d:\d\d:\d\d(?P<fraction>\.\d
 
 
 class _AmbiguousError(Exception):
-    """A statement whose literals cannot be told from its names for certain."""
+    """A statement whose literals cannot be distinguished from its names for certain."""
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """Whether a backslash escapes a quote, in strings of either quote; and whether "x" is a name."""
+    """Whether a backslash escapes a quote in strings of either quote, and whether "x" is a name."""
 
     single: bool
     double: bool
@@ -81,12 +81,13 @@ def masked(
     sql_mode: str | None = None,
     on_skipped: Callable[[LoggedStatement], object] | None = None,
 ) -> Iterator[str]:
-    """The lines of a slow log in Percona Server's form: times, connections and shapes as they were, users left out.
+    """Yield the lines of a slow log in Percona Server's form, with its times and connections, without users.
 
     Args:
-        key: of the pseudonyms; a random one that nobody keeps, if left out, so that they cannot be tried out.
+        statements: of the original log.
+        key: of the pseudonyms; by default a random key that is not stored, so that values cannot be guessed.
         sql_mode: of the sessions that sent the statements; None: not known.
-        on_skipped: is called with each statement that cannot be masked for certain, and so is not in the lines.
+        on_skipped: called with each statement that cannot be masked for certain and is skipped.
     """
     key = key or secrets.token_bytes(32)
     for statement in statements:
@@ -97,11 +98,11 @@ def masked(
             continue
         yield f"# Time: {_iso(statement.at_s + statement.query_s)}\n"
         yield f"# User@Host: app[app] @ masked []  Id: {statement.connection}\n"
-        if statement.schema is not None:  # as Percona Server does: `use` could not say that there is none
+        if statement.schema is not None:  # as Percona Server does: `use` cannot express that there is none
             yield f"# Schema: {statement.schema}  Last_errno: 0  Killed: 0\n"
         yield (
-            f"# Query_time: {statement.query_s:.6f}  Lock_time: {statement.lock_s:.6f} Rows_sent: {statement.rows_sent}  "
-            f"Rows_examined: {statement.rows_examined}\n"
+            f"# Query_time: {statement.query_s:.6f}  Lock_time: {statement.lock_s:.6f} "
+            f"Rows_sent: {statement.rows_sent}  Rows_examined: {statement.rows_examined}\n"
         )
         if statement.routine:
             yield f"# Stored_routine: {statement.routine}\n"
@@ -110,10 +111,10 @@ def masked(
 
 
 def masked_sql(sql: str, key: bytes, *, sql_mode: str | None = None) -> str | None:
-    """The statement with pseudonyms for its literals; None where it is not certain what its literals are.
+    """Return the statement with pseudonyms for its literals; None where its literals are ambiguous.
 
-    Comments go, since they may hold data. Hints that MySQL knows and comments that it executes stay, with their
-    literals masked. Numbers keep their digits' number, hexadecimal and bit values their length, dates stay dates.
+    Comments are removed, since they may have data. Hints of MySQL and executed comments stay, with masked literals.
+    Numbers keep their number of digits, hexadecimal and bit values their length, dates stay dates.
     """
     try:
         results = {_masked(sql, key, reading) for reading in _readings(sql_mode)}
@@ -123,7 +124,7 @@ def masked_sql(sql: str, key: bytes, *, sql_mode: str | None = None) -> str | No
 
 
 def redact_error(message: str) -> str:
-    """Of a server's error its code alone, since its words may quote anything; of ours what is before the colon."""
+    """Return the code of a server's error, since its message may quote a value; else the text before a colon."""
     code = re.match(r"\d+(?: \([0-9A-Z]{5}\))?", message)
     return f"error {code[0]}" if code else message.partition(":")[0]
 
@@ -138,7 +139,7 @@ def _readings(sql_mode: str | None) -> tuple[_Reading, ...]:
 
 
 def _masked(sql: str, key: bytes, reading: _Reading) -> str:
-    """The statement in one reading. Raises _NotClear for what servers of other versions read differently."""
+    """Return the statement masked in one reading. Raises _AmbiguousError where versions of servers disagree."""
     pieces: list[str] = []
     at, executed = 0, False
     while token := _TOKEN.search(sql, at):
@@ -170,7 +171,7 @@ def _masked(sql: str, key: bytes, reading: _Reading) -> str:
 
 
 def _plain(kind: str, text: str, key: bytes) -> str:
-    """What reads the same everywhere."""
+    """Return a token that all servers read alike, masked."""
     match kind:
         case "bits":
             return _digits_of(text[:2], text[2:].rstrip("'"), key) + "'"
@@ -187,7 +188,7 @@ def _space(text: str) -> str:
 
 
 def _open_executed_comment(token: re.Match[str], executed: bool) -> bool:
-    """Whether all servers that a log may be of execute it is not known for versions that no server has."""
+    """Return True for an executed comment. Raises _AmbiguousError for a version that no server has."""
     match = _VERSION_COMMENT.match(token[0])
     version = int(match["version"]) if match and match["version"] else None
     if executed or (version is not None and version not in _MYSQL_VERSIONS and version not in _MARIADB_VERSIONS):
@@ -196,7 +197,7 @@ def _open_executed_comment(token: re.Match[str], executed: bool) -> bool:
 
 
 def _comment(text: str, before: str, key: bytes) -> str:
-    """A hint of MySQL's stays, with its values masked; everything else goes."""
+    """Return a hint of MySQL with its values masked; a space for any other comment."""
     inside = text[3:-2]
     if not (text.startswith("/*+") and text.endswith("*/") and _BEFORE_A_HINT.search(before)):
         return " "
@@ -210,7 +211,7 @@ def _pseudonym(text: str, key: bytes) -> bytes:
 
 
 def _string(text: str, key: bytes, reading: _Reading, *, closed: bool) -> str:
-    """Dates stay dates, since DATE'...' takes nothing else; an empty string stays empty."""
+    """Return the masked string. Dates stay dates, since DATE'...' needs one; an empty string stays empty."""
     quote, inside = text[0], text[1:-1] if closed else text[1:]
     if quote == '"' and reading.names:
         return text if closed else '"masked"'
@@ -240,7 +241,7 @@ def _number(text: str, key: bytes) -> str:
 
 
 def _integer(digits: str, digest: bytes) -> str:
-    """As many digits; the first is no zero where there are several, and none is beyond 64 bits that was not."""
+    """Return as many digits, without a leading zero, and within 64 bits where the value was."""
     if len(digits) < 2:
         return str(digest[0] % 10) if digits else ""
     first = "1" if len(digits) in (19, 20) else str(1 + digest[0] % 9)
@@ -249,12 +250,12 @@ def _integer(digits: str, digest: bytes) -> str:
 
 
 def _digits_of(prefix: str, digits: str, key: bytes) -> str:
-    """A hexadecimal or bit value of the same length."""
+    """Return a hexadecimal or bit value of the same length."""
     return prefix + _stretched(_pseudonym(prefix + digits, key), len(digits), 2 if "b" in prefix.lower() else 16)
 
 
 def _stretched(digest: bytes, length: int, base: int) -> str:
-    """So many digits of a base, taken from the digest over and over."""
+    """Return digits of a base from the digest, repeated as needed."""
     return "".join("0123456789abcdef"[digest[at % len(digest)] % base] for at in range(length))
 
 

@@ -1,8 +1,7 @@
-"""How long a move takes: dump, copy, restore and checks, from what runs on the candidate's volume measured.
+"""The time of a move: dump, copy, restore and checks, predicted from runs on the candidate's volume.
 
-Seconds are taken in proportion to the data (clustered indexes, as both servers estimate them): a dump and a restore
-of one kind of rows take so long a byte. Rows of another kind, more secondary indexes, or data beyond memory, where
-the runs' was within, take longer; the factor between measured and predicted is told.
+The time is proportional to the data (clustered indexes, as both servers estimate them). Other kinds of rows, more
+secondary indexes, or data beyond memory take longer; the details have the ratio of predicted to measured data.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from volbench.validation.source import SqlReader
 
 ALPHA = 0.05
 EXTRAPOLATION_EXPONENT = 0.4
-"""Repeats of one size say nothing of another: both ends are moved by the factor between the sizes to this power.
+"""Repeats with one data size do not show the effect of size: both ends widen by the ratio of sizes to this power.
 
-results/examples/validation has what was measured: restores of 6 times the data took up to 6^1.35 times as long.
+Measured in results/examples/validation: restores of 6 times the data took up to 6^1.35 times as long.
 """
 EXTRAPOLATION_FACTOR_MAX = 10.0
-"""A prediction for so many times the measured data is called one."""
+"""A prediction for more than this many times the measured data is an extrapolation, and no go."""
 _PAIRS = {"mysqldump": "mysql", "mydumper": "myloader"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunCells:
-    """A run's cells, and the volume that each was on."""
+    """A run's cells, and the volume of each."""
 
     run_id: str
     results: tuple[CellResult, ...]
@@ -53,7 +52,7 @@ class Pair:
 
 
 def bytes_statement(schemas: Sequence[str]) -> str:
-    """What the source is asked: data without and secondary indexes."""
+    """Return the query for the bytes of clustered and of secondary indexes."""
     schema_list = ", ".join(quoted(schema) for schema in schemas)
     return (
         "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) FROM information_schema.tables "  # noqa: S608 - names of its own schemas, quoted
@@ -62,14 +61,14 @@ def bytes_statement(schemas: Sequence[str]) -> str:
 
 
 def source_bytes(source: SqlReader, schemas: Sequence[str]) -> int:
-    """Bytes of the clustered indexes, as the server estimates them."""
+    """Return bytes of the clustered indexes, as the server estimates them."""
     return int(source.query(bytes_statement(schemas))[0][0])
 
 
 def estimates(
     runs: Iterable[RunCells], volumes: Collection[str], data_bytes: int, checks_s: float | None, plan: MovePlan
 ) -> tuple[MoveEstimate, ...]:
-    """One for each run, volume and pair of tools that was measured, the shortest first."""
+    """Return an estimate for each run, volume and measured pair of tools, the shortest first."""
     per_combination = [
         _estimate(run, volume, tools, pairs, data_bytes, checks_s, plan)
         for run in runs
@@ -80,7 +79,7 @@ def estimates(
 
 
 def pairs_of(run: RunCells) -> dict[tuple[str, str], list[Pair]]:
-    """Valid dumps with the restore that followed, by volume and tools."""
+    """Return valid dumps with the restore that followed, by volume and tools."""
     pairs: defaultdict[tuple[str, str], list[Pair]] = defaultdict(list)
     for result in run.results:
         if result.status != "done":
@@ -89,13 +88,14 @@ def pairs_of(run: RunCells) -> dict[tuple[str, str], list[Pair]]:
         for step in result.steps:
             tool = str(step.parameters.get("tool", ""))
             metrics, data = step.metrics, step.details.get("data_bytes")
-            if not step.valid or "/" in step.step:  # a dump beside a load says nothing of one alone
+            if not step.valid or "/" in step.step:  # the time of a dump during a load does not predict one alone
                 continue
             if {"dump_s", "dump_bytes"} <= metrics.keys() and isinstance(data, int) and data > 0:
                 dumps[_PAIRS.get(tool, "")] = (data, metrics["dump_bytes"].value, metrics["dump_s"].value)
             elif "restore_s" in metrics and tool in dumps:
                 data, dumped, dump_s = dumps[tool]
-                tools = f"{next(dump_tool for dump_tool, restore_tool in _PAIRS.items() if restore_tool == tool)} and {tool}"
+                dump_tool = next(name for name, restore_tool in _PAIRS.items() if restore_tool == tool)
+                tools = f"{dump_tool} and {tool}"
                 pairs[run.volume_of[result.cell_id], tools].append(
                     Pair(data_bytes=data, dump_bytes=dumped, dump_s=dump_s, restore_s=metrics["restore_s"].value)
                 )
@@ -103,10 +103,12 @@ def pairs_of(run: RunCells) -> dict[tuple[str, str], list[Pair]]:
 
 
 def move_check(candidates: Sequence[MoveEstimate], plan: MovePlan, logs: Mapping[str, str]) -> CheckRow:
-    """go when even the long end of the shortest way fits the window; without a window it is told only.
+    """Return go when even the long end of the shortest estimate fits the window; without a window always go.
 
     Args:
-        logs: the source's variables, for what a cut-over by replication needs.
+        candidates: estimates, the shortest first.
+        plan: with the window.
+        logs: the source's variables on binary logs, for a cut-over by replication.
     """
     if not candidates:
         text = "no run of the candidate's volume has a dump and its restore: see suites/backup-restore.yaml"
@@ -114,7 +116,7 @@ def move_check(candidates: Sequence[MoveEstimate], plan: MovePlan, logs: Mapping
     best = candidates[0]
     text = (
         f"{_span(best)} with {best.tools}, most of it {best.dominated_by}; "
-        f"clients wait as long, or about {duration(plan.switch_s)} with a replica that has caught up"
+        f"clients wait that long, or about {duration(plan.switch_s)} with a replica that has caught up"
     )
     decision = _decision(best, plan)
     details = [text for estimate in candidates for text in _details(estimate)]
@@ -124,7 +126,7 @@ def move_check(candidates: Sequence[MoveEstimate], plan: MovePlan, logs: Mapping
 def _estimate(
     run: RunCells, volume: str, tools: str, pairs: Sequence[Pair], data: int, checks_s: float | None, plan: MovePlan
 ) -> MoveEstimate:
-    # What is left to copy is the dump, whose size to the data's is the tool's and the rows'.
+    # The dump is copied; its size relative to the data depends on the tool and the rows.
     copied = [pair.dump_bytes / pair.data_bytes / plan.copy_per_s if plan.copy_per_s else 0.0 for pair in pairs]
     seconds_per_byte = [
         (pair.dump_s + pair.restore_s) / pair.data_bytes + copy for pair, copy in zip(pairs, copied, strict=True)
@@ -158,7 +160,7 @@ def _estimate(
 
 
 def _prediction(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Where the next one lies, of lognormal values: mean of logs +- t s sqrt(1 + 1/n).
+    """Return the prediction interval of the next of lognormal values: mean of logs +- t s sqrt(1 + 1/n).
 
     Source: Hahn and Meeker, Statistical Intervals, section 4.8.
     """
@@ -173,7 +175,7 @@ def _decision(estimate: MoveEstimate, plan: MovePlan) -> Decision:
     if plan.window_s is None:
         return "go"
     if estimate.total_s_high is not None and estimate.total_s_high <= plan.window_s:
-        # Beyond what was measured, or without the way between the machines, it may only be told.
+        # An extrapolation, or an estimate without the copy, cannot be a go.
         return (
             "go"
             if estimate.copy_s is not None
@@ -192,25 +194,29 @@ def _details(estimate: MoveEstimate) -> Iterator[str]:
     }
     phases = ", ".join(f"{name} {duration(value)}" for name, value in phase_s.items() if value is not None)
     rehearsal = ", on an emulated volume" if estimate.emulated else ""
-    yield f"{estimate.tools} on {estimate.volume}: {_span(estimate)} ({phases}), from {estimate.cells} cells{rehearsal}"
+    source = f"from {estimate.cells} cells{rehearsal}"
+    yield f"{estimate.tools} on {estimate.volume}: {_span(estimate)} ({phases}), {source}"
     if estimate.copy_s is None:
-        yield "the copy between the machines is not in it: give move.copy"
+        yield "the time of the copy between the machines is not included: give move.copy"
     factor = estimate.source_bytes / estimate.measured_bytes
     if factor > EXTRAPOLATION_FACTOR_MAX:
-        yield f"the source has {factor:.3g} times the data of the runs: measure with more of it"
+        yield f"the source has {factor:.3g} times the data of the runs: measure with more data"
 
 
 def _replication(best: MoveEstimate, logs: Mapping[str, str]) -> Iterator[str]:
-    """A replica needs the logs of all the time since its dump began."""
+    """Yield what a cut-over by replication lacks: a replica needs the logs since its dump began."""
     if logs.get("log_bin", "").upper() not in {"ON", "1"}:
-        yield "the source writes no binary log, so there can be no cut-over by replication"
+        yield "the source writes no binary log, so a cut-over by replication is not possible"
         return
     retention_s = float(logs.get("binlog_expire_logs_seconds") or 0) or 86400 * float(
         logs.get("expire_logs_days") or 0
     )
     needed_s = best.total_s_high or best.total_s
     if 0 < retention_s < needed_s:
-        yield f"binary logs are kept for {duration(retention_s)} only: too short for a replica that begins with the dump"
+        yield (
+            f"the retention of binary logs is {duration(retention_s)}: too short for a replica that starts from "
+            "the dump"
+        )
 
 
 def _span(estimate: MoveEstimate) -> str:

@@ -1,4 +1,4 @@
-"""What inventories are made of: kind -> object -> attribute -> text."""
+"""The type of inventories: kind -> object -> attribute -> text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Inventory = dict[str, dict[str, Attributes]]
 
 
 def quoted(text: str) -> str:
-    """A string literal that means the same in every sql_mode: in hex, where it has more than plain characters."""
+    """Return a string literal that means the same in every sql_mode: in hex unless all characters are plain."""
     if re.fullmatch(r"[A-Za-z0-9_$ -]+", text):
         return f"'{text}'"
     return "0x" + text.encode().hex() if text else "''"

@@ -1,4 +1,4 @@
-"""What a validation would send to the source, without connecting: shapes, since tables are not known yet."""
+"""The statements that a validation would send to the source, without connecting and so without table names."""
 
 # ruff: noqa: S608 - these are shown, never sent
 
@@ -31,7 +31,7 @@ _TABLE = Table(schema="SCHEMA", name="TABLE", columns=(("COLUMN", "int"),), key=
 
 
 def planned_statements(plan: ValidationPlan) -> Iterator[str]:
-    """In the order in which they are sent; SCHEMA, TABLE, COLUMN and KEY stand for the source's own names."""
+    """Yield the statements in order; SCHEMA, TABLE, COLUMN and KEY stand for the source's names."""
     yield from (*CONNECTING, *SESSION, *SESSION_IF_KNOWN)
     yield SNAPSHOT
     yield "  -- or: ".join(LOG_POSITIONS) + "  -- before and after"
@@ -40,7 +40,7 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
     yield PRIVILEGES
     yield GRANTS
     schemas = plan.schemas or ("SCHEMA",)
-    for kind in OBJECT_KINDS:  # in MySQL's words: some columns have other names in MariaDB
+    for kind in OBJECT_KINDS:  # for MySQL; some columns have other names in MariaDB
         yield inventory_statement(kind, schemas)
     yield TIME_ZONES
     yield from (*grant_statements(schemas), "  -- or: ".join(ROLES))
@@ -58,7 +58,7 @@ def planned_statements(plan: ValidationPlan) -> Iterator[str]:
 
 
 def _asked_for(plan: ValidationPlan, schemas: Sequence[str]) -> Iterator[str]:
-    """What is sent for the plan's keys, but for queries."""
+    """Yield the statements of the plan's keys, except queries."""
     if plan.data:
         yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
         yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
@@ -73,4 +73,4 @@ def _asked_for(plan: ValidationPlan, schemas: Sequence[str]) -> Iterator[str]:
     if plan.settings is not None:
         yield f"{EXPLICITLY_SET[0]}  -- or: {EXPLICITLY_SET[1]}"
     if plan.upgrade:
-        yield "-- mysqlsh: util.checkForServerUpgrade() sends statements of its own"
+        yield "-- mysqlsh: util.checkForServerUpgrade() sends its own statements"

@@ -1,9 +1,9 @@
-"""pt-upgrade, where the plan asks for it: what Percona Toolkit says of the same queries on both servers.
+"""Runs Percona Toolkit's pt-upgrade, where the plan has it: the same queries on both servers.
 
-Unlike our own comparison it asks under the servers' own sql_mode, and looks at warnings. It reads only: by itself,
-by a session that each server holds read-only, and by what it is given, which is queries alone. By default it would
-make a table of its own, to clear warnings from; here it reads one of the server's. Queries and passwords reach it
-in memory: nothing lies on a disk, and its command line has numbers of open files only.
+Unlike volbench's own comparison, pt-upgrade uses the servers' own sql_mode and compares warnings. It only reads: by
+its option, by read-only sessions, and because its input has only queries. By default pt-upgrade creates a table to
+clear warnings; here it reads a table of the server. Queries and passwords reach pt-upgrade in memory: nothing is on
+disk, and the command line has only numbers of open files.
 """
 
 # ruff: noqa: S608 - the table is a constant
@@ -29,7 +29,7 @@ from volbench.validation.queries import QueryComparison
 from volbench.validation.source import ReadOnlyServer, SqlReader
 
 GRACE_S = 60.0
-"""For a last statement, once its time is over; then it is ended."""
+"""For a last statement after the time is over; then pt-upgrade is killed."""
 VERSION_KNOWN = "3.2.1"
 ENCRYPTED = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
 _UPGRADE_TABLE = "information_schema.ENGINES"
@@ -49,15 +49,15 @@ _SESSION_STATEMENTS = (
 )  # fmt: skip
 _PER_QUERY_STATEMENTS = (f"SELECT * FROM {_UPGRADE_TABLE} LIMIT 1", "SHOW WARNINGS")
 OWN_STATEMENTS = (*_SESSION_STATEMENTS, *_PER_QUERY_STATEMENTS)
-"""What it sends beside the queries, by its version VERSION_KNOWN; some only to one of the flavors."""
+"""Statements that pt-upgrade VERSION_KNOWN sends in addition to the queries; some only to one of the flavors."""
 _ACCEPTED = re.compile(r"(?:/\*[^!].*?\*/)?\s*SELECT\b", re.IGNORECASE)
-"""What it takes for reading; it skips all else."""
+"""Queries that pt-upgrade takes for reading; it skips all others."""
 _QUERIES_MAX_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubmittedQuery:
-    """A query that it is given, with what our own comparison found."""
+    """A query for pt-upgrade, with the result of volbench's own comparison."""
 
     compared: QueryComparison
     sql: str
@@ -71,19 +71,21 @@ def pt_upgrade_check(
     seconds: float,
     values: bool = True,
 ) -> CheckRow:
-    """no-go where rows differ or one side fails, undecided where it cannot be asked or does not finish.
+    """Return no-go where rows differ or one side fails, undecided where pt-upgrade cannot run or does not finish.
 
     Args:
-        servers: source and candidate; the source's list of statements gets those that pt-upgrade sends.
+        servers: source and candidate; the statements of pt-upgrade are added to the source's list.
         accounts: on both.
-        seconds: so long it may run.
+        compared: volbench's own comparison.
+        seconds: run time of pt-upgrade.
+        values: whether the row may have values.
     """
     tool = shutil.which("pt-upgrade")
     if tool is None:
-        return _row("undecided", "pt-upgrade is not installed here, so it was not asked")
+        return _row("undecided", "pt-upgrade is not installed here")
     queries, skipped = _submitted_queries(compared)
     if not queries:
-        return _row("go", "no query that it takes", *_skip_notes(skipped))
+        return _row("go", "no query that pt-upgrade accepts", *_skip_notes(skipped))
     version = _version(tool)
     options = [
         _options(account, encrypted=bool(server.query(ENCRYPTED)[0][1]))
@@ -93,7 +95,7 @@ def pt_upgrade_check(
     try:
         completed = _run(tool, (*options, _log(queries)), seconds=seconds)
     except (OSError, subprocess.TimeoutExpired):
-        return _row("undecided", f"pt-upgrade did not come to its end within {seconds + GRACE_S:.0f} s")
+        return _row("undecided", f"pt-upgrade did not finish within {seconds + GRACE_S:.0f} s")
     row = row_of(completed.stdout, completed.returncode, queries, values=values)
     stderr_lines = _last_stderr_lines(completed.stderr) if row.decision == "undecided" and values else ()
     version_notes = () if version == VERSION_KNOWN else (_other_version(version),)
@@ -101,10 +103,12 @@ def pt_upgrade_check(
 
 
 def row_of(printed: str, code: int, queries: Sequence[SubmittedQuery], *, values: bool = True) -> CheckRow:
-    """The row of one report, as it is printed, and of its exit code (1: errors, 4: differences, 8: out of time)."""
+    """Return the row of a printed report and its exit code (1: errors, 4: differences, 8: out of time)."""
     stats = parse_stats(printed)
     if code & ~0b1101 or "queries_read" not in stats:
-        return _row("undecided", f"pt-upgrade ended with {code} and no report that is as documented")
+        return _row(
+            "undecided", f"pt-upgrade ended with exit code {code} and without a report in the documented form"
+        )
     classes = [(query_class, _query_of(query_class, queries)) for query_class in parse_classes(printed)]
     faults = [text for query_class, query in classes for text in _faults(query_class, query, values=values)]
     notes = [
@@ -116,18 +120,21 @@ def row_of(printed: str, code: int, queries: Sequence[SubmittedQuery], *, values
     unfinished = [
         problem
         for occurred, problem in (
-            (code & 8, "its time was over before all queries were asked"),
-            (code & 1, "it met errors of its own"),
-            (stats["queries_read"] != len(queries), f"it read {stats['queries_read']} of {len(queries)} queries"),
-            (stats.get("not_select", 0), f"it skipped {stats.get('not_select')} queries"),
-            (differing and not faults and not notes, "what differs is not printed as documented"),
+            (code & 8, "the time was over before all queries ran"),
+            (code & 1, "pt-upgrade had errors"),
+            (
+                stats["queries_read"] != len(queries),
+                f"pt-upgrade read {stats['queries_read']} of {len(queries)} queries",
+            ),
+            (stats.get("not_select", 0), f"pt-upgrade skipped {stats.get('not_select')} queries"),
+            (differing and not faults and not notes, "the differences are not in the documented form"),
         )
         if occurred
     ]
     decision: Decision = "no-go" if faults else "undecided" if unfinished else "go"
     kinds = Counter(kind for query_class, _ in classes for kind in query_class.kinds)
     counted = ", ".join(f"{count} with {_KIND_TEXTS[kind]}" for kind, count in sorted(kinds.items()))
-    text = f"{len(queries)} queries: " + (f"of the classes {counted}" if counted else "no difference")
+    text = f"{len(queries)} queries: " + (f"among the classes {counted}" if counted else "no difference")
     return _row(decision, text, *faults, *unfinished, *notes)
 
 
@@ -145,16 +152,16 @@ def _faults(query_class: QueryClassReport, query: SubmittedQuery | None, *, valu
 def _undecisive_differences(
     query_class: QueryClassReport, query: SubmittedQuery | None, *, values: bool
 ) -> Iterator[str]:
-    """What decides nothing: warnings differ between versions, and single times by chance (see `times`)."""
+    """Yield differences that decide nothing: warnings depend on the version, single times on chance."""
     for kind in ("Warning", "Query time", "SQL errors"):
         if kind in query_class.kinds:
-            yield "told: " + _sentence(query_class, query, kind, values=values)
+            yield "note: " + _sentence(query_class, query, kind, values=values)
     if "Row" in query_class.kinds and _order_may_differ(query_class, query):
-        yield f"told: its rows may only come in another order or be printed otherwise: {_name(query_class, query)}"
+        yield f"note: rows may differ only in order or in printed form: {_name(query_class, query)}"
 
 
 def _order_may_differ(query_class: QueryClassReport, query: SubmittedQuery | None) -> bool:
-    """Whether all of what differs may be the order, which the query leaves open, or how a number is printed."""
+    """Return whether all differences may be the order, which the query leaves open, or the form of numbers."""
     if query is None or query.compared.result != "equal":
         return False
     ordered = "order by" in query.sql.lower()
@@ -170,7 +177,7 @@ def _sentence(query_class: QueryClassReport, query: SubmittedQuery | None, kind:
 
 
 def _name(query_class: QueryClassReport, query: SubmittedQuery | None) -> str:
-    """By our own fingerprint, which has no literal for certain."""
+    """Return volbench's own fingerprint, which certainly has no literal."""
     return query.compared.query.fingerprint[:160] if query else f"class {query_class.identity}"
 
 
@@ -179,27 +186,27 @@ def _query_of(query_class: QueryClassReport, queries: Iterable[SubmittedQuery]) 
 
 
 def _submitted_queries(compared: Iterable[QueryComparison]) -> tuple[list[SubmittedQuery], Counter[str]]:
-    """Queries for it, and how many are not, by reason."""
+    """Return the queries for pt-upgrade, and how many are skipped, by reason."""
     queries, skipped, size = [], Counter[str](), 0
     for comparison in compared:
         for sample in comparison.query.samples:
             sql = sample.strip().removesuffix(";").strip()
             size += len(sql)
             if comparison.result == "not deterministic":
-                skipped["answer differently each time"] += 1
+                skipped["are not deterministic"] += 1
             elif not _ACCEPTED.match(sql):
-                skipped["begin with another word than SELECT, which it skips"] += 1
+                skipped["do not begin with SELECT"] += 1
             elif "\n#" in sql or ";\n" in sql or "\0" in sql or re.search(r"[`;\n]", comparison.query.schema):
-                skipped["cannot be written into a log that it reads"] += 1
+                skipped["cannot be written into its log"] += 1
             elif size > _QUERIES_MAX_BYTES:
-                skipped["would be too much"] += 1
+                skipped["exceed the size limit"] += 1
             else:
                 queries.append(SubmittedQuery(compared=comparison, sql=sql))
     return queries, skipped
 
 
 def _skip_notes(skipped: Counter[str]) -> list[str]:
-    return [f"not asked: {count} queries that {reason}" for reason, count in skipped.items()]
+    return [f"skipped: {count} queries that {reason}" for reason, count in skipped.items()]
 
 
 def _statements_sent(queries: Sequence[SubmittedQuery]) -> Counter[str]:
@@ -223,7 +230,7 @@ def _log(queries: Sequence[SubmittedQuery]) -> str:
 
 
 def _run(tool: str, texts: Sequence[str], *, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Ask. `texts` are the options of both clients and the log; it ends when we do."""
+    """Run pt-upgrade, which ends with this process. `texts` are the options of both clients and the log."""
     guard = shutil.which("setpriv")
     environment = {name: value for name, value in os.environ.items() if name != "PTDEBUG"}  # which prints passwords
     with ExitStack() as opened:
@@ -231,7 +238,7 @@ def _run(tool: str, texts: Sequence[str], *, seconds: float) -> subprocess.Compl
         source_options, candidate_options, log = (f"/dev/fd/{number}" for number in files)
         argv = [
             *([guard, "--pdeathsig", "KILL", "--"] if guard else []),
-            # An empty list of configurations has to come first: nobody's own may switch anything on.
+            # An empty list of configuration files must come first, so that no user's file changes anything.
             tool, "--config", "", "--no-version-check", "--read-only", "--no-create-upgrade-table",
             "--upgrade-table", _UPGRADE_TABLE, "--set-vars", ",".join(_SESSION), "--run-time", f"{seconds:.0f}s",
             f"F={source_options},A=utf8", f"F={candidate_options},A=utf8", log,
@@ -243,11 +250,11 @@ def _run(tool: str, texts: Sequence[str], *, seconds: float) -> subprocess.Compl
 
 
 class _InMemory:
-    """A file that only lives in memory, and goes with the last process that has it."""
+    """A file in memory that vanishes with the last process that has it open."""
 
     def __init__(self, text: str) -> None:
         self.number = os.memfd_create("volbench")
-        os.fchmod(self.number, 0o600)  # options that all may write are not read by the client
+        os.fchmod(self.number, 0o600)  # the client ignores option files that everybody may write
         with os.fdopen(os.dup(self.number), "wb") as file:
             file.write(text.encode("utf-8", "surrogateescape"))
 
@@ -271,9 +278,7 @@ def _version(tool: str) -> str:
 
 
 def _other_version(version: str) -> str:
-    return (
-        f"the statements listed are those of pt-upgrade {VERSION_KNOWN}; {version} may send others, which only read"
-    )
+    return f"the listed statements are those of pt-upgrade {VERSION_KNOWN}; {version} may send others"
 
 
 def _last_stderr_lines(stderr: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ _MESSAGE_CHARACTERS_MAX = 240
 
 @dataclass(frozen=True, kw_only=True)
 class RowExample:
-    """How one query's rows differ: at most three rows of it are printed."""
+    """How the rows of one query differ; pt-upgrade prints at most three rows."""
 
     rows: int
     missing_rows: bool
@@ -28,7 +28,7 @@ class RowExample:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryClassReport:
-    """One class: how many queries differ by kind (three of each at most), and the words of the first."""
+    """One class: queries that differ by kind (at most three of each), and the message of the first."""
 
     identity: str
     text: str
@@ -38,7 +38,7 @@ class QueryClassReport:
 
 
 def parse_stats(printed: str) -> dict[str, int]:
-    """Its own counts, which are printed last; none when it did not come so far."""
+    """Return the counts at the end of the report; none in an incomplete report."""
     sections = _STATS.split(printed)
     return (
         {match["name"]: int(match["count"]) for match in _STAT.finditer(sections[-1])} if len(sections) > 1 else {}
@@ -46,14 +46,14 @@ def parse_stats(printed: str) -> dict[str, int]:
 
 
 def parse_classes(printed: str) -> Iterator[QueryClassReport]:
-    """Each class that differs, in the order in which they are printed."""
+    """Yield each class that differs, in printed order."""
     ends = list(_STATS.finditer(printed))
     for head, text in _blocks(_CLASS, printed[: ends[-1].start()] if ends else printed):
         yield _class(head["identity"], text)
 
 
 def _blocks(heads: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Each heading with what stands below it."""
+    """Yield each heading with the text below it."""
     headings = list(heads.finditer(text))
     for index, head in enumerate(headings):
         yield head, text[head.end() : headings[index + 1].start() if index + 1 < len(headings) else len(text)]
@@ -73,7 +73,7 @@ def _class(identity: str, text: str) -> QueryClassReport:
 
 
 def _message(example: str) -> str:
-    """Without the query, which stands last and has literals; and without the one that an error repeats."""
+    """Return the message without the query at its end, which has literals, and without an error's copy of it."""
     message, _, _ = example.strip("\n").rpartition("\n\n")
     message = re.sub(r' \[for Statement ".*?"\](?=\n|\Z)', "", message, flags=re.DOTALL)
     return " ".join(message.split())[:_MESSAGE_CHARACTERS_MAX]
@@ -92,7 +92,7 @@ def _row_example(example: str) -> RowExample:
 
 
 def _same_by_value(source_row: str, candidate_row: str) -> bool:
-    """Whether two rows differ only in how numbers are printed."""
+    """Return whether two rows differ only in the form of numbers."""
     source_values, candidate_values = source_row.split(","), candidate_row.split(",")
     return len(source_values) == len(candidate_values) and all(map(_same_number, source_values, candidate_values))
 

@@ -1,7 +1,7 @@
 """The same queries on two servers: the same rows, the same plan, and not slower by an exact test.
 
-Each class of queries is asked in turn on source and candidate, so that both see the same moments. A query whose
-rows differ between two asks of the source alone is not deterministic, and its rows are not judged.
+Each class of queries runs alternately on source and candidate, so that both are measured at the same time. A query
+whose rows differ between two executions on the source is not deterministic, and its rows are not compared.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Literal
 from volbench.analysis.statistics import Shift, holm, judge, shift_of
 from volbench.errors import Refused, StepFailed
 from volbench.records.parse import parse_json
+from volbench.validation.arrivals import WRITES
 from volbench.validation.fingerprint import fingerprint
 from volbench.validation.slowlog import LoggedStatement, why_outside
 from volbench.validation.source import Rows, SqlReader, refuse_writes
@@ -26,17 +27,17 @@ Result = Literal[
     "equal", "differs", "not deterministic", "error on both", "error on the candidate", "error on the source"
 ]
 SLOWER_MARGIN = 0.5
-"""A class is called slower beyond this share only: what a user would notice, not what a clock can tell."""
+"""A class is slower only beyond this share: a difference that a user notices, not one that a clock resolves."""
 QUICK_S, QUICK_ROUNDS = 0.5, 4
-"""The fewest rounds need all of one side above all of the other; quick queries, which noise hits most, get more."""
+"""With the fewest rounds all times of one side must exceed all of the other; quick queries get more rounds."""
 CONFIRMATION_DELAY_S = 2.0
 FASTEST_JUDGED_S = 0.0005
-"""Below half a millisecond on both sides a ratio of times is that of the client and the socket."""
+"""Below half a millisecond on both sides the client and the socket dominate the ratio of times."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryClass:
-    """Queries of one shape: how often they were logged, for how long in all, and some of them."""
+    """Queries with one fingerprint: number in the log, total time, and samples."""
 
     fingerprint: str
     schema: str
@@ -61,7 +62,7 @@ class QueryComparison:
 
     @property
     def plan_changed(self) -> bool:
-        """Whether the two optimizers read the tables in other ways."""
+        """Return whether the two optimizers access the tables differently."""
         return self.plans is not None and self.plans[0] != self.plans[1]
 
 
@@ -72,11 +73,13 @@ def query_classes(
     skipped: Counter[str] | None = None,
     samples_each: int = SAMPLES_EACH,
 ) -> list[QueryClass]:
-    """Classes of the reading queries of a log, those that took most time in all first.
+    """Return classes of the reading queries of a log, those with most total time first.
 
     Args:
-        schemas: statements of others are left out.
-        skipped: counts what is left out, by reason.
+        statements: of the log.
+        schemas: statements of other schemas are skipped.
+        skipped: counts skipped statements by reason.
+        samples_each: samples of a class.
     """
     skipped = Counter() if skipped is None else skipped
     tallies: dict[tuple[str, str], _Tally] = {}
@@ -84,7 +87,7 @@ def query_classes(
     for statement in statements:
         shape = fingerprint(statement.sql)
         if shape not in is_read:
-            is_read[shape] = only_reads(statement.sql)  # which the shape alone decides
+            is_read[shape] = only_reads(statement.sql)  # the fingerprint alone decides that
         if reason := _skip_reason(statement, schemas, reads=is_read[shape]):
             skipped[reason] += 1
             continue
@@ -104,7 +107,7 @@ def query_classes(
 
 @dataclass
 class _Tally:
-    """What was counted of a class up to now."""
+    """Counts of a class so far."""
 
     count: int = 0
     total_s: float = 0.0
@@ -115,7 +118,7 @@ def _skip_reason(statement: LoggedStatement, schemas: Collection[str], *, reads:
     if reason := why_outside(statement, schemas):
         return reason
     if not reads:
-        return "that do more than read"
+        return WRITES
     return "" if statement.is_text else "that are no UTF-8"
 
 
@@ -129,10 +132,19 @@ def compare_queries(
     clock: Callable[[], float] = time.perf_counter,
     pause: Callable[[float], None] = time.sleep,
 ) -> list[QueryComparison]:
-    """Every class on both servers; slower ones by Holm's correction over all classes that could be timed.
+    """Compare every class on both servers; slower ones with Holm's correction over all timed classes.
 
-    What seems slower is asked again a little later, and is slower only when it is so both times: all rounds of a
-    class take milliseconds, and a checkpoint or another process that hits one server for as long would be named.
+    A class that seems slower is measured again a little later, and must be slower both times: all rounds of a class
+    take milliseconds, so a checkpoint or another process that hits one server for as long would look the same.
+
+    Args:
+        source: server.
+        candidate: server.
+        classes: to compare.
+        progress: called with a fingerprint and a share.
+        rounds: executions of a sample; by default the fewest that can pass Holm's correction.
+        clock: seconds.
+        pause: waits for seconds.
     """
     compared = []
     rounds = rounds or rounds_for(len(classes))
@@ -152,7 +164,7 @@ def compare_queries(
 
 
 def rounds_for(classes: int, *, alpha: float = 0.05) -> int:
-    """The fewest rounds whose smallest p-value, 2 / C(2n, n), passes Holm's correction over so many classes."""
+    """Return the fewest rounds whose smallest p-value, 2 / C(2n, n), passes Holm's correction over the classes."""
     rounds = ROUNDS_MIN
     while 2 * max(1, classes) / math.comb(2 * rounds, rounds) > alpha:
         rounds += 1
@@ -160,7 +172,7 @@ def rounds_for(classes: int, *, alpha: float = 0.05) -> int:
 
 
 def _compare_class(pair: _Pair, query: QueryClass, rounds: int) -> QueryComparison:
-    """The first sample whose rows differ, else the one that takes the candidate longest."""
+    """Return the first sample whose rows differ, else the one that takes longest on the candidate."""
     worst: QueryComparison | None = None
     for sample in query.samples:
         comparison = _compare_sample(pair, query, sample, rounds)
@@ -182,7 +194,7 @@ def _compare_sample(pair: _Pair, query: QueryClass, sample: str, rounds: int) ->
     base = QueryComparison(query=query, result=result, text=text, sample=sample)
     if result in {"error on both", "error on the source", "error on the candidate"}:
         return base
-    # The first round warms both caches; it counts for rows, not for times.
+    # The first round warms both caches: its rows count, its times do not.
     source_s, candidate_s = (
         [execution.seconds for execution in executions_of_side[1:]]
         for executions_of_side in (of_source, of_candidate)
@@ -210,7 +222,7 @@ class _Pair:
     clock: Callable[[], float]
 
     def ask(self, schema: str, sample: str) -> tuple[_Execution, _Execution]:
-        """Both answers, the source's first."""
+        """Return both executions, the source's first."""
         return self._ask(self.source, schema, sample), self._ask(self.candidate, schema, sample)
 
     def _ask(self, server: SqlReader, schema: str, sample: str) -> _Execution:
@@ -238,7 +250,7 @@ def _result(sample: str, of_source: Sequence[_Execution], of_candidate: Sequence
     ]
     source_rows, candidate_rows = rows[: len(of_source)], rows[len(of_source) :]
     if len(set(source_rows)) > 1:
-        return "not deterministic", "the source itself answers with other rows each time"
+        return "not deterministic", "the source itself returns different rows each time"
     if set(candidate_rows) == {source_rows[0]}:
         return "equal", ""
     if ordered and {tuple(sorted(execution)) for execution in candidate_rows} == {tuple(sorted(source_rows[0]))}:
@@ -292,7 +304,7 @@ def _plans(source: SqlReader, candidate: SqlReader, sample: str) -> tuple[str, s
 
 
 def plan_text(plan: Any) -> str:
-    """How each table is read, in order: `orders all, customers eq_ref PRIMARY`; for both flavors' JSON."""
+    """Return the access to each table, in order: `orders all, customers eq_ref PRIMARY`; for both flavors' JSON."""
     return ", ".join(_accesses(plan))
 
 
@@ -309,7 +321,7 @@ def _accesses(node: Any) -> Iterator[str]:
 
 
 def only_reads(sql: str) -> bool:
-    """Whether it is a query that changes nothing."""
+    """Return whether a statement is a query that changes nothing."""
     try:
         refuse_writes(sql)
     except Refused:
@@ -318,5 +330,5 @@ def only_reads(sql: str) -> bool:
 
 
 def _text(value: Any) -> str:
-    """One value as both servers print it: numbers by their value, all else by its text."""
+    """Return one value as both servers print it: numbers by value, everything else by text."""
     return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""What a replay shows: whether the candidate kept up with the log, and which classes of statements are slower."""
+"""Evaluates a replay: whether the candidate kept up with the log, and which classes of statements are slower."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from volbench.validation.sending import NOT_SENT, Execution, Machine, WorkerResu
 from volbench.validation.slowlog import slow_log
 
 LATE_S = 0.005
-"""A statement that its free connection sent later than this was late by the client's own fault."""
+"""A free connection that sent a statement later than this was late because of the client."""
 CLIENT_CPU_SHARE_MAX = 0.8
 """A process of the client beyond this share of a CPU adds its own time to the server's."""
 FOREIGN_CPU_MAX = 0.1
-"""Of all CPUs of the client's machine: beyond that others may have made statements slow."""
+"""Of all CPUs of the client's machine: beyond this share other work may have made statements slow."""
 STATEMENTS_MIN = 20
-"""Fewer statements of a class do not even tell its median; the 95th percentile takes some 200."""
+"""The median of a class needs this many statements; the 95th percentile needs some 200."""
 LEVELS = (0.95, 0.5)
 ALPHA = 0.05
 ALLOWANCE_MS = 1.0
-"""Below this the difference of two times is that of the client and the way to it, which the log has not."""
+"""A smaller difference is that of the client and the network, which the log does not include."""
 QUEUED_ALLOWANCE_MS = 50.0
-"""What statements that follow closely on one connection may add up, by the client's own time for each."""
+"""The client's own time may add up to this for statements that follow closely on one connection."""
 
 
 def replay(
@@ -41,7 +41,7 @@ def replay(
     writes: bool,
     progress: Callable[[str, float], None],
 ) -> Replayed:
-    """Replay the plan's log on a server. Raises UsageError for a log that cannot be read or has nothing to send."""
+    """Replay the plan's log on a server. Raises UsageError for a log that is unreadable or has nothing to send."""
     with slow_log(Path(plan.slow_log)) as log:
         scheduled = schedule(
             log, schemas=schemas, writes=writes, speed=plan.speed, seconds=plan.seconds,
@@ -60,7 +60,7 @@ def summarise(
     writes: bool,
     machine: Machine | None = None,
 ) -> Replayed:
-    """The figures of what was sent, and of the machine meanwhile."""
+    """Return the figures of the replay and of the machine during the replay."""
     stretch = server_stretch(machine or Machine())
     executions = [execution for worker in workers for execution in worker.executions]
     sent = [execution for execution in executions if execution.error != NOT_SENT]
@@ -95,10 +95,10 @@ def summarise(
 
 
 def server_stretch(machine: Machine) -> float:
-    """How many times as long the candidate's tasks took on and waiting for a CPU as on it, on a busy machine.
+    """Return (CPU time + wait for a CPU) / CPU time of the candidate's tasks on a busy machine.
 
-    1 where others did not use it much, or where the candidate is elsewhere: then our own waiting is all that the
-    machine can do, and it is measured for each statement. Infinite where the candidate is here and cannot be seen.
+    1 on a machine that is not busy, or where the candidate is on another machine: then only the client's own waits
+    matter, which are measured for each statement. Infinite where the candidate's tasks are here and not visible.
     """
     share = machine.cpu
     if share is None or not machine.has_server or share.foreign_ratio <= FOREIGN_CPU_MAX:
@@ -109,21 +109,21 @@ def server_stretch(machine: Machine) -> float:
 
 
 def _utc_text(epoch_s: float | None) -> str:
-    """To the second, as the log has it in UTC."""
+    """Return the time in UTC, to the second."""
     if epoch_s is None:
         return ""
     return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def redact_errors(outcome: Replayed) -> Replayed:
-    """Errors by their code alone: a server's words quote values."""
+    """Return the outcome with errors by code alone, since a server's messages quote values."""
     return outcome.model_copy(
         update={"errors": {text.split(" ")[0]: count for text, count in outcome.errors.items()}}
     )
 
 
 def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
-    """go when every class of enough statements is not slower, undecided when the client could not keep time."""
+    """Return go when no class with enough statements is slower, undecided when the client was too slow itself."""
     errors, doubts = list(_errors(outcome, plan)), list(_doubts(outcome, plan))
     slower = [
         f"{statement_class.slower}: {statement_class.fingerprint[:160]}"
@@ -132,12 +132,13 @@ def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
     ]
     undecided = list(_undecided_classes(outcome))
     if outcome.sent < outcome.statements:
-        unsent = f"{outcome.statements - outcome.sent} statements were not sent: far behind, or the server gone"
+        count = outcome.statements - outcome.sent
+        unsent = f"{count} statements were not sent: the replay fell behind, or the server is gone"
         (undecided if _machine_was_busy(outcome) else slower).append(unsent)
     judged = sum(statement_class.statements >= STATEMENTS_MIN for statement_class in outcome.classes)
     summary = (
-        f"{outcome.sent} of {outcome.statements} statements in {outcome.took_s:.0f} s, at most {outcome.peak_per_s} due in "
-        f"a second, {judged} of {len(outcome.classes)} classes judged"
+        f"{outcome.sent} of {outcome.statements} statements in {outcome.took_s:.0f} s, at most "
+        f"{outcome.peak_per_s} due in a second, {judged} of {len(outcome.classes)} classes judged"
     )
     details = (*errors, *slower, *undecided, *doubts, *_notes(outcome, plan))
     if errors or (slower and not doubts):
@@ -155,7 +156,7 @@ def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
 
 
 def _errors(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
-    """More errors than the plan allows; no fault of the client explains them."""
+    """Yield errors beyond the plan's limit, which the client does not explain."""
     counted = {
         text: count for text, count in outcome.errors.items() if int(text.split(" ")[0]) not in plan.ignore_errors
     }
@@ -181,7 +182,7 @@ def _machine_was_busy(outcome: Replayed) -> bool:
 
 
 def _undecided_classes(outcome: Replayed) -> Iterator[str]:
-    """Classes that seem slower, and why the machine can have made them so."""
+    """Yield classes that seem slower, and how the machine may have caused that."""
     undecided = [statement_class for statement_class in outcome.classes if statement_class.undecided]
     if not undecided:
         return
@@ -194,8 +195,8 @@ def _undecided_classes(outcome: Replayed) -> Iterator[str]:
         f", the candidate's tasks took {outcome.server_stretch:.1f} times as long" if outcome.server_stretch else ""
     )
     yield (
-        f"this machine was too busy to judge {len(undecided)} classes{used}{stretch}; replay again when it is "
-        "at rest, or from another machine"
+        f"this machine was too busy to judge {len(undecided)} classes{used}{stretch}; repeat the replay on "
+        "an idle or another machine"
     )
     for statement_class in undecided:
         yield f"undecided: {statement_class.undecided}: {statement_class.fingerprint[:160]}"
@@ -205,7 +206,7 @@ def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
     if outcome.log_from:
         yield f"the log: {plan.slow_log}, {duration(outcome.log_s)} from {outcome.log_from} on"
     if outcome.whole_seconds:
-        yield "the log knows the second only: statements were spread evenly within it, so bursts may be missing"
+        yield "the log has whole seconds: statements were spread evenly within each, so bursts may be missing"
     small_classes = [
         statement_class for statement_class in outcome.classes if statement_class.statements < STATEMENTS_MIN
     ]
@@ -218,17 +219,17 @@ def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
             sum(ms for ms, _ in spent_ms) or 1.0
         )
         yield (
-            f"{len(small_classes)} classes have fewer than {STATEMENTS_MIN} statements and are not judged: about {percent(share)} of "
-            "the log's time"
+            f"{len(small_classes)} classes have fewer than {STATEMENTS_MIN} statements and are not judged: about "
+            f"{percent(share)} of the log's time"
         )
     if outcome.way_ms_p95 is not None and outcome.way_ms_p95 > ALLOWANCE_MS:
-        yield f"a statement for nothing took {outcome.way_ms_p95:.3g} ms (p95) from here, which is allowed for"
+        yield f"network round trip: {outcome.way_ms_p95:.3g} ms (p95), added to the limit of the times"
     if outcome.shared_connections:
-        yield f"{outcome.shared_connections} connections of the log had to share one with another"
+        yield f"{outcome.shared_connections} connections of the log shared a connection"
     for reason, count in outcome.left_out.items():
-        yield f"{count} statements {reason} were left out"
+        yield f"skipped {count} statements {reason}"
     if outcome.writes:
-        yield "the candidate was written: restore its data before it is used"
+        yield "the replay wrote to the candidate: restore its data before you use it"
 
 
 def _classes(
@@ -273,13 +274,13 @@ def _class(fingerprint: str, executions: Sequence[Execution], limit: _Limit) -> 
 
 
 def _client_s(execution: Execution) -> float:
-    """What the client itself took of a response: it began late, or its thread waited for a CPU."""
+    """Return the client's share of a response time: a late start, and its thread's wait for a CPU."""
     return execution.cpu_wait_s + max(0.0, execution.started_s - max(execution.statement.at_s, execution.free_s))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Limit:
-    """From where on a class is slower: a factor, beyond the way to the server; `alpha` for each comparison."""
+    """The limit beyond which a class is slower: a factor plus the round trip; `alpha` for each comparison."""
 
     factor: float
     rtts_ms: Sequence[float]
@@ -289,19 +290,19 @@ class _Limit:
     def describe_slowdown(
         self, logged: Sequence[float], service: Sequence[float], response: Sequence[float]
     ) -> str:
-        """How it is slower from when it was sent, or else from when it was due; empty when it is not."""
+        """Return how a class is slower since its statements were sent, else since they were due; else empty."""
         return (
             self._describe("", logged, service, ALLOWANCE_MS)
             or self._describe(" from when they were due", logged, response, QUEUED_ALLOWANCE_MS)
         )  # fmt: skip
 
     def beyond_stretch(self, logged: Sequence[float], service: Sequence[float]) -> bool:
-        """Whether a class that seems slower is so however others on the candidate's machine delayed it.
+        """Return whether a class that seems slower is slower whatever other work on the candidate's machine did.
 
-        The candidate's tasks waited so long that its CPU time was stretched `stretch` times in all. By Markov's
+        The waits of the candidate's tasks for a CPU stretched its CPU time by `stretch` in total. By Markov's
         inequality at most half of a class's statements were stretched by more than twice the excess, if the class
-        was stretched like all others, so a median beyond the factor after that is the candidate's own. Of a 95th
-        percentile nothing of the kind can be said.
+        was stretched like all others, so a median beyond the factor and that is the candidate's own. No such bound
+        exists for a 95th percentile.
         """
         if self.stretch == 1.0:
             return True
@@ -313,7 +314,7 @@ class _Limit:
         return low > stretch_max * self.factor * high + max(ALLOWANCE_MS, self._rtt_ms(0.5))
 
     def _describe(self, since: str, logged: Sequence[float], measured: Sequence[float], allowance_ms: float) -> str:
-        """How it is slower, by the exact bounds of the first level at which that is beyond doubt; else empty."""
+        """Return how a class is slower, by the exact bounds of the first level that proves it; else empty."""
         if min(len(logged), len(measured)) < STATEMENTS_MIN:
             return ""
         for level in LEVELS:
@@ -331,19 +332,19 @@ class _Limit:
         return ""
 
     def _rtt_ms(self, level: float) -> float:
-        """The upper bound of what nothing takes; the most that was seen, where few were."""
+        """Return the upper bound of the round trip; the maximum where there are few."""
         _, high = bounds(self.rtts_ms, level, alpha=self.alpha)
         return high if high is not None else max(self.rtts_ms, default=0.0)
 
 
 def bounds(ordered: Sequence[float], level: float, *, alpha: float) -> tuple[float | None, float | None]:
-    """The interval of a quantile by the order statistics; None for an end that so few values do not have.
+    """Return the interval of a quantile by order statistics; None for an end that too few values do not have.
 
     Args:
         ordered: values, smallest first. level: 0.95 for the 95th percentile. alpha: of both sides together.
 
-    Source: Conover, Practical Nonparametric Statistics, section 3.2, in its normal approximation. It takes values
-    as independent; statements of one moment are not, so the factor of the plan has to leave room.
+    Source: Conover, Practical Nonparametric Statistics, section 3.2, normal approximation for independent values.
+    Concurrent statements are not independent, so the factor of the plan must leave a margin.
     """
     half_width = NormalDist().inv_cdf(1 - alpha / 2) * math.sqrt(len(ordered) * level * (1 - level))
     low, high = math.floor(len(ordered) * level - half_width) - 1, math.ceil(len(ordered) * level + half_width)
@@ -351,5 +352,5 @@ def bounds(ordered: Sequence[float], level: float, *, alpha: float) -> tuple[flo
 
 
 def _rank(ordered: Sequence[float], level: float) -> float | None:
-    """The smallest value that so many do not exceed."""
+    """Return the smallest value that a share `level` does not exceed; None without values."""
     return ordered[max(0, math.ceil(level * len(ordered)) - 1)] if ordered else None

@@ -1,4 +1,4 @@
-"""What pt-table-checksum found on a replica, when the user ran it: its table is read, it is never run from here."""
+"""Reads the table of a pt-table-checksum that the user ran; volbench never runs it."""
 
 # ruff: noqa: S608 - the table's name is checked by the plan, and schemas are quoted
 
@@ -13,14 +13,14 @@ from volbench.validation.objects import quoted
 from volbench.validation.source import Rows, SqlReader
 
 REPLICA_STATUS = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
-"""The first that this server knows."""
+"""The first that the server supports counts."""
 _LABELS_MAX = 5
 
 
 def checksum_statements(table: str, schemas: Sequence[str]) -> tuple[str, ...]:
-    """By table: chunks, those that differ, those not finished, rows more or less, and the oldest one's age.
+    """Return queries for chunks, differing and unfinished chunks, row difference, and oldest age, by table.
 
-    Its columns were renamed in later releases of the toolkit: the first statement that is understood counts.
+    Later releases of the toolkit renamed the columns: the first statement that succeeds counts.
     """
     schema, _, name = table.partition(".")
     schema_list = ", ".join(map(quoted, schemas))
@@ -36,11 +36,13 @@ def checksum_statements(table: str, schemas: Sequence[str]) -> tuple[str, ...]:
 def replica_check(
     server: SqlReader, plan: ReplicaPlan, schemas: Sequence[str], tables: Collection[str]
 ) -> CheckRow:
-    """no-go where a chunk differs; undecided where the checksums do not prove that all is equal.
+    """Return no-go where a chunk differs, undecided where the checksums do not prove equality.
 
     Args:
-        server: the one that the plan calls a replica.
-        tables: schema.table of all that should be in there.
+        server: the replica of the plan.
+        plan: with the table and its greatest age.
+        schemas: to look up.
+        tables: schema.table of all tables that need checksums.
     """
     status, rows = (
         _first_supported(server, REPLICA_STATUS),
@@ -74,10 +76,10 @@ def replica_check(
 
 
 def _not_a_replica(status: Rows | None, side: str) -> list[str]:
-    """On a primary each checksum stands beside itself, so that all are equal always."""
+    """Return a doubt when the server is no replica: on a primary each checksum is compared with itself."""
     if status is None:
         return [
-            f"whether the {side} is a replica cannot be seen: REPLICATION CLIENT, or REPLICA MONITOR in MariaDB"
+            f"unknown whether the {side} is a replica: REPLICATION CLIENT is missing (MariaDB: REPLICA MONITOR)"
         ]
     return [] if status else [f"the {side} is no replica, where every checksum equals itself"]
 

@@ -1,4 +1,4 @@
-"""What the account on a server may see: a comparison of what both accounts cannot see would be a wrong go."""
+"""The privileges of the accounts: comparing objects that neither account may see would give a wrong go."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _GRANT = re.compile(r"GRANT (?P<rights>.+?) ON (?P<on>\*\.\*|`(?P<schema>(?:[^`]
 
 
 def missing_rights(grants: Sequence[str], schemas: Sequence[str]) -> dict[str, list[str]]:
-    """What is missing, by schema.
+    """Return missing privileges by schema.
 
     Args:
-        grants: the rows of SHOW GRANTS, which both flavors show with the rights of the roles that are active.
+        grants: the rows of SHOW GRANTS, which in both flavors include those of active roles.
+        schemas: to check.
     """
     granted: dict[str, set[str]] = {schema: set() for schema in schemas}
     for line in grants:
@@ -36,9 +37,9 @@ def missing_rights(grants: Sequence[str], schemas: Sequence[str]) -> dict[str, l
 
 
 def check_rights(server: SqlReader, schemas: Sequence[str], *, side: str, user: str) -> list[str]:
-    """Sentences about rights that are missing beside SELECT.
+    """Return sentences on missing privileges other than SELECT.
 
-    Raises EnvironmentLacks when SELECT itself is missing: rows and columns would seem not to be there.
+    Raises EnvironmentLacks when SELECT is missing, without which rows and columns seem not to exist.
     """
     missing = missing_rights([str(row[0]) for row in server.query(GRANTS)], schemas)
     for schema, rights in missing.items():
@@ -48,13 +49,13 @@ def check_rights(server: SqlReader, schemas: Sequence[str], *, side: str, user: 
                 next_step=f"GRANT {', '.join(REQUIRED_RIGHTS)} ON `{schema}`.* TO this user",
             )  # fmt: skip
     return [
-        f"{user} on the {side} lacks {', '.join(rights)} on {schema}: what needs it cannot be seen"
+        f"{user} on the {side} has no {', '.join(rights)} on {schema}: objects that need it are not visible"
         for schema, rights in missing.items()
     ]
 
 
 def _matches(pattern: str, schema: str) -> bool:
-    """A grant's schema is a pattern: % and _ stand for any, unless escaped."""
+    """Return whether a grant's schema pattern matches: % and _ are wildcards unless escaped."""
     pieces = re.split(r"(\\[%_]|%|_)", pattern)
     wild = {"%": ".*", "_": "."}
     return (

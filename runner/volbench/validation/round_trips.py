@@ -1,4 +1,4 @@
-"""What a statement that does nothing takes: the way to the server and the client's own time, which no log has."""
+"""Measures the round trip of an empty statement: the network and the client's own time, which no log includes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMEOUT_S = 60.0
 
 
 class RoundTrips:
-    """Asks the server for nothing while a replay runs, in the process that sends, so that it waits as that does."""
+    """Sends empty statements during a replay, in the sending process, so that they wait like the replay's."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -26,11 +26,11 @@ class RoundTrips:
         self.round_trips_s: list[float] = []
 
     def start(self) -> None:
-        """From now on, until `stop`."""
+        """Start, until `stop`."""
         self._thread.start()
 
     def stop(self) -> Sequence[float]:
-        """What it took each time; nothing where the server did not let it in."""
+        """Stop, and return the round trips; empty where the server refused the connection."""
         self._done.set()
         self._thread.join(2 * INTERVAL_S)
         return tuple(self.round_trips_s)
@@ -46,4 +46,4 @@ class RoundTrips:
                     cursor.execute(EMPTY_STATEMENT)
                     self.round_trips_s.append(time.monotonic() - began)
         except mysql.connector.Error:
-            return  # the statements themselves tell what is wrong with the server
+            return  # the statements of the replay report what is wrong with the server

@@ -1,4 +1,4 @@
-"""One validation from a plan to its outcome; both servers are read, neither is written."""
+"""One validation from its plan to its outcome; both servers are only read, except by a replay."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from volbench.validation.upgrade import upgrade_check
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """What the plan's runs measured."""
+    """The measurements of the plan's runs."""
 
     reports: tuple[Report, ...] = ()
     cells: tuple[RunCells, ...] = ()
@@ -77,11 +77,12 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
     """Compare candidate and source, and decide the plan's policy.
 
     Args:
-        loaded: the plan and where its conditions stand.
-        runs: those of the plan.
+        loaded: the plan and the locations of its conditions.
+        runs: measurements of the plan's runs.
+        progress: called with an activity and a share.
 
-    Raises UsageError for schemas or logs that are not there and conditions that cannot be read, EnvironmentLacks
-    when a server does not let us in, StepFailed when one stops answering.
+    Raises UsageError for missing schemas or logs and wrong conditions, EnvironmentLacks when a server refuses the
+    connection, StepFailed when a server stops answering.
     """
     started, plan = _now(), loaded.plan
     scopes = check_policy(plan, loaded.origins, runs.reports)
@@ -133,7 +134,7 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
 
 @dataclass(frozen=True, kw_only=True)
 class _Comparison:
-    """What both servers said, before anything is replayed."""
+    """The comparison of both servers before a replay."""
 
     schemas: list[str]
     checks: tuple[CheckRow, ...]
@@ -232,7 +233,7 @@ def _checks(
 
 
 def _query_classes(queries: QueriesPlan, schemas: list[str]) -> tuple[list[QueryClass], list[str]]:
-    """Classes to ask, and what a reader has to know of those that are not asked."""
+    """Return the classes to run, and notes on those that are skipped."""
     notes: list[str] = []
     if queries.capture:
         classes = [
@@ -245,13 +246,13 @@ def _query_classes(queries: QueriesPlan, schemas: list[str]) -> tuple[list[Query
         with slow_log(Path(queries.slow_log)) as log:
             classes = query_classes(log, schemas, skipped=skipped)
         notes.append(f"the log: {queries.slow_log}, {log.summary()}")
-        notes += [f"{count} statements {reason} were left out" for reason, count in skipped.most_common()]
+        notes += [f"skipped {count} statements {reason}" for reason, count in skipped.most_common()]
     if len(classes) > queries.classes:
         skipped_s, total_s = (
             sum(query_class.total_s for query_class in group) for group in (classes[queries.classes :], classes)
         )
         share = f", {percent(skipped_s / total_s)} of the time" if total_s else ""
-        notes.append(f"{len(classes) - queries.classes} of {len(classes)} classes were not asked{share}")
+        notes.append(f"{len(classes) - queries.classes} of {len(classes)} classes were skipped{share}")
     return classes, notes
 
 
@@ -260,21 +261,21 @@ def _schemas(plan: ValidationPlan, source: SqlReader) -> list[str]:
     missing = [name for name in plan.schemas if name not in existing]
     if missing or not existing:
         raise UsageError(
-            f"the source has no schema {missing[0]!r}" if missing else "the source has no schema of its own",
+            f"the source has no schema {missing[0]!r}" if missing else "the source has no user schema",
             where="schemas",
-            evidence=f"it shows: {', '.join(existing) or 'none'}",
-            next_step="name one that is there; a schema without SELECT for this user is not shown",
+            evidence=f"visible schemas: {', '.join(existing) or 'none'}",
+            next_step="name an existing schema; a schema without SELECT for this user is not visible",
         )
     return list(plan.schemas) or existing
 
 
 def _refuse_to_write_the_source(plan: ValidationPlan, source: SqlReader, candidate: SqlReader) -> None:
-    """A replay with writes, on what turns out to be the source under another name, would be the end of it."""
+    """Raise Refused when a replay with writes would run on the source itself under another name."""
     if plan.replay is None or not plan.candidate.disposable:
         return
     if source.query(SAME_SERVER) == candidate.query(SAME_SERVER):
         raise Refused(
-            "source and candidate are one server, and the candidate is called disposable", where="candidate",
+            "source and candidate are the same server, and the candidate is disposable", where="candidate",
             evidence=repr(source.query(SAME_SERVER)[0]), next_step="name the restored copy as the candidate",
         )  # fmt: skip
 
@@ -303,7 +304,7 @@ def _side(server: ReadOnlyServer, user: str) -> ServerSide:
 
 
 def _accounts(server: SqlReader) -> set[str] | None:
-    """All accounts as user@host; None where this user may not see them."""
+    """Return all accounts as user@host; None where this account may not see them."""
     try:
         return {f"{user}@{host}" for user, host in server.query("SELECT user, host FROM mysql.user")}
     except StepFailed:
@@ -317,7 +318,7 @@ def _accounts_check(source: SqlReader, candidate: SqlReader, source_inventory: I
 
 
 def _log_position(server: SqlReader) -> str | None:
-    """How far the binary log has come; None without one, or where no statement tells."""
+    """Return the position of the binary log; None without one, or where no statement shows it."""
     for statement in LOG_POSITIONS:
         try:
             rows = server.query(statement)

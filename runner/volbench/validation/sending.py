@@ -1,7 +1,7 @@
-"""Sends what is due when it is due: one thread a connection, some connections a process.
+"""Sends statements when they are due: one thread a connection, several connections a process.
 
-Nothing waits for an answer but the connection that asked. A statement whose connection is still busy is sent as
-soon as that is free, and its response time counts from when it was due (an open loop: waiting is never left out).
+Only the connection that sent a statement waits for its result. A statement whose connection is still busy is sent
+as soon as the connection is free, and its response time counts from when it was due (an open loop).
 """
 
 from __future__ import annotations
@@ -32,23 +32,25 @@ from volbench.volume.task_account import CpuShare, CpuWatch, run_delay_s, socket
 
 PROCESSES_MAX = 4
 STATEMENT_TIMEOUT_S = 60.0
-"""A statement that takes longer counts as an error of its connection, which is opened again."""
+"""A statement that takes longer counts as an error, and its connection is opened again."""
 DRAIN_TIMEOUT_S = 120.0
-"""So long after the last one was due, what is still waiting is given up as not sent."""
+"""Statements that still wait this long after the last one was due count as not sent."""
 START_S_MAX = 60.0
-"""So much longer at most do processes and connections take on a busy machine: a second for each task that waits."""
+"""Additional time at most for processes and connections on a busy machine: a second for each waiting task."""
 FAILED_CONNECTS_MAX = 3
 POLL_S = 0.5
 _SWITCH_S = 0.0005
-"""Threads of one interpreter wait so long for each other; Python's 5 ms would be seen in the figures."""
+"""Threads of one interpreter wait this long for each other; Python's 5 ms would show in the figures."""
 NOT_SENT = -1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
-    """One statement: times after the start. `free_s` is when its own connection had answered the one before.
+    """One executed statement, with times after the start.
 
-    `cpu_wait_s` is how long our own thread waited for a CPU between its beginning and its end: no time of the server's.
+    Args:
+        free_s: when the previous statement of its connection ended.
+        cpu_wait_s: time during the execution in which the client's thread waited for a CPU.
     """
 
     statement: ScheduledStatement
@@ -61,9 +63,12 @@ class Execution:
 
 @dataclass(kw_only=True)
 class WorkerResult:
-    """What one process sent. `cpu_share` is its share of a CPU while statements were due; `error_messages` are errors' texts.
+    """The executions of one process.
 
-    `rtt_s` is what statements that do nothing took meanwhile.
+    Args:
+        rtt_s: round trips of empty statements meanwhile.
+        error_messages: by error code.
+        cpu_share: of one CPU, while statements were due.
     """
 
     executions: list[Execution] = field(default_factory=list)
@@ -74,11 +79,11 @@ class WorkerResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What the replay's time was like on this machine.
+    """The state of this machine during the replay.
 
     Args:
-        cpu: of the CPUs; None where /proc does not tell.
-        has_server: whether the candidate runs here too, so that what delays us delays it.
+        cpu: use of the CPUs; None where /proc does not have it.
+        has_server: whether the candidate runs on this machine too and is delayed by the same work.
     """
 
     cpu: CpuShare | None = None
@@ -91,7 +96,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 def send_with_cpu_watch(
     account: Account, plan: Schedule, *, writes: bool, progress: Callable[[str, float], None]
 ) -> tuple[list[WorkerResult], Machine]:
-    """As `send`, and what the machine did meanwhile."""
+    """Send the statements, and return the results with the state of the machine meanwhile."""
     server = socket_peer(Path(account.socket)) if account.socket else None
     watch = CpuWatch([os.getpid()], server=server)
     with watch.watching():
@@ -102,10 +107,10 @@ def send_with_cpu_watch(
 def send(
     account: Account, schedule: Schedule, *, writes: bool, progress: Callable[[str, float], None]
 ) -> list[WorkerResult]:
-    """Everything that is due, over some processes. Raises StepFailed when the client itself fails."""
+    """Send all statements from several processes. Raises StepFailed when the client itself fails."""
     count = min(PROCESSES_MAX, os.cpu_count() or 1, len(schedule.connections))
     assigned = [schedule.connections[number::count] for number in range(count)]
-    # One clock for all processes. The time before it is for starting them and for opening connections.
+    # One clock for all processes. Until `start` they start and open connections.
     busy_s = min(START_S_MAX, os.getloadavg()[0] / (os.cpu_count() or 1))
     start = time.monotonic() + 3.0 + busy_s + 0.02 * len(schedule.connections) + schedule.statements / 100_000
     deadline = start + schedule.planned_s + DRAIN_TIMEOUT_S
@@ -120,9 +125,11 @@ def send(
             if not isinstance(error, BrokenProcessPool):
                 raise
             raise StepFailed(
-                "a process that sends statements ended", where="replay", evidence=str(error),
-                next_step="see whether the kernel ended it for its memory: replay fewer `seconds`",
-            ) from error  # fmt: skip
+                "a process that sends statements ended",
+                where="replay",
+                evidence=str(error),
+                next_step="if the kernel killed the process for its memory, replay fewer `seconds`",
+            ) from error
 
 
 def _collect(
@@ -138,7 +145,7 @@ _stop: Event | None = None
 
 
 def _begin(stop: Event) -> None:
-    """In a process that sends: the parent alone is interrupted, and tells us."""
+    """Set up a sending process: only the parent handles interrupts, and sets `stop`."""
     global _stop  # noqa: PLW0603 - how an initializer hands over what cannot be pickled with a task
     _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -146,7 +153,7 @@ def _begin(stop: Event) -> None:
 
 
 def _exit_with_parent(parent: int) -> None:
-    """When the parent is no more nobody waits for answers: send nothing further, and do not wait for tasks."""
+    """End this process when the parent has ended, without sending more or waiting for tasks."""
     while os.getppid() == parent:
         time.sleep(POLL_S)
     os.kill(os.getpid(), signal.SIGTERM)  # from a thread nothing else ends the whole process
@@ -179,7 +186,7 @@ def _run_worker(
         sender.connect()
     if time.monotonic() > start:
         raise StepFailed(
-            "connections to the candidate took longer to open than a replay waits",
+            "opening the connections to the candidate took too long",
             where="replay",
             evidence=f"{len(connections)} connections",
             next_step="give fewer `connections`, or a machine with more CPUs",
@@ -214,7 +221,7 @@ class _Sender:
         self._failed = 0
 
     def connect(self) -> int:
-        """Open, perhaps again; the code of the error, else 0."""
+        """Open the connection, closing an open one first; return the code of the error, else 0."""
         self.close()
         try:
             self._connection_context = connection(self._account, timeout_s=STATEMENT_TIMEOUT_S)
@@ -228,14 +235,14 @@ class _Sender:
         return 0
 
     def close(self) -> None:
-        """Leave the connection, without waiting for a server that does not answer."""
+        """Close the connection without waiting for a server that does not answer."""
         if self._connection_context is not None:
             with suppress(mysql.connector.Error, OSError):
                 self._connection_context.__exit__(None, None, None)
         self._connection_context = self._connection = None
 
     def run(self, statements: Sequence[ScheduledStatement]) -> None:
-        """All statements of a lane; once the server is gone for good, the rest counts as not sent."""
+        """Send all statements of a connection; once the server is gone, the remaining ones count as not sent."""
         free_at_s: dict[int, float] = {}
         previous_connection = statements[0].connection
         for statement in statements:
@@ -280,7 +287,7 @@ class _Sender:
         try:
             if fresh and self._writes:
                 assert self._connection is not None  # noqa: S101 - connected above
-                self._connection.cmd_reset_connection()  # what the connection before left: transactions, variables
+                self._connection.cmd_reset_connection()  # drop the previous connection's transactions and variables
                 self._schema = ""
             if statement.schema != self._schema:
                 self._ask(f"USE `{statement.schema.replace('`', '``')}`")
@@ -293,10 +300,10 @@ class _Sender:
         return 0
 
     def _ask(self, sql: str) -> None:
-        """Send it, and read all that comes, as bytes."""
+        """Send a statement, and read all results as bytes."""
         assert self._connection is not None  # noqa: S101 - the callers connect
         with self._connection.cursor(raw=True) as cursor:
-            # As the log has it, in any character set; the cursor takes bytes, which its annotations leave out.
+            # As in the log, in any character set; the cursor takes bytes, although its annotations do not say so.
             cursor.execute(sql.encode("utf-8", "surrogateescape"))  # type: ignore[arg-type]
             while True:
                 if cursor.description:
@@ -311,5 +318,5 @@ class _Sender:
 
 
 def _alive(error: mysql.connector.Error) -> bool:
-    """Whether the server answered: codes from 2000 on to 2999 are the client's own, such as a lost connection."""
+    """Return whether the server answered: codes 2000 to 2999 are the client's own, such as a lost connection."""
     return error.errno is not None and not 2000 <= error.errno < 3000 and error.errno > 0

@@ -1,4 +1,4 @@
-"""Variables of two servers: those that change answers, safety or limits, and those that the candidate lacks."""
+"""Variables of two servers: those that change results, safety or limits, and those unknown to the candidate."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ _SET_MYSQL = (
 EXPLICITLY_SET = (_SET_MYSQL, _SET_MARIADB)
 
 RELEVANT_VARIABLES: Mapping[str, str] = {
-    "sql_mode": "statements that were taken are refused, or the other way round",
-    "lower_case_table_names": "names of tables are told apart in another way",
+    "sql_mode": "the server accepts or refuses other statements",
+    "lower_case_table_names": "table names compare differently",
     "character_set_server": "new schemas get another character set",
-    "collation_server": "new schemas sort in another way",
+    "collation_server": "new schemas sort differently",
     "init_connect": "every connection begins with another statement",
     "transaction_isolation": "transactions see other rows",
     "autocommit": "transactions end elsewhere",
     "time_zone": "times are shown and stored shifted",
-    "default_storage_engine": "new tables are made elsewhere",
+    "default_storage_engine": "new tables get another storage engine",
     "explicit_defaults_for_timestamp": "new timestamp columns get other defaults",
-    "div_precision_increment": "divisions have other digits",
-    "group_concat_max_len": "GROUP_CONCAT is cut elsewhere",
-    "default_week_format": "WEEK() counts in another way",
+    "div_precision_increment": "divisions have another number of digits",
+    "group_concat_max_len": "GROUP_CONCAT truncates at another length",
+    "default_week_format": "WEEK() counts differently",
     "auto_increment_increment": "new keys get other numbers",
     "auto_increment_offset": "new keys get other numbers",
-    "innodb_strict_mode": "tables that were taken are refused",
-    "innodb_ft_min_token_size": "full-text searches find other words",
-    "innodb_flush_log_at_trx_commit": "a commit promises something else",
-    "sync_binlog": "a commit promises something else",
+    "innodb_strict_mode": "the server may refuse table definitions that it accepted",
+    "innodb_ft_min_token_size": "full-text searches match other words",
+    "innodb_flush_log_at_trx_commit": "commits have another durability",
+    "sync_binlog": "commits have another durability",
     "innodb_doublewrite": "a power cut may tear pages",
-    "log_bin": "replicas and point-in-time recovery depend on it",
+    "log_bin": "replication and point-in-time recovery depend on this variable",
     "binlog_format": "replicas get another kind of events",
-    "log_bin_trust_function_creators": "functions that were taken are refused",
+    "log_bin_trust_function_creators": "the server may refuse function definitions that it accepted",
     "event_scheduler": "events run, or do not",
-    "local_infile": "LOAD DATA LOCAL is taken, or not",
+    "local_infile": "the server accepts or refuses LOAD DATA LOCAL",
     "max_allowed_packet": "long statements and values are refused",
     "max_connections": "more clients are refused",
     "wait_timeout": "idle connections of pools are closed at another time",
@@ -61,7 +61,7 @@ _ON = {"1": "ON", "0": "OFF", "TRUE": "ON", "FALSE": "OFF"}
 
 
 def variables(server: SqlReader) -> dict[str, str]:
-    """All global variables as the server has them, under one name for both flavors."""
+    """Return all global variables of the server, under one name for both flavors."""
     return {
         _SAME_NAME.get(name := str(row[0]).lower(), name): "" if row[1] is None else str(row[1])
         for row in server.query(VARIABLES)
@@ -69,7 +69,7 @@ def variables(server: SqlReader) -> dict[str, str]:
 
 
 def explicitly_set_variables(server: SqlReader) -> frozenset[str] | None:
-    """Variables that are not at the server's own default; None where this user may not see which."""
+    """Return variables that are not at the server's default; None where this account may not see them."""
     for statement in EXPLICITLY_SET:
         try:
             return frozenset(str(row[0]).lower() for row in server.query(statement))
@@ -84,7 +84,7 @@ def settings_check(
     explicitly_set: Collection[str] | None,
     accepted: Collection[str],
 ) -> CheckRow:
-    """no-go for what matters and differs, unless the plan accepts it; the rest is told."""
+    """Return no-go for differing relevant variables, unless the plan accepts them; details list all others."""
     differing = {name: effect for name, effect in RELEVANT_VARIABLES.items() if _differs(name, source, candidate)}
     faults = [
         _difference(name, effect, source, candidate) for name, effect in differing.items() if name not in accepted
@@ -104,7 +104,7 @@ def settings_check(
 
 
 def _differs(name: str, source: Mapping[str, str], candidate: Mapping[str, str]) -> bool:
-    """A variable that one side does not have is no difference here; it is told when it was set."""
+    """Return whether both sides have the variable with different values."""
     if name not in source or name not in candidate:
         return False
     return _normalise(name, source[name]) != _normalise(name, candidate[name])
@@ -118,13 +118,13 @@ def _normalise(name: str, value: str) -> str:
 
 
 def normalise_sql_mode(value: str) -> str:
-    """Its modes in one order, without those of no effect."""
+    """Return the modes in one order, without those of no effect."""
     modes = value.strip().upper().split(",")
     return ",".join(sorted(mode for mode in modes if mode and mode not in _INEFFECTIVE_MODES))
 
 
 _INEFFECTIVE_MODES = {"NO_AUTO_CREATE_USER"}
-"""MySQL 8.0 took it away, since it has no other way; MariaDB still shows it."""
+"""MySQL 8.0 removed the mode, since it always behaves so; MariaDB still shows it."""
 
 
 def _difference(name: str, effect: str, source: Mapping[str, str], candidate: Mapping[str, str]) -> str:
@@ -134,11 +134,11 @@ def _difference(name: str, effect: str, source: Mapping[str, str], candidate: Ma
 def _unknown_on_candidate(
     source: Mapping[str, str], candidate: Mapping[str, str], explicitly_set: Collection[str] | None
 ) -> Iterator[str]:
-    """Settings that a configuration would carry over, and that keep the candidate from starting."""
+    """Yield settings that a copied configuration would have, and with which the candidate would not start."""
     unknown = sorted(source.keys() - candidate.keys())
     if explicitly_set is None:
-        yield f"{len(unknown)} variables of the source are unknown there; which of them were set cannot be seen"
+        yield f"the candidate does not know {len(unknown)} variables of the source; unknown which of them were set"
         return
     for name in unknown:
         if name in explicitly_set:
-            yield f"{name} = {source[name]!r} was set on the source and is unknown there: take it out of my.cnf"
+            yield f"{name} = {source[name]!r}: set on the source, unknown to the candidate; remove it from my.cnf"

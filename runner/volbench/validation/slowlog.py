@@ -13,19 +13,19 @@ in logs that were recorded (tests/fixtures/slowlog):
   `db` is empty. An entry without a schema writes nothing: in MySQL's log it cannot be told from one of the last
   `use`, and gets that schema. MariaDB and Percona Server name the schema in each head, and that counts. `NAME`
   is bare, or in backquotes in newer MariaDB. Before the first `use` of a log that begins without a banner the
-  schema is not known.
+  schema is unknown.
 - *SET.* Next comes `SET [last_insert_id=N,][insert_id=N,]timestamp=N;` (MySQL 5.0 writes each part only if
   needed), and all that follows, up to `;` and the line's end, is the statement, or
   `# administrator command: NAME`.
 - *Time.* MySQL from 5.7 on writes the end in microseconds. MariaDB's `# Time:` (local time) and `timestamp` are the
-  start in what was recorded (10.11.19, 11.8.9), but the end in older sources (`LOGGER::slow_log_print`), which
-  nothing in a log tells. Before 5.7 both are the end in MySQL.
-- *Not written.* Statements of a routine (MariaDB and Percona Server write them when asked to, with
+  start in the recorded logs (10.11.19, 11.8.9), but the end in older sources (`LOGGER::slow_log_print`); a log does
+  not show which. Before 5.7 both are the end in MySQL.
+- *Not written.* Statements of a routine (MariaDB and Percona Server write them when configured to, with
   `# Stored_routine:`); statements with errors of syntax (MariaDB does write those).
 
-Servers escape nothing, so a literal or a comment may hold lines that look like an entry. A head within a
-literal or a comment that is still open is text of the statement; `_with_text_inside` tells it from one that follows
-a literal that never ends.
+Servers escape nothing, so a literal or a comment may have lines that look like an entry. A head within an open
+literal or comment is text of the statement; `_with_text_inside` distinguishes it from one that follows a literal
+that never ends.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from volbench.errors import UsageError
 from volbench.records.parse import EPOCH_MAX_S, parse_moment
 
 STATEMENT_CHARACTERS_MAX = 128 << 20
-"""A longer statement is counted, not kept; servers allow a GiB, and have 16 or 64 MiB by default."""
+"""A longer statement is counted and skipped; servers allow a GiB, and 16 or 64 MiB by default."""
 ADMINISTRATOR = "that are administrator commands"
 CUT = "that were cut off"
 TOO_LONG = f"of more than {STATEMENT_CHARACTERS_MAX >> 20} MiB"
@@ -64,7 +64,7 @@ _HEAD = re.compile(
     r"Rows_sent: (?P<sent>\d{1,20})  ?Rows_examined: (?P<examined>\d{1,20})(?P<more>[^\n]*)\n"
 )
 _BANNER_END = re.compile(r" started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n")
-"""What follows the version; of the line before it only the end is looked for, since it may be a long statement."""
+"""The text after the version. Only the end of the line before is searched, since it may be a long statement."""
 _BANNER_MARK = "started with:"
 _PREAMBLE = re.compile(
     r"(?P<comments>(?:#(?! administrator command: )[^\n]*\n)*)"
@@ -99,7 +99,7 @@ class LoggedStatement:
     connection: int
     user: str
     schema: str | None
-    """Empty where there is none, None where the log does not tell."""
+    """Empty without a schema, None where the log does not show it."""
     query_s: float
     lock_s: float
     rows_sent: int
@@ -107,23 +107,23 @@ class LoggedStatement:
     sql: str
     """Bytes that are no UTF-8 are lone surrogates in it, as errors="surrogateescape" makes them."""
     routine: str = ""
-    """The stored routine that ran it; its CALL may be in the log as well."""
+    """The stored routine that ran the statement; its CALL may be in the log as well."""
 
     @property
     def sql_bytes(self) -> bytes:
-        """The statement as it was logged, whatever its character set."""
+        """Return the statement as logged, in whatever character set."""
         return self.sql.encode("utf-8", "surrogateescape")
 
     @property
     def is_text(self) -> bool:
-        """Whether the whole statement is UTF-8."""
+        """Return whether the whole statement is UTF-8."""
         return self.sql.isascii() or not any("\ud800" <= character <= "\udfff" for character in self.sql)
 
 
 class SlowLog:
-    """The statements of a log, in its order, to be iterated over once; what was left out is counted meanwhile.
+    """The statements of a log in order, to be iterated over once; counts skipped entries meanwhile.
 
-    `entries` is `used` and all of `skipped` together.
+    `entries` is the sum of `used` and `skipped`.
     """
 
     def __init__(self, text: Iterable[str], *, name: str) -> None:
@@ -133,18 +133,18 @@ class SlowLog:
 
     @property
     def entries(self) -> int:
-        """All that was found up to now."""
+        """Return the number of entries so far."""
         return self.used + self.skipped.total()
 
     def summary(self) -> str:
-        """One sentence for a reader: how many entries there are, and what became of them."""
+        """Return a sentence on the number of entries, and how many were used and skipped."""
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.most_common())
         return f"{self.entries} entries, {self.used} of them statements" + (
-            f"; left out: {reasons}" if reasons else ""
+            f"; skipped: {reasons}" if reasons else ""
         )
 
     def __iter__(self) -> Iterator[LoggedStatement]:
-        """Raises UsageError naming the file when the text is no slow log."""
+        """Yield the statements. Raises UsageError naming the file when the text is no slow log."""
         state, is_slow_log, first_body = _State(), False, ""
         for segment in _entries(_segments(self._text)):
             if isinstance(segment, _Banner):
@@ -167,22 +167,22 @@ class SlowLog:
 
 
 def read_slow_log(lines: Iterable[str], *, name: str) -> SlowLog:
-    """The log of some lines, with or without their line feeds."""
+    """Return the log of lines with or without line feeds."""
     return SlowLog((line if line.endswith("\n") else f"{line}\n" for line in lines), name=name)
 
 
 def why_outside(statement: LoggedStatement, schemas: Collection[str]) -> str:
-    """Why a statement is of none of these schemas; empty where it is of one."""
+    """Return why a statement belongs to none of these schemas; empty where it belongs to one."""
     if statement.schema in schemas:
         return ""
     if statement.schema is None:
-        return "whose schema the log does not tell"
+        return "with an unknown schema"
     return "of other schemas" if statement.schema else "without a schema"
 
 
 @contextmanager
 def slow_log(path: Path) -> Iterator[SlowLog]:
-    """The statements of a file. Raises UsageError when it cannot be read, then or later."""
+    """Yield the log in a file. Raises UsageError when the file cannot be read, also during iteration."""
     try:
         with path.open("rb") as file:
             yield SlowLog(_decoded(file), name=str(path))
@@ -199,7 +199,7 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 @dataclass(kw_only=True)
 class _State:
-    """What earlier entries tell of the next: the last `use`, None before the first, and the last local time."""
+    """State from earlier entries: the schema of the last `use`, None before the first, and the last local time."""
 
     schema: str | None = None
     local_end_s: float | None = None
@@ -207,10 +207,11 @@ class _State:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Segment:
-    """A head, None for text that has none before it, and the text up to the next head or banner.
+    """A head, None for text without one, and the text up to the next head or banner.
 
-    `is_partial` tells that the text was far too long, and that not all of it was kept; `is_cut` that the log ends
-    within it.
+    Args:
+        is_partial: the text is too long and was truncated.
+        is_cut: the log ends within the text.
     """
 
     head: re.Match[str] | None
@@ -221,11 +222,11 @@ class _Segment:
 
 @dataclass(frozen=True)
 class _Banner:
-    """Here the server opened the log."""
+    """The point where the server opened the log."""
 
 
 def _segments(text: Iterable[str]) -> Iterator[_Segment | _Banner]:
-    """The log, divided at all that looks like a head or a banner."""
+    """Yield the log, divided at everything that looks like a head or a banner."""
     head: re.Match[str] | None = None
     buffer, searched, is_partial = "", 0, False
     for chunk in text:
@@ -244,7 +245,7 @@ def _segments(text: Iterable[str]) -> Iterator[_Segment | _Banner]:
 
 
 def _split_at_banners(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[_Segment | _Banner]:
-    """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
+    """Yield the text after a head, divided at the server's banners; text after a banner belongs to no entry."""
     start = 0
     if _BANNER_MARK in body:
         for match in _BANNER_END.finditer(body):
@@ -260,7 +261,7 @@ def _split_at_banners(head: re.Match[str] | None, body: str, *, is_partial: bool
 
 
 def _entries(segments: Iterator[_Segment | _Banner]) -> Iterator[_Segment | _Banner]:
-    """Each segment, joined with those after it whose heads are text of its statement."""
+    """Yield each segment, joined with following ones whose heads are text of its statement."""
     waiting: deque[_Segment | _Banner] = deque()
 
     def ahead(number: int) -> _Segment | _Banner | None:
@@ -281,11 +282,11 @@ def _entries(segments: Iterator[_Segment | _Banner]) -> Iterator[_Segment | _Ban
 
 
 def _with_text_inside(segment: _Segment, ahead: Callable[[int], _Segment | _Banner | None]) -> tuple[_Segment, int]:
-    """The segment with those after it that are text of its open literal or comment, and how many they are.
+    """Return the segment with following ones that are text of its open literal or comment, and their number.
 
-    A literal is open because its end comes later, or because it never ends: the entry was cut off, has an error of
-    syntax (which MySQL never writes), or is of a session with NO_BACKSLASH_ESCAPES. A later statement's quotes then
-    seem to end it. So where that may be, a head that was written when the next one should be is real.
+    A literal is open because its end comes later, or because it never ends: the entry was cut off, has a syntax
+    error (which MySQL never writes), or is of a session with NO_BACKSLASH_ESCAPES. Then a later statement's quotes
+    seem to end the literal. So where that is possible, a head with a plausible time is a real one.
     """
     body, next_segment = segment.body, ahead(0)
     is_closed = _CLOSED_WITHOUT_ESCAPES.match(body) is not None
@@ -309,13 +310,13 @@ def _with_text_inside(segment: _Segment, ahead: Callable[[int], _Segment | _Bann
 
 
 def _is_next(segment: _Segment, following: _Segment) -> bool:
-    """Whether the times of two segments let them be entries one after the other."""
+    """Return whether the times of two segments allow them to be consecutive entries."""
     written_s, next_s = _written_s(segment), _written_s(following)
     return written_s is None or (next_s is not None and next_s > written_s - _CLOCK_SLACK_S)
 
 
 def _written_s(segment: _Segment) -> float | None:
-    """When the entry was written, about, in one clock for all entries of a log."""
+    """Return the approximate time at which the entry was written, on one clock for all entries of a log."""
     if (iso_s := _iso_time(segment)) is not None:
         return iso_s
     preamble = _PREAMBLE.match(segment.body)
@@ -325,7 +326,7 @@ def _written_s(segment: _Segment) -> float | None:
 
 
 def _iso_time(segment: _Segment) -> float | None:
-    """The time of a head as MySQL from 5.7 on writes it, None where it is no such time."""
+    """Return the time of a head in the form of MySQL 5.7 and later; None for another form."""
     text = segment.head["time"] if segment.head is not None else None
     if text is None or "T" not in text:
         return None
@@ -336,23 +337,23 @@ def _iso_time(segment: _Segment) -> float | None:
 
 
 def _is_closed(text: str) -> bool:
-    """Whether no literal and no comment is open at the end of the text."""
+    """Return whether no literal and no comment is open at the end of the text."""
     return _MAY_HIDE.search(text) is None or _CLOSED.match(text) is not None
 
 
 def _is_open(segment: _Segment) -> bool:
-    """Whether the statement's text may go on after the next head; of one that is far too long nobody knows."""
+    """Return whether the statement's text may continue after the next head; False for a truncated one."""
     return segment.head is not None and not segment.is_partial and not _is_closed(segment.body)
 
 
 def _is_complete(body: str) -> bool:
-    """Whether the text ends as a statement does, with a line feed after its semicolon."""
+    """Return whether the text ends like a statement, with a line feed after its semicolon."""
     text = body.rstrip(_BLANK)
     return text.endswith(";") and "\n" in body[len(text) :]
 
 
 def _statement(segment: _Segment, state: _State) -> LoggedStatement | str:
-    """The statement of an entry, or why there is none; `state` is brought up to date."""
+    """Return the statement of an entry, or why it has none; update `state`."""
     head, preamble = segment.head, _PREAMBLE.match(segment.body)
     if head is None or preamble is None:
         return CUT
@@ -366,7 +367,9 @@ def _statement(segment: _Segment, state: _State) -> LoggedStatement | str:
         return TOO_LONG
     if not sql or segment.is_cut:
         return CUT
-    if state.schema is None and (use_statement := _USE.fullmatch(sql)):  # it would be in a `use` line otherwise
+    if state.schema is None and (
+        use_statement := _USE.fullmatch(sql)
+    ):  # otherwise a `use` line would have the schema
         state.schema = _unquoted(use_statement[1])
     if _ADMINISTRATOR.fullmatch(sql):
         return ADMINISTRATOR
@@ -391,12 +394,12 @@ def _statement(segment: _Segment, state: _State) -> LoggedStatement | str:
 
 
 def _has_no_timestamp(segment: _Segment) -> bool:
-    """Whether the head may be one of MySQL 5.0, which writes a timestamp only where the statement asked for one."""
+    """Return whether the head may be of MySQL 5.0, which writes a timestamp only when a statement uses it."""
     return segment.head is not None and segment.head["named"] is None and _iso_time(segment) is None
 
 
 def _sql(head: re.Match[str], text: str) -> str:
-    """The statement without its end; empty where the end is missing."""
+    """Return the statement without its end; empty where the end is missing."""
     if not _is_complete(text):
         return ""
     text = text.rstrip(_BLANK)[:-1]
@@ -410,7 +413,7 @@ def _unquoted(name: str) -> str:
 
 
 def _start_s(segment: _Segment, head: re.Match[str], stamp: str | None, state: _State) -> float | None:
-    """When the statement began, as exact as the log tells; None where it does not."""
+    """Return when the statement began, as exactly as the log allows; None without a time."""
     query_s = float(head["query"])
     if (iso_s := _iso_time(segment)) is not None:
         return round(iso_s - query_s, 6)  # else a second that is whole would not look so
@@ -427,7 +430,7 @@ def _start_s(segment: _Segment, head: re.Match[str], stamp: str | None, state: _
 
 
 def _start_second(end_s: float, query_s: float) -> float:
-    """The likeliest second of the start of what ended within `end_s`."""
+    """Return the likeliest second of the start of a statement that ended within the second `end_s`."""
     return float(math.floor(end_s + 0.5 - query_s))
 
 

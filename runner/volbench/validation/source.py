@@ -1,4 +1,4 @@
-"""A server that is read and never written: statements are checked before they are sent, and listed."""
+"""A server that is only read: statements are checked before they are sent, and listed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.validation.fingerprint import fingerprint
 
 STATEMENT_BOUND_S = 3600.0
-"""No statement on the source runs longer; checksums go chunk by chunk to stay far below."""
+"""No statement on the source runs longer; checksums work in chunks to stay far below."""
 CONNECTING = ("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_general_ci'", "SET @@session.autocommit = ON")
-"""What the client library sends by itself for each connection."""
+"""Statements that the client library sends for each connection."""
 SESSION: tuple[str, ...] = (
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION sql_mode = ''",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
     "SET SESSION TRANSACTION READ ONLY",
 )
-"""What makes both sides print a value alike, and the server itself refuse a write."""
+"""Settings with which both servers print values alike and refuse writes."""
 
 SESSION_IF_KNOWN: tuple[str, ...] = ("SET SESSION explain_json_format_version = 1",)
-"""MySQL 9 would write plans in a form that MariaDB and older versions do not have."""
+"""Without this setting MySQL 9 prints plans in a form that MariaDB and older versions do not have."""
 SAME_SERVER = "SELECT @@GLOBAL.hostname, @@GLOBAL.port, @@GLOBAL.datadir"
 LOG_POSITIONS = (
     "SHOW BINARY LOG STATUS",
@@ -35,7 +35,7 @@ LOG_POSITIONS = (
     "SELECT 'gtid', @@GLOBAL.gtid_binlog_pos",
     "SELECT 'gtid', @@GLOBAL.gtid_executed",
 )
-"""The first that this server knows and this user may ask; anybody may ask the last two."""
+"""The first that the server supports and the account may run counts; every account may run the last two."""
 VERSION = "SELECT @@GLOBAL.version, @@GLOBAL.version_comment"
 PRIVILEGES = (
     "SELECT privilege_type FROM information_schema.user_privileges WHERE grantee = "
@@ -58,30 +58,30 @@ Rows = list[tuple[Any, ...]]
 
 
 class SqlReader(Protocol):
-    """A server's answers: what inventories and checksums need of it."""
+    """Runs reading statements on a server."""
 
     def query(self, sql: str) -> Rows:
-        """All rows of one reading statement."""
+        """Return all rows of one reading statement."""
         ...
 
 
 def refuse_writes(sql: str) -> None:
-    """Raise Refused for anything but one reading statement. Literals do not count, so data cannot pose as SQL."""
+    """Raise Refused for anything but one reading statement. Literals are ignored, so data cannot pose as SQL."""
     bare = fingerprint(sql)
     if _READS.match(bare) and not _WRITES.search(bare) and ";" not in bare:
         return
     raise Refused(
-        "a statement that does not only read was about to be sent to the source",
+        "volbench was about to send a statement that may write to the source",
         where="source",
         evidence=" ".join(bare.split())[:200],
-        next_step="this is a fault of volbench: please report it",
+        next_step="please report this fault of volbench",
     )
 
 
 class ReadOnlyServer:
-    """Reads one server in one consistent snapshot, and remembers what it sent.
+    """Reads one server in one consistent snapshot, and counts the statements that it sends.
 
-    `statements` counts the statements by their text with literals left out, in the order of their first use.
+    `statements` counts them by fingerprint, in the order of their first use.
     """
 
     def __init__(self, opened: MySQLConnectionAbstract, address: str) -> None:
@@ -90,12 +90,12 @@ class ReadOnlyServer:
         self.statements = dict.fromkeys(map(fingerprint, CONNECTING), 1)
 
     def record_external_statements(self, statements: Mapping[str, int]) -> None:
-        """Remember what another tool sends to this server: shapes, and how often."""
+        """Add statements that another tool sends to this server: fingerprints and counts."""
         for shape, count in statements.items():
             self.statements[shape] = self.statements.get(shape, 0) + count
 
     def query(self, sql: str) -> Rows:
-        """All rows of one statement. Raises Refused for a write, StepFailed with the server's words."""
+        """Return all rows of one statement. Raises Refused for a write, StepFailed with the server's message."""
         refuse_writes(sql)
         shape = fingerprint(sql)
         self.statements[shape] = self.statements.get(shape, 0) + 1
@@ -111,9 +111,9 @@ class ReadOnlyServer:
 
 @contextmanager
 def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlyServer]:
-    """A session that the server itself holds read-only, perhaps in one snapshot of all InnoDB tables.
+    """Open a read-only session, by default in one snapshot of all InnoDB tables.
 
-    Raises EnvironmentLacks when nobody answers or lets us in.
+    Raises EnvironmentLacks when the connection fails.
     """
     address = account.socket or f"{account.host or '127.0.0.1'}:{account.port or 3306}"
     try:
@@ -121,7 +121,7 @@ def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySe
         opened = opening.__enter__()
     except mysql.connector.Error as error:
         raise EnvironmentLacks(
-            "the server does not let us in", where=f"reading {address}", evidence=str(error),
+            "cannot connect to the server", where=f"reading {address}", evidence=str(error),
             next_step="check host, port or socket, the user and its password",
         ) from error  # fmt: skip
     try:
@@ -138,7 +138,7 @@ def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySe
         opening.__exit__(None, None, None)
 
 
-# TRIGGER and EVENT would let it write as well, but nobody sees triggers and events without them.
+# TRIGGER and EVENT permit writes too, but without them triggers and events are not visible.
 WRITE_PRIVILEGES = frozenset(
     [
         "INSERT",
@@ -157,11 +157,11 @@ WRITE_PRIVILEGES = frozenset(
 
 
 def excessive_privileges(query: Callable[[str], Rows]) -> list[str]:
-    """Global privileges of this account that a reader does not need; a sign to use a lesser one."""
+    """Return global privileges of the account that a reader does not need."""
     return sorted({str(row[0]).upper() for row in query(PRIVILEGES)} & WRITE_PRIVILEGES)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, set):  # the client's own kind of a SET, in no order
+    if isinstance(value, set):  # the client returns a SET as an unordered set
         return ",".join(sorted(map(str, value)))
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes | bytearray) else value

@@ -1,8 +1,8 @@
-"""Texts of views, checks and expressions in one form, whatever server printed them.
+"""Normal forms of views, checks and expressions, whichever server printed them.
 
-MySQL prints a parenthesis around everything and MariaDB around nothing; each has names of its own for some
-functions, and spells out what the other leaves out. So texts are compared as trees: parentheses go, and what
-remains is written with all of them. What cannot be parsed has no normal form, and is compared as it is.
+MySQL prints parentheses everywhere and MariaDB nearly nowhere; each has its own names of some functions, and prints
+clauses that the other omits. So texts are parsed into trees without parentheses and printed with all of them. A
+text that cannot be parsed has no normal form, and is compared as printed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import sqlglot
 from sqlglot import expressions as exp
 from sqlglot.errors import SqlglotError
 
-logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of syntax that it keeps as it is, to the terminal
+logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns on the terminal of syntax that it keeps unchanged
 
 UNPARSED = "as printed: "
-"""Begins a text that has no normal form: two such texts that differ may still mean one thing."""
+"""The prefix of a text without a normal form: two such texts may differ and mean the same."""
 _ESCAPED = re.compile(r"_[a-z0-9]+\\'")
 _INTRODUCED = re.compile(r"(?<![\w`.'])_(?:utf8mb[34]|latin1|binary|ascii|cp1252)(?=')")
 _SPELLED = {
@@ -29,12 +29,12 @@ _TRUTH = (exp.And, exp.Or, exp.Xor, exp.Not, exp.Where, exp.Having, exp.If)
 
 
 def normal_expression(text: str) -> str:
-    """A generated column's, a check's or a partition's expression."""
+    """Return the normal form of the expression of a generated column, a check or a partition."""
     return _normal(text, lambda sql: sqlglot.parse_one(f"SELECT {sql}", dialect="mysql"), cut=len("SELECT "))
 
 
 def normal_query(text: str) -> str:
-    """A view's query."""
+    """Return the normal form of a view's query."""
     return _normal(text, lambda sql: sqlglot.parse_one(sql, dialect="mysql"), cut=0)
 
 
@@ -52,7 +52,7 @@ def _normal(text: str, parse: Callable[[str], exp.Expr], *, cut: int) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """MySQL escapes the quotes of expressions in its dictionary, and shows UTF-8 as if it were Latin-1."""
+    """Undo MySQL's escapes of quotes in expressions of its dictionary, and its UTF-8 shown as Latin-1."""
     if not _ESCAPED.search(text):
         return text
     plain = re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
@@ -63,7 +63,7 @@ def _unescaped(text: str) -> str:
 
 
 def _respelled(sql: str) -> str:
-    """What the parser does not take: MySQL's own functions around a rollup, and MOD between operands."""
+    """Rewrite syntax that the parser does not accept: MySQL's functions around a rollup, MOD between operands."""
     pieces = re.split(r"('(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`)", sql)
     for at in range(0, len(pieces), 2):
         pieces[at] = re.sub(r"(?i)\)\s*select\b", ") select", re.sub(r"(?i)(?<=[\s`)])MOD(?=\s)", "%", pieces[at]))
@@ -77,7 +77,7 @@ def _normalise_tree(tree: exp.Expr) -> exp.Expr:
 
 
 def _replace_nodes(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr], *kinds: type[exp.Expr]) -> exp.Expr:
-    """Replace nodes from the leaves up, so that what is replaced has been changed itself."""
+    """Replace nodes from the leaves up, so that children are replaced before their parents."""
     for node in reversed(list(tree.find_all(*kinds))):
         new = change(node)
         if new is not node:
@@ -91,7 +91,7 @@ def _without_parentheses(tree: exp.Expr) -> exp.Expr:
 
 
 def _chained(node: exp.Expr) -> exp.Expr:
-    """a AND (b AND c) as (a AND b) AND c."""
+    """Rewrite a AND (b AND c) as (a AND b) AND c."""
     kind, right = type(node), node.expression
     if not isinstance(right, kind):
         return node
@@ -108,7 +108,7 @@ def _literal_last(node: exp.Expr) -> exp.Expr:
 
 
 def _week(node: exp.Expr) -> exp.Expr:
-    """MySQL writes down the mode that WEEK() has by default."""
+    """Remove the default mode of WEEK(), which MySQL prints."""
     if str(node.args.get("mode")) == "0":
         node.set("mode", None)
     return node
@@ -129,7 +129,7 @@ def _frame(node: exp.Expr) -> exp.Expr:
 
 
 def _named(node: exp.Expr) -> exp.Expr:
-    """A function that the parser does not know; those around a rollup are MySQL's own and mean nothing."""
+    """Rename a function that the parser does not know; remove MySQL's internal ones around a rollup."""
     name = str(node.this).lower()
     if name in {"rollup_group_item", "rollup_sum_switcher"}:
         inner: exp.Expr = node.expressions[0]
@@ -150,7 +150,7 @@ _RESPELLED: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
 
 
 def _windows(tree: exp.Expr) -> exp.Expr:
-    """A named window where it is used, as MariaDB prints it."""
+    """Inline named windows, as MariaDB prints them."""
     for select in tree.find_all(exp.Select):
         named = {window.this.name.lower(): window for window in select.args.get("windows") or ()}
         if not named:
@@ -169,7 +169,7 @@ def _windows(tree: exp.Expr) -> exp.Expr:
 
 
 def _unions(tree: exp.Expr) -> exp.Expr:
-    """A later UNION makes rows distinct that an earlier UNION ALL kept; only names of the first part count."""
+    """Propagate a later UNION to earlier UNION ALLs, and drop names of columns that do not count."""
     for union in tree.find_all(exp.Union):
         left = union.this
         while union.args.get("distinct") and isinstance(left, exp.Union):
@@ -192,7 +192,7 @@ def _unnamed(query: exp.Expr) -> None:
 
 
 def _exists(tree: exp.Expr) -> exp.Expr:
-    """MariaDB puts LIMIT 1 into EXISTS."""
+    """Remove the LIMIT 1 that MariaDB adds to EXISTS."""
     for condition in tree.find_all(exp.Exists):
         if isinstance(condition.this, exp.Select) and str(condition.this.args.get("limit")) == "LIMIT 1":
             condition.this.set("limit", None)
@@ -200,7 +200,7 @@ def _exists(tree: exp.Expr) -> exp.Expr:
 
 
 def _orders(tree: exp.Expr) -> exp.Expr:
-    """ORDER BY a number or an alias is by what stands there."""
+    """Replace numbers and aliases in ORDER BY by their expressions."""
     for select in tree.find_all(exp.Select):
         order, columns = select.args.get("order"), select.expressions
         named = {column.alias.lower(): column.this for column in columns if isinstance(column, exp.Alias)}
@@ -219,7 +219,7 @@ def _orders(tree: exp.Expr) -> exp.Expr:
 
 
 def _truths(tree: exp.Expr) -> exp.Expr:
-    """`x <> 0` where a truth is wanted is `x`."""
+    """Rewrite `x <> 0` as `x` where a truth value is expected."""
 
     def simplify(node: exp.Expr) -> exp.Expr:
         is_truth_value = isinstance(node.parent, _TRUTH) and node.arg_key in {"this", "expression"}
@@ -229,7 +229,7 @@ def _truths(tree: exp.Expr) -> exp.Expr:
 
 
 def _lower_names(tree: exp.Expr) -> exp.Expr:
-    """Columns and aliases are one in upper and lower case; tables and schemas need not be."""
+    """Lower-case columns and aliases, which are case-insensitive; tables and schemas need not be."""
     for column in tree.find_all(exp.Column, exp.Alias):
         name = column.this if isinstance(column, exp.Column) else column.args.get("alias")
         if isinstance(name, exp.Identifier):
@@ -240,7 +240,7 @@ def _lower_names(tree: exp.Expr) -> exp.Expr:
 
 
 def _written(tree: exp.Expr) -> str:
-    """Text with a parenthesis around every operation that stands within another."""
+    """Return the text with parentheses around every nested operation."""
 
     def parenthesise(node: exp.Expr) -> exp.Expr:
         within = isinstance(node.parent, exp.Binary | exp.Unary | exp.Between | exp.In | exp.Case | exp.If)

@@ -1,4 +1,4 @@
-"""What a log does to the candidate: a replay with its counters, and the checks that come of it."""
+"""The checks that follow from a replay of the log on the candidate, or from series and captures of the load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from volbench.validation.volume_load import Meter
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOutcome:
-    """What the log did to the candidate, and what it asked its volume for."""
+    """The replay with its checks and forecasts."""
 
     checks: tuple[CheckRow, ...] = ()
     replayed: Replayed | None = None
@@ -39,7 +39,14 @@ def run_replay_checks(
     meter: Meter | None,
     progress: Progress,
 ) -> ReplayOutcome:
-    """Replay the log where the plan has one, and judge what it shows; a series of the load needs none.
+    """Replay the log where the plan has one, and run the checks that need it; series and captures need no replay.
+
+    Args:
+        plan: of the validation.
+        candidate: account on the candidate.
+        schemas: to replay.
+        meter: counts I/O of the candidate's volume; None without a forecast of burst credits.
+        progress: called with an activity and a share.
 
     Raises UsageError for a log, a series or a capture that cannot be read.
     """
@@ -73,7 +80,10 @@ def _burst(plan: BurstPlan, replayed: Replayed, meter: Meter) -> tuple[BurstOutl
 
 
 def make_meter(plan: ValidationPlan, candidate: Account, progress: Progress) -> Meter | None:
-    """For a plan that asks for it. A wrong SPEC or series is told of now, not after hours of reading."""
+    """Return the meter of a plan with `burst` and `replay`; None for another plan.
+
+    Raises UsageError for a wrong SPEC, series or capture now rather than after hours of reading.
+    """
     if plan.growth is not None:
         forecast_growth(plan.growth)
     if plan.burst is not None:

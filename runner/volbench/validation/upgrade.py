@@ -1,7 +1,7 @@
-"""MySQL Shell's upgrade checker, where the plan asks for it: what it finds on the source for the new version.
+"""Runs MySQL Shell's upgrade checker on the source, where the plan has it.
 
-It sends statements of its own, which are neither guarded nor listed by us; so it is never run unasked. It has to be
-installed (`mysqlsh`), of a release that is not older than the candidate, and it knows MySQL only.
+The checker sends its own statements, which volbench neither checks nor lists, so it runs only on request. It needs
+an installed `mysqlsh` of a release that is not older than the candidate, and supports MySQL only.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from volbench.records.parse import parse_json
 from volbench.records.validation import CheckRow, ServerSide
 
 BOUND_S = 1800.0
-OWN_STATEMENTS = "mysqlsh sent statements of its own to the source, which are not among those listed"
+OWN_STATEMENTS = "mysqlsh sent its own statements to the source, which are not listed"
 
 
 def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -> CheckRow:
-    """no-go for an error that it finds, undecided where it cannot be asked; warnings are told."""
+    """Return no-go for an error of the checker, undecided where it cannot run; warnings are details."""
     if "mariadb" in {source.flavor, candidate.flavor}:
-        return _undecided("the upgrade checker of MySQL Shell knows MySQL only")
+        return _undecided("the upgrade checker of MySQL Shell supports MySQL only")
     tool = shutil.which("mysqlsh")
     if tool is None:
-        return _undecided("mysqlsh is not installed here, so its upgrade checker was not asked")
+        return _undecided("mysqlsh is not installed here, so its upgrade checker did not run")
     with tempfile.TemporaryDirectory(prefix="volbench-mysqlsh-") as home:
         try:
             completed = programs.run(
@@ -39,7 +39,7 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
                 env={**os.environ, "MYSQLSH_USER_CONFIG_HOME": home},
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
-            return _undecided("mysqlsh did not come to its end", str(error)[:200])
+            return _undecided("mysqlsh did not finish", str(error)[:200])
     report = _json_of(completed.stdout)
     if report is None:
         return _undecided(
@@ -49,7 +49,7 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
 
 
 def upgrade_row(report: dict[str, Any]) -> CheckRow:
-    """The row of one report, as mysqlsh prints it with outputFormat JSON."""
+    """Return the row of one report of mysqlsh with outputFormat JSON."""
     if not isinstance(report.get("checksPerformed"), list):
         return _undecided("what mysqlsh printed is not as it is documented")
     problems = list(_problems(report))
@@ -80,7 +80,7 @@ _LEVELS = {"error": 0, "warning": 1, "notice": 2}
 
 
 def _argv(tool: str, account: Account, version: str) -> list[str]:
-    """The password comes by standard input, never here."""
+    """Return the arguments; the password goes through standard input, never through them."""
     server = (
         [f"--socket={account.socket}"]
         if account.socket
@@ -95,7 +95,7 @@ def _argv(tool: str, account: Account, version: str) -> list[str]:
 
 
 def _json_of(printed: str) -> dict[str, Any] | None:
-    """The report among what is printed."""
+    """Return the report within the output."""
     try:
         report = parse_json(printed[printed.index("{") : printed.rindex("}") + 1])
     except ValueError:
@@ -104,7 +104,7 @@ def _json_of(printed: str) -> dict[str, Any] | None:
 
 
 def _problems(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Level and words of each problem."""
+    """Yield level and text of each problem."""
     for check in report.get("checksPerformed") or ():
         for problem in check.get("detectedProblems") or ():
             level = str(problem.get("level", "?")).lower()
@@ -114,7 +114,7 @@ def _problems(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _manual(report: dict[str, Any]) -> Iterator[str]:
     for check in report.get("manualChecks") or ():
-        yield f"to be checked by hand: {check.get('title', check.get('id', '?'))}"
+        yield f"check by hand: {check.get('title', check.get('id', '?'))}"
 
 
 def _undecided(text: str, *details: str) -> CheckRow:

@@ -1,7 +1,7 @@
-"""What a candidate's volume was asked for while a log was replayed, second by second.
+"""Counts the I/O of a candidate's volume during a replay, second by second.
 
-Counted at the block device where the data directory can be seen from here; else by InnoDB, which counts its own
-files' requests but not the binary log's, and knows nothing of a page cache between it and the volume.
+The counters are those of the block device where this machine has the data directory; else InnoDB's, which count
+requests to its own files, but not the binary log, and not the effect of a page cache.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Count:
 
 
 class Meter:
-    """Passes a replay's progress on, and reads counters each time: once a second, from the first statement on."""
+    """Forwards a replay's progress, and reads counters each time: once a second, from the first statement on."""
 
     def __init__(self, account: Account, data_dir: str, progress: Callable[[str, float], None]) -> None:
         """Raises UsageError for a data directory without a device behind it, EnvironmentLacks for one not there."""
@@ -49,7 +49,7 @@ class Meter:
 
     @property
     def counted_by(self) -> str:
-        """In words, who counted."""
+        """Return the source of the counters in words."""
         return f"the device {self._disk}" if self._disk else "InnoDB, so without the binary log"
 
     def __call__(self, activity: str, share: float) -> None:
@@ -59,7 +59,7 @@ class Meter:
             self.take()
 
     def take(self) -> None:
-        """One reading; a server that does not answer leaves a gap, over which the counters still grow."""
+        """Read the counters once; a server that does not answer leaves a gap, which the next reading spans."""
         with suppress(mysql.connector.Error, Unavailable, OSError, KeyError):
             status = parse_status(
                 (_text(name), _text(value))
@@ -68,7 +68,7 @@ class Meter:
             self.counts.append(_of_device(self._device, status) if self._device else _of_server(status))
 
     def close(self) -> None:
-        """Let go of the device's counters."""
+        """Close the device's counters."""
         if self._device is not None:
             self._device.close()
 
@@ -79,7 +79,7 @@ def _disk_of(data_dir: str) -> str:
         raise UsageError(
             "no block device is behind the candidate's data directory", where="burst.data_dir",
             evidence=f"{data_dir} is on {facts.filesystem}",
-            next_step="leave data_dir out: then InnoDB's own counters are taken",
+            next_step="omit data_dir to use InnoDB's own counters",
         )  # fmt: skip
     return facts.disk
 

@@ -50,7 +50,7 @@ def test_hashes_with_a_salt_say_nothing_unless_they_are_equal() -> None:
     assert accounts_check(ours, ours, [NAME]).details == ()
     row = accounts_check(ours, theirs, [NAME])
     assert row.decision == "go"
-    assert row.details[0].startswith("told: whether passwords are the same cannot be seen")
+    assert row.details[0].startswith("note: the hashes do not show whether passwords are the same")
 
 
 def test_an_account_by_the_socket_needs_no_password() -> None:

@@ -91,7 +91,7 @@ def test_beyond_the_bound_connections_are_shared_and_counted() -> None:
 def test_nothing_to_send_is_said_with_what_was_left_out() -> None:
     with pytest.raises(UsageError, match="no statement to replay") as raised:
         due(logged("INSERT INTO a VALUES (1)"))
-    assert raised.value.evidence == "left out: 1 that do more than read"
+    assert raised.value.evidence == "skipped: 1 that do more than read"
 
 
 @given(seed=some.integers(0, 50), connections=some.integers(1, 60), flavor=some.sampled_from(("mysql", "mariadb")))

@@ -150,6 +150,6 @@ def test_the_command_writes_a_private_file_and_never_over_another(tmp_path: Path
     assert len(list(read_slow_log(out.read_text().splitlines(), name="m"))) == 20
     assert out.stat().st_mode & 0o077 == 0
     again = CliRunner().invoke(app, ["capture", str(out), "--from", str(log), "--mask"])
-    assert "is there already" in str(again.exception)
+    assert "already exists" in str(again.exception)
     unmasked = CliRunner().invoke(app, ["capture", str(tmp_path / "x"), "--from", str(log)])
     assert "--from needs --mask" in str(unmasked.exception)

@@ -143,7 +143,7 @@ def test_classes_are_of_one_shape_and_only_of_reading_queries() -> None:
     )
     assert left_out == {
         "that do more than read": 3, "of other schemas": 1, "without a schema": 1,
-        "whose schema the log does not tell": 1, "that are no UTF-8": 1,
+        "with an unknown schema": 1, "that are no UTF-8": 1,
     }  # fmt: skip
     assert [(one.fingerprint, one.count) for one in classes] == [
         ("select * from t where id in (?+)", 2),

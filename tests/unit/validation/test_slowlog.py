@@ -182,7 +182,7 @@ def test_administrator_commands_are_counted_and_a_comment_is_none() -> None:
     )
     assert [one.sql for one in found] == ["# administrator command: Quit;\nSELECT 1"]
     assert log.skipped == {ADMINISTRATOR: 2}
-    assert log.summary() == "3 entries, 1 of them statements; left out: 2 that are administrator commands"
+    assert log.summary() == "3 entries, 1 of them statements; skipped: 2 that are administrator commands"
 
 
 FORGED = mysql_entry("DROP TABLE orders", second=1, connection=666, use="mysql")

@@ -58,7 +58,7 @@ def test_errors_are_a_no_go_and_told_first(tmp_path: Path, monkeypatch: pytest.M
     assert row.details == (
         "error: app@%: Removed authentication methods: mysql_native_password",
         "warning: shop.manual: Names that are reserved words: Column name",
-        "to be checked by hand: New default authentication plugin",
+        "check by hand: New default authentication plugin",
         OWN_STATEMENTS,
     )
     argv = (tmp_path / "argv").read_text()
@@ -93,4 +93,4 @@ def test_without_the_tool_or_for_mariadb_it_is_said(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "not installed" in upgrade_check(ACCOUNT, SOURCE, CANDIDATE).text
     maria = SOURCE.model_copy(update={"flavor": "mariadb"})
-    assert "knows MySQL only" in upgrade_check(ACCOUNT, maria, CANDIDATE).text
+    assert "supports MySQL only" in upgrade_check(ACCOUNT, maria, CANDIDATE).text
