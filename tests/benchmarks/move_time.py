@@ -18,7 +18,7 @@ from statistics import median
 
 from volbench.records.validation import MoveEstimate, MovePlan
 from volbench.store.run_directory import RunDirectory
-from volbench.validation.move import RunCells, estimates, pairs_of
+from volbench.validation.forecast.move import RunCells, estimates, pairs_of
 
 SUITE = Path("suites/backup-restore.yaml")
 RUN_TIMEOUT_S = 900

@@ -19,9 +19,9 @@ from scratch_server import ScratchServer, scratch_server
 import volbench
 from volbench.engine.connection import Account, connection
 from volbench.records.validation import CheckRow
-from volbench.validation.pt_upgrade import pt_upgrade_check
-from volbench.validation.queries import QueryClass, compare_queries
-from volbench.validation.source import read_only
+from volbench.validation.queries.comparison import QueryClass, compare_queries
+from volbench.validation.queries.pt_upgrade import pt_upgrade_check
+from volbench.validation.source.server import read_only
 
 pytestmark = [
     pytest.mark.mysqld,
@@ -124,9 +124,9 @@ def test_without_the_tool_nothing_is_decided(
 ASKING = """
 import sys
 from volbench.engine.connection import Account
-from volbench.validation.pt_upgrade import pt_upgrade_check
-from volbench.validation.queries import QueryClass, QueryComparison
-from volbench.validation.source import read_only
+from volbench.validation.queries.pt_upgrade import pt_upgrade_check
+from volbench.validation.queries.comparison import QueryClass, QueryComparison
+from volbench.validation.source.server import read_only
 account = Account(user="reader", password="read only", socket=sys.argv[1])
 query = QueryClass(fingerprint="x", schema="shop", samples=("SELECT SLEEP(60)",), count=1, total_s=1.0)
 with read_only(account) as server:

@@ -13,9 +13,9 @@ from slow_log_writer import Shop, slow_log
 
 from volbench.engine.connection import Account, connection
 from volbench.records.validation import CheckRow, Replayed, ReplayPlan
-from volbench.validation.file_sizes import binlog_bytes, resolution_bytes, tablespace_bytes
-from volbench.validation.replay import replay, replay_check
-from volbench.validation.source import read_only
+from volbench.validation.forecast.file_sizes import binlog_bytes, resolution_bytes, tablespace_bytes
+from volbench.validation.replay.evaluation import replay, replay_check
+from volbench.validation.source.server import read_only
 
 pytestmark = pytest.mark.mysqld
 ATTEMPTS = 3

@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 from volbench.cli.main import app
 from volbench.engine.connection import Account, connection, write_private
 from volbench.errors import Refused
-from volbench.validation.capture import read_capture, repeatable_classes
-from volbench.validation.checksums import TableComparison, compare_tables, tables_of
-from volbench.validation.differences import inventory_differences
-from volbench.validation.inventory import read_inventory, user_schemas
-from volbench.validation.source import read_only
+from volbench.validation.capture.digests import read_capture, repeatable_classes
+from volbench.validation.catalog.differences import inventory_differences
+from volbench.validation.catalog.inventory import read_inventory, user_schemas
+from volbench.validation.data.checksums import TableComparison, compare_tables, tables_of
+from volbench.validation.source.server import read_only
 
 pytestmark = pytest.mark.mysqld
 

@@ -10,9 +10,9 @@ from scratch_server import scratch_server
 
 from volbench.engine.connection import Account, connection, rows
 from volbench.records.validation import CheckRow
-from volbench.validation.accounts import accounts_check, new_salt, read_logins
-from volbench.validation.inventory import is_mariadb
-from volbench.validation.source import read_only
+from volbench.validation.catalog.accounts import accounts_check, new_salt, read_logins
+from volbench.validation.catalog.inventory import is_mariadb
+from volbench.validation.source.server import read_only
 
 pytestmark = pytest.mark.mysqld
 WANTED = ("'app'@'localhost'", "'batch'@'localhost'", "'gone'@'localhost'")

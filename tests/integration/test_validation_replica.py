@@ -13,9 +13,9 @@ from scratch_server import ScratchServer, scratch_server
 
 from volbench.engine.connection import Account, connection
 from volbench.records.validation import CheckRow, ReplicaPlan
-from volbench.validation.inventory import read_inventory
-from volbench.validation.replicas import replica_check
-from volbench.validation.source import read_only
+from volbench.validation.catalog.inventory import read_inventory
+from volbench.validation.data.replicas import replica_check
+from volbench.validation.source.server import read_only
 
 pytestmark = [
     pytest.mark.mysqld,

@@ -59,13 +59,13 @@ from volbench.suite.validation import load_validation_plan
 from volbench.target.attach import parse_dsn
 from volbench.target.image_names import parse_server_image
 from volbench.target.kubernetes_options import parse_options, read_options
-from volbench.validation.capture import read_capture, repeatable_classes
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.mask import masked, masked_sql
-from volbench.validation.pt_upgrade_report import parse_classes, parse_stats
-from volbench.validation.queries import only_reads, plan_text, query_classes
-from volbench.validation.slowlog import slow_log
-from volbench.validation.sql_text import normal_expression, normal_query
+from volbench.validation.capture.digests import read_capture, repeatable_classes
+from volbench.validation.capture.mask import masked, masked_sql
+from volbench.validation.catalog.sql_text import normal_expression, normal_query
+from volbench.validation.queries.comparison import only_reads, plan_text, query_classes
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
+from volbench.validation.queries.slowlog import slow_log
 from volbench.volume.blockstats import diskstats_read_bytes, mountstats_read_bytes
 from volbench.volume.emulated_status import list_volumes
 from volbench.volume.mountinfo import parse_mountinfo

@@ -15,11 +15,11 @@ from volbench.engine.connection import write_private
 from volbench.errors import Refused, UsageError
 from volbench.records.base import parse_duration_s
 from volbench.target.attach import parse_dsn
-from volbench.validation.capture import SECONDS_MAX
-from volbench.validation.capture import capture as take
-from volbench.validation.mask import masked
-from volbench.validation.slowlog import LoggedStatement, slow_log
-from volbench.validation.source import read_only
+from volbench.validation.capture.digests import SECONDS_MAX
+from volbench.validation.capture.digests import capture as take
+from volbench.validation.capture.mask import masked
+from volbench.validation.queries.slowlog import LoggedStatement, slow_log
+from volbench.validation.source.server import read_only
 
 
 def capture(

@@ -18,9 +18,9 @@ from volbench.report.validation import validation_html, validation_junit, valida
 from volbench.store.files import write_atomically
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.validation import load_validation_plan
-from volbench.validation.mask import redact_error
-from volbench.validation.move import RunCells
-from volbench.validation.planned import planned_statements
+from volbench.validation.capture.mask import redact_error
+from volbench.validation.dry_run import planned_statements
+from volbench.validation.forecast.move import RunCells
 from volbench.validation.run import Runs
 from volbench.validation.run import validate as run_validation
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckName, CheckRow
-from volbench.validation.checksums import TableComparison, compare_tables, tables_of
-from volbench.validation.differences import inventory_differences, unreadable_kinds
-from volbench.validation.mask import redact_error
-from volbench.validation.objects import Inventory
-from volbench.validation.queries import QueryComparison
-from volbench.validation.source import SqlReader
+from volbench.validation.capture.mask import redact_error
+from volbench.validation.catalog.differences import inventory_differences, unreadable_kinds
+from volbench.validation.catalog.objects import Inventory
+from volbench.validation.data.checksums import TableComparison, compare_tables, tables_of
+from volbench.validation.queries.comparison import QueryComparison
+from volbench.validation.source.server import SqlReader
 
 Progress = Callable[[str, float], None]
 _DEFINED = ("trigger", "routine", "event", "view")

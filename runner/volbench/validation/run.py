@@ -30,10 +30,11 @@ from volbench.records.validation import (
     ValidationPlan,
 )
 from volbench.suite.validation import LoadedPlan
-from volbench.validation.accounts import accounts_check, new_salt, read_logins
-from volbench.validation.advisors import advice
-from volbench.validation.capacity import busiest_second, candidate_capacities, capacity_check
-from volbench.validation.capture import read_capture, repeatable_classes
+from volbench.validation.capture.digests import read_capture, repeatable_classes
+from volbench.validation.catalog.accounts import accounts_check, new_salt, read_logins
+from volbench.validation.catalog.grants import accounts_with_access
+from volbench.validation.catalog.inventory import is_mariadb, read_inventory, user_schemas
+from volbench.validation.catalog.objects import Inventory
 from volbench.validation.checks import (
     Progress,
     checksums_check,
@@ -41,18 +42,17 @@ from volbench.validation.checks import (
     objects_check,
     query_checks,
 )
-from volbench.validation.decided import check_policy, decide_all, decide_policy, run_references
-from volbench.validation.grants import accounts_with_access
-from volbench.validation.inventory import is_mariadb, read_inventory, user_schemas
-from volbench.validation.move import RunCells, estimates, move_check, source_bytes
-from volbench.validation.objects import Inventory
-from volbench.validation.pt_upgrade import pt_upgrade_check
-from volbench.validation.queries import QueryClass, compare_queries, query_classes
-from volbench.validation.replicas import replica_check
-from volbench.validation.rights import check_rights
-from volbench.validation.settings import explicitly_set_variables, settings_check, variables
-from volbench.validation.slowlog import slow_log
-from volbench.validation.source import (
+from volbench.validation.data.replicas import replica_check
+from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references
+from volbench.validation.forecast.capacity import busiest_second, candidate_capacities, capacity_check
+from volbench.validation.forecast.move import RunCells, estimates, move_check, source_bytes
+from volbench.validation.queries.comparison import QueryClass, compare_queries, query_classes
+from volbench.validation.queries.pt_upgrade import pt_upgrade_check
+from volbench.validation.queries.slowlog import slow_log
+from volbench.validation.replay_checks import make_meter, run_replay_checks
+from volbench.validation.source.advisors import advice
+from volbench.validation.source.rights import check_rights
+from volbench.validation.source.server import (
     LOG_POSITIONS,
     SAME_SERVER,
     VERSION,
@@ -61,8 +61,8 @@ from volbench.validation.source import (
     excessive_privileges,
     read_only,
 )
-from volbench.validation.under_load import make_meter, run_replay_checks
-from volbench.validation.upgrade import upgrade_check
+from volbench.validation.source.settings import explicitly_set_variables, settings_check, variables
+from volbench.validation.source.upgrade import upgrade_check
 
 
 @dataclass(frozen=True, kw_only=True)

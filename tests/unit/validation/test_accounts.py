@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from volbench.errors import StepFailed
-from volbench.validation.accounts import Logins, accounts_check, read_logins
-from volbench.validation.source import Rows
+from volbench.validation.catalog.accounts import Logins, accounts_check, read_logins
+from volbench.validation.source.server import Rows
 
 NAME = "'app'@'%'"
 ENDS = ("", "", "", "", 0, 0, 0, 0)

@@ -11,8 +11,8 @@ from volbench.errors import UsageError
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstPlan, CheckRow, Replayed
 from volbench.suite.validation import check_validation_plan
-from volbench.validation.burst import burst_check, burst_outlook, candidate_limits, measure_demand
-from volbench.validation.volume_load import Count
+from volbench.validation.forecast.burst import burst_check, burst_outlook, candidate_limits, measure_demand
+from volbench.validation.replay.io_meter import Count
 
 PAGE = 16_384
 

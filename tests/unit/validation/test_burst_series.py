@@ -12,8 +12,8 @@ from volbench.errors import UsageError
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
 from volbench.suite.validation import check_validation_plan
-from volbench.validation.burst import IoDemand
-from volbench.validation.burst_series import forecast_series
+from volbench.validation.forecast.burst import IoDemand
+from volbench.validation.forecast.burst_series import forecast_series
 
 HOUR_S = 3600
 STEP_S = 300

@@ -10,7 +10,7 @@ from slow_log_writer import Shop, slow_log
 from volbench.records.capacity import CapacityPlan, CapacityRow
 from volbench.records.gate import Decision
 from volbench.suite.validation import check_validation_plan
-from volbench.validation.capacity import BusiestSecond, busiest_second, capacity_check
+from volbench.validation.forecast.capacity import BusiestSecond, busiest_second, capacity_check
 
 PLAN = CapacityPlan.model_validate({"limit": "20ms", "headroom": 1.5})
 

@@ -17,8 +17,8 @@ from volbench.records.report import Report
 from volbench.records.validation import CheckRow
 from volbench.report.build import build_report
 from volbench.suite.validation import LoadedPlan, check_validation_plan
-from volbench.validation.decided import check_policy, decide_all, decide_policy, run_references
-from volbench.validation.planned import planned_statements
+from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references
+from volbench.validation.dry_run import planned_statements
 
 HEAD = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from volbench.validation.catalog.differences import inventory_differences
+from volbench.validation.catalog.inventory import TIME_ZONES, ZONES, read_inventory
+from volbench.validation.catalog.objects import Inventory
+from volbench.validation.catalog.sql_text import UNPARSED
 from volbench.validation.checks import objects_check
-from volbench.validation.differences import inventory_differences
-from volbench.validation.inventory import TIME_ZONES, ZONES, read_inventory
-from volbench.validation.objects import Inventory
-from volbench.validation.source import VERSION, Rows
-from volbench.validation.sql_text import UNPARSED
+from volbench.validation.source.server import VERSION, Rows
 
 EMPTY: Inventory = {"account": {}, "column": {}}
 

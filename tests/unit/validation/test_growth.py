@@ -12,7 +12,7 @@ from volbench.records.capture import Capture
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
 from volbench.suite.validation import check_validation_plan
-from volbench.validation.growth import forecast_growth, volume_bytes
+from volbench.validation.forecast.growth import forecast_growth, volume_bytes
 
 GIB = 2**30
 

@@ -12,9 +12,9 @@ from slow_log_writer import Shop, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.mask import masked, masked_sql
-from volbench.validation.slowlog import read_slow_log
+from volbench.validation.capture.mask import masked, masked_sql
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.slowlog import read_slow_log
 
 KEY = b"k" * 32
 

@@ -12,7 +12,7 @@ from volbench.records.cell import StepResult
 from volbench.records.gate import Decision
 from volbench.records.metrics import metric
 from volbench.records.validation import MovePlan
-from volbench.validation.move import RunCells, _prediction, estimates, move_check, pairs_of
+from volbench.validation.forecast.move import RunCells, _prediction, estimates, move_check, pairs_of
 
 GIB = 1 << 30
 LOGS = {"log_bin": "ON", "binlog_expire_logs_seconds": "2592000"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.validation.pt_upgrade import SubmittedQuery, row_of
-from volbench.validation.pt_upgrade_report import parse_classes, parse_stats
-from volbench.validation.queries import QueryClass, QueryComparison, Result
+from volbench.validation.queries.comparison import QueryClass, QueryComparison, Result
+from volbench.validation.queries.pt_upgrade import SubmittedQuery, row_of
+from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
 
 BAR = "#" * 72
 HEAD = "\n#" + "-" * 71 + "\n# Logs\n#" + "-" * 71 + "\n\nFile: /dev/fd/9\nSize: 1456\n"

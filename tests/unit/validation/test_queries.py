@@ -10,10 +10,16 @@ from dataclasses import replace
 import pytest
 
 from volbench.errors import Refused, StepFailed
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.queries import QueryComparison, compare_queries, plan_text, query_classes, rounds_for
-from volbench.validation.slowlog import LoggedStatement
-from volbench.validation.source import Rows, refuse_writes
+from volbench.validation.queries.comparison import (
+    QueryComparison,
+    compare_queries,
+    plan_text,
+    query_classes,
+    rounds_for,
+)
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.slowlog import LoggedStatement
+from volbench.validation.source.server import Rows, refuse_writes
 
 Answer = Callable[[], Rows]
 

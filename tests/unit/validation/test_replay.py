@@ -8,9 +8,9 @@ import pytest
 
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, Replayed, ReplayPlan
-from volbench.validation.arrivals import Schedule, ScheduledStatement
-from volbench.validation.replay import bounds, replay_check, summarise
-from volbench.validation.sending import NOT_SENT, Execution, Machine, WorkerResult
+from volbench.validation.replay.evaluation import bounds, replay_check, summarise
+from volbench.validation.replay.schedule import Schedule, ScheduledStatement
+from volbench.validation.replay.sending import NOT_SENT, Execution, Machine, WorkerResult
 from volbench.volume.task_account import CpuShare, TaskTimes
 
 PLAN = ReplayPlan(slow_log="slow.log")

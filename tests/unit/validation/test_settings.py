@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from volbench.errors import EnvironmentLacks
-from volbench.validation.advisors import advice
-from volbench.validation.rights import check_rights, missing_rights
-from volbench.validation.settings import settings_check
-from volbench.validation.source import Rows
+from volbench.validation.source.advisors import advice
+from volbench.validation.source.rights import check_rights, missing_rights
+from volbench.validation.source.server import Rows
+from volbench.validation.source.settings import settings_check
 
 SOURCE = {
     "sql_mode": "STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION", "max_connections": "500",

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volbench.errors import UsageError
-from volbench.validation import slowlog
-from volbench.validation.mask import masked
-from volbench.validation.slowlog import (
+from volbench.validation.capture.mask import masked
+from volbench.validation.queries import slowlog
+from volbench.validation.queries.slowlog import (
     ADMINISTRATOR,
     CUT,
     TOO_LONG,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from slow_log_recorder import SCHEMAS, Truth, paired, read_truth
 
-from volbench.validation.arrivals import schedule
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.queries import query_classes
-from volbench.validation.slowlog import ADMINISTRATOR, LoggedStatement, SlowLog, slow_log
+from volbench.validation.queries.comparison import query_classes
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.slowlog import ADMINISTRATOR, LoggedStatement, SlowLog, slow_log
+from volbench.validation.replay.schedule import schedule
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures/slowlog"
 SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")

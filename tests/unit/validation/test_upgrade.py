@@ -10,7 +10,7 @@ import pytest
 
 from volbench.engine.connection import Account
 from volbench.records.validation import ServerSide
-from volbench.validation.upgrade import OWN_STATEMENTS, upgrade_check, upgrade_row
+from volbench.validation.source.upgrade import OWN_STATEMENTS, upgrade_check, upgrade_row
 
 ACCOUNT = Account(user="checker", password="not in argv", host="db-old", port=3307)  # noqa: S106 - of nobody
 SOURCE = ServerSide(place="db-old:3307", flavor="mysql", version="8.0.45", user="checker")

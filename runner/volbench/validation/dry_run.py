@@ -7,16 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from volbench.records.validation import ValidationPlan
-from volbench.validation.accounts import PLUGINS, login_statements
-from volbench.validation.checksums import Table, chunk_query, row_text
-from volbench.validation.grants import ROLES, grant_statements
-from volbench.validation.inventory import OBJECT_KINDS, SCHEMAS, TIME_ZONES, inventory_statement
-from volbench.validation.move import bytes_statement
-from volbench.validation.pt_upgrade import ENCRYPTED, OWN_STATEMENTS
-from volbench.validation.replicas import REPLICA_STATUS, checksum_statements
-from volbench.validation.rights import GRANTS
-from volbench.validation.settings import EXPLICITLY_SET, VARIABLES
-from volbench.validation.source import (
+from volbench.validation.catalog.accounts import PLUGINS, login_statements
+from volbench.validation.catalog.grants import ROLES, grant_statements
+from volbench.validation.catalog.inventory import OBJECT_KINDS, SCHEMAS, TIME_ZONES, inventory_statement
+from volbench.validation.data.checksums import Table, chunk_query, row_text
+from volbench.validation.data.replicas import REPLICA_STATUS, checksum_statements
+from volbench.validation.forecast.move import bytes_statement
+from volbench.validation.queries.pt_upgrade import ENCRYPTED, OWN_STATEMENTS
+from volbench.validation.source.rights import GRANTS
+from volbench.validation.source.server import (
     CONNECTING,
     LOG_POSITIONS,
     PRIVILEGES,
@@ -26,6 +25,7 @@ from volbench.validation.source import (
     SNAPSHOT,
     VERSION,
 )
+from volbench.validation.source.settings import EXPLICITLY_SET, VARIABLES
 
 _TABLE = Table(schema="SCHEMA", name="TABLE", columns=(("COLUMN", "int"),), key=("KEY",))
 

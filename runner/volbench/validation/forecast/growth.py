@@ -15,8 +15,8 @@ from volbench.errors import UsageError
 from volbench.records.capture import Capture
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
-from volbench.validation.capture import read_capture
-from volbench.validation.file_sizes import resolution_bytes
+from volbench.validation.capture.digests import read_capture
+from volbench.validation.forecast.file_sizes import resolution_bytes
 from volbench.volume.facts import discover
 from volbench.volume.profiles import resolve_spec
 

@@ -18,7 +18,7 @@ from volbench.analysis.credits.work import Work
 from volbench.base.text import duration, percent
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
-from volbench.validation.burst import IoDemand, candidate_limits
+from volbench.validation.forecast.burst import IoDemand, candidate_limits
 
 DAY_S = 86_400.0
 THROTTLED_BELOW = 0.05

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from volbench.validation.grants import accounts_with_access
-from volbench.validation.objects import Attributes, Inventory
-from volbench.validation.sql_text import UNPARSED
+from volbench.validation.catalog.grants import accounts_with_access
+from volbench.validation.catalog.objects import Attributes, Inventory
+from volbench.validation.catalog.sql_text import UNPARSED
 
 
 @dataclass(frozen=True, kw_only=True)

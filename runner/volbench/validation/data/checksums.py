@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from volbench.validation.objects import Inventory
-from volbench.validation.source import SqlReader
+from volbench.validation.catalog.objects import Inventory
+from volbench.validation.source.server import SqlReader
 
 CHUNK_ROWS = 100_000
 ROWS_NAMED_MAX = 5

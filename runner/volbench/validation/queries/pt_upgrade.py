@@ -23,10 +23,10 @@ from volbench.base import programs
 from volbench.engine.connection import Account
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.pt_upgrade_report import QueryClassReport, parse_classes, parse_stats
-from volbench.validation.queries import QueryComparison
-from volbench.validation.source import ReadOnlyServer, SqlReader
+from volbench.validation.queries.comparison import QueryComparison
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.pt_upgrade_report import QueryClassReport, parse_classes, parse_stats
+from volbench.validation.source.server import ReadOnlyServer, SqlReader
 
 GRACE_S = 60.0
 """For a last statement after the time is over; then pt-upgrade is killed."""

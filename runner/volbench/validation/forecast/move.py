@@ -17,8 +17,8 @@ from volbench.base.text import duration
 from volbench.records.cell import CellResult
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, MoveEstimate, MovePlan
-from volbench.validation.objects import quoted
-from volbench.validation.source import SqlReader
+from volbench.validation.catalog.objects import quoted
+from volbench.validation.source.server import SqlReader
 
 ALPHA = 0.05
 EXTRAPOLATION_EXPONENT = 0.4

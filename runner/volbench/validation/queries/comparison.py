@@ -16,10 +16,10 @@ from typing import Any, Literal
 from volbench.analysis.statistics import Shift, holm, judge, shift_of
 from volbench.errors import Refused, StepFailed
 from volbench.records.parse import parse_json
-from volbench.validation.arrivals import WRITES
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.slowlog import LoggedStatement, why_outside
-from volbench.validation.source import Rows, SqlReader, refuse_writes
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.slowlog import LoggedStatement, why_outside
+from volbench.validation.replay.schedule import WRITES
+from volbench.validation.source.server import Rows, SqlReader, refuse_writes
 
 ROUNDS_MIN = 5
 SAMPLES_EACH = 2

@@ -26,8 +26,8 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.engine.connection import Account, connection
 from volbench.errors import StepFailed
-from volbench.validation.arrivals import Schedule, ScheduledStatement
-from volbench.validation.round_trips import RoundTrips
+from volbench.validation.replay.round_trips import RoundTrips
+from volbench.validation.replay.schedule import Schedule, ScheduledStatement
 from volbench.volume.task_account import CpuShare, CpuWatch, run_delay_s, socket_peer
 
 PROCESSES_MAX = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from volbench.errors import StepFailed
-from volbench.validation.source import SqlReader
+from volbench.validation.source.server import SqlReader
 
 _TABLESPACES = (
     "SELECT s.NAME, s.FILE_SIZE, s.ALLOCATED_SIZE, f.DATA_FREE FROM information_schema.INNODB_TABLESPACES s "

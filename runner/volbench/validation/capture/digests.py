@@ -9,10 +9,10 @@ from pathlib import Path
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.capture import Capture, CapturedClass
-from volbench.validation.file_sizes import binlog_bytes, tablespace_bytes
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.queries import QueryClass, only_reads
-from volbench.validation.source import ReadOnlyServer, Rows
+from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
+from volbench.validation.queries.comparison import QueryClass, only_reads
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.source.server import ReadOnlyServer, Rows
 
 PICOSECONDS = 1e12
 SECONDS_MAX = 3600.0

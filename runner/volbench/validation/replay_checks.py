@@ -14,12 +14,12 @@ from volbench.records.validation import (
     Replayed,
     ValidationPlan,
 )
-from volbench.validation.burst import burst_check, burst_outlook, candidate_limits, measure_demand
-from volbench.validation.burst_series import forecast_series, simulate_series
 from volbench.validation.checks import Progress
-from volbench.validation.growth import forecast_growth
-from volbench.validation.replay import redact_errors, replay, replay_check
-from volbench.validation.volume_load import Meter
+from volbench.validation.forecast.burst import burst_check, burst_outlook, candidate_limits, measure_demand
+from volbench.validation.forecast.burst_series import forecast_series, simulate_series
+from volbench.validation.forecast.growth import forecast_growth
+from volbench.validation.replay.evaluation import redact_errors, replay, replay_check
+from volbench.validation.replay.io_meter import Meter
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ from volbench.analysis.linear import t_quantile
 from volbench.base.text import duration, percent
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow, Replayed
-from volbench.validation.arrivals import WRITES
-from volbench.validation.volume_load import Count
+from volbench.validation.replay.io_meter import Count
+from volbench.validation.replay.schedule import WRITES
 from volbench.volume.profiles import resolve_spec
 
 ALPHA = 0.05

@@ -12,7 +12,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.engine.connection import Account, connection
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
-from volbench.validation.fingerprint import fingerprint
+from volbench.validation.queries.fingerprint import fingerprint
 
 STATEMENT_BOUND_S = 3600.0
 """No statement on the source runs longer; checksums work in chunks to stay far below."""

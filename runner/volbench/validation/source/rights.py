@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from volbench.errors import EnvironmentLacks
-from volbench.validation.source import SqlReader
+from volbench.validation.source.server import SqlReader
 
 GRANTS = "SHOW GRANTS"
 REQUIRED_RIGHTS = ("SELECT", "SHOW VIEW", "TRIGGER", "EVENT", "EXECUTE")

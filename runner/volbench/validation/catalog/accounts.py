@@ -16,8 +16,8 @@ from volbench.errors import StepFailed
 from volbench.records.gate import Decision
 from volbench.records.parse import parse_json
 from volbench.records.validation import CheckRow
-from volbench.validation.grants import account_name
-from volbench.validation.source import SqlReader
+from volbench.validation.catalog.grants import account_name
+from volbench.validation.source.server import SqlReader
 
 PLUGINS = (
     "SELECT plugin_name FROM information_schema.plugins "

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from volbench.errors import StepFailed
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, ReplicaPlan
-from volbench.validation.objects import quoted
-from volbench.validation.source import Rows, SqlReader
+from volbench.validation.catalog.objects import quoted
+from volbench.validation.source.server import Rows, SqlReader
 
 REPLICA_STATUS = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
 """The first that the server supports counts."""

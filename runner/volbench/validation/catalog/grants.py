@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from volbench.errors import StepFailed
-from volbench.validation.objects import Attributes, Inventory, quoted
-from volbench.validation.source import SqlReader
+from volbench.validation.catalog.objects import Attributes, Inventory, quoted
+from volbench.validation.source.server import SqlReader
 
 ACCOUNTS = "SELECT user, host FROM mysql.user"
 ROUTINE_RIGHTS = (

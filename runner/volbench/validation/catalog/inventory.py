@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volbench.validation.grants import read_grants
-from volbench.validation.objects import Attributes, Inventory, quoted
-from volbench.validation.settings import normalise_sql_mode
-from volbench.validation.source import VERSION, SqlReader
-from volbench.validation.sql_text import UNPARSED, normal_expression, normal_query
+from volbench.validation.catalog.grants import read_grants
+from volbench.validation.catalog.objects import Attributes, Inventory, quoted
+from volbench.validation.catalog.sql_text import UNPARSED, normal_expression, normal_query
+from volbench.validation.source.server import VERSION, SqlReader
+from volbench.validation.source.settings import normalise_sql_mode
 
 Spelled = str | tuple[str, str]
 """SQL for both flavors, or for MySQL and for MariaDB."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from volbench.errors import StepFailed
 from volbench.records.validation import CheckRow
-from volbench.validation.source import SqlReader
+from volbench.validation.source.server import SqlReader
 
 VARIABLES = "SHOW GLOBAL VARIABLES"
 _SET_MARIADB = (
