@@ -13,7 +13,7 @@ import live_run
 import pytest
 
 from volbench.report.build import build_report
-from volbench.report.contrast import LARGE, SMALL, contrast_rows, read_pairs
+from volbench.report.views.contrast import LARGE, SMALL, contrast_rows, read_pairs
 from volbench.volume.teardown import take_down
 
 pytestmark = [pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow]

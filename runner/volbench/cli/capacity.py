@@ -16,7 +16,7 @@ from volbench.cli.run import create, execute
 from volbench.errors import StepFailed, UsageError
 from volbench.records.capacity import CapacityRow, Objective, Percentile
 from volbench.report.build import build_report
-from volbench.report.capacity import capacity_text
+from volbench.report.formats.capacity import capacity_text
 from volbench.suite.ladder import ladder_suite
 from volbench.suite.load import read_file
 

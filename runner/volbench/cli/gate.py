@@ -10,7 +10,7 @@ import typer
 from volbench.analysis.gate.gate import EXIT_CODES, gate_report
 from volbench.cli import console, options
 from volbench.report.build import build_report
-from volbench.report.gate import GateFormat, render_gate
+from volbench.report.formats.gate import GateFormat, render_gate
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.policy import load_policy
 

@@ -27,7 +27,7 @@ from volbench.records.facts import VolumeFacts
 from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
 from volbench.records.steps import parameters_of
 from volbench.records.sweep import SweepSpec
-from volbench.report.forecast import forecast_lines
+from volbench.report.rows.forecast import forecast_lines
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite

@@ -10,10 +10,10 @@ import typer
 from volbench.analysis.explain.what_if import other_volume
 from volbench.cli import console, options
 from volbench.report.build import build_report
-from volbench.report.comparisons import comparison_rows
 from volbench.report.cross_run import compare_runs
+from volbench.report.formats.terminal import comparison_line
 from volbench.report.render import render, write_reports
-from volbench.report.terminal import comparison_line
+from volbench.report.rows.comparisons import comparison_rows
 from volbench.store.run_directory import RunDirectory
 
 Format = Literal["html", "md", "json", "junit", "csv"]

@@ -16,9 +16,9 @@ from volbench.cli.watch import progress_watcher
 from volbench.errors import EXIT_NO_GO, VolbenchError
 from volbench.execute.run import Orchestrator, Outcome, is_finished, say_nothing
 from volbench.records.cell import AttachSpec
+from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import write_reports
-from volbench.report.replace import cells_to_replace
-from volbench.report.terminal import summary_lines
+from volbench.report.rows.replace import cells_to_replace
 from volbench.store.bucket import Bucket
 from volbench.store.run_directory import RunDirectory
 from volbench.target.attach import attach_of

@@ -14,7 +14,12 @@ from volbench.analysis.gate.gate import EXIT_CODES
 from volbench.cli import console, options
 from volbench.errors import Refused, StepFailed
 from volbench.report.build import build_report
-from volbench.report.validation import validation_html, validation_junit, validation_markdown, validation_text
+from volbench.report.formats.validation import (
+    validation_html,
+    validation_junit,
+    validation_markdown,
+    validation_text,
+)
 from volbench.store.files import write_atomically
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.validation import load_validation_plan

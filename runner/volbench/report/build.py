@@ -10,14 +10,9 @@ from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.report import Report
-from volbench.report.backup import backup_rows
-from volbench.report.caveats import caveats
-from volbench.report.comparisons import compared_cells, comparison_rows
-from volbench.report.differences import differing_settings
-from volbench.report.durability import durability_rows
-from volbench.report.effects import as_declared, effect_rows, sweep_row
-from volbench.report.forecast import forecast_rows
-from volbench.report.rows import (
+from volbench.report.rows.backup import backup_rows
+from volbench.report.rows.caveats import caveats
+from volbench.report.rows.cells import (
     cell_rows,
     data_row,
     engine_row,
@@ -27,8 +22,13 @@ from volbench.report.rows import (
     used_within_bounds,
     volume_rows,
 )
-from volbench.report.saturation import curve_rows
-from volbench.report.summary import summarise_run
+from volbench.report.rows.comparisons import compared_cells, comparison_rows
+from volbench.report.rows.differences import differing_settings
+from volbench.report.rows.durability import durability_rows
+from volbench.report.rows.effects import as_declared, effect_rows, sweep_row
+from volbench.report.rows.forecast import forecast_rows
+from volbench.report.rows.saturation import curve_rows
+from volbench.report.rows.summary import summarise_run
 from volbench.store.run_directory import RunDirectory
 
 

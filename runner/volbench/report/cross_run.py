@@ -10,7 +10,7 @@ from volbench.errors import MustNotCompare, UsageError
 from volbench.records.report import CellRow, Report
 from volbench.records.run import RunRecord
 from volbench.report.build import build_report
-from volbench.report.comparisons import compared_cells
+from volbench.report.rows.comparisons import compared_cells
 from volbench.store.run_directory import RunDirectory
 
 VALUE_CHARACTERS_MAX = 200

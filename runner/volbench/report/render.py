@@ -9,10 +9,10 @@ from typing import Literal, get_args
 from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.report import Report
 from volbench.report.build import build_report
-from volbench.report.csv import csv
-from volbench.report.html import html
-from volbench.report.junit import junit
-from volbench.report.markdown import markdown
+from volbench.report.formats.csv import csv
+from volbench.report.formats.html import html
+from volbench.report.formats.junit import junit
+from volbench.report.formats.markdown import markdown
 from volbench.store.files import write_atomically
 from volbench.store.run_directory import RunDirectory
 

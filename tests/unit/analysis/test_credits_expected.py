@@ -6,7 +6,7 @@ import pytest
 
 from volbench.analysis.credits.expected import expected
 from volbench.records.forecast import ForecastSpec
-from volbench.report.forecast import forecast_lines
+from volbench.report.rows.forecast import forecast_lines
 from volbench.volume.spec import parse_volume
 
 

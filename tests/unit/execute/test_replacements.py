@@ -14,8 +14,8 @@ from volbench.execute.run import Orchestrator
 from volbench.records.cell import CellPlaces, CellResult, Disturbance, PreparedTemplate
 from volbench.records.run import VolumeSpec
 from volbench.report.build import build_report
-from volbench.report.replace import cells_to_replace
-from volbench.report.terminal import summary_lines
+from volbench.report.formats.terminal import summary_lines
+from volbench.report.rows.replace import cells_to_replace
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory
 from volbench.target.interface import Job, Placement

@@ -6,7 +6,7 @@ from volbench.records.cell import CellResult, StepResult
 from volbench.records.metrics import metric
 from volbench.records.report import BackupRow
 from volbench.records.steps import DumpStep, OltpStep
-from volbench.report.backup import backup_rows
+from volbench.report.rows.backup import backup_rows
 from volbench.report.wording import window_text
 from volbench.store.run_directory import RunDirectory
 

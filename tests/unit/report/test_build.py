@@ -15,9 +15,9 @@ from volbench.records.cell import Failure
 from volbench.records.report import Report
 from volbench.records.run import JournalEvent
 from volbench.report.build import build_report
+from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import render
-from volbench.report.rows import finished_at, timing
-from volbench.report.terminal import summary_lines
+from volbench.report.rows.cells import finished_at, timing
 from volbench.store.files import write_record
 from volbench.store.run_directory import RunDirectory
 

@@ -14,12 +14,12 @@ from volbench.records.facts import HostFacts
 from volbench.records.report import EvidenceRow, FindingRow
 from volbench.records.steps import OltpStep
 from volbench.report.build import build_report
-from volbench.report.causes import cause_title, cause_view, certainty
-from volbench.report.differences import differing_settings
-from volbench.report.geometry import log_ticks
-from volbench.report.html import html
-from volbench.report.markdown import markdown
-from volbench.report.panels import PANELS
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.rows.differences import differing_settings
+from volbench.report.views.causes import cause_title, cause_view, certainty
+from volbench.report.views.geometry import log_ticks
+from volbench.report.views.panels import PANELS
 
 RULES = "".join(path.read_text() for path in Path(explain.__path__[0]).glob("*.py"))
 NAMED = set(re.findall(r'"((?:storage|instance|redo|cpu|lock|memory|interference)\.[a-z_]+)"', RULES))

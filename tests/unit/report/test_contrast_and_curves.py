@@ -10,8 +10,8 @@ from volbench.records.base import Scalar
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, Report, Summary, Timing, VolumeRow
 from volbench.records.run import ComparisonSpec
-from volbench.report.comparisons import compared_cells, comparison_rows
-from volbench.report.contrast import (
+from volbench.report.rows.comparisons import compared_cells, comparison_rows
+from volbench.report.views.contrast import (
     LARGE,
     SMALL,
     TABLES,
@@ -20,7 +20,7 @@ from volbench.report.contrast import (
     markdown_lines,
     read_pairs,
 )
-from volbench.report.curves import curve_plots, step_curves
+from volbench.report.views.curves import curve_plots, step_curves
 
 VOLUMES = ("ebs", "efs")
 

@@ -18,9 +18,9 @@ from volbench.analysis.explain.what_if import other_volume
 from volbench.records.report import AssociationRow, QueryRow, Report
 from volbench.records.steps import OltpStep
 from volbench.report.build import build_report
-from volbench.report.cost_tables import query_tables, small_multiples, transaction_tables
-from volbench.report.html import html
-from volbench.report.markdown import markdown
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.views.cost_tables import query_tables, small_multiples, transaction_tables
 from volbench.store.run_directory import SERIES_FILE, RunDirectory
 
 QUERY = QueryRow(volume="a", step="load", query="SELECT a|b <c>", share=0.6, per_s=9.0, mean_ms=4.0, cpu_ms=1.0)

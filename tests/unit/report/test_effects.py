@@ -9,10 +9,10 @@ from volbench.plan.designs import combinations_of
 from volbench.records.report import EvidenceRow, FindingRow, Report
 from volbench.records.sweep import SweepSpec
 from volbench.report.build import build_report
-from volbench.report.effects import sweep_row
-from volbench.report.html import html
-from volbench.report.markdown import markdown
-from volbench.report.terminal import summary_lines
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.formats.terminal import summary_lines
+from volbench.report.rows.effects import sweep_row
 from volbench.store.files import write_record
 from volbench.store.run_directory import RUN_FILE, RunDirectory
 

@@ -12,11 +12,11 @@ from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, Report
 from volbench.report.build import build_report
-from volbench.report.curves import step_curves
-from volbench.report.forecast import forecast_text
-from volbench.report.html import html
-from volbench.report.markdown import markdown
-from volbench.report.saturation import curve_lines, curve_rows
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.rows.forecast import forecast_text
+from volbench.report.rows.saturation import curve_lines, curve_rows
+from volbench.report.views.curves import step_curves
 from volbench.store.files import write_record
 from volbench.store.run_directory import RUN_FILE, RunDirectory
 

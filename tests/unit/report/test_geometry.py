@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from volbench.records.report import CellRow, ComparisonRow, Report
-from volbench.report.distribution import LEVELS, Curve, Distribution, distributions
-from volbench.report.geometry import dot_chart, linear_ticks, quantile_chart, ratio_axis
+from volbench.report.views.distribution import LEVELS, Curve, Distribution, distributions
+from volbench.report.views.geometry import dot_chart, linear_ticks, quantile_chart, ratio_axis
 from volbench.store.run_directory import RunDirectory
 
 

@@ -12,7 +12,7 @@ from synthetic_run import HOSTILE, build_run, two_volumes
 
 from volbench.records.report import Report
 from volbench.report.build import build_report
-from volbench.report.html import headline, html, keep_units_together
+from volbench.report.formats.html import headline, html, keep_units_together
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "line", "polyline"}

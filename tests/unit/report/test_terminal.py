@@ -8,7 +8,7 @@ import pytest
 
 from volbench.records.report import ComparisonRow, Report
 from volbench.report.build import build_report
-from volbench.report.terminal import comparison_line, summary_lines
+from volbench.report.formats.terminal import comparison_line, summary_lines
 from volbench.store.run_directory import RunDirectory
 
 

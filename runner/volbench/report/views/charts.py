@@ -28,7 +28,7 @@ from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 from bokeh.resources import Resources
 
-from volbench.report.panels import PANELS, Panel
+from volbench.report.views.panels import PANELS, Panel
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from volbench.analysis.comparison import PairSummary, overall
 from volbench.base.text import number, percent, quantity
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, ComparisonRow, Summary
-from volbench.report.comparisons import comparison_rows
+from volbench.report.rows.comparisons import comparison_rows
 from volbench.report.wording import comparison_text, label
 
 SHOWN_MAX = 4

@@ -18,7 +18,7 @@ from volbench.analysis.histogram import LogBins, from_dense
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult
 from volbench.records.run import PlannedCell
-from volbench.report.panels import LATENCY_LEVELS, LATENCY_PANELS, chosen_series
+from volbench.report.views.panels import LATENCY_LEVELS, LATENCY_PANELS, chosen_series
 from volbench.store.added import series_files
 from volbench.store.histograms import Intervals, MergedHistograms, histogram_intervals, merge_histograms
 from volbench.store.run_directory import HISTOGRAMS_FILE, RunDirectory

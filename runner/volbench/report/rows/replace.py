@@ -10,9 +10,9 @@ from volbench.analysis.comparison import PairSummary, summarise
 from volbench.records.cell import CellResult
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow
-from volbench.report.comparisons import compared_cells
-from volbench.report.effects import as_declared
-from volbench.report.rows import cell_rows, used_within_bounds
+from volbench.report.rows.cells import cell_rows, used_within_bounds
+from volbench.report.rows.comparisons import compared_cells
+from volbench.report.rows.effects import as_declared
 from volbench.store.run_directory import RunDirectory
 
 _UNDECIDED = ("inconclusive", "mixed")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from volbench.errors import RunUnreadable
 from volbench.records.report import CellRow
-from volbench.report.timeline import quantile_table
+from volbench.report.views.timeline import quantile_table
 from volbench.store.histograms import HistogramKey, MergedHistograms, merge_histograms
 from volbench.store.run_directory import HISTOGRAMS_FILE, RunDirectory
 

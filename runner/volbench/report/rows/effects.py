@@ -10,7 +10,7 @@ from volbench.plan.designs import combinations_of, sweep_fraction
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, EffectRow, FindingRow, SweepRow
 from volbench.records.run import RunRecord
-from volbench.report.effects_text import describe_effects
+from volbench.report.rows.effects_text import describe_effects
 
 _Key = tuple[str, str, int, str]
 

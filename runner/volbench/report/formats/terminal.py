@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from volbench.base.text import change, duration, interval, number, percent, quantity
 from volbench.records.report import ComparisonRow, Report
-from volbench.report.forecast import forecast_text
-from volbench.report.rows import failure_text
-from volbench.report.saturation import curve_lines
+from volbench.report.rows.cells import failure_text
+from volbench.report.rows.forecast import forecast_text
+from volbench.report.rows.saturation import curve_lines
 from volbench.report.wording import why_invalid
 
 

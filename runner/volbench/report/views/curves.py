@@ -9,7 +9,7 @@ from statistics import median
 
 from volbench.records.base import Scalar
 from volbench.records.report import CellRow
-from volbench.report.geometry import Tick, log_ticks
+from volbench.report.views.geometry import Tick, log_ticks
 
 KIND = "fio"
 POINTS_MIN = 2

@@ -14,15 +14,15 @@ from markupsafe import Markup
 from volbench.base import text
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
-from volbench.report.causes import cause_view
-from volbench.report.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
-from volbench.report.cost_tables import query_tables, small_multiples, transaction_tables
-from volbench.report.curves import curve_plots, step_curves
-from volbench.report.distribution import distributions
-from volbench.report.effects_tables import effect_tables
-from volbench.report.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
-from volbench.report.panels import Panel
-from volbench.report.timeline import CELLS_MAX, CellTimeline, as_json, timelines
+from volbench.report.views.causes import cause_view
+from volbench.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
+from volbench.report.views.cost_tables import query_tables, small_multiples, transaction_tables
+from volbench.report.views.curves import curve_plots, step_curves
+from volbench.report.views.distribution import distributions
+from volbench.report.views.effects_tables import effect_tables
+from volbench.report.views.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
+from volbench.report.views.panels import Panel
+from volbench.report.views.timeline import CELLS_MAX, CellTimeline, as_json, timelines
 from volbench.store.run_directory import RunDirectory
 
 VOLUME_COLOURS = 6
@@ -37,7 +37,7 @@ _HEADLINES = {
 def html(report: Report, directory: RunDirectory) -> str:
     """Return the whole page. It names damaged tables of cells and leaves gaps for them."""
     # Bokeh takes half a second to import; commands that draw nothing do not wait for it.
-    from volbench.report.charts import charts, panels_with_data  # noqa: PLC0415
+    from volbench.report.views.charts import charts, panels_with_data  # noqa: PLC0415
 
     volumes = [volume.name for volume in report.volumes]
     timeline_data = timelines(directory)

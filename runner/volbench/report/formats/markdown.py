@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from volbench.base.text import change, duration, interval, number, percent, quantity
 from volbench.records.report import ComparisonRow, EffectRow, QueryRow, Report, TransactionRow
-from volbench.report.causes import cause_title, certainty
-from volbench.report.contrast import markdown_lines
-from volbench.report.cost_tables import query_tables, transaction_tables
-from volbench.report.effects_tables import effect_tables
-from volbench.report.forecast import forecast_text
-from volbench.report.rows import failure_text
-from volbench.report.saturation import curve_lines
+from volbench.report.rows.cells import failure_text
+from volbench.report.rows.forecast import forecast_text
+from volbench.report.rows.saturation import curve_lines
+from volbench.report.views.causes import cause_title, certainty
+from volbench.report.views.contrast import markdown_lines
+from volbench.report.views.cost_tables import query_tables, transaction_tables
+from volbench.report.views.effects_tables import effect_tables
 from volbench.report.wording import (
     data_text,
     how_text,

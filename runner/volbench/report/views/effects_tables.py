@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from volbench.records.report import EffectRow
-from volbench.report.geometry import RatioAxis, ratio_axis
+from volbench.report.views.geometry import RatioAxis, ratio_axis
 
 
 @dataclass(frozen=True, kw_only=True)

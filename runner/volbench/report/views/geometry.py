@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from volbench.base.text import change, quantity
 from volbench.records.report import CellRow, ComparisonRow, EffectRow
-from volbench.report.distribution import LEVELS, Curve, Distribution
+from volbench.report.views.distribution import LEVELS, Curve, Distribution
 from volbench.report.wording import label
 
 _DECADE_TICKS = (1, 2, 5)
