@@ -100,7 +100,7 @@ def test_with_none_a_failure_tells_the_server_s_code_alone(
     def fails(*_: object) -> None:
         raise StepFailed("a query failed", evidence=f"1366 (22007): Incorrect value: '{SECRET}'; select ?")
 
-    monkeypatch.setattr("volbench.cli.validate.run_validation", fails)
+    monkeypatch.setattr("volbench.cli.migration.validate.run_validation", fails)
     for at_rest, known in (("plain", True), ("none", False)):
         place = tmp_path / at_rest
         place.mkdir()

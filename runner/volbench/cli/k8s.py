@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import walk_tree
 
 from volbench.cli import options
-from volbench.cli.plan import make_plan
+from volbench.cli.runs.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
 from volbench.execute.cell_spec import cell_spec
 from volbench.execute.templates import template_cells

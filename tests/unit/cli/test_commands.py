@@ -17,8 +17,8 @@ import typer
 from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
-from volbench.cli import query
 from volbench.cli.main import app, main
+from volbench.cli.runs import query
 from volbench.errors import (
     EnvironmentLacks,
     MustNotCompare,
@@ -275,7 +275,8 @@ def test_an_interrupted_command_is_exit_code_130(run: RunDirectory) -> None:
 
 _INTERRUPTED = """
 import sys, time
-from volbench.cli import main, query
+from volbench.cli import main
+from volbench.cli.runs import query
 def wait(results, sql):
     print("ready", flush=True)
     time.sleep(30)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.cli import console
-from volbench.cli.plan import Planned, make_plan, show_plan
+from volbench.cli.runs.plan import Planned, make_plan, show_plan
 
 SUITES = Path(__file__).parents[3] / "suites"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from volbench.cli import volume_text
 from volbench.cli.main import app
-from volbench.cli.volume_faults import FAULTS, parse_fault
+from volbench.cli.volumes import text as volume_text
+from volbench.cli.volumes.faults import FAULTS, parse_fault
 from volbench.errors import EnvironmentLacks, Refused, UsageError, VolbenchError
 from volbench.records.facts import VolumeFacts
 from volbench.target import means

@@ -18,9 +18,9 @@ from volbench.analysis.credits.sources import read_history
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, Work, constant
 from volbench.analysis.recorded.window import DayWindow, parse_window
 from volbench.cli import console, options
-from volbench.cli.credits_data import answer_data
-from volbench.cli.credits_plot import text_plot, write_html
-from volbench.cli.credits_text import sentences
+from volbench.cli.credits.data import answer_data
+from volbench.cli.credits.plot import text_plot, write_html
+from volbench.cli.credits.text import sentences
 from volbench.errors import UsageError
 from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 from volbench.volume.profiles import resolve

@@ -11,7 +11,7 @@ from volbench.analysis.credits.answer import Answer
 from volbench.analysis.credits.forecast import Forecast
 from volbench.analysis.credits.limits import Floats
 from volbench.base.text import duration
-from volbench.cli.credits_data import time_text
+from volbench.cli.credits.data import time_text
 
 _ROWS = 8
 _EIGHTHS = " ▁▂▃▄▅▆▇█"

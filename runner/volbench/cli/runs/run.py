@@ -10,9 +10,16 @@ import typer
 
 from volbench.base.text import size
 from volbench.cli import console, options
-from volbench.cli.plan import Planned, command_line, make_plan, show_plan, storage_caveats, volumes_share_storage
+from volbench.cli.runs.plan import (
+    Planned,
+    command_line,
+    make_plan,
+    show_plan,
+    storage_caveats,
+    volumes_share_storage,
+)
+from volbench.cli.runs.watch import progress_watcher
 from volbench.cli.targets import make_target
-from volbench.cli.watch import progress_watcher
 from volbench.errors import EXIT_NO_GO, VolbenchError
 from volbench.execute.run import Orchestrator, Outcome, is_finished, say_nothing
 from volbench.records.cell import AttachSpec

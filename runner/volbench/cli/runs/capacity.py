@@ -11,8 +11,8 @@ import typer
 
 from volbench.analysis.capacity import capacities, ladder
 from volbench.cli import console, options
-from volbench.cli.plan import make_plan, show_plan
-from volbench.cli.run import create, execute
+from volbench.cli.runs.plan import make_plan, show_plan
+from volbench.cli.runs.run import create, execute
 from volbench.errors import StepFailed, UsageError
 from volbench.records.capacity import CapacityRow, Objective, Percentile
 from volbench.report.build import build_report

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from volbench.cli import console, options, volume_text
-from volbench.cli.volume_faults import parse_fault
+from volbench.cli import console, options
+from volbench.cli.volumes import text as volume_text
+from volbench.cli.volumes.faults import parse_fault
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.target.means import find_program
 from volbench.volume import ownership

@@ -11,7 +11,7 @@ from volbench.analysis.credits.prices import Cost, Prices
 from volbench.analysis.credits.sizing import Alternative
 from volbench.analysis.credits.work import Work
 from volbench.base.text import duration, number, percent, size
-from volbench.cli.credits_data import time_text
+from volbench.cli.credits.data import time_text
 
 EPISODES_MAX = 5
 ALTERNATIVES_MAX = 4
