@@ -42,11 +42,11 @@ def crashed(error: BaseException, arguments: Sequence[str]) -> VolbenchError:
 
 def report_text(error: BaseException, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     """Return versions, the command without secrets, and the traceback without values of variables."""
-    words = " ".join(_argument(previous, argument) for previous, argument in _with_previous(arguments))
+    command = " ".join(_argument(previous, argument) for previous, argument in _with_previous(arguments))
     lines = [
         f"volbench {__version__}, Python {platform.python_version()}, {platform.platform()}",
         f"at {datetime.now(UTC).isoformat(timespec='seconds')}",
-        f"command: volbench {words}",
+        f"command: volbench {command}",
         "",
         *traceback.format_exception(error),
     ]

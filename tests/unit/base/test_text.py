@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from volbench.base.text import change, duration, interval, number, percent, quantity, size, suggestion
@@ -78,3 +81,14 @@ def test_a_misspelt_word_gets_the_nearest_known_one() -> None:
     """Without one that is near, all of them."""
     assert suggestion("stal", ["stall", "error"]) == "perhaps you meant 'stall'"
     assert suggestion("xyz", ["stall", "error"]) == "known: stall, error"
+
+
+def test_no_other_module_formats_a_percentage() -> None:
+    """Two forms of one figure in one output are two formatters."""
+    own_format = re.compile(r":[^{}\"']*%\}|:[^{}\"']*[fg]\} %")
+    packages = [Path("runner/volbench") / name for name in ("cli", "report", "validation")]
+    files = [path for package in packages for path in sorted(package.rglob("*.py"))]
+    assert len(files) > 80
+    assert [
+        f"{path}: {line}" for path in files for line in path.read_text().splitlines() if own_format.search(line)
+    ] == []

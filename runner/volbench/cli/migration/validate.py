@@ -63,7 +63,7 @@ def validate(
         task = bar.add_task("reading both servers", total=1.0)
         try:
             outcome = run_validation(
-                loaded, runs, lambda what, share: bar.update(task, description=what[:60], completed=share)
+                loaded, runs, lambda activity, share: bar.update(task, description=activity[:60], completed=share)
             )
         except StepFailed as error:
             if loaded.plan.at_rest != "plain":  # a server's message may quote a row, and pipelines store it

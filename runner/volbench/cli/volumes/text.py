@@ -129,7 +129,10 @@ def probe_parts(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[Renderable
     for name, kind in FIGURES.items():
         if name in probe.figures:
             table.add_row(
-                kind.title, kind.unit, figure_text(probe.figures[name]), *(_beside(near, name) for near in nearest)
+                kind.title,
+                kind.unit,
+                figure_text(probe.figures[name]),
+                *(_profile_figure(near, name) for near in nearest),
             )
     table.add_row("distance", "about", "", *(f"{percent(math.expm1(near.distance))}" for near in nearest))
     yield table
@@ -256,7 +259,7 @@ def _credits(resolved: ResolvedVolume) -> Iterator[str]:
             yield f"; {base_mib:,.0f} MiB/s when {tebibytes:,.2f} TiB of credits are gone"
 
 
-def _beside(nearest: Nearest, name: str) -> str:
+def _profile_figure(nearest: Nearest, name: str) -> str:
     if name not in nearest.figures:
         return ""
     return f"{'~' if name in nearest.assumed else ''}{figure_text(nearest.figures[name])}"

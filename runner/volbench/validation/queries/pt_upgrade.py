@@ -39,8 +39,8 @@ _SESSION = (
 )  # fmt: skip
 _SESSION_STATEMENTS = (
     "SET SESSION TRANSACTION READ ONLY", '/*!40101 SET NAMES "utf8"*/', "SET NAMES 'utf8mb4'",
-    *(f"SHOW VARIABLES LIKE '{one.partition('=')[0]}'" for one in ("wait_timeout", *_SESSION)),
-    "SET SESSION wait_timeout=10000", *(f"SET SESSION {one}" for one in _SESSION),
+    *(f"SHOW VARIABLES LIKE '{setting.partition('=')[0]}'" for setting in ("wait_timeout", *_SESSION)),
+    "SET SESSION wait_timeout=10000", *(f"SET SESSION {setting}" for setting in _SESSION),
     "SELECT @@SQL_MODE", "SET @@SQL_QUOTE_SHOW_CREATE = 1/*!40101, @@SQL_MODE='ITS OWN'*/", "SELECT VERSION()",
     "SHOW VARIABLES LIKE 'character_set_server'", "SELECT @@server_id /*!50038 , @@hostname*/",
     "SELECT @@query_cache_type", "SET SESSION query_cache_type = OFF", "SHOW DATABASES LIKE 'information_schema'",
@@ -211,11 +211,11 @@ def _skip_notes(skipped: Counter[str]) -> list[str]:
 
 def _statements_sent(queries: Sequence[SubmittedQuery]) -> Counter[str]:
     sent = Counter(map(fingerprint, _SESSION_STATEMENTS))
-    sent.update({fingerprint(one): len(queries) for one in _PER_QUERY_STATEMENTS})
-    for one in queries:
-        sent[fingerprint(one.sql)] += 1
-        if one.compared.query.schema:
-            sent[fingerprint(f"USE `{one.compared.query.schema}`")] += 1
+    sent.update({fingerprint(statement): len(queries) for statement in _PER_QUERY_STATEMENTS})
+    for query in queries:
+        sent[fingerprint(query.sql)] += 1
+        if query.compared.query.schema:
+            sent[fingerprint(f"USE `{query.compared.query.schema}`")] += 1
     return sent
 
 
