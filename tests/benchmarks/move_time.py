@@ -18,7 +18,7 @@ from statistics import median
 
 from volbench.records.validation import MoveEstimate, MovePlan
 from volbench.store.run_directory import RunDirectory
-from volbench.validation.move import Given, estimates, pairs_of
+from volbench.validation.forecast.move import RunCells, estimates, pairs_of
 
 SUITE = Path("suites/backup-restore.yaml")
 RUN_TIMEOUT_S = 900
@@ -47,15 +47,15 @@ def run(out: Path, given: argparse.Namespace, *, rows: int, repeats: int) -> Non
     subprocess.run(command, check=True, timeout=RUN_TIMEOUT_S)
 
 
-def measured(out: Path) -> Given:
+def measured(out: Path) -> RunCells:
     """What the run below `out` has."""
     [path] = [path for path in out.iterdir() if (path / "run.json").exists()]
     directory = RunDirectory.open(path)
     volumes = {cell.cell_id: cell.volume for cell in directory.run.cells}
-    return Given(run_id=path.name, results=tuple(directory.results()), volume_of=volumes)
+    return RunCells(run_id=path.name, results=tuple(directory.results()), volume_of=volumes)
 
 
-def compared(small: Given, big: Given) -> Iterator[tuple[MoveEstimate, list[float]]]:
+def compared(small: RunCells, big: RunCells) -> Iterator[tuple[MoveEstimate, list[float]]]:
     """Each pair of tools: the prediction for the big run's data, and the seconds that its cells took."""
     for (_, tools), pairs in pairs_of(big).items():
         data = round(median(one.data_bytes for one in pairs))

@@ -12,8 +12,8 @@ from playwright.sync_api import Browser
 from explain import page as lab_page
 from volbench.records.gate import ConditionRow, Gate, GroupRow
 from volbench.records.validation import Validation
-from volbench.report.gate import render_gate
-from volbench.report.validation import validation_html
+from volbench.report.formats.gate import render_gate
+from volbench.report.formats.validation import validation_html
 
 pytestmark = pytest.mark.browser
 

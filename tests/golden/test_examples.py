@@ -10,7 +10,7 @@ import pytest
 
 from volbench.records.report import Report
 from volbench.records.validation import Validation
-from volbench.report.validation import validation_markdown
+from volbench.report.formats.validation import validation_markdown
 
 EXAMPLES = sorted(Path("results/examples").glob("*/report.json"))
 

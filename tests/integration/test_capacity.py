@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from volbench.analysis.capacity import capacities
-from volbench.cli import capacity as command
 from volbench.cli.main import app
+from volbench.cli.runs import capacity as command
 from volbench.errors import StepFailed
 from volbench.records.capacity import Objective
 from volbench.report.build import build_report

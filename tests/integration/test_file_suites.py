@@ -12,8 +12,8 @@ from typing import Any
 import live_run
 import pytest
 
-from volbench.report.beside import LARGE, SMALL, beside_rows, read_pairs
 from volbench.report.build import build_report
+from volbench.report.views.contrast import LARGE, SMALL, contrast_rows, read_pairs
 from volbench.volume.emulated.teardown import take_down
 
 pytestmark = [pytest.mark.emulator, pytest.mark.mysqld, pytest.mark.slow]
@@ -58,7 +58,7 @@ def test_equal_for_dd_and_several_times_slower_for_small_files(local: live_run.B
     assert ("efs", "clone", "storage.metadata_latency") in found
     assert ("ebs", "clone", "storage.metadata_latency") not in found
     assert {("ebs", "dd/write_fsync", "storage.throughput_limit")} <= found
-    longer = {row.group: row.longer["efs"] for row in beside_rows(build_report(local.directory))}
+    longer = {row.group: row.slowdown["efs"] for row in contrast_rows(build_report(local.directory))}
     assert longer[LARGE] == pytest.approx(1.05, abs=0.3)
     assert 4 < longer[SMALL] < 10
 

@@ -12,7 +12,7 @@ from mysql_container import mysql_container
 from scratch_server import scratch_server
 
 from volbench.engine.connection import Account, connection
-from volbench.validation.mask import masked_sql
+from volbench.validation.capture.mask import masked_sql
 
 KEY = b"k" * 32
 MODES = ("", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES")

@@ -60,8 +60,7 @@ queries: {{slow_log: {log}}}
 settings: {{accept: [{", ".join(OF_THE_FLAVOR)}]}}
 replay: {{slow_log: {log}, late_max: 20%, slower: 3}}
 burst: {{volume: "{spec}", data_dir: {made.volume.data}, lasts: 24h}}
-growth: {{volume: "{spec}", lasts: 2d}}
-policy: [objects equal, checksums equal, queries equal, times equal, replay equal, burst equal, growth equal]
+policy: [objects equal, checksums equal, queries equal, times equal, replay equal, burst equal]
 """
     )
     return plan

@@ -16,7 +16,6 @@ import pytest
 from busy_loops import busy_loops
 from mysql_container import mysql_container
 from sales import LOST_COLUMN, OF_A_STATE, SCHEMA, arrivals, fill, production, run
-from slow_log_writer import BEGAN_S, entry, head
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
@@ -126,26 +125,3 @@ def test_a_class_three_times_slower_is_named_and_no_other(tmp_path: Path, pair: 
     assert OF_A_STATE in check_of(found)["details"][0]
     (one,) = (row for row in found["replay"]["classes"] if row["fingerprint"] == OF_A_STATE)
     assert 2.2 < one["service_ms_p50"] / one["logged_ms_p50"] < 4.2
-
-
-def test_data_and_binary_logs_grow_by_what_the_log_inserts(tmp_path: Path, pair: Pair) -> None:
-    """Three rows fill a page."""
-    seconds, per_s, row_bytes = 22, 100, 4000
-    columns = f"(id INT AUTO_INCREMENT PRIMARY KEY, what VARCHAR({row_bytes}))"
-    run(pair.candidate, f"CREATE TABLE {SCHEMA}.seen {columns}")
-    inserted = f"INSERT INTO seen (what) VALUES ('{'x' * row_bytes}')"  # noqa: S608 - no input
-    with (tmp_path / "writes.log").open("w") as log:
-        log.writelines(head("mysql"))
-        for number in range(seconds * per_s):
-            began = BEGAN_S + number / per_s
-            last_use = SCHEMA if number else ""
-            log.writelines(entry("mysql", number % 20, began, 0.05, inserted, schema=SCHEMA, last_use=last_use))
-    volume = "growth: {volume: 'ebs-gp3?size=50GiB', lasts: 30d}\n"
-    found = validated(pair, tmp_path, tmp_path / "writes.log", volume, disposable=True)
-    grown, three_a_page = found["growth"], 16_384 / 3
-    assert grown["data_per_day_low"] < three_a_page * per_s * 86_400 <= grown["data_per_day_high"]
-    assert grown["data_per_day_high"] < 2 * three_a_page * per_s * 86_400
-    assert grown["binlog_per_day"] == pytest.approx(row_bytes * per_s * 86_400, rel=0.15)
-    assert grown["binlog_kept_s"] == 30 * 86_400  # MySQL's own
-    assert check_of(found, "growth")["decision"] == "no-go", check_of(found, "growth")
-    run(pair.candidate, f"DROP TABLE {SCHEMA}.seen")

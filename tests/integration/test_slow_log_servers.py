@@ -16,9 +16,9 @@ from slow_log_recorder import IMAGES, LOCAL, SCHEMAS, paired, record, recorded_s
 from volbench.engine.connection import Account
 from volbench.placement import capabilities
 from volbench.records.validation import ReplayPlan
-from volbench.validation.arrivals import schedule
-from volbench.validation.replay import replay, replay_check
-from volbench.validation.slowlog import ADMINISTRATOR, LoggedStatement, slow_log
+from volbench.validation.queries.slowlog import ADMINISTRATOR, LoggedStatement, slow_log
+from volbench.validation.replay.evaluation import replay, replay_check
+from volbench.validation.replay.schedule import schedule
 
 SERVERS = [pytest.param(LOCAL, marks=pytest.mark.mysqld), *IMAGES]
 MOST = 17 << 20
@@ -44,7 +44,7 @@ def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(na
         with slow_log(before) as found:
             read = list(found)
         _compare(truth.version, paired(truth, read))
-        assert found.left_out.keys() <= {ADMINISTRATOR}
+        assert found.skipped.keys() <= {ADMINISTRATOR}
         with connect() as root, root.cursor() as cursor:
             cursor.execute("SET GLOBAL slow_query_log = ON")
         plan = ReplayPlan.model_validate({"slow_log": str(before), "late_max": "99%", "errors_max": "99%"})
@@ -57,10 +57,10 @@ def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(na
             again = list(found_again)
     assert replayed.statements + sum(replayed.left_out.values()) == found.entries
     told = " ".join(replay_check(replayed, plan).details)
-    assert all(f"{count} statements {reason} were left out" in told for reason, count in replayed.left_out.items())
-    due = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections=128)
+    assert all(f"skipped {count} statements {reason}" in told for reason, count in replayed.left_out.items())
+    due = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections_max=128)
     expected = Counter(
-        (one.schema, one.sql) for lane in due.lanes for one in lane if _is_logged(truth.version, one.sql)
+        (one.schema, one.sql) for lane in due.connections for one in lane if _is_logged(truth.version, one.sql)
     )
     assert not expected - Counter((one.schema, one.sql) for one in again)
     assert max(len(one.sql) for one in again) > MOST

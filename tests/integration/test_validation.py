@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 from volbench.cli.main import app
 from volbench.engine.connection import Account, connection, write_private
 from volbench.errors import Refused
-from volbench.validation.capture import captured_classes, read_capture
-from volbench.validation.checksums import TableComparison, compare_tables, tables_of
-from volbench.validation.differences import inventory_differences
-from volbench.validation.inventory import take_inventory, user_schemas
-from volbench.validation.source import read_only
+from volbench.validation.capture.digests import read_capture, repeatable_classes
+from volbench.validation.catalog.differences import inventory_differences
+from volbench.validation.catalog.inventory import read_inventory, user_schemas
+from volbench.validation.data.checksums import TableComparison, compare_tables, tables_of
+from volbench.validation.source.server import read_only
 
 pytestmark = pytest.mark.mysqld
 
@@ -53,7 +53,7 @@ def compared(source: ScratchServer, candidate: ScratchServer) -> tuple[list[str]
     """Differences in words, and each table's comparison."""
     ours, theirs = (Account(user="root", socket=str(server.socket)) for server in (source, candidate))
     with read_only(ours) as a, read_only(theirs) as b:
-        left, right = take_inventory(a, [SCHEMA]), take_inventory(b, [SCHEMA])
+        left, right = read_inventory(a, [SCHEMA]), read_inventory(b, [SCHEMA])
         tables = {one.table: one for one in compare_tables(a, b, tables_of(left, right), lambda *_: None)}
         assert user_schemas(a) == [SCHEMA]
     return [str(one) for one in inventory_differences(left, right)], tables
@@ -116,7 +116,7 @@ def test_mariadb_and_mysql_9_agree_on_the_same_data(
     """Types, defaults, bodies and printed values that each writes in its own way are no differences."""
     fill_account(mysql_container)
     with read_only(Account(user="root", socket=str(pair[0].socket))) as a, read_only(mysql_container) as b:
-        left, right = take_inventory(a, [SCHEMA]), take_inventory(b, [SCHEMA])
+        left, right = read_inventory(a, [SCHEMA]), read_inventory(b, [SCHEMA])
         tables = list(compare_tables(a, b, tables_of(left, right), lambda *_: None))
     assert [str(one) for one in inventory_differences(left, right)] == []
     assert {one.table: one.texts for one in tables if not one.equal} == {}
@@ -149,11 +149,11 @@ def test_a_capture_of_mysql_9_has_whole_statements_to_compare_and_a_masked_one_n
         asking.join(30)
     plain, masked = (read_capture(tmp_path / name) for name in ("plain", "masked"))
     assert (tmp_path / "plain").stat().st_mode & 0o077 == 0
-    found = {one.fingerprint: one for one in captured_classes(plain)}
+    found = {one.fingerprint: one for one in repeatable_classes(plain)}
     paid = found["select count(*) from orders where state = ?"]
     assert (paid.schema, paid.samples) == ("shop", ("SELECT COUNT(*) FROM orders WHERE state = 'paid'",))
     assert 10 < paid.count < 200
-    assert captured_classes(masked) == []
+    assert repeatable_classes(masked) == []
     assert "paid" not in (tmp_path / "masked").read_text()
 
 

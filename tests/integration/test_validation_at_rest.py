@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.errors import StepFailed
-from volbench.store.sealed import KEY, key_from, new_key, opened
 
 pytestmark = pytest.mark.mysqld
 SECRET = "sesame9731"  # noqa: S105 - a value in a row
@@ -90,7 +89,7 @@ def test_with_none_no_value_is_in_any_report_or_on_the_terminal(
         assert SECRET.encode() not in text
     found = json.loads(files["validation.json"])
     said = {row["check"]: row["details"] for row in found["checks"]}
-    assert said["checksums"] == ["kept.people: 1 rows of the first chunk that differs; which ones is not kept"]
+    assert said["checksums"] == ["kept.people: 1 rows of the first chunk that differs; their keys are not stored"]
     assert said["queries"][0].endswith("row 1")
     assert found["replay"]["errors"] == {"1062": 1}
 
@@ -101,7 +100,7 @@ def test_with_none_a_failure_tells_the_server_s_code_alone(
     def fails(*_: object) -> None:
         raise StepFailed("a query failed", evidence=f"1366 (22007): Incorrect value: '{SECRET}'; select ?")
 
-    monkeypatch.setattr("volbench.cli.validate.run_validation", fails)
+    monkeypatch.setattr("volbench.cli.migration.validate.run_validation", fails)
     for at_rest, known in (("plain", True), ("none", False)):
         place = tmp_path / at_rest
         place.mkdir()
@@ -118,29 +117,6 @@ def raise_of(place: Path, pair: tuple[ScratchServer, ScratchServer], at_rest: st
     )
     command = ["validate", str(place / "plan.yaml"), "--out", str(place / "out")]
     CliRunner().invoke(app, command, catch_exceptions=False)
-
-
-def test_encrypted_reports_are_read_with_the_key_alone(
-    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(KEY, new_key())
-    code, printed, files = left(tmp_path, pair, "encrypted")
-    assert code == 1, printed
-    assert len(files) == 4
-    for text in (printed.encode(), *files.values()):
-        assert SECRET.encode() not in text
-    assert "checksums: 1 differ" in printed
-    plain = opened(files["validation.json.sealed"], key_from(os.environ), where="f")
-    assert SECRET in json.dumps(json.loads(plain))
-
-
-def test_without_a_key_nothing_is_begun(
-    tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(KEY, raising=False)
-    code, _, files = left(tmp_path, pair, "encrypted")
-    assert code != 0
-    assert files == {}
 
 
 def test_percona_s_checksum_tool_is_not_run_since_it_writes_the_source(

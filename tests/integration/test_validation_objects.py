@@ -10,10 +10,10 @@ from printed_differently import FAULTS, HIDDEN, SCHEMA, SESSION, STATEMENTS
 from scratch_server import scratch_server
 
 from volbench.engine.connection import Account, connection
-from volbench.validation.differences import inventory_differences
-from volbench.validation.inventory import is_mariadb, take_inventory
-from volbench.validation.objects import Inventory
-from volbench.validation.source import read_only
+from volbench.validation.catalog.differences import inventory_differences
+from volbench.validation.catalog.inventory import is_mariadb, read_inventory
+from volbench.validation.catalog.objects import Inventory
+from volbench.validation.source.server import read_only
 
 pytestmark = pytest.mark.mysqld
 
@@ -26,7 +26,7 @@ def send(account: Account, *statements: str, schema: str = "") -> None:
 
 def taken(account: Account) -> Inventory:
     with read_only(account) as server:
-        return take_inventory(server, [SCHEMA])
+        return read_inventory(server, [SCHEMA])
 
 
 def differences(source: Inventory, candidate: Inventory) -> list[str]:

@@ -13,9 +13,9 @@ from scratch_server import ScratchServer, scratch_server
 
 from volbench.engine.connection import Account, connection
 from volbench.records.validation import CheckRow, ReplicaPlan
-from volbench.validation.inventory import take_inventory
-from volbench.validation.replicas import replica_check
-from volbench.validation.source import read_only
+from volbench.validation.catalog.inventory import read_inventory
+from volbench.validation.data.replicas import replica_check
+from volbench.validation.source.server import read_only
 
 pytestmark = [
     pytest.mark.mysqld,
@@ -77,7 +77,7 @@ def checksum(primary: ScratchServer, replica: ScratchServer) -> None:
 
 def checked(server: ScratchServer, plan: ReplicaPlan = PLAN) -> CheckRow:
     with read_only(account_of(server)) as reader:
-        return replica_check(reader, plan, [SCHEMA], take_inventory(reader, [SCHEMA])["table"])
+        return replica_check(reader, plan, [SCHEMA], read_inventory(reader, [SCHEMA])["table"])
 
 
 def test_a_chunk_that_differs_on_the_replica_is_named_and_none_is_invented(

@@ -120,7 +120,7 @@ def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(disk: Path) 
     cleared = volbench("volume", "list", "--dir", str(disk))
     assert not attachments(disk / "dies")
     assert attachments(disk / "lives").daemons
-    assert f"{disk / 'dies'} (its bytes" in cleared.stderr
+    assert f"{disk / 'dies'} (its data" in cleared.stderr
     assert "dies: ebs-gp3, stopped" in cleared.stdout
     assert "lives: ebs-gp3, running" in cleared.stdout
     volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(disk), "--name", "dies")

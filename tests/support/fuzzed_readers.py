@@ -26,7 +26,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import synthetic_run
-from cryptography.fernet import Fernet
 
 from volbench.analysis.credits.forecast import forecast
 from volbench.analysis.credits.history import Assumed
@@ -59,19 +58,17 @@ from volbench.store.files import read_record
 from volbench.store.histograms import HISTOGRAM_COLUMNS, merge_histograms, read_histograms
 from volbench.store.query import query
 from volbench.store.run_directory import RunDirectory
-from volbench.store.sealed import opened
 from volbench.store.series import SERIES_COLUMNS, read_bucketed_series, read_series, series_extents
 from volbench.suite.load import check_suite, load_suite
 from volbench.suite.policy import load_policy
 from volbench.suite.validation import load_validation_plan
-from volbench.validation.capture import captured_classes, read_capture
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.mask import masked, masked_sql
-from volbench.validation.pt_upgrade_report import classes_said, stats_said
-from volbench.validation.queries import only_reads, plan_text, query_classes
-from volbench.validation.shape import mix_of, shape_of_capture, shape_of_log, suite_text
-from volbench.validation.slowlog import slow_log
-from volbench.validation.sql_text import normal_expression, normal_query
+from volbench.validation.capture.digests import read_capture, repeatable_classes
+from volbench.validation.capture.mask import masked, masked_sql
+from volbench.validation.catalog.sql_text import normal_expression, normal_query
+from volbench.validation.queries.comparison import only_reads, plan_text, query_classes
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
+from volbench.validation.queries.slowlog import slow_log
 from volbench.volume.emulated.status import list_volumes
 from volbench.volume.facts.blockstats import diskstats_read_bytes, mountstats_read_bytes
 from volbench.volume.facts.mountinfo import parse_mountinfo
@@ -523,12 +520,6 @@ def _slow_log_masked(path: Path) -> None:
         consume(masked(found, key=b"k" * 32))
 
 
-def _slow_log_shape(path: Path) -> None:
-    with slow_log(path) as found:
-        shape = shape_of_log(found)
-    suite_text(shape, mix_of(shape), origin="a.log")
-
-
 def _slow_log_classes(path: Path) -> None:
     with slow_log(path) as found:
         kept = list(found)
@@ -537,8 +528,7 @@ def _slow_log_classes(path: Path) -> None:
 
 def _capture(path: Path) -> None:
     found = read_capture(path)
-    captured_classes(found)
-    suite_text(shape := shape_of_capture(found), mix_of(shape), origin="a.json")
+    repeatable_classes(found)
 
 
 def _capture_seeds() -> Sequence[bytes]:
@@ -621,8 +611,8 @@ queries_read          9
 
 
 def _pt_upgrade(text: str) -> None:
-    stats_said(text)
-    consume(classes_said(text))
+    parse_stats(text)
+    consume(parse_classes(text))
 
 
 # Kernel, devices, servers
@@ -671,20 +661,6 @@ def _sysbench(text: str) -> None:
     parser = LineParser()
     for line in text.splitlines():
         parser.feed(line)
-
-
-def _sealed(content: bytes) -> None:
-    opened(content, Fernet(_KEY), where="file")
-
-
-_KEY = b"MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
-
-
-def _sealed_seeds() -> Sequence[bytes]:
-    return (
-        b"gAAAAABrAlZc5T6xgSyGevbzLjlhXdOzQxqo-PyeCNBzCDo9LMQNyTwWFlkB7sSN8EvU_gJ2tfXVQLOXGZTA9TN6"
-        b"wS6NX6au1fpf7AYOI4f72nepwuL2S0TRT_ppq92CbgCHTDwwM7Hc",
-    )
 
 
 def _emulated_state(path: Path) -> None:
@@ -782,12 +758,6 @@ READERS: tuple[Reader, ...] = (
     Reader(
         name="slow-log-masked",
         read=_slow_log_masked,
-        seeds=files("tests/fixtures/slowlog/*/slow.log", bytes_max=2_600),
-        share=20,
-    ),
-    Reader(
-        name="slow-log-shape",
-        read=_slow_log_shape,
         seeds=files("tests/fixtures/slowlog/*/slow.log", bytes_max=2_600),
         share=20,
     ),
@@ -995,7 +965,6 @@ READERS: tuple[Reader, ...] = (
         share=4,
         mutate=mutations.mutated_json,
     ),
-    Reader(name="sealed", read=of_bytes(_sealed), seeds=_sealed_seeds, share=10),
     Reader(
         name="option-file",
         read=read_option_file,

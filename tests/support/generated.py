@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from volbench.records.validation import Validation
+from volbench.report.formats.validation import validation_markdown
 from volbench.report.schemas import MODELS, schema_text
-from volbench.report.validation import validation_markdown
 from volbench.suite.docs import suite_docs
 from volbench.suite.schema import suite_schema
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from volbench.engine.connection import Account, connection
-from volbench.validation.arrivals import Due, Schedule
-from volbench.validation.sending import send
+from volbench.validation.replay.schedule import Schedule, ScheduledStatement
+from volbench.validation.replay.sending import send
 
 SCHEMA = "sales"
 STATES = 4
@@ -36,7 +36,7 @@ _QUERIES = (
 def arrivals(*, seconds: float, per_s: float, connections: int, seed: int = 1) -> Schedule:
     """Random arrivals at a rate, over so many connections."""
     draw = random.Random(seed)  # noqa: S311 - a load, no secret
-    lanes: list[list[Due]] = [[] for _ in range(connections)]
+    lanes: list[list[ScheduledStatement]] = [[] for _ in range(connections)]
     at_s = 0.0
     while (at_s := at_s + draw.expovariate(per_s)) < seconds:
         lane = draw.randrange(connections)
@@ -44,9 +44,11 @@ def arrivals(*, seconds: float, per_s: float, connections: int, seed: int = 1) -
         sql = text.format(
             customer=draw.randrange(_CUSTOMERS), state=draw.randrange(STATES), row=draw.randrange(_ROWS - 6000)
         )
-        lanes[lane].append(Due(at_s=at_s, connection=lane, schema=SCHEMA, sql=sql, shape=0, logged_s=0.0))
+        lanes[lane].append(
+            ScheduledStatement(at_s=at_s, connection=lane, schema=SCHEMA, sql=sql, class_index=0, logged_s=0.0)
+        )
     return Schedule(
-        lanes=tuple(tuple(lane) for lane in lanes if lane), shapes=("any",), left_out={}, log_s=seconds,
+        connections=tuple(tuple(lane) for lane in lanes if lane), fingerprints=("any",), skipped={}, log_s=seconds,
         shared_connections=0, whole_seconds=False,
     )  # fmt: skip
 
@@ -73,4 +75,4 @@ def production(account: Account, load: Schedule, log: str) -> None:
     )  # fmt: skip
     shares = send(account, load, writes=False, progress=lambda *_: None)
     run(account, "SET GLOBAL slow_query_log = OFF")
-    assert not any(share.words for share in shares)
+    assert not any(share.error_messages for share in shares)

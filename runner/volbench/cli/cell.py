@@ -1,4 +1,4 @@
-"""`volbench cell`: the agent's commands. A target calls them; people do not need them."""
+"""`volbench cell`: the agent's commands, which targets call; users do not need them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(cell: CellFile, out: Out) -> None:
 
 @app.command("prepare")
 def prepare(cell: CellFile, out: Out) -> None:
-    """Make the dataset's template in the cache, or find it there."""
+    """Make the dataset's template in the cache unless the cache has it."""
     _stop_on_sigterm()
     _end(prepare_dataset(read_record(_behind_links(cell), CellSpec, schema=CELL_SCHEMA), out))
 
@@ -42,29 +42,31 @@ def prepare(cell: CellFile, out: Out) -> None:
 @app.command("erase")
 def erase(
     directory: Annotated[Path, typer.Argument(help="A directory that volbench marked as its own.")],
-    owner: Annotated[list[int], typer.Option("--owner", help="A user whose directories are ours too.")] = [],  # noqa: B006
+    owner: Annotated[
+        list[int], typer.Option("--owner", help="Another user whose directories belong to volbench.")
+    ] = [],  # noqa: B006
 ) -> None:
-    """Remove a directory of ours; one without our marker is refused."""
+    """Remove a directory that has volbench's marker; refuse any other."""
     ownership.remove(directory, owners=frozenset(owner))
 
 
 @app.command("node-helper")
-def help_node(
+def run_node_helper(
     pods: Annotated[Path, typer.Option("--pods", help="The kubelet's directory of pods.")],
     devices: Annotated[Path, typer.Option("--devices", help="The node's /dev.")] = Path("/dev"),
 ) -> None:
     """Drop a node's caches and read EBS log pages for the cells on it, until SIGTERM."""
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    signal.signal(signal.SIGINT, lambda *_: ended.set())
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    signal.signal(signal.SIGINT, lambda *_: stopped.set())
     with node_helper(pods, Node(devices=devices)) as helper:
-        while not ended.wait(LOOK_EVERY_S):
-            for said in helper.look():
-                console.say(said)
+        while not stopped.wait(LOOK_EVERY_S):
+            for message in helper.look():
+                console.say(message)
 
 
 def _stop_on_sigterm() -> None:
-    """The first SIGTERM ends the cell in good order; further ones do not disturb that."""
+    """End the cell in good order at the first SIGTERM, and ignore further signals."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -84,6 +86,6 @@ def _end(result: CellResult) -> None:
 
 
 def _behind_links(cell: Path) -> Path:
-    """The cell's file itself: a mounted ConfigMap holds its files behind links that stay in its directory."""
+    """Return the cell's file itself: the files of a mounted ConfigMap are links within its directory."""
     real = cell.resolve()
     return real if real.is_relative_to(cell.parent.resolve()) else cell

@@ -1,7 +1,7 @@
-"""Where commands print: results to stdout, everything about the work to stderr.
+"""Where commands print: results to stdout, messages about the work to stderr.
 
-File names, host names, servers' messages and SQL come from outside. Here, and only here, they are made harmless:
-nothing in them is markup, and characters that a terminal obeys are shown as escapes such as \\x1b.
+File names, host names, servers' messages and SQL come from outside. Only this module escapes them: nothing in them
+is markup, and control characters are shown as escapes such as \\x1b.
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ from rich.text import Text
 
 from volbench.errors import VolbenchError
 
-_OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode's categories of what a terminal obeys or does not show: controls (also C1), formats (also those that turn
-the direction of writing), halves of surrogates, line and paragraph separators."""
+_CONTROL_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories of characters that control a terminal or are invisible: controls (also C1), formats (also
+those that change the direction of writing), halves of surrogates, line and paragraph separators."""
 
 
-def harmless(text: str) -> str:
-    """The text with every such character shown as its escape; line breaks and tabs stay."""
+def escape_controls(text: str) -> str:
+    """Return the text with control characters as escapes; line breaks and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
         character.encode("unicode_escape").decode()
-        if character not in "\n\t" and unicodedata.category(character) in _OBEYED
+        if character not in "\n\t" and unicodedata.category(character) in _CONTROL_CATEGORIES
         else character
         for character in text
     )
 
 
-class HarmlessConsole(Console):
-    """A console for text from outside; styles come by Text objects of our own."""
+class SafeConsole(Console):
+    """A console for text from outside; only Text objects set styles."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """All that is printed comes through here, also tables and progress."""
+        """Yield escaped segments; everything printed passes here, also tables and progress."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+            yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)
 
 
 _log = logging.getLogger(__name__)
-out = HarmlessConsole(highlight=False, soft_wrap=True, markup=False)
-err = HarmlessConsole(stderr=True, highlight=False, soft_wrap=True, markup=False)
+out = SafeConsole(highlight=False, soft_wrap=True, markup=False)
+err = SafeConsole(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
 def say(text: str) -> None:
-    """A line about the work."""
+    """Print a line about the work on stderr, and log it."""
     _log.info("%s", text)
     err.print(text)
 
 
 def show_error(error: VolbenchError) -> None:
-    """The one message of a failure; the log has where it came from."""
+    """Print the message of a failure; the log has its traceback."""
     _log.error("failed with exit code %d", error.exit_code, exc_info=error)
     err.print(Text.assemble(("volbench:", "bold red"), " ", str(error)))
 
 
 def show_json(value: Any) -> None:
-    """A value as JSON on stdout."""
+    """Print a value as JSON on stdout."""
     json.dump(value, sys.stdout, indent=1, default=str)
     sys.stdout.write("\n")
 
 
 def show_text(text: str) -> None:
-    """A file's content on stdout: as it is, but for a terminal, which would obey what is in it."""
-    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
+    """Print a file's content on stdout: unchanged, but with escaped control characters on a terminal."""
+    sys.stdout.write(escape_controls(text) if sys.stdout.isatty() else text)
 
 
 def interactive() -> bool:
-    """Whether somebody can be asked."""
+    """Return whether stdin and stderr are terminals, so that a prompt is possible."""
     return sys.stdin.isatty() and sys.stderr.isatty()

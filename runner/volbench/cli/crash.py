@@ -1,4 +1,4 @@
-"""What is left of a fault of volbench itself: one message, and a file for a bug report without secrets."""
+"""Reports a fault of volbench itself: one message, and a file for a bug report without secrets."""
 
 from __future__ import annotations
 
@@ -24,28 +24,29 @@ _SECRET_CHARACTERS_MIN = 4
 
 
 def crashed(error: BaseException, arguments: Sequence[str]) -> VolbenchError:
-    """The error to show for an exception that nobody expected; writes the file, mode 0600."""
+    """Return the error to show for an unexpected exception; write the file for a bug report, mode 0600."""
     text = report_text(error, arguments, os.environ)
     try:
         descriptor, path = tempfile.mkstemp(prefix="volbench-crash-", suffix=".txt")
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
-        next_step = f"report it with the file {path}, after you have read it: names of files and hosts are in it"
+        next_step = f"report the fault with the file {path}; read the file first: it has names of files and hosts"
     except OSError as refusal:
-        next_step = f"no file for a bug report could be written ({refusal.strerror}); set TMPDIR and try again"
-    place = _last_line_of_ours(error)
-    words = without_secrets(f"{type(error).__name__}: {error}"[:300], os.environ)
-    failure = Crashed("this is a fault of volbench", where=place, evidence=words, next_step=next_step)
+        next_step = f"volbench could not write a file for a bug report ({refusal.strerror}); set TMPDIR and retry"
+    location = _last_own_line(error)
+    evidence = without_secrets(f"{type(error).__name__}: {error}"[:300], os.environ)
+    failure = Crashed("this is a fault of volbench", where=location, evidence=evidence, next_step=next_step)
     failure.__cause__ = error  # so that the log has the traceback
     return failure
 
 
 def report_text(error: BaseException, arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Versions, the command without secrets, and the traceback without values of variables."""
+    """Return versions, the command without secrets, and the traceback without values of variables."""
+    command = " ".join(_argument(previous, argument) for previous, argument in _with_previous(arguments))
     lines = [
         f"volbench {__version__}, Python {platform.python_version()}, {platform.platform()}",
         f"at {datetime.now(UTC).isoformat(timespec='seconds')}",
-        f"command: volbench {' '.join(_argument(before, one) for before, one in _with_the_one_before(arguments))}",
+        f"command: volbench {command}",
         "",
         *traceback.format_exception(error),
     ]
@@ -53,22 +54,24 @@ def report_text(error: BaseException, arguments: Sequence[str], environment: Map
 
 
 def without_secrets(text: str, environment: Mapping[str, str]) -> str:
-    """The text without values of environment variables that hold secrets, DSNs, and what is called a password."""
+    """Return the text without values of secret environment variables, DSNs, and named passwords."""
     for name, value in environment.items():
         if _SECRET.search(name) and len(value) >= _SECRET_CHARACTERS_MIN:
             text = text.replace(value, "***")
-    return redact(_VALUE.sub(r"\1***", _DSN.sub(lambda found: without_password(found[0]), text)), environment)
+    return redact(_VALUE.sub(r"\1***", _DSN.sub(lambda match: without_password(match[0]), text)), environment)
 
 
-def _with_the_one_before(arguments: Sequence[str]) -> list[tuple[str, str]]:
+def _with_previous(arguments: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(["", *arguments], arguments, strict=False))
 
 
-def _argument(before: str, argument: str) -> str:
-    return "***" if before.startswith("--") and _SECRET.search(before) else without_password(argument)
+def _argument(previous: str, argument: str) -> str:
+    return "***" if previous.startswith("--") and _SECRET.search(previous) else without_password(argument)
 
 
-def _last_line_of_ours(error: BaseException) -> str:
+def _last_own_line(error: BaseException) -> str:
     package = f"{Path(__file__).parents[1]}{os.sep}"
-    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)]
-    return f"{ours[-1].filename.removeprefix(package)}:{ours[-1].lineno}" if ours else sys.argv[0]
+    own_frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)
+    ]
+    return f"{own_frames[-1].filename.removeprefix(package)}:{own_frames[-1].lineno}" if own_frames else sys.argv[0]

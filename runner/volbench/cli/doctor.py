@@ -1,4 +1,4 @@
-"""`volbench doctor`: what this machine can do, and what is missing, with the command that mends it."""
+"""`volbench doctor`: the capabilities of this machine, and the command that fixes each missing prerequisite."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from volbench.volume.facts.host import host_facts
 
 
 def doctor(json: options.Json = False) -> None:
-    """Report what this machine can do, each lack with the command that mends it."""
-    others = [capabilities.nfs_client(), capabilities.chromium(), capabilities.kubernetes()]
-    found = [*_docker(), *_local(), capabilities.fuse_and_loop(), _emulator_daemon(), *others]
+    """Check this machine, and print the command that fixes each missing prerequisite."""
+    other_checks = [capabilities.nfs_client(), capabilities.chromium(), capabilities.kubernetes()]
+    checks = [*_docker(), *_local(), capabilities.fuse_and_loop(), _emulator_daemon(), *other_checks]
     if json:
-        console.show_json({"host": host_facts().model_dump(), "means": [item.__dict__ for item in found]})
+        console.show_json({"host": host_facts().model_dump(), "means": [item.__dict__ for item in checks]})
         return
     host = host_facts()
     console.out.print(
         f"{host.cpus} CPUs, {host.memory_bytes / 2**30:.0f} GiB, kernel {host.kernel}, {host.cpu_model}"
     )
-    for line in _lines(found):
+    for line in _lines(checks):
         console.out.print(line, markup=False)
-    console.out.print(_verdict(found))
+    console.out.print(_verdict(checks))
 
 
-def _lines(found: Sequence[Means]) -> Iterator[str]:
-    """A line for each, and one with the command that mends a lack: nothing is broken in the middle."""
-    width = max(len(item.name) for item in found)
-    for item in found:
-        yield f"  {'yes' if item.present else 'no':<3}  {item.name:<{width}}  {item.evidence}"
-        if not item.present and item.mend:
-            yield f"  {'':<3}  {'':<{width}}  mended by: {item.mend}"
+def _lines(checks: Sequence[Means]) -> Iterator[str]:
+    """Yield a line for each capability, and one with the fix of a missing one; commands are never wrapped."""
+    width = max(len(capability.name) for capability in checks)
+    for capability in checks:
+        yield f"  {'yes' if capability.present else 'no':<3}  {capability.name:<{width}}  {capability.evidence}"
+        if not capability.present and capability.mend:
+            yield f"  {'':<3}  {'':<{width}}  fix: {capability.mend}"
 
 
 def _docker() -> list[Means]:
@@ -70,18 +70,18 @@ def _emulator_daemon() -> Means:
     """The program behind `emulated:` volumes."""
     name, daemon = "emulator daemon", find_daemon()
     if daemon is None:
-        mend = "make test (it compiles the daemon, and installs cargo where it can)"
-        return Means(name=name, present=False, evidence=f"no {DAEMON} beside this Python or on PATH", mend=mend)
+        fix = "make test (it compiles the daemon, and installs cargo where it can)"
+        return Means(name=name, present=False, evidence=f"no {DAEMON} next to this Python or on PATH", mend=fix)
     return Means(name=name, present=True, evidence=str(daemon))
 
 
-def _verdict(found: list[Means]) -> str:
-    there = {item.name for item in found if item.present}
-    ways = []
-    if {"docker", "tools image", "mysql image"} <= there:
-        ways.append("docker")
-    if {"mysqld", "sysbench"} <= there:
-        ways.append("local")
-    if not ways:
-        return "Runs are not possible yet: `make setup` mends that."
-    return f"Runs are possible with --target {' or '.join(ways)}; auto takes {ways[0]}."
+def _verdict(checks: list[Means]) -> str:
+    present = {capability.name for capability in checks if capability.present}
+    targets = []
+    if {"docker", "tools image", "mysql image"} <= present:
+        targets.append("docker")
+    if {"mysqld", "sysbench"} <= present:
+        targets.append("local")
+    if not targets:
+        return "Runs are not possible yet: run `make setup`."
+    return f"Runs are possible with --target {' or '.join(targets)}; auto selects {targets[0]}."

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import walk_tree
 
 from volbench.cli import options
-from volbench.cli.plan import make_plan
+from volbench.cli.runs.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
 from volbench.execute.cell_spec import cell_spec
 from volbench.execute.templates import template_cells
@@ -41,9 +41,9 @@ def render(
     tools: options.Tools = "",
     everything: options.Everything = False,
 ) -> None:
-    """Print what a run would apply: claims, each volume's preparation, its first cell. Asks no cluster.
+    """Print the manifests of a run: claims, each volume's preparation, its first cell. Contacts no cluster.
 
-    The template's key, which only the preparation knows, is a placeholder.
+    The template's key, which the preparation makes, is a placeholder.
     """
     planned = make_plan(
         suite, volume, target="kubernetes", settings=settings, target_options=target_option, tools=tools
@@ -61,7 +61,7 @@ def render(
 
 
 def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:
-    """The run's objects in the order in which they are made; without `everything` one cell of each volume."""
+    """Yield the run's objects in the order of their creation; without `everything` one cell of each volume."""
     from volbench.volume.kinds.claim import claim_manifest  # noqa: PLC0415 - brings the client, which takes half a second
 
     specs = {spec.name: spec for spec in run.volumes}
@@ -69,28 +69,30 @@ def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]
         if spec.kind == "storage-class":
             yield claim_manifest(spec, run.run_id)
     for template in template_cells(run, on_volumes=True):
-        yield from _of_cell(run, template.planned, specs[template.volume], "prepare")
-    shown: set[str] = set()
+        yield from _cell_manifests(run, template.planned, specs[template.volume], "prepare")
+    rendered_volumes: set[str] = set()
     for cell in run.cells:
-        if everything or cell.volume not in shown:
-            yield from _of_cell(run, cell, specs[cell.volume], "run")
-        shown.add(cell.volume)
+        if everything or cell.volume not in rendered_volumes:
+            yield from _cell_manifests(run, cell, specs[cell.volume], "run")
+        rendered_volumes.add(cell.volume)
 
 
-def _of_cell(run: RunRecord, planned: PlannedCell, spec: VolumeSpec, kind: JobKind) -> Iterator[dict[str, Any]]:
+def _cell_manifests(
+    run: RunRecord, planned: PlannedCell, spec: VolumeSpec, kind: JobKind
+) -> Iterator[dict[str, Any]]:
     from volbench.placement.kubernetes import manifests as kubernetes_manifests  # noqa: PLC0415
     from volbench.placement.kubernetes import target as kubernetes  # noqa: PLC0415
     from volbench.volume.kinds.claim import claim_name  # noqa: PLC0415
 
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
-    places = kubernetes.pod_paths(workspace.volume_folder)
+    directories = kubernetes.pod_paths(workspace.volume_folder)
     key = "" if kind == "prepare" else TEMPLATE_KEY
-    cell = cell_spec(run, planned, paths=places, template_key=key)
+    cell = cell_spec(run, planned, paths=directories, template_key=key)
     volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id))
     job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
     choices = read_options(run.target_options)
     tools = str(run.target_options.get("tools", "")) or tools_image()
-    apart = choices.parallel > 1 and not choices.share_nodes
-    objects = kubernetes.objects_of(job, options=choices, tools=tools, apart=apart)
+    exclusive_nodes = choices.parallel > 1 and not choices.share_nodes
+    objects = kubernetes.objects_of(job, options=choices, tools=tools, apart=exclusive_nodes)
     yield kubernetes_manifests.config_map(objects)
     yield kubernetes_manifests.job(objects)

@@ -1,4 +1,4 @@
-"""The log of `--verbose` and VOLBENCH_LOG: what volbench ran, asked and decided. The only place that sets it up."""
+"""The log of `--verbose` and VOLBENCH_LOG: commands, requests, decisions. Only this module configures logging."""
 
 from __future__ import annotations
 
@@ -12,31 +12,28 @@ from pathlib import Path
 
 from volbench import __version__
 from volbench.base.redact import redact
-from volbench.cli.console import harmless
+from volbench.cli.console import escape_controls
 from volbench.errors import UsageError
 
 VARIABLE = "VOLBENCH_LOG"
 LOGGERS = ("volbench", "urllib3.connectionpool")
-"""Ours, and the requests to engine, cluster and bucket: method, address and status, without headers and bodies."""
+"""volbench's own, and requests to engine, cluster and bucket: method, address and status, no headers or bodies."""
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(process)d %(levelname)s %(name)s: %(message)s"
 _log = logging.getLogger(__name__)
 
 
 class Redacted(logging.Formatter):
-    """One record as text, in UTC; secrets that a message or a traceback brought along are masked.
-
-    It goes to a terminal too, so nothing in it is obeyed there.
-    """
+    """Formats a record in UTC with secrets masked and control characters escaped, since it may go to a terminal."""
 
     converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record's lines."""
-        return harmless(redact(super().format(record)))
+        """Return the record's lines."""
+        return escape_controls(redact(super().format(record)))
 
 
 def set_up(*, verbose: bool) -> None:
-    """Log to stderr if `verbose`, and to the file that VOLBENCH_LOG names; neither: log nothing.
+    """Log to stderr if `verbose`, and to the file that VOLBENCH_LOG names; without both log nothing.
 
     Processes that this one starts write to the same file. Raises UsageError when the file cannot be written.
     """
@@ -60,10 +57,10 @@ def add_agent_log(path: Path) -> None:
 
 
 def verbose_first(arguments: list[str]) -> list[str]:
-    """The command line with `--verbose` before the command, wherever it stood before a `--`."""
+    """Return the command line with `--verbose` moved in front of the command, from anywhere before a `--`."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    own = [word for word in arguments[:end] if word != "--verbose"]
-    return [*(["--verbose"] if len(own) < end else []), *own, *arguments[end:]]
+    remaining = [argument for argument in arguments[:end] if argument != "--verbose"]
+    return [*(["--verbose"] if len(remaining) < end else []), *remaining, *arguments[end:]]
 
 
 def _add_file(path: Path) -> None:
@@ -72,7 +69,7 @@ def _add_file(path: Path) -> None:
     except OSError as error:
         raise UsageError(
             "the log cannot be written", where=f"{VARIABLE}={path}", evidence=f"{type(error).__name__}: {error}",
-            next_step="name a file in a directory that is there and can be written",
+            next_step="name a file in an existing, writable directory",
         ) from error  # fmt: skip
     _add(handler)
 

@@ -19,27 +19,26 @@ if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
 
 COMMANDS = {
-    "run": "run",
-    "plan": "plan",
-    "resume": "run",
-    "report": "report",
-    "explain": "explain",
-    "add": "add",
-    "compare": "report",
-    "gate": "gate",
-    "validate": "validate",
-    "capacity": "capacity",
-    "capture": "capture",
-    "query": "query",
+    "run": "runs.run",
+    "plan": "runs.plan",
+    "resume": "runs.run",
+    "report": "runs.report",
+    "explain": "runs.explain",
+    "add": "runs.add",
+    "compare": "runs.report",
+    "gate": "runs.gate",
+    "validate": "migration.validate",
+    "capacity": "runs.capacity",
+    "capture": "migration.capture",
+    "query": "runs.query",
     "doctor": "doctor",
-    "credits": "credits",
+    "credits": "credits.command",
     "suite": "suite",
-    "volume": "volume",
+    "volume": "volumes.command",
     "k8s": "k8s",
-    "sealed": "sealed",
     "cell": "cell",
 }
-"""Command to its module in this package: a function of that name there, or `app` with commands of its own."""
+"""Command -> its module in this package, which has a function of that name or `app` with subcommands."""
 HIDDEN = frozenset({"cell"})
 GROUPS = {
     "Measure": {
@@ -75,14 +74,14 @@ GROUPS = {
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
-class OnDemand(TyperGroup):
-    """Commands whose modules are imported when they are asked for: every cell starts several processes.
+class LazyGroup(TyperGroup):
+    """Imports the module of a command when it is called, since every cell starts several processes.
 
-    All of them take 1.6 s of CPU to import, those of one command 0.6 to 1.0 s.
+    All modules take 1.6 s of CPU to import, those of one command 0.6 to 1.0 s.
     """
 
     def list_commands(self, ctx: Context) -> list[str]:
-        """All names, in the order of help."""
+        """Return all names in the order of the help text."""
         del ctx
         return list(COMMANDS)
 
@@ -95,7 +94,7 @@ class OnDemand(TyperGroup):
                 formatter.write_dl([(name.ljust(width), summary) for name, summary in commands.items()])
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
-        """One command; for a name that is none all are loaded, so that the like can be proposed."""
+        """Return a command; for an unknown name load all, so that the help can suggest similar ones."""
         del ctx
         for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
@@ -116,7 +115,7 @@ def _command(name: str) -> Command:
 app = typer.Typer(
     name="volbench",
     help="Tells a DBA what a storage volume does to MySQL, and why.",
-    cls=OnDemand,
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -125,17 +124,22 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         console.out.print(f"volbench {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Log what is run, asked and decided; VOLBENCH_LOG=FILE keeps it.")
+        bool,
+        typer.Option(
+            "--verbose", help="Log commands, requests and decisions to stderr; VOLBENCH_LOG=FILE logs to a file."
+        ),
     ] = False,
 ) -> None:
     """Tells a DBA what a storage volume does to MySQL, and why."""
@@ -144,22 +148,22 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Run a command; every expected failure becomes one message and its exit code."""
+    """Run a command; print one message for an expected failure and exit with its code."""
     sys.argv[1:] = logs.verbose_first(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a file's name may hold what the locale cannot write
+            stream.reconfigure(errors="backslashreplace")  # a file name may have characters outside the locale
     try:
         app(standalone_mode=True)
     except VolbenchError as error:
         console.show_error(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        console.say("interrupted; what is done is kept")
+        console.say("interrupted; completed work is kept")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.exit(0)
-    except Exception as error:  # noqa: BLE001 - the one net: exit code 1 is a gate's no-go
+    except Exception as error:  # noqa: BLE001 - the last resort: exit code 1 would be a gate's no-go
         from volbench.cli.crash import crashed  # noqa: PLC0415 - half the time of `volbench --help`
 
         console.show_error(crashed(error, sys.argv[1:]))

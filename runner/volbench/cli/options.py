@@ -8,27 +8,32 @@ from typing import Annotated
 import typer
 
 SuitePath = Annotated[Path, typer.Argument(help="Suite file, such as suites/quick.yaml.")]
-RunPath = Annotated[Path, typer.Argument(help="A run's directory below results/.")]
+RunPath = Annotated[Path, typer.Argument(help="Directory of a run, below results/.")]
 Volumes = Annotated[
     list[str],
     typer.Option(
-        "--volume", metavar="NAME=SPEC", help="A volume; repeat it. The first is the baseline. path:/mnt/x, ..."
+        "--volume",
+        metavar="NAME=SPEC",
+        help="A volume, such as disk=path:/mnt/x; may be repeated. The first is the baseline.",
     ),
 ]
 Settings = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a suite's value: --set steps.oltp.threads=16"),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the suite: --set steps.oltp.threads=16"),
 ]
 TargetOption = Annotated[str, typer.Option("--target", help="auto, local, docker, kubernetes or attach.")]
 TargetOptions = Annotated[
     list[str],
     typer.Option(
-        "--target-option", metavar="KEY=VALUE", help="Of --target kubernetes: namespace, node, server_memory, ..."
+        "--target-option",
+        metavar="KEY=VALUE",
+        help="Options for --target kubernetes: namespace, node, server_memory, ...",
     ),
 ]
-Everything = Annotated[bool, typer.Option("--all", help="Every cell, not only the first of each volume.")]
+Everything = Annotated[bool, typer.Option("--all", help="All cells instead of the first of each volume.")]
 Tools = Annotated[
-    str, typer.Option("--tools-image", help="Tools image of containers and pods; else that of this code.")
+    str,
+    typer.Option("--tools-image", help="Tools image for containers and pods (default: built from this checkout)."),
 ]
 Server = Annotated[
     str,
@@ -39,21 +44,21 @@ Server = Annotated[
 OptionFile = Annotated[
     str, typer.Option("--option-file", help="For --target attach: a my.cnf with the password in [client].")
 ]
-Results = Annotated[Path, typer.Option("--out", help="Where runs are kept.")]
+Results = Annotated[Path, typer.Option("--out", help="Directory for runs.")]
 ResultsTo = Annotated[
     str,
     typer.Option(
         "--results-to", metavar="s3://BUCKET/PREFIX", envvar="VOLBENCH_RESULTS_TO",
-        help="Copy the run's directory there too, verified by checksum.",
+        help="Also copy the run's directory there, verified by checksum.",
     ),
 ]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 WhatIf = Annotated[
     list[str],
     typer.Option(
         "--what-if",
         metavar="SPEC",
-        help="Predict tps and p95 on this volume, such as ebs-gp3?iops=6000; repeat it.",
+        help="Predict tps and p95 on this volume, such as ebs-gp3?iops=6000; may be repeated.",
     ),
 ]

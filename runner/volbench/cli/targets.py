@@ -1,9 +1,10 @@
-"""Which target a run takes, and the objects it needs."""
+"""Selects the target of a run and makes its objects."""
 
 from __future__ import annotations
 
 import logging
 
+from volbench.base.text import suggestion
 from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
 from volbench.placement import capabilities
@@ -21,42 +22,44 @@ _log = logging.getLogger(__name__)
 NAMES: tuple[TargetName, ...] = ("local", "docker", "kubernetes", "attach")
 
 
-def choose_target(wanted: str, *, tools: str = "") -> TargetName:
-    """The target named, or for `auto` docker where an engine and images answer, else local; says why.
+def choose_target(requested: str, *, tools: str = "") -> TargetName:
+    """Return the named target; for `auto` docker where the engine and the images are available, else local.
 
-    Raises UsageError for a name that is none.
+    Raises UsageError for an unknown name.
     """
-    if wanted == "auto":
+    if requested == "auto":
         try:
             DockerTarget(Workspace(run_id="none-000000", cache=default_cache()), tools=tools).check()
         except VolbenchError as error:
-            console.say(f"target local: docker is not to be had ({error.what}: {error.evidence or error.where})")
+            console.say(f"target local: Docker is not available ({error.what}: {error.evidence or error.where})")
             return "local"
-        console.say("target docker: an engine answers and the tools image is there")
+        console.say("target docker: the engine and the tools image are available")
         return "docker"
     for name in NAMES:
-        if wanted == name:
+        if requested == name:
             return name
     raise UsageError(
-        f"no target is called {wanted!r}", where="--target", evidence=f"known: auto, {', '.join(NAMES)}"
+        f"there is no target {requested!r}", where="--target", next_step=suggestion(requested, ("auto", *NAMES))
     )
 
 
 def with_flavor(server: ServerSpec, target: TargetName) -> ServerSpec:
-    """The server with `any` decided: on the local target by what is installed, else MySQL."""
+    """Return the server with a flavor instead of `any`: the installed one on the local target, else MySQL."""
     if server.flavor != "any":
         return server
-    there = capabilities.database_server() if target == "local" and not server.version else None
-    mariadb = there is not None and there.present and "mariadb" in there.evidence.lower()
+    installed = capabilities.database_server() if target == "local" and not server.version else None
+    mariadb = installed is not None and installed.present and "mariadb" in installed.evidence.lower()
     flavor = "mariadb" if mariadb else "mysql"
-    _log.info("engine any: %s on target %s (%s)", flavor, target, there.evidence if there else "not looked for")
+    _log.info(
+        "engine any: %s on target %s (%s)", flavor, target, installed.evidence if installed else "not looked for"
+    )
     return server.model_copy(update={"flavor": flavor})
 
 
 def make_target(run: RunRecord) -> tuple[Target, dict[str, Volume]]:
-    """The run's target and its volumes by name, not yet opened; a server that runs already has none.
+    """Return the run's target and its volumes by name, not yet opened; an attached server has no volumes.
 
-    Raises EnvironmentLacks when the target's engine or cluster is not to be had.
+    Raises EnvironmentLacks when the target's engine or cluster is not available.
     """
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     tools = str(run.target_options.get("tools", ""))
@@ -69,7 +72,7 @@ def make_target(run: RunRecord) -> tuple[Target, dict[str, Volume]]:
 
 
 def _kubernetes(run: RunRecord, workspace: Workspace, tools: str) -> tuple[Target, dict[str, Volume]]:
-    # imported here: the client takes half a second, which no other target should cost
+    # imported here: the client takes half a second, which other targets do not need
     from volbench.placement.kubernetes.target import KubernetesTarget  # noqa: PLC0415
     from volbench.volume.cluster import Cluster  # noqa: PLC0415
 

@@ -168,7 +168,7 @@ class BurstOutlook(Record):
 
 
 class GrowthPlan(Record):
-    """When the candidate's volume is full at the replayed load: data and binary logs grow, others stay."""
+    """When the candidate's volume will be full, from captures of the source."""
 
     volume: str = Field(default="", description="Its profile with its size, as a SPEC: ebs-gp3?size=500GiB.")
     data_dir: str = Field(
@@ -178,46 +178,41 @@ class GrowthPlan(Record):
         default=90 * 86400.0, alias="lasts", gt=0, description="It may not be full before, 90d if left out."
     )
     full: Fraction = Field(default=0.9, gt=0, le=1, description="So much of it may be used, 90 % if left out.")
-    busy_s: Seconds = Field(
-        default=86400.0,
-        alias="busy",
-        gt=0,
-        le=86400,
-        description="So much of a day is as the log, 24h if left out.",
-    )
-
     captures: tuple[str, ...] = Field(
-        default=(), max_length=100, description="Captures of the source, days apart, instead of a replay."
+        default=(), max_length=100, description="Files of `volbench capture` of the source, days apart."
     )
 
     @model_validator(mode="after")
     def _one_volume(self) -> GrowthPlan:
         if bool(self.volume) == bool(self.data_dir):
             raise ValueError("give the volume as a SPEC with its size, or a data_dir, one of them")
-        if len(self.captures) == 1:
-            raise ValueError("one capture tells no growth: give two or more")
+        if len(self.captures) < 2:
+            raise ValueError("growth is the difference between captures of the source: give two or more `captures`")
         return self
 
 
 class GrowthOutlook(Record):
-    """When a volume is full. Bytes a day and seconds; `low` and `high` are 95 % ends."""
+    """When a volume is full. Bytes a day and seconds; `low` and `high` are 95 % ends.
+
+    Fields of binary logs other than `binlog_bytes` are in files of volbench 0.1 alone.
+    """
 
     size_bytes: int
-    used_bytes: int = Field(description="After the replay, without binary logs.")
+    used_bytes: int = Field(description="By the last capture, without binary logs.")
     data_per_day: float
     data_per_day_low: float
     data_per_day_high: float
-    binlog_per_day: float | None = Field(description="null: the candidate writes no binary log.")
-    binlog_per_day_low: float | None
-    binlog_per_day_high: float | None
-    binlog_kept_s: float | None = Field(description="Until the first is removed; null: never.")
-    binlog_bytes: float | None = Field(description="What they come to by then; null: they grow for ever.")
+    binlog_per_day: float | None = None
+    binlog_per_day_low: float | None = None
+    binlog_per_day_high: float | None = None
+    binlog_kept_s: float | None = None
+    binlog_bytes: float | None = Field(description="Of all binary logs; null: not visible.")
     full_s: float | None = Field(description="Until the volume is full; null: never.")
     full_s_low: float | None
     full_s_high: float | None
 
 
-AtRest = Literal["plain", "encrypted", "none"]
+AtRest = Literal["plain", "none"]
 
 
 class ValidationPlan(Record):
@@ -229,7 +224,7 @@ class ValidationPlan(Record):
     candidate: CandidatePlace = Field(description="The server to move to, with the data restored to it.")
     at_rest: AtRest = Field(
         default="plain",
-        description="How values of rows lie in the reports: as they are, sealed, or not at all.",
+        description="Whether the reports hold values of rows.",
     )
     schemas: tuple[str, ...] = Field(
         default=(), description="Schemas to compare; all but the system's if left out."
@@ -253,7 +248,7 @@ class ValidationPlan(Record):
         default=None, description="Burst credits and limits under the load of `replay`; left out: not asked."
     )
     growth: GrowthPlan | None = Field(
-        default=None, description="When the volume is full under the load of `replay`; left out: not asked."
+        default=None, description="When the volume is full, by captures of the source; left out: not asked."
     )
     runs: tuple[str, ...] = Field(
         default=(), max_length=20, description="Directories of runs on the candidate's volume."
@@ -268,8 +263,6 @@ class ValidationPlan(Record):
     def _load_is_measured(self) -> ValidationPlan:
         if self.burst is not None and self.replay is None and not self.burst.series:
             raise ValueError("burst is measured while `replay` sends the log: give it too, or a series")
-        if self.growth is not None and self.replay is None and not self.growth.captures:
-            raise ValueError("growth is measured while `replay` sends the log: give it too, or captures")
         return self
 
 

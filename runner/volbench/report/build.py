@@ -1,4 +1,4 @@
-"""report.json from a run's directory; it can be built again at any time, from an unfinished run too."""
+"""Builds report.json from a run's directory, at any time and from an unfinished run too."""
 
 from __future__ import annotations
 
@@ -10,15 +10,9 @@ from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.report import Report
-from volbench.report.backup import backup_rows
-from volbench.report.caveats import caveats
-from volbench.report.compared import compared_cells, comparison_rows
-from volbench.report.differences import differing_settings
-from volbench.report.durability import durability_rows
-from volbench.report.effects import as_declared, effect_rows, sweep_row
-from volbench.report.forecast import forecast_rows
-from volbench.report.knees import curve_rows
-from volbench.report.rows import (
+from volbench.report.rows.backup import backup_rows
+from volbench.report.rows.caveats import caveats
+from volbench.report.rows.cells import (
     cell_rows,
     data_row,
     engine_row,
@@ -28,8 +22,14 @@ from volbench.report.rows import (
     used_within_bounds,
     volume_rows,
 )
-from volbench.report.summary import summarise_run
-from volbench.report.time_budget import (
+from volbench.report.rows.comparisons import compared_cells, comparison_rows
+from volbench.report.rows.differences import differing_settings
+from volbench.report.rows.durability import durability_rows
+from volbench.report.rows.effects import as_declared, effect_rows, sweep_row
+from volbench.report.rows.forecast import forecast_rows
+from volbench.report.rows.saturation import curve_rows
+from volbench.report.rows.summary import summarise_run
+from volbench.report.rows.time_budget import (
     difference_sentences,
     time_budget_rows,
     time_difference_rows,
@@ -39,9 +39,13 @@ from volbench.store.run_directory import RunDirectory
 
 
 def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()) -> Report:
-    """All that is known about a run so far, and what its loads would do on other volumes.
+    """Return the report of a run as far as it is complete.
 
-    Raises RunUnreadable naming a file that is damaged or foreign.
+    Args:
+        directory: of the run.
+        what_if: other volumes to predict the run's loads on.
+
+    Raises RunUnreadable naming a file that is damaged or was not written by volbench.
     """
     run, results, events = directory.run, directory.results(), directory.events()
     every = [volume.name for volume in run.volumes]
@@ -72,7 +76,8 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
             cells,
             names,
             warnings,
-            said=sweep.said if sweep else (),
+            low_power=run.suite.low_power or any(pair.low_power for pair in pairs),
+            sweep_sentences=sweep.said if sweep else (),
             time_difference=difference_sentences(differences),
             findings=explained.findings,
         ),

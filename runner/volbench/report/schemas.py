@@ -1,4 +1,4 @@
-"""The JSON Schemas that results/schema ships, made from the models: `python -m volbench.report.schemas DIR`."""
+"""The JSON Schemas of results/schema, generated from the models: `python -m volbench.report.schemas DIR`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MODELS: dict[str, type[Record]] = {
     "report": Report,
     "gate": Gate,
 }
-"""Name of the schema -> model of the file; `journal` is about one line of journal.jsonl."""
+"""Name of the schema -> model of the file; `journal` is one line of journal.jsonl."""
 
 
 def schema_text(name: str) -> str:
-    """One schema as it is shipped; what is read back from a file, so aliases such as `schema` are its keys."""
-    # What a file must have to be read: keys with a default may be absent, since older files lack newer keys.
+    """Return one schema as text. Its keys are those of files, so aliases such as `schema`."""
+    # Keys with a default are not required, since older files do not have newer keys.
     schema = MODELS[name].model_json_schema(mode="validation")
     if name in {"report", "gate"}:
         _allow_more_keys(schema)
@@ -36,16 +36,16 @@ def schema_text(name: str) -> str:
 
 
 def _allow_more_keys(schema: dict[str, Any]) -> None:
-    """Later versions may add keys to report.json, so readers must not fall over them."""
+    """Allow unknown keys: later versions may add keys to report.json, and readers must accept them."""
     for model in (schema, *schema.get("$defs", {}).values()):
         model.pop("additionalProperties", None)
 
 
-def write_schemas(place: Path) -> None:
+def write_schemas(directory: Path) -> None:
     """Write `<name>.schema.json` for each model."""
-    place.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     for name in MODELS:
-        write_atomically(place / f"{name}.schema.json", schema_text(name))
+        write_atomically(directory / f"{name}.schema.json", schema_text(name))
 
 
 if __name__ == "__main__":

@@ -1,23 +1,19 @@
-"""How numbers and metrics read in every report: few digits, units, a plain name beside each metric's own."""
+"""Names and explanations of metrics, and texts of rows that several report formats share."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
+from volbench.base.text import change, duration, interval, number, quantity, size
 from volbench.records.base import Scalar
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow
 
-MINUS = "\N{MINUS SIGN}"
-TIMES = "\N{MULTIPLICATION SIGN}"
-FACTOR_FROM = 10
-"""From this ratio on a factor reads better than a percentage."""
 GLOSSARY: Mapping[str, tuple[str, str]] = {
     "tps": ("transactions/s", "sysbench transactions finished per second of the measured window"),
     "qps": ("queries/s", "statements of these transactions per second"),
     "errors_per_s": ("errors/s", "statements that the server refused, deadlocks included"),
-    "stalled_s": ("stalled time", "seconds of the window in which no transaction finished at all"),
+    "stalled_s": ("stalled time", "seconds of the window in which no transaction finished"),
     "latency_ms_p50": ("median latency", "half of the transactions were faster, as the client saw them"),
     "latency_ms_p95": ("p95 latency", "95 of 100 transactions were faster; from the merged histogram"),
     "latency_ms_p99": ("p99 latency", "99 of 100 transactions were faster; from the merged histogram"),
@@ -52,15 +48,15 @@ GLOSSARY: Mapping[str, tuple[str, str]] = {
     "sequential_mib_per_s": ("sequential speed", "one large file from start to end"),
     "unsynced_write_mib_per_s": ("unsynced write speed", "what the page cache took: memory, not storage"),
     "sequential_s": ("sequential time", "the same, in seconds"),
-    "commits_per_s": ("commits/s", "commits that clients were told of per second, before the cuts of a crash test"),
-    "acknowledged_commits": ("acknowledged commits", "commits that clients were told of before the cuts"),
-    "lost_commits": ("lost commits", "of these, not there after the recovery"),
+    "commits_per_s": ("commits/s", "acknowledged commits per second, before the cuts of a crash test"),
+    "acknowledged_commits": ("acknowledged commits", "commits that the server acknowledged before the cuts"),
+    "lost_commits": ("lost commits", "acknowledged commits that are missing after the recovery"),
     "lost_s": ("lost work", "from the first lost commit to the cut, the longest of all cuts"),
-    "unacknowledged_commits": ("unacknowledged commits", "there though nobody was told: legal, and no fault"),
-    "torn_commits": ("torn commits", "there in part after the recovery: never legal"),
-    "damaged_rows": ("damaged rows", "with other bytes than were written"),
-    "damaged_tables": ("damaged tables", "those of which CHECK TABLE says that they are not well"),
-    "failed_recoveries": ("failed recoveries", "cuts after which the server did not come back"),
+    "unacknowledged_commits": ("unacknowledged commits", "present without an acknowledgement: legal, and no fault"),
+    "torn_commits": ("torn commits", "present in part after the recovery: never legal"),
+    "damaged_rows": ("damaged rows", "rows with other bytes than were written"),
+    "damaged_tables": ("damaged tables", "tables that CHECK TABLE reports as corrupt"),
+    "failed_recoveries": ("failed recoveries", "cuts after which the server did not recover"),
     "recovery_s": ("recovery", "from the server's start after a cut to its first answer; the median of all cuts"),
     "iops_read": ("read IOPS", "reads that the device finished per second"),
     "iops_write": ("write IOPS", "writes that the device finished per second"),
@@ -74,78 +70,35 @@ GLOSSARY: Mapping[str, tuple[str, str]] = {
     "statement_latency_ms_p95": ("p95 statement", "95 of 100 statements were faster, as the server saw them"),
     "statement_latency_ms_p99": ("p99 statement", "99 of 100 statements were faster, as the server saw them"),
 }  # fmt: skip
-"""Metric -> a reader's name for it, and what it is. A metric that is not here goes by its own name."""
+"""Metric -> label and explanation. A metric without an entry is shown by its own name."""
 
 
 def label(metric: str) -> str:
-    """A reader's name of a metric."""
+    """Return the label of a metric."""
     return GLOSSARY[metric][0] if metric in GLOSSARY else metric
 
 
-def number(value: float | None) -> str:
-    """A value with at most four significant digits: 0.0123, 4.56, 78.9, 1,234, 56,789; a dash when absent."""
-    if value is None:
-        return "\N{EN DASH}"
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    if not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.3g}"
-    return f"{value:,.{min(digits, 6)}f}".replace("-", MINUS)
-
-
-def quantity(value: float | None, unit: str) -> str:
-    """A value with its unit; the unit 1 is not written, and 1/s is `/s`."""
-    if value is None or unit == "1":
-        return number(value)
-    return f"{number(value)}/s" if unit == "1/s" else f"{number(value)} {unit}"
-
-
-def change(ratio: float | None) -> str:
-    """candidate / baseline as a reader says it: +38 %, -27 %, from ten times on x 12.3; a dash when absent."""
-    if ratio is None:
-        return "\N{EN DASH}"
-    if ratio >= FACTOR_FROM:
-        return f"{TIMES} {number(ratio)}"
-    percent = 100 * (ratio - 1)
-    text = f"{percent:+.1f}" if abs(percent) < 9.95 else f"{percent:+.0f}"
-    return ("0" if float(text) == 0 else text.replace("-", MINUS)) + " %"
-
-
-def times(factor: float) -> str:
-    """How many times worse than the best: `1.9 times`."""
-    return f"{factor:.1f} times" if factor < FACTOR_FROM else f"{number(factor)} times"
-
-
-def interval(ci: tuple[float, float] | None) -> str:
-    """A confidence interval of a ratio as changes, in brackets; words when the runs do not bound it."""
-    if ci is None:
-        return "[no bound]"
-    ends = (f"{TIMES} {number(end)}" if ci[1] >= FACTOR_FROM else change(end) for end in ci)
-    return f"[{', '.join(ends)}]"
-
-
 def parameter_text(parameters: Mapping[str, Scalar]) -> str:
-    """Parameters on one line: threads=8 rate=200."""
+    """Return parameters on one line: threads=8 rate=200."""
     return " ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
-    """One comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step where several are."""
-    where = f" ({row.step})" if steps else ""
-    return f"{label(row.metric)} {change(row.ratio)} {interval(row.ci)}{where}"
+    """Return one comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step if `steps`."""
+    step_text = f" ({row.step})" if steps else ""
+    return f"{label(row.metric)} {change(row.ratio)} {interval(row.ci)}{step_text}"
 
 
 def how_text(row: DurabilityRow) -> str:
-    """`2 power cuts (volume: async)`, `1 kill of the server`."""
-    what = "power cut" if row.how == "power_cut" else "kill of the server"
-    many = what if row.cuts == 1 else what.replace("cut", "cuts").replace("kill", "kills")
-    promise = f" (volume: {row.volume_promises.replace('_', '-')})" if row.volume_promises else ""
-    return f"{row.cuts} {many}{promise}"
+    """Return `2 power cuts (volume: async)`, `1 kill of the server`."""
+    event = "power cut" if row.how == "power_cut" else "kill of the server"
+    event_text = event if row.cuts == 1 else event.replace("cut", "cuts").replace("kill", "kills")
+    durability_text = f" (volume: {row.volume_promises.replace('_', '-')})" if row.volume_promises else ""
+    return f"{row.cuts} {event_text}{durability_text}"
 
 
 def recovery_text(row: DurabilityRow) -> str:
-    """`2.1 s`; `failed after 1 of 6 cuts, else 2.1 s`; a server that never came back has no time."""
+    """Return `2.1 s`; `failed after 1 of 6 cuts, else 2.1 s`; a server that never recovered has no time."""
     took = quantity(row.recovery_s, "s")
     if not row.failed_recoveries:
         return took
@@ -154,41 +107,31 @@ def recovery_text(row: DurabilityRow) -> str:
 
 
 def window_text(row: BackupRow) -> str:
-    """`fits 10 min 00 s; recommended 3 min 00 s`; of a suite without a window only what is recommended."""
-    said = "" if row.window_s is None else f"{'fits' if row.fits else 'does not fit'} {duration(row.window_s)}; "
-    return f"{said}recommended {duration(row.recommended_window_s)}"
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds as 45 s, 3 min 20 s, 2 h 05 min."""
-    if seconds is None:
-        return "\N{EN DASH}"
-    if seconds < 90:
-        return f"{number(seconds)} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+    """Return `fits 10 min; recommended 3 min`; of a suite without a window only the recommended one."""
+    verdict = "" if row.window_s is None else f"{'fits' if row.fits else 'does not fit'} {duration(row.window_s)}; "
+    return f"{verdict}recommended {duration(row.recommended_window_s)}"
 
 
 def data_text(data: DataRow) -> str:
-    """`229 MiB of data, buffer pool 32 MiB (7.2 times)`."""
-    text = f"{data.bytes / 2**20:.0f} MiB of data"
+    """Return `229 MiB of data, buffer pool 32 MiB (7.2 times)`."""
+    text = f"{size(data.bytes)} of data"
     if data.buffer_pool_bytes is None or data.data_to_pool_ratio is None:
         return text
-    return f"{text}, buffer pool {data.buffer_pool_bytes / 2**20:.0f} MiB ({data.data_to_pool_ratio:.2g} times)"
+    return f"{text}, buffer pool {size(data.buffer_pool_bytes)} ({data.data_to_pool_ratio:.2g} times)"
 
 
 def why_invalid(cell: CellRow) -> str:
-    """The reasons of an invalid step; and where its figures lie, when comparisons use it within its bounds."""
+    """Return the reasons of an invalid step, and the bounds of its figures when comparisons use them."""
     reasons = "; ".join(cell.invalid_reasons)
     used = [name for name in cell.used_within_bounds if name in PRIMARY_METRICS.get(cell.kind, ())]
     if not cell.used_within_bounds:
         return reasons
-    shown = ", ".join(bounds_text(cell, name) for name in used)
-    return f"{reasons}; compared within its bounds{f': {shown}' if shown else ''}"
+    bounds = ", ".join(bounds_text(cell, name) for name in used)
+    return f"{reasons}; compared within its bounds{f': {bounds}' if bounds else ''}"
 
 
 def bounds_text(cell: CellRow, name: str) -> str:
-    """Where a figure lies without the disturbance: `transactions/s 61.2 to 70.4`."""
+    """Return the bounds of a figure without the disturbance: `transactions/s 61.2 to 70.4`."""
     low, high = cell.bounds[name]
     unit = cell.metrics[name].unit
     ends = [number(end) if unit == "1/s" else quantity(end, unit) for end in (low, high) if end is not None]

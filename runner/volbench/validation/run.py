@@ -1,4 +1,4 @@
-"""One validation from a plan to its outcome; both servers are read, neither is written."""
+"""One validation from its plan to its outcome; both servers are only read, except by a replay."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import volbench
 from volbench.analysis.gate.decide import Scope
+from volbench.base.text import percent
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account
 from volbench.errors import Refused, StepFailed, UsageError
@@ -29,10 +30,11 @@ from volbench.records.validation import (
     ValidationPlan,
 )
 from volbench.suite.validation import LoadedPlan
-from volbench.validation.accounts import accounts_check, new_salt, take_logins
-from volbench.validation.advisors import advice
-from volbench.validation.capacity import busiest_second, candidate_capacities, capacity_check
-from volbench.validation.capture import captured_classes, read_capture
+from volbench.validation.capture.digests import read_capture, repeatable_classes
+from volbench.validation.catalog.accounts import accounts_check, new_salt, read_logins
+from volbench.validation.catalog.grants import accounts_with_access
+from volbench.validation.catalog.inventory import is_mariadb, read_inventory, user_schemas
+from volbench.validation.catalog.objects import Inventory
 from volbench.validation.checks import (
     Progress,
     checksums_check,
@@ -40,66 +42,70 @@ from volbench.validation.checks import (
     objects_check,
     query_checks,
 )
-from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
-from volbench.validation.grants import reaching
-from volbench.validation.inventory import is_mariadb, take_inventory, user_schemas
-from volbench.validation.move import Given, estimates, move_check, source_bytes
-from volbench.validation.objects import Inventory
-from volbench.validation.pt_upgrade import pt_upgrade_check
-from volbench.validation.queries import QueryClass, compare_queries, query_classes
-from volbench.validation.replicas import replica_check
-from volbench.validation.rights import check_rights
-from volbench.validation.settings import set_by_somebody, settings_check, variables
-from volbench.validation.slowlog import slow_log
-from volbench.validation.source import (
+from volbench.validation.data.replicas import replica_check
+from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references
+from volbench.validation.forecast.capacity import busiest_second, candidate_capacities, capacity_check
+from volbench.validation.forecast.move import RunCells, estimates, move_check, source_bytes
+from volbench.validation.queries.comparison import QueryClass, compare_queries, query_classes
+from volbench.validation.queries.pt_upgrade import pt_upgrade_check
+from volbench.validation.queries.slowlog import slow_log
+from volbench.validation.replay_checks import make_meter, run_replay_checks
+from volbench.validation.source.advisors import advice
+from volbench.validation.source.rights import check_rights
+from volbench.validation.source.server import (
     LOG_POSITIONS,
     SAME_SERVER,
     VERSION,
-    ReadOnlySource,
-    Reads,
+    ReadOnlyServer,
+    SqlReader,
     excessive_privileges,
     read_only,
 )
-from volbench.validation.under_load import meter_of, under_load
-from volbench.validation.upgrade import upgrade_check
+from volbench.validation.source.settings import explicitly_set_variables, settings_check, variables
+from volbench.validation.source.upgrade import upgrade_check
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runs:
-    """What the plan's runs measured."""
+    """The measurements of the plan's runs."""
 
     reports: tuple[Report, ...] = ()
-    given: tuple[Given, ...] = ()
+    cells: tuple[RunCells, ...] = ()
 
 
 def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
     """Compare candidate and source, and decide the plan's policy.
 
     Args:
-        loaded: the plan and where its conditions stand.
-        runs: those of the plan.
+        loaded: the plan and the locations of its conditions.
+        runs: measurements of the plan's runs.
+        progress: called with an activity and a share.
 
-    Raises UsageError for schemas or logs that are not there and conditions that cannot be read, EnvironmentLacks
-    when a server does not let us in, StepFailed when one stops answering.
+    Raises UsageError for missing schemas or logs and wrong conditions, EnvironmentLacks when a server refuses the
+    connection, StepFailed when a server stops answering.
     """
     started, plan = _now(), loaded.plan
     scopes = check_policy(plan, loaded.origins, runs.reports)
-    left, right = (
-        _account(place, where) for place, where in ((plan.source, "source"), (plan.candidate, "candidate"))
+    source_account, candidate_account = (
+        _account(server, side) for server, side in ((plan.source, "source"), (plan.candidate, "candidate"))
     )
-    meter = meter_of(plan, right, progress)
-    read = _read(plan, runs, scopes, (left, right), progress)
-    checks = read.checks
-    found = under_load(plan, right, read.schemas, meter, progress)  # last, since it may write; no snapshot is open
-    checks += found.checks
-    held: tuple[CapacityRow, ...] = ()
+    meter = make_meter(plan, candidate_account, progress)
+    comparison = _compare_servers(plan, runs, scopes, (source_account, candidate_account), progress)
+    checks = comparison.checks
+    replay_outcome = run_replay_checks(
+        plan, candidate_account, comparison.schemas, meter, progress
+    )  # last, since it may write; no snapshot is open
+    checks += replay_outcome.checks
+    capacity_rows: tuple[CapacityRow, ...] = ()
     if plan.capacity is not None:
-        held = candidate_capacities(scopes, plan.capacity)
+        capacity_rows = candidate_capacities(scopes, plan.capacity)
         checks += (
-            capacity_check(held, plan.capacity, busiest_second(plan, read.schemas), confidence=plan.confidence),
+            capacity_check(
+                capacity_rows, plan.capacity, busiest_second(plan, comparison.schemas), confidence=plan.confidence
+            ),
         )
-    conditions, used = decide_policy(plan, loaded.origins, scopes, checks), runs_used(scopes)
-    decision, reason = decide_all(checks, conditions, used, changed=read.changed)
+    conditions, references = decide_policy(plan, loaded.origins, scopes, checks), run_references(scopes)
+    decision, reason = decide_all(checks, conditions, references, source_changed=comparison.changed)
     return Validation(
         decision=decision,
         reason=reason,
@@ -109,71 +115,84 @@ def validate(loaded: LoadedPlan, runs: Runs, progress: Progress) -> Validation:
         started_at=started,
         finished_at=_now(),
         volbench_version=volbench.__version__,
-        source=read.sides[0],
-        candidate=read.sides[1],
-        schemas=tuple(read.schemas),
+        source=comparison.sides[0],
+        candidate=comparison.sides[1],
+        schemas=tuple(comparison.schemas),
         checks=checks,
-        advice=read.advised,
-        replay=found.replayed,
-        burst=found.burst,
-        growth=found.growth,
-        capacities=held,
-        moves=read.moves,
-        runs=used,
+        advice=comparison.advice,
+        replay=replay_outcome.replayed,
+        burst=replay_outcome.burst,
+        growth=replay_outcome.growth,
+        capacities=capacity_rows,
+        moves=comparison.moves,
+        runs=references,
         conditions=conditions,
-        statements_sent_to_source=dict(read.sent),
-        source_changed=read.changed,
+        statements_sent_to_source=dict(comparison.statements_sent),
+        source_changed=comparison.changed,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Read:
-    """What both servers said, before anything is replayed."""
+class _Comparison:
+    """The comparison of both servers before a replay."""
 
     schemas: list[str]
     checks: tuple[CheckRow, ...]
-    advised: dict[str, str]
+    advice: dict[str, str]
     moves: tuple[MoveEstimate, ...]
     sides: tuple[ServerSide, ServerSide]
-    sent: Counter[str]
+    statements_sent: Counter[str]
     changed: bool | None
 
 
-def _read(
+def _compare_servers(
     plan: ValidationPlan, runs: Runs, scopes: Sequence[Scope], accounts: tuple[Account, Account], progress: Progress
-) -> _Read:
-    left, right = accounts
-    with read_only(left) as source, read_only(right) as candidate:
+) -> _Comparison:
+    source_account, candidate_account = accounts
+    with read_only(source_account) as source, read_only(candidate_account) as candidate:
         before = _log_position(source)
         schemas = _schemas(plan, source)
         _refuse_to_write_the_source(plan, source, candidate)
-        unseen = [
+        unreadable = [
             text
-            for server, account, place in ((source, left, "source"), (candidate, right, "candidate"))
-            for text in check_rights(server, schemas, place=place, user=account.user)
+            for server, account, side in (
+                (source, source_account, "source"),
+                (candidate, candidate_account, "candidate"),
+            )
+            for text in check_rights(server, schemas, side=side, user=account.user)
         ]
-        took: dict[str, float] = {}
-        checks = tuple(_checks(plan, schemas, accounts, source, candidate, unseen, took, progress))
-        advised: dict[str, str] = {}
+        durations_s: dict[str, float] = {}
+        checks = tuple(_checks(plan, schemas, accounts, source, candidate, unreadable, durations_s, progress))
+        advice_texts: dict[str, str] = {}
         if plan.settings is not None:
-            ours, theirs = variables(source), variables(candidate)
-            checks += (settings_check(ours, theirs, set_by_somebody(source), plan.settings.accept),)
-            advised = advice(ours, theirs)
+            source_variables, candidate_variables = variables(source), variables(candidate)
+            checks += (
+                settings_check(
+                    source_variables, candidate_variables, explicitly_set_variables(source), plan.settings.accept
+                ),
+            )
+            advice_texts = advice(source_variables, candidate_variables)
         moves: tuple[MoveEstimate, ...] = ()
         if plan.move is not None:
-            wanted = {name for scope in scopes for name in scope.candidates}
+            volumes = {name for scope in scopes for name in scope.candidates}
             data = source_bytes(source, schemas)
-            moves = estimates(runs.given, wanted, data, took.get("checksums"), plan.move)
+            moves = estimates(runs.cells, volumes, data, durations_s.get("checksums"), plan.move)
             checks += (move_check(moves, plan.move, variables(source)),)
-        sides = (_side(source, left.user), _side(candidate, right.user))
+        sides = (_side(source, source_account.user), _side(candidate, candidate_account.user))
         if plan.upgrade:
             progress("upgrade checker", 0.0)
-            checks += (upgrade_check(left, *sides),)
-        with read_only(left, snapshot=False) as now:
-            changed = _changed(before, _log_position(now))
-        sent = Counter(source.statements) + Counter(now.statements)
-    return _Read(
-        schemas=schemas, checks=checks, advised=advised, moves=moves, sides=sides, sent=sent, changed=changed
+            checks += (upgrade_check(source_account, *sides),)
+        with read_only(source_account, snapshot=False) as later:
+            changed = _changed(before, _log_position(later))
+        sent = Counter(source.statements) + Counter(later.statements)
+    return _Comparison(
+        schemas=schemas,
+        checks=checks,
+        advice=advice_texts,
+        moves=moves,
+        sides=sides,
+        statements_sent=sent,
+        changed=changed,
     )
 
 
@@ -181,27 +200,27 @@ def _checks(
     plan: ValidationPlan,
     schemas: list[str],
     accounts: tuple[Account, Account],
-    source: ReadOnlySource,
-    candidate: Reads,
-    unseen: Sequence[str],
-    took: dict[str, float],
+    source: ReadOnlyServer,
+    candidate: SqlReader,
+    unreadable: Sequence[str],
+    durations_s: dict[str, float],
     progress: Progress,
 ) -> Iterator[CheckRow]:
     progress("objects", 0.0)
     values = plan.at_rest != "none"
-    ours, theirs = take_inventory(source, schemas), take_inventory(candidate, schemas)
-    yield objects_check(ours, theirs, unseen)
-    yield _accounts_check(source, candidate, ours)
-    there = _accounts(candidate)
-    if there is not None:
-        yield definers_check(ours, there)
+    source_inventory, candidate_inventory = read_inventory(source, schemas), read_inventory(candidate, schemas)
+    yield objects_check(source_inventory, candidate_inventory, unreadable)
+    yield _accounts_check(source, candidate, source_inventory)
+    candidate_accounts = _accounts(candidate)
+    if candidate_accounts is not None:
+        yield definers_check(source_inventory, candidate_accounts)
     if plan.data:
         began = time.monotonic()
-        yield checksums_check(source, candidate, ours, theirs, progress, values=values)
-        took["checksums"] = time.monotonic() - began
+        yield checksums_check(source, candidate, source_inventory, candidate_inventory, progress, values=values)
+        durations_s["checksums"] = time.monotonic() - began
     if plan.replica is not None:
         replica = source if plan.replica.on == "source" else candidate
-        yield replica_check(replica, plan.replica, schemas, ours["table"])
+        yield replica_check(replica, plan.replica, schemas, source_inventory["table"])
     if plan.queries is not None:
         classes, notes = _query_classes(plan.queries, schemas)
         compared = compare_queries(source, candidate, classes[: plan.queries.classes], progress)
@@ -214,63 +233,69 @@ def _checks(
 
 
 def _query_classes(queries: QueriesPlan, schemas: list[str]) -> tuple[list[QueryClass], list[str]]:
-    """Classes to ask, and what a reader has to know of those that are not asked."""
+    """Return the classes to run, and notes on those that are skipped."""
     notes: list[str] = []
     if queries.capture:
-        found = [one for one in captured_classes(read_capture(Path(queries.capture))) if one.schema in schemas]
+        classes = [
+            query_class
+            for query_class in repeatable_classes(read_capture(Path(queries.capture)))
+            if query_class.schema in schemas
+        ]
     else:
-        left_out = Counter[str]()
+        skipped = Counter[str]()
         with slow_log(Path(queries.slow_log)) as log:
-            found = query_classes(log, schemas, left_out=left_out)
-        notes.append(f"the log: {queries.slow_log}, {log.account()}")
-        notes += [f"{count} statements {reason} were left out" for reason, count in left_out.most_common()]
-    if len(found) > queries.classes:
-        rest, whole = (sum(one.total_s for one in part) for part in (found[queries.classes :], found))
-        share = f", {rest / whole:.1%} of the time" if whole else ""
-        notes.append(f"{len(found) - queries.classes} of {len(found)} classes were not asked{share}")
-    return found, notes
-
-
-def _schemas(plan: ValidationPlan, source: Reads) -> list[str]:
-    there = user_schemas(source)
-    missing = [name for name in plan.schemas if name not in there]
-    if missing or not there:
-        raise UsageError(
-            f"the source has no schema {missing[0]!r}" if missing else "the source has no schema of its own",
-            where="schemas",
-            evidence=f"it shows: {', '.join(there) or 'none'}",
-            next_step="name one that is there; a schema without SELECT for this user is not shown",
+            classes = query_classes(log, schemas, skipped=skipped)
+        notes.append(f"the log: {queries.slow_log}, {log.summary()}")
+        notes += [f"skipped {count} statements {reason}" for reason, count in skipped.most_common()]
+    if len(classes) > queries.classes:
+        skipped_s, total_s = (
+            sum(query_class.total_s for query_class in group) for group in (classes[queries.classes :], classes)
         )
-    return list(plan.schemas) or there
+        share = f", {percent(skipped_s / total_s)} of the time" if total_s else ""
+        notes.append(f"{len(classes) - queries.classes} of {len(classes)} classes were skipped{share}")
+    return classes, notes
 
 
-def _refuse_to_write_the_source(plan: ValidationPlan, source: Reads, candidate: Reads) -> None:
-    """A replay with writes, on what turns out to be the source under another name, would be the end of it."""
+def _schemas(plan: ValidationPlan, source: SqlReader) -> list[str]:
+    existing = user_schemas(source)
+    missing = [name for name in plan.schemas if name not in existing]
+    if missing or not existing:
+        raise UsageError(
+            f"the source has no schema {missing[0]!r}" if missing else "the source has no user schema",
+            where="schemas",
+            evidence=f"visible schemas: {', '.join(existing) or 'none'}",
+            next_step="name an existing schema; a schema without SELECT for this user is not visible",
+        )
+    return list(plan.schemas) or existing
+
+
+def _refuse_to_write_the_source(plan: ValidationPlan, source: SqlReader, candidate: SqlReader) -> None:
+    """Raise Refused when a replay with writes would run on the source itself under another name."""
     if plan.replay is None or not plan.candidate.disposable:
         return
     if source.query(SAME_SERVER) == candidate.query(SAME_SERVER):
         raise Refused(
-            "source and candidate are one server, and the candidate is called disposable", where="candidate",
+            "source and candidate are the same server, and the candidate is disposable", where="candidate",
             evidence=repr(source.query(SAME_SERVER)[0]), next_step="name the restored copy as the candidate",
         )  # fmt: skip
 
 
-def _account(place: ServerPlace, where: str) -> Account:
+def _account(server: ServerPlace, side: str) -> Account:
     attach = AttachSpec(
-        host=place.host, port=place.port, socket=place.socket, user=place.user, option_file=place.option_file
+        host=server.host, port=server.port, socket=server.socket, user=server.user, option_file=server.option_file
     )
     try:
         return account_of(attach, os.environ)
     except UsageError as error:
-        error.where = where
+        error.where = side
         raise
 
 
-def _side(server: ReadOnlySource, user: str) -> ServerSide:
+def _side(server: ReadOnlyServer, user: str) -> ServerSide:
     ((version, comment),) = server.query(VERSION)
     maria = "mariadb" in f"{version} {comment}".lower()
     return ServerSide(
-        place=server.place,
+        place=server.address,
         flavor="mariadb" if maria else "mysql",
         version=str(version),
         user=user,
@@ -278,22 +303,22 @@ def _side(server: ReadOnlySource, user: str) -> ServerSide:
     )
 
 
-def _accounts(server: Reads) -> set[str] | None:
-    """All accounts as user@host; None where this user may not see them."""
+def _accounts(server: SqlReader) -> set[str] | None:
+    """Return all accounts as user@host; None where this account may not see them."""
     try:
         return {f"{user}@{host}" for user, host in server.query("SELECT user, host FROM mysql.user")}
     except StepFailed:
         return None
 
 
-def _accounts_check(source: Reads, candidate: Reads, ours: Inventory) -> CheckRow:
+def _accounts_check(source: SqlReader, candidate: SqlReader, source_inventory: Inventory) -> CheckRow:
     salt = new_salt()
-    before, after = (take_logins(server, mariadb=is_mariadb(server), salt=salt) for server in (source, candidate))
-    return accounts_check(before, after, reaching(ours))
+    before, after = (read_logins(server, mariadb=is_mariadb(server), salt=salt) for server in (source, candidate))
+    return accounts_check(before, after, accounts_with_access(source_inventory))
 
 
-def _log_position(server: Reads) -> str | None:
-    """How far the binary log has come; None without one, or where no statement tells."""
+def _log_position(server: SqlReader) -> str | None:
+    """Return the position of the binary log; None without one, or where no statement shows it."""
     for statement in LOG_POSITIONS:
         try:
             rows = server.query(statement)

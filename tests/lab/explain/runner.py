@@ -15,7 +15,7 @@ import yaml
 
 from explain.conditions import Setup
 from explain.injection import Done, Injector, Place
-from volbench.cli.plan import make_plan
+from volbench.cli.runs.plan import make_plan
 from volbench.cli.targets import make_target
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.execute.run import Orchestrator

@@ -7,7 +7,7 @@ import pytest
 from volbench.analysis.credits.expected import expected
 from volbench.profile.spec import parse_volume
 from volbench.records.forecast import ForecastSpec
-from volbench.report.forecast import forecast_lines
+from volbench.report.rows.forecast import forecast_lines
 
 
 def spec(**more: object) -> ForecastSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.cli.capacity import search
+from volbench.cli.runs.capacity import search
 from volbench.errors import StepFailed, UsageError
 from volbench.records.capacity import CapacityRow
 from volbench.suite.ladder import ladder_suite

@@ -17,8 +17,8 @@ import typer
 from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
-from volbench.cli import query
 from volbench.cli.main import app, main
+from volbench.cli.runs import query
 from volbench.errors import (
     EnvironmentLacks,
     MustNotCompare,
@@ -133,8 +133,8 @@ def test_the_schema_and_the_documentation_are_printed_as_shipped() -> None:
     [
         (["plan", "quik.yaml"], 2, ["quik.yaml", "no such suite file"]),
         (["plan", QUICK, "--target", "dokker", "--volume", "a=path:/x"], 2, ["dokker", "docker"]),
-        (["plan", QUICK, "--target", "kubernets", "--volume", "a=path:/x"], 2, ["kubernets", "local"]),
-        (["plan", QUICK, "--target", "local"], 2, ["the run has no volume", "--volume a=path:/mnt/a"]),
+        (["plan", QUICK, "--target", "kubernets", "--volume", "a=path:/x"], 2, ["kubernets", "kubernetes"]),
+        (["plan", QUICK, "--target", "local"], 2, ["no volume is named", "--volume a=path:/mnt/a"]),
         (["plan", QUICK, "--target", "local", "--volume", "a=pth:/x"], 2, ["'pth'", "perhaps you meant 'path'"]),
         (["plan", QUICK, "--target", "local", "--volume", "/x"], 2, ["NAME=SPEC"]),
         (
@@ -275,7 +275,8 @@ def test_an_interrupted_command_is_exit_code_130(run: RunDirectory) -> None:
 
 _INTERRUPTED = """
 import sys, time
-from volbench.cli import main, query
+from volbench.cli import main
+from volbench.cli.runs import query
 def wait(results, sql):
     print("ready", flush=True)
     time.sleep(30)
@@ -339,7 +340,7 @@ def test_doctor_is_readable_at_80_columns() -> None:
     for item in found:
         assert any(line.split(None, 1)[1].startswith(item["name"]) and item["evidence"] in line for line in lines)
         if not item["present"]:
-            assert any(line.strip() == f"mended by: {item['mend']}" for line in lines)
+            assert any(line.strip() == f"fix: {item['mend']}" for line in lines)
 
 
 @pytest.mark.parametrize(

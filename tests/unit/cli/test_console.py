@@ -14,15 +14,15 @@ from rich.progress import Progress
 from rich.table import Table
 
 from volbench.cli import console
-from volbench.cli.console import HarmlessConsole, harmless
+from volbench.cli.console import SafeConsole, escape_controls
 from volbench.errors import UsageError
 
 HOSTILE = "a\x1b[31m\x1b]8;;http://x\x07b\x9b2J\u202ec\u2066[red]d[/] [link=http://x]e[/link]\r\x00\udc1b\u2028"
 
 
-def terminal() -> tuple[HarmlessConsole, io.StringIO]:
+def terminal() -> tuple[SafeConsole, io.StringIO]:
     text = io.StringIO()
-    return HarmlessConsole(
+    return SafeConsole(
         file=text, force_terminal=True, color_system="truecolor", markup=False, highlight=False, width=200
     ), text
 
@@ -62,14 +62,14 @@ def test_progress_is_harmless_too() -> None:
 
 @given(text=some.text(max_size=50))
 def test_any_text_becomes_one_that_no_terminal_obeys(text: str) -> None:
-    assert not obeyed(harmless(text))
+    assert not obeyed(escape_controls(text))
     if text.isprintable():
-        assert harmless(text) == text
+        assert escape_controls(text) == text
 
 
 def test_a_format_is_written_as_it_is_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """A redirected report is the report; a terminal gets the harmless one."""
-    for is_terminal, expected in ((False, HOSTILE), (True, harmless(HOSTILE))):
+    for is_terminal, expected in ((False, HOSTILE), (True, escape_controls(HOSTILE))):
         out = io.StringIO()
         monkeypatch.setattr(out, "isatty", lambda answer=is_terminal: answer)
         monkeypatch.setattr(sys, "stdout", out)

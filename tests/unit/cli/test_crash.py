@@ -65,5 +65,5 @@ def test_the_message_names_the_line(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     found = crashed(fault(), ARGUMENTS)
     assert found.exit_code == EXIT_CRASHED
-    assert "no file" in found.next_step
+    assert "could not write a file" in found.next_step
     assert SECRET not in str(found)

@@ -70,7 +70,7 @@ def test_a_window_is_compared_with_the_time_before_it() -> None:
         (["--from", str(SAR), "--window", "02:00-03:00"], "nothing of this window"),
         (["--from", str(SAR), "--window", "soon"], "no window of the day"),
         (["--from", str(SAR), "--device", "sdz"], "no device 'sdz'"),
-        (["results/x", "--window", "14:00-15:00"], "of recordings"),
+        (["results/x", "--window", "14:00-15:00"], "apply to recordings"),
     ],
 )
 def test_windows_and_devices_that_are_not_there(words: list[str], said: str) -> None:
@@ -80,7 +80,7 @@ def test_windows_and_devices_that_are_not_there(words: list[str], said: str) -> 
 
 @pytest.mark.parametrize("words", [[], ["results/x", "--from", "y"]])
 def test_one_of_both_is_needed(words: list[str]) -> None:
-    with pytest.raises(UsageError, match="one of"):
+    with pytest.raises(UsageError, match="either"):
         CliRunner().invoke(app, ["explain", *words], catch_exceptions=False)
 
 

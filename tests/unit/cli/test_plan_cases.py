@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.cli import console
-from volbench.cli.plan import Planned, make_plan, show_plan
+from volbench.cli.runs.plan import Planned, make_plan, show_plan
 
 SUITES = Path(__file__).parents[3] / "suites"
 
@@ -30,7 +30,7 @@ def test_fsx_async_writes_varies_one_knob_at_a_time() -> None:
     assert "5 combinations" in text
     assert "volume.iops: 192 (base), 960" in text
     assert "decide nothing" not in text
-    assert "4 repeats decide nothing" in said(planned("fsx-async-writes", "repeats=4"))
+    assert "4 repeats cannot decide" in said(planned("fsx-async-writes", "repeats=4"))
 
 
 def test_fsx_async_writes_runs_without_its_sweep_on_named_volumes() -> None:

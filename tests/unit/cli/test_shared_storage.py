@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import typer
 
-from volbench.cli import run as run_command
-from volbench.cli.plan import Planned, make_plan, show_plan, storage_caveats, volumes_share_storage
+from volbench.cli.runs import run as run_command
+from volbench.cli.runs.plan import Planned, make_plan, show_plan, storage_caveats, volumes_share_storage
 
 QUICK = Path(__file__).parents[3] / "suites" / "quick.yaml"
 

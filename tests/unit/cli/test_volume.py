@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from volbench.cli import volume_shown
 from volbench.cli.main import app
-from volbench.cli.volume_faults import FAULTS, parse_fault
+from volbench.cli.volumes import text as volume_text
+from volbench.cli.volumes.faults import FAULTS, parse_fault
 from volbench.errors import EnvironmentLacks, Refused, UsageError, VolbenchError
 from volbench.placement import capabilities
 from volbench.profile.files import profile_names, whole_profile
@@ -64,15 +64,15 @@ def test_show_of_the_instance_table_and_as_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "failure", "words"),
     [
-        (["show", "ebs-gp4"], UsageError, "perhaps you meant 'ebs-gp"),
-        (["emulate", "path:/tmp"], UsageError, "not an emulated one"),
-        (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant 'size"),
-        (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "not a volume's name"),
-        (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], EnvironmentLacks, "cannot be made"),
+        (["show", "ebs-gp4"], UsageError, "perhaps you meant ebs-gp"),
+        (["emulate", "path:/tmp"], UsageError, "is not emulated"),
+        (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant size"),
+        (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "no name for a volume"),
+        (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], EnvironmentLacks, "cannot be created"),
         (["remove", "nobody"], UsageError, "no emulated volume 'nobody'"),
         (["stop", "/var/tmp/nobody"], UsageError, "no emulated volume"),
         (["counters", "nobody"], UsageError, "no emulated volume"),
-        (["fault", "nobody", "stal"], UsageError, "perhaps you meant stall"),
+        (["fault", "nobody", "stal"], UsageError, "perhaps you meant 'stall'"),
         (["fault", "nobody", "stall"], UsageError, "needs --for"),
         (["fault", "nobody", "detach", "--for", "3s"], UsageError, "detach has no --for"),
         (["fault", "nobody", "stall", "--for", "long"], UsageError, "a duration such as"),
@@ -163,23 +163,23 @@ def probe_of(figures: dict[str, float], **changes: object) -> Probe:
 
 def notes(**changes: object) -> str:
     probe = probe_of(expected_figures(resolve("ebs-gp3")), **changes)
-    return "\n".join(volume_shown.probe_notes(probe, nearest_profiles(probe.figures)))
+    return "\n".join(volume_text.probe_notes(probe, nearest_profiles(probe.figures)))
 
 
 def test_a_probe_on_a_busy_machine_says_so_and_names_no_nearest_profile() -> None:
     probe = probe_of(
         expected_figures(resolve("ebs-gp3")), held={"randread of 4 KiB, depth 1": 0.4}, foreign_cpu_ratio=0.8
     )
-    said = "\n".join(volume_shown.probe_notes(probe, []))
-    assert "too busy: other work used 80% of its CPUs" in said
-    assert "randread of 4 KiB, depth 1 (at most 40% of the time)" in said
-    assert volume_shown.probe_data(probe, [])["held_back"] == {"randread of 4 KiB, depth 1": 0.4}
+    said = "\n".join(volume_text.probe_notes(probe, []))
+    assert "too busy: other work used 80 % of its CPUs" in said
+    assert "randread of 4 KiB, depth 1 (at most 40 % of the time)" in said
+    assert volume_text.probe_data(probe, [])["held_back"] == {"randread of 4 KiB, depth 1": 0.4}
 
 
 def test_a_probe_says_what_it_cannot_see() -> None:
     gp2 = probe_of(expected_figures(resolve("ebs-gp2")))
-    said = "\n".join(volume_shown.probe_notes(gp2, nearest_profiles(gp2.figures)))
-    assert "credits that were still full" in said
+    said = "\n".join(volume_text.probe_notes(gp2, nearest_profiles(gp2.figures)))
+    assert "the end of burst credits" in said
     assert "5,400,000 I/Os of credit" in said
     assert "5,400,000" not in notes(), "a gp3 has no credits"
 
@@ -189,8 +189,8 @@ def test_a_probe_labels_what_is_no_ordinary_volume() -> None:
     scaled = VolumeFacts(path="/x", emulated_profile="ebs-gp2", emulated_parameters={"time_scale": 20.0})
     assert "This is memory (tmpfs)" in notes(facts=memory)
     assert "emulated (ebs-gp2, time_scale 20)" in notes(facts=scaled)
-    assert "2.50% of the emulated volume's operations" in notes(late_share=0.025)
-    assert "no O_DIRECT" in notes(direct=False)
+    assert "2.5 % of the emulated volume's operations" in notes(late_share=0.025)
+    assert "not support O_DIRECT" in notes(direct=False)
     assert "the queue was the limit" in notes(unsaturated=("read_iops",))
     assert "stalled meanwhile" in notes(uneven={"read_iops": 1000.0})
 
@@ -204,6 +204,6 @@ def test_a_probe_tells_of_a_burst_that_ended(after_s: float | None, words: str) 
 
 def test_a_probe_s_json_has_units_and_the_nearest_profiles() -> None:
     probe = probe_of(expected_figures(resolve("ebs-gp3")))
-    data = volume_shown.probe_data(probe, nearest_profiles(probe.figures))
+    data = volume_text.probe_data(probe, nearest_profiles(probe.figures))
     assert json.loads(json.dumps(data))["figures"]["read_iops"] == {"value": 3000.0, "unit": "IOPS"}
     assert data["nearest"][0]["profile"] == "ebs-gp3"

@@ -10,8 +10,8 @@ from fake_target import Bench, FakeTarget, Script
 
 from volbench.records.cell import CellResult, Disturbance
 from volbench.report.build import build_report
-from volbench.report.replace import cells_to_replace
-from volbench.report.terminal import summary_lines
+from volbench.report.formats.terminal import summary_lines
+from volbench.report.rows.replace import cells_to_replace
 from volbench.store.run_directory import RESULT_FILE
 
 BUSY = "other work on the machine used 70% of its CPUs (1.4 of 2; limit 10%)"

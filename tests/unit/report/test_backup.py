@@ -6,7 +6,7 @@ from volbench.records.cell import CellResult, StepResult
 from volbench.records.metrics import metric
 from volbench.records.report import BackupRow
 from volbench.records.steps import DumpStep, OltpStep
-from volbench.report.backup import backup_rows
+from volbench.report.rows.backup import backup_rows
 from volbench.report.wording import window_text
 from volbench.store.run_directory import RunDirectory
 
@@ -48,7 +48,7 @@ def test_the_slowest_cell_decides_and_a_window_is_recommended(pair: RunDirectory
     assert (row.volume, row.tool, row.cells, row.dump_s, row.dump_s_max) == ("a", "mydumper", 3, 60.0, 130.0)
     assert (row.latency_ms_p95_alone, row.latency_ms_p95_during) == (9.0, 90.0)
     assert (row.fits, row.recommended_window_s) == (False, 240.0)
-    assert window_text(row) == "does not fit 2 min 00 s; recommended 4 min 00 s"
+    assert window_text(row) == "does not fit 2 min; recommended 4 min"
 
 
 def test_a_cell_that_is_not_valid_does_not_count(pair: RunDirectory) -> None:

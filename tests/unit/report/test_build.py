@@ -15,9 +15,9 @@ from volbench.records.cell import Failure
 from volbench.records.report import Report
 from volbench.records.run import JournalEvent
 from volbench.report.build import build_report
+from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import render
-from volbench.report.rows import finished_at, timing
-from volbench.report.terminal import summary_lines
+from volbench.report.rows.cells import finished_at, timing
 from volbench.store.files import write_record
 from volbench.store.run_directory import RunDirectory
 
@@ -144,7 +144,7 @@ def test_the_baseline_may_win(tmp_path: Path) -> None:
     volumes = (SyntheticVolume(name="a", speed=2), SyntheticVolume(name="b"))
     report = build_report(build_run(tmp_path, Synthetic(volumes=volumes)))
     assert report.summary.verdict == "candidate_worse"
-    assert report.summary.sentence.startswith("Volume a is better for MySQL than b, b against a: transactions/s −")
+    assert report.summary.sentence.startswith("Volume a is better for MySQL than b. b against a: transactions/s −")
 
 
 def test_three_volumes_give_one_short_sentence(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_three_volumes_give_one_short_sentence(tmp_path: Path) -> None:
         ({"memory_backed": True, "filesystem": "tmpfs"}, {}, "Volume b is memory (tmpfs), not durable storage."),
         ({"overlay": True}, {}, "overlay filesystem"),
         ({"nfs_server": "10.0.0.1", "mount_options": ("rw", "async")}, {}, "mount loses nothing that was synced"),
-        ({"nfs_server": "10.0.0.1", "mount_options": ("rw",)}, {}, "export (sync, or async, which loses"),
+        ({"nfs_server": "10.0.0.1", "mount_options": ("rw",)}, {}, "server (sync, or async, which loses"),
         ({"device_number": "8:1", "disk": "nvme1n1"}, {}, "Volumes a and b lie on the same disk nvme1n1"),
         ({"mount_point": "/"}, {}, "Volume b: /mnt/b is not a mount point; it is a directory of / (ext4, nvme"),
         ({"emulated_profile": "ebs-gp2"}, {}, "Volume b is emulated (ebs-gp2)"),

@@ -14,12 +14,12 @@ from volbench.records.facts import HostFacts
 from volbench.records.report import EvidenceRow, FindingRow
 from volbench.records.steps import OltpStep
 from volbench.report.build import build_report
-from volbench.report.causes import cause_title, certainty, shown_cause
-from volbench.report.differences import differing_settings
-from volbench.report.geometry import log_ticks
-from volbench.report.html import html
-from volbench.report.markdown import markdown
-from volbench.report.panels import PANELS
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.rows.differences import differing_settings
+from volbench.report.views.causes import cause_title, cause_view, certainty
+from volbench.report.views.geometry import log_ticks
+from volbench.report.views.panels import PANELS
 
 RULES = "".join(path.read_text() for path in Path(explain.__path__[0]).glob("*.py"))
 NAMED = set(re.findall(r'"((?:storage|instance|redo|cpu|lock|memory|interference)\.[a-z_]+)"', RULES))
@@ -33,13 +33,13 @@ def finding(cause: str = "storage.read_latency", **known: object) -> FindingRow:
 @pytest.mark.parametrize("cause", sorted(NAMED | set(CALIBRATION.derived.causes)))
 def test_every_cause_has_words_and_a_chart(cause: str) -> None:
     assert " " in cause_title(cause)
-    assert shown_cause(finding(cause), KEYS).panel in KEYS
+    assert cause_view(finding(cause), KEYS).panel in KEYS
 
 
 def test_a_cause_without_words_goes_by_its_name_and_one_without_a_chart_has_no_link() -> None:
     assert cause_title("network.unheard_of") == "network.unheard_of"
-    assert shown_cause(finding("network.unheard_of"), KEYS).panel == ""
-    assert shown_cause(finding(), ["latency"]).panel == ""
+    assert cause_view(finding("network.unheard_of"), KEYS).panel == ""
+    assert cause_view(finding(), ["latency"]).panel == ""
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_what_a_confidence_rests_on_is_a_detail() -> None:
         EvidenceRow(metric="iops", value=1.0, text="fact"),
         EvidenceRow(metric="checks", value=1, text="2 of 6"),
     )
-    shown = shown_cause(finding(evidence=rows), KEYS)
+    shown = cause_view(finding(evidence=rows), KEYS)
     assert [row.text for row in shown.facts] == ["fact"]
-    assert [row.text for row in shown.rests_on] == ["2 of 6"]
+    assert [row.text for row in shown.confidence_basis] == ["2 of 6"]
 
 
 def test_page_and_markdown_head_a_cause_in_words(tmp_path: Path) -> None:
@@ -73,13 +73,11 @@ def test_page_and_markdown_head_a_cause_in_words(tmp_path: Path) -> None:
     report = build_report(directory)
     (stall,) = (row for row in report.findings if row.cause == "storage.stall")
     page = html(report, directory)
-    assert "<h3>The volume stood still for a while <span" in page
+    assert "<h3>The volume stalled <span" in page
     assert f'data-step="load" data-cell="{stall.cell_ids[0]}"' in page
-    assert "**The volume stood still for a while** on a (load)" in markdown(report)
+    assert "**The volume stalled** on a (load)" in markdown(report)
     checks = page.index("checks hold")
-    assert page.rindex("<summary>What the confidence rests on</summary>", 0, checks) > page.rindex(
-        "<ul>", 0, checks
-    )
+    assert page.rindex("<summary>Basis of the confidence</summary>", 0, checks) > page.rindex("<ul>", 0, checks)
 
 
 def test_an_identity_is_no_evidence() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from volbench.records.cell import CellResult, StepResult
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, DurabilityRow
-from volbench.report.durability import durability_rows
+from volbench.report.rows.durability import durability_rows
 from volbench.report.wording import how_text, recovery_text
 from volbench.store.run_directory import RunDirectory
 

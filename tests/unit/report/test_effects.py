@@ -9,10 +9,10 @@ from volbench.plan.designs import combinations_of
 from volbench.records.report import EvidenceRow, FindingRow, Report
 from volbench.records.sweep import SweepSpec
 from volbench.report.build import build_report
-from volbench.report.effects import sweep_row
-from volbench.report.html import html
-from volbench.report.markdown import markdown
-from volbench.report.terminal import summary_lines
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.formats.terminal import summary_lines
+from volbench.report.rows.effects import sweep_row
 from volbench.store.files import write_record
 from volbench.store.run_directory import RUN_FILE, RunDirectory
 
@@ -87,10 +87,10 @@ def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
     said = sweep_row(swept.run, report.effects, [cause])
     assert said is not None
     text = "\n".join(said.said)
-    assert "what bounds the base is storage.sync_latency: a commit waits 25 ms" in text
+    assert "the bottleneck of the base is storage.sync_latency: a commit waits 25 ms" in text
     assert "volume.iops from 192 to 960" in text
-    assert "it raises how many operations a second are let through, and that is not what bounds the base" in text
-    assert "it decides whether a commit waits" not in text
+    assert "this factor raises the limit of operations per second, which is not the bottleneck of the base" in text
+    assert "decides whether a commit waits" not in text
 
 
 def test_every_report_shows_the_effects(swept: RunDirectory, report: Report) -> None:

@@ -12,11 +12,11 @@ from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, Report
 from volbench.report.build import build_report
-from volbench.report.curves import step_curves
-from volbench.report.forecast import forecast_text
-from volbench.report.html import html
-from volbench.report.knees import curve_lines, curve_rows
-from volbench.report.markdown import markdown
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.rows.forecast import forecast_text
+from volbench.report.rows.saturation import curve_lines, curve_rows
+from volbench.report.views.curves import step_curves
 from volbench.store.files import write_record
 from volbench.store.run_directory import RUN_FILE, RunDirectory
 
@@ -50,7 +50,7 @@ def test_what_did_not_happen_has_no_measurement_and_is_said(report: Report) -> N
     fall = report.forecasts[0]
     assert fall.predicted_s == pytest.approx(5_400_000 / 2850)
     assert (fall.measured_s, fall.met) == ((), None)
-    assert "not seen" in forecast_text(fall)
+    assert "not measured" in forecast_text(fall)
 
 
 def test_a_dump_is_compared_with_its_forecast_and_its_window(report: Report) -> None:
@@ -110,5 +110,5 @@ def test_a_curve_names_the_depth_from_which_requests_only_wait(tmp_path: Path) -
     assert [point.cells for point in gp2.points] == [2] * 5
     assert rbd.knee_depth is None
     said = list(curve_lines([gp2, rbd]))
-    assert "from about 4.00 requests under way on" in said[0]
-    assert "no knee up to 4 requests" in said[1]
+    assert "saturated from about 4.00 requests in flight on" in said[0]
+    assert "not saturated up to 4 requests" in said[1]

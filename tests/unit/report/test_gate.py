@@ -14,7 +14,7 @@ from volbench.analysis.gate.gate import gate_report
 from volbench.cli.main import app
 from volbench.records.gate import Gate
 from volbench.report.build import build_report
-from volbench.report.gate import GATE_FORMATS, GateFormat, render_gate
+from volbench.report.formats.gate import GATE_FORMATS, GateFormat, render_gate
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.policy import check_policy, load_policy
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from volbench.records.report import CellRow, ComparisonRow, Report
-from volbench.report.distribution import LEVELS, Curve, Distribution, distributions
-from volbench.report.geometry import dot_chart, linear_ticks, quantile_chart, ratio_axis
+from volbench.report.views.distribution import LEVELS, Curve, Distribution, distributions
+from volbench.report.views.geometry import dot_chart, linear_ticks, quantile_chart, ratio_axis
 from volbench.store.run_directory import RunDirectory
 
 
@@ -24,8 +24,8 @@ def test_the_axis_holds_every_interval() -> None:
     """1 in the middle, a log scale: half is as far left as double is right."""
     rows = [row(1.4, (1.2, 2.0)), row(0.7, (0.5, 0.8))]
     axis = ratio_axis(rows)
-    assert axis.place(1.0) == 50
-    assert axis.place(2.0) - 50 == pytest.approx(50 - axis.place(0.5))
+    assert axis.position(1.0) == 50
+    assert axis.position(2.0) - 50 == pytest.approx(50 - axis.position(0.5))
     for one in rows:
         mark = axis.mark(one)
         assert mark is not None
@@ -38,8 +38,8 @@ def test_the_band_is_the_margin() -> None:
     """From 1/1.05 to 1.05."""
     axis = ratio_axis([row(1.0, (0.99, 1.01))])
     low, width = axis.band
-    assert low == pytest.approx(axis.place(1 / 1.05))
-    assert low + width == pytest.approx(axis.place(1.05))
+    assert low == pytest.approx(axis.position(1 / 1.05))
+    assert low + width == pytest.approx(axis.position(1.05))
 
 
 def test_what_has_no_bound_reaches_the_edge() -> None:
@@ -79,12 +79,12 @@ def test_every_replicate_is_a_dot() -> None:
     cells = [cell("a", 1, 10), cell("a", 2, 20), cell("a", 3, 500, valid=False), cell("b", 1, 30)]
     chart = dot_chart(cells, "tps", ["a", "b"])
     assert chart is not None
-    a, b = chart.lanes
+    a, b = chart.rows
     assert [dot.valid for dot in a.dots] == [True, True, False]
     assert "client CPU-bound" in a.dots[2].title
     assert a.median_at == pytest.approx((a.dots[0].at + a.dots[1].at) / 2, abs=0.02)
     assert b.median_at == b.dots[0].at
-    assert all(0 < dot.at < 100 for lane in chart.lanes for dot in lane.dots)
+    assert all(0 < dot.at < 100 for lane in chart.rows for dot in lane.dots)
 
 
 def test_no_dots_without_values() -> None:

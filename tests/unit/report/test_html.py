@@ -12,7 +12,7 @@ from synthetic_run import HOSTILE, build_run, two_volumes
 
 from volbench.records.report import Report
 from volbench.report.build import build_report
-from volbench.report.html import headline, html, tight
+from volbench.report.formats.html import headline, html, keep_units_together
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "line", "polyline"}
@@ -171,4 +171,4 @@ def test_the_headline_names_the_winner(verdict: str, volumes: list[str], said: s
 
 def test_numbers_stay_with_their_unit() -> None:
     """No line break before a percent sign or within an interval."""
-    assert tight("tps +38 % [+31 %, +45 %]") == "tps +38\xa0% [+31\xa0%,\xa0+45\xa0%]"
+    assert keep_units_together("tps +38 % [+31 %, +45 %]") == "tps +38\xa0% [+31\xa0%,\xa0+45\xa0%]"

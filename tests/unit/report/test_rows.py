@@ -9,7 +9,7 @@ import synthetic_run
 
 from volbench.records.report import CellRow, EngineRow
 from volbench.records.run import JournalEvent
-from volbench.report.rows import data_row, timing
+from volbench.report.rows.cells import data_row, timing
 
 READY = JournalEvent(at="2026-03-02T09:30:00Z", event="template_ready", details={"bytes": 2**30})
 

@@ -8,7 +8,7 @@ import pytest
 
 from volbench.records.report import ComparisonRow, Report
 from volbench.report.build import build_report
-from volbench.report.terminal import comparison_line, summary_lines
+from volbench.report.formats.terminal import comparison_line, summary_lines
 from volbench.store.run_directory import RunDirectory
 
 
@@ -32,7 +32,7 @@ def test_a_line_has_values_unit_change_interval_p_and_verdict(pair_report: Repor
     line = comparison_line(row_of(pair_report, "tps"))
     assert re.fullmatch(
         r"  read-write tps: b against a: [\d.]+ -> [\d.]+ 1/s,"
-        r" \+\d+\.\d% \[\+\d+\.\d%, \+\d+\.\d%\], p [\d.e-]+: better",
+        r" \+\d+ % \[\+\d+ %, \+\d+ %\], p [\d.e-]+: better",
         line,
     )
 
@@ -55,12 +55,12 @@ def test_what_is_not_known_is_never_shown_as_a_number(pair_report: Report, missi
     line = comparison_line(row)
     assert "None" not in line
     assert "nan" not in line
-    assert ("? ->" in line) == (missing == "baseline_value")
+    assert ("– ->" in line) == (missing == "baseline_value")
 
 
 def test_invalid_and_failed_cells_are_named_with_their_reason(troubled: RunDirectory) -> None:
     text = "\n".join(summary_lines(build_report(troubled)))
-    assert re.search(r"left out: \S+-a-r1 read-write: client CPU-bound \(0\.97 of its cores\)", text)
+    assert re.search(r"invalid: \S+-a-r1 read-write: client CPU-bound \(0\.97 of its cores\)", text)
     assert re.search(r"failed: \S+-b-r2: mysqld was killed", text)
 
 
@@ -69,7 +69,7 @@ def test_caveats_and_measured_share_are_said(troubled: RunDirectory) -> None:
     text = "\n".join(summary_lines(report))
     assert report.summary.caveats
     assert all(f"note: {caveat}" in text for caveat in report.summary.caveats)
-    assert re.search(r"\d+ s measured of \d+ s in all \(\d+%\)", text)
+    assert re.search(r"\d+ min \d\d s measured of \d+ min \d\d s \(\d+ %\)", text)
 
 
 def test_one_volume_alone_has_no_comparison_and_no_error(single: RunDirectory) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-
-from volbench.records.report import Report
 from volbench.report.html import html
 from volbench.report.markdown import markdown
 from volbench.report.terminal import summary_lines
@@ -18,6 +16,8 @@ from volbench.report.time_budget import (
     time_budget_rows,
     time_difference_rows,
 )
+
+from volbench.records.report import Report
 from volbench.store.run_directory import RunDirectory
 
 

@@ -13,8 +13,8 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 from volbench.analysis.histogram import from_rows
 from volbench.records.series import SeriesRow
 from volbench.records.steps import OltpStep
-from volbench.report.panels import PANELS, chosen_series
-from volbench.report.timeline import (
+from volbench.report.views.panels import PANELS, chosen_series
+from volbench.report.views.timeline import (
     CELLS_MAX,
     POINTS_MAX,
     POINTS_MIN,

@@ -11,8 +11,8 @@ from volbench.analysis.explain.run import explain_run
 from volbench.records.report import Report
 from volbench.records.steps import OltpStep
 from volbench.report.build import build_report
-from volbench.report.html import html
-from volbench.report.markdown import markdown
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
 from volbench.store.run_directory import RunDirectory
 
 REASON = "client CPU-bound"

@@ -10,7 +10,12 @@ from synthetic_run import HOSTILE
 from volbench.records.capacity import CapacityRow
 from volbench.records.gate import ConditionRow, GroupRow
 from volbench.records.validation import CheckRow, ReplayClass, Replayed, RunUsed, ServerSide, Validation
-from volbench.report.validation import validation_html, validation_junit, validation_markdown, validation_text
+from volbench.report.formats.validation import (
+    validation_html,
+    validation_junit,
+    validation_markdown,
+    validation_text,
+)
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from volbench.base.text import change, duration, interval, number, quantity
 from volbench.records.metrics import CATALOGUE
-from volbench.report.wording import GLOSSARY, change, duration, interval, label, number, quantity
+from volbench.report.wording import GLOSSARY, label
 
 
 @pytest.mark.parametrize(

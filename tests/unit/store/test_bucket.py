@@ -15,8 +15,8 @@ from pyarrow.fs import LocalFileSystem
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 from typer.testing import CliRunner
 
-from volbench.cli import run as run_command
 from volbench.cli.main import app
+from volbench.cli.runs import run as run_command
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.store.bucket import SUMS_FILE, Bucket, Copied
 

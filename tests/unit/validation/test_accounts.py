@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from volbench.errors import StepFailed
-from volbench.validation.accounts import Logins, accounts_check, take_logins
-from volbench.validation.source import Rows
+from volbench.validation.catalog.accounts import Logins, accounts_check, read_logins
+from volbench.validation.source.server import Rows
 
 NAME = "'app'@'%'"
 ENDS = ("", "", "", "", 0, 0, 0, 0)
@@ -30,7 +30,7 @@ class Closed:
 
 
 def logins(*row: object, plugins: tuple[str, ...] = ("caching_sha2_password",)) -> Logins | None:
-    return take_logins(Server(*row, plugins=plugins), mariadb=False, salt="00")
+    return read_logins(Server(*row, plugins=plugins), mariadb=False, salt="00")
 
 
 def test_one_of_several_ways_to_log_in_is_enough() -> None:
@@ -50,7 +50,7 @@ def test_hashes_with_a_salt_say_nothing_unless_they_are_equal() -> None:
     assert accounts_check(ours, ours, [NAME]).details == ()
     row = accounts_check(ours, theirs, [NAME])
     assert row.decision == "go"
-    assert row.details[0].startswith("told: whether passwords are the same cannot be seen")
+    assert row.details[0].startswith("note: the hashes do not show whether passwords are the same")
 
 
 def test_an_account_by_the_socket_needs_no_password() -> None:
@@ -69,5 +69,5 @@ def test_accounts_that_do_not_reach_the_schemas_are_not_looked_at() -> None:
 
 
 def test_what_cannot_be_seen_is_open() -> None:
-    assert take_logins(Closed(), mariadb=True, salt="00") is None
+    assert read_logins(Closed(), mariadb=True, salt="00") is None
     assert accounts_check(None, None, [NAME]).decision == "undecided"

@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 from slow_log_writer import Shop, slow_log
 
 from volbench.errors import UsageError
-from volbench.validation.arrivals import Schedule, schedule
-from volbench.validation.slowlog import LoggedStatement, read_slow_log
+from volbench.validation.queries.slowlog import LoggedStatement, read_slow_log
+from volbench.validation.replay.schedule import Schedule, schedule
 
 
 def logged(sql: str, at_s: float = 0.5, *, connection: int = 1, query_s: float = 0.01) -> LoggedStatement:
@@ -20,7 +20,9 @@ def logged(sql: str, at_s: float = 0.5, *, connection: int = 1, query_s: float =
 
 
 def due(*statements: LoggedStatement, writes: bool = False, speed: float = 1.0, connections: int = 128) -> Schedule:
-    return schedule(statements, schemas=["shop"], writes=writes, speed=speed, seconds=3600, connections=connections)
+    return schedule(
+        statements, schemas=["shop"], writes=writes, speed=speed, seconds=3600, connections_max=connections
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def due(*statements: LoggedStatement, writes: bool = False, speed: float = 1.0, 
 )  # fmt: skip
 def test_what_could_do_harm_is_never_sent_even_where_writes_are(sql: str) -> None:
     found = due(logged("SELECT 1"), logged(sql), writes=True)
-    assert [one.sql for lane in found.lanes for one in lane] == ["SELECT 1"]
+    assert [one.sql for lane in found.connections for one in lane] == ["SELECT 1"]
 
 
 @pytest.mark.parametrize(
@@ -53,43 +55,43 @@ def test_what_could_do_harm_is_never_sent_even_where_writes_are(sql: str) -> Non
 def test_writes_and_transactions_are_sent_only_where_they_may(sql: str) -> None:
     assert due(logged("SELECT 1"), logged(sql), writes=True).statements == 2
     found = due(logged("SELECT 1"), logged(sql))
-    assert (found.statements, found.left_out) == (1, {"that do more than read": 1})
+    assert (found.statements, found.skipped) == (1, {"that do more than read": 1})
 
 
 def test_times_are_kept_and_divided_by_the_speed() -> None:
     found = due(logged("SELECT 1", 7.25), logged("SELECT 2", 9.25, connection=2), speed=2.0)
-    assert sorted(one.at_s for lane in found.lanes for one in lane) == [0.0, 1.0]
+    assert sorted(one.at_s for lane in found.connections for one in lane) == [0.0, 1.0]
     assert (found.log_s, found.planned_s, found.whole_seconds) == (2.0, 1.0, False)
 
 
 def test_whole_seconds_are_spread_evenly_in_the_order_of_the_log() -> None:
     found = due(*(logged(f"SELECT {n}", 100.0, connection=n) for n in range(4)), logged("SELECT 9", 101.0))
-    assert sorted(one.at_s for lane in found.lanes for one in lane) == [0.0, 0.25, 0.5, 0.75, 1.375]
+    assert sorted(one.at_s for lane in found.connections for one in lane) == [0.0, 0.25, 0.5, 0.75, 1.375]
     assert found.whole_seconds
 
 
 def test_a_connection_is_not_asked_before_the_log_says_that_it_was_free() -> None:
     found = due(logged("SELECT SLEEP(2)", 100.0, query_s=2.0), logged("SELECT 2", 101.0))
-    assert [one.at_s for one in found.lanes[0]] == [0.0, 2.0]
+    assert [one.at_s for one in found.connections[0]] == [0.0, 2.0]
 
 
 def test_a_connection_that_ended_makes_room_for_the_next() -> None:
     found = due(
         logged("SELECT 1", 1.5), logged("SELECT 2", 2.5, connection=2), logged("SELECT 3", 2.5, connection=3)
     )
-    assert [[one.connection for one in lane] for lane in found.lanes] == [[1, 2], [3]]
+    assert [[one.connection for one in lane] for lane in found.connections] == [[1, 2], [3]]
     assert found.shared_connections == 0
 
 
 def test_beyond_the_bound_connections_are_shared_and_counted() -> None:
     found = due(*(logged("SELECT 1", 1.5 + n / 1000, connection=n, query_s=5) for n in range(5)), connections=2)
-    assert (len(found.lanes), found.shared_connections) == (2, 3)
+    assert (len(found.connections), found.shared_connections) == (2, 3)
 
 
 def test_nothing_to_send_is_said_with_what_was_left_out() -> None:
     with pytest.raises(UsageError, match="no statement to replay") as raised:
         due(logged("INSERT INTO a VALUES (1)"))
-    assert raised.value.evidence == "left out: 1 that do more than read"
+    assert raised.value.evidence == "skipped: 1 that do more than read"
 
 
 @given(seed=some.integers(0, 50), connections=some.integers(1, 60), flavor=some.sampled_from(("mysql", "mariadb")))
@@ -101,8 +103,8 @@ def test_no_statement_is_lost_or_sent_twice_and_each_connection_keeps_its_order(
     assert len(statements) == 80
     found = due(*statements, writes=True, connections=connections)
     assert found.statements == 80
-    assert len(found.lanes) <= connections
-    for lane in found.lanes:
+    assert len(found.connections) <= connections
+    for lane in found.connections:
         assert [one.at_s for one in lane] == sorted(one.at_s for one in lane)
-    sent = sorted((one.connection, one.sql) for lane in found.lanes for one in lane)
+    sent = sorted((one.connection, one.sql) for lane in found.connections for one in lane)
     assert sent == sorted((one.connection, one.sql) for one in statements)

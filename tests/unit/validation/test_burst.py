@@ -11,8 +11,8 @@ from volbench.errors import UsageError
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstPlan, CheckRow, Replayed
 from volbench.suite.validation import check_validation_plan
-from volbench.validation.burst import burst_check, candidate_limits, need_of, outlook_of
-from volbench.validation.volume_load import Count
+from volbench.validation.forecast.burst import burst_check, burst_outlook, candidate_limits, measure_demand
+from volbench.validation.replay.io_meter import Count
 
 PAGE = 16_384
 
@@ -43,8 +43,8 @@ def replayed(
 
 def judged(volume: str, measured: Sequence[Count], found: Replayed, *, lasts: str = "24h") -> CheckRow:
     plan = BurstPlan.model_validate({"volume": volume, "lasts": lasts})
-    need = need_of(measured, found)
-    outlook = outlook_of(need, candidate_limits(plan), plan, counted_by="a test") if need else None
+    need = measure_demand(measured, found)
+    outlook = burst_outlook(need, candidate_limits(plan), plan, counted_by="a test") if need else None
     return burst_check(outlook, found, plan)
 
 
@@ -58,7 +58,7 @@ def test_the_runway_is_the_credits_over_what_the_need_exceeds_the_baseline_by() 
     row = judged("ebs-gp2?size=50GiB", counts([450.0] * 60), replayed())
     assert row.decision == "no-go"
     assert "volume.credits run out after 5 h" in row.text or "run out after 300 min" in row.text, row.text
-    assert "then it serves 33% of it" in row.text
+    assert "then the volume serves 33 % of it" in row.text
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_the_measurement_cannot_tell_is_undecided() -> None:
 
 def test_too_few_readings_and_reads_alone_are_never_a_go() -> None:
     few = judged("ebs-gp3", counts([100.0] * 15), replayed(log_s=15))
-    assert (few.decision, "too little was counted" in few.text) == ("undecided", True)
+    assert (few.decision, "too few readings" in few.text) == ("undecided", True)
     unseen = replayed(left_out={"that do more than read": 7})
     assert judged("ebs-gp3", counts([100.0] * 60), unseen).decision == "undecided"
     assert judged("ebs-gp2?size=50GiB", counts([450.0] * 60), unseen).decision == "no-go"
@@ -89,26 +89,26 @@ def test_too_few_readings_and_reads_alone_are_never_a_go() -> None:
 
 def test_a_replay_that_fell_behind_asks_for_the_same_in_less_time() -> None:
     """A minute's log that took two minutes on a throttled volume needs twice what was served."""
-    need = need_of(counts([150.0] * 120), replayed(took_s=120))
+    need = measure_demand(counts([150.0] * 120), replayed(took_s=120))
     assert need is not None
     assert need.iops == pytest.approx(300)
-    half = need_of(counts([150.0] * 120), replayed(took_s=120, sent=3000))  # the rest was never sent
+    half = measure_demand(counts([150.0] * 120), replayed(took_s=120, sent=3000))  # the rest was never sent
     assert half is not None
     assert half.iops == pytest.approx(600)
-    fast = need_of(counts([300.0] * 60), replayed(log_s=120))  # at twice the log's speed
+    fast = measure_demand(counts([300.0] * 60), replayed(log_s=120))  # at twice the log's speed
     assert fast is not None
     assert fast.iops == pytest.approx(150)
 
 
 def test_pages_that_are_left_dirty_make_the_load_heavier() -> None:
-    need = need_of(counts([100.0] * 60, dirty=600), replayed())
+    need = measure_demand(counts([100.0] * 60, dirty=600), replayed())
     assert need is not None
     assert (need.iops_low, need.iops_high) == pytest.approx((100, 120))
 
 
 def test_counters_that_began_anew_say_nothing() -> None:
     restarted = counts([100.0] * 60)
-    assert need_of([*restarted[:40], *counts([1.0] * 20)], replayed()) is None
+    assert measure_demand([*restarted[:40], *counts([1.0] * 20)], replayed()) is None
 
 
 def test_a_plan_needs_a_replay_and_a_volume_that_is_known() -> None:

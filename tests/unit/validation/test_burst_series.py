@@ -12,8 +12,8 @@ from volbench.errors import UsageError
 from volbench.records.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
 from volbench.suite.validation import check_validation_plan
-from volbench.validation.burst import Need
-from volbench.validation.burst_series import by_series
+from volbench.validation.forecast.burst import IoDemand
+from volbench.validation.forecast.burst_series import forecast_series
 
 HOUR_S = 3600
 STEP_S = 300
@@ -28,9 +28,9 @@ def series(path: Path, *, busy_hours: int = 8, day: float = DAY, hours: int = 24
     return path
 
 
-def judged(path: Path, need: Need | None = None, **plan: Any) -> tuple[BurstOutlook, CheckRow]:
+def judged(path: Path, need: IoDemand | None = None, **plan: Any) -> tuple[BurstOutlook, CheckRow]:
     checked = BurstPlan.model_validate({"volume": "ebs-gp2?size=50GiB", "series": str(path), **plan})
-    return by_series(checked, need)
+    return forecast_series(checked, need)
 
 
 def test_nights_refill_what_a_day_takes(tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_nights_refill_what_a_day_takes(tmp_path: Path) -> None:
     assert outlook.credits_share_lowest == pytest.approx(1 - 300 * 4 * HOUR_S / 5.4e6)
     assert outlook.walked_s == 7 * 24 * HOUR_S
     assert outlook.runway_s is None
-    assert "never fall below 20% over 7 days" in row.text
-    assert "7 times one after the other" in "\n".join(row.details)
+    assert "never fall below 20 % over 7 days" in row.text
+    assert "repeated 7 times" in "\n".join(row.details)
 
 
 def test_a_longer_day_empties_them_and_says_for_how_long(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_longer_day_empties_them_and_says_for_how_long(tmp_path: Path) -> None
     assert row.decision == "no-go"
     assert outlook.runway_s == pytest.approx(5.4e6 / 300)
     assert outlook.held_s == pytest.approx(3 * HOUR_S)
-    assert "run out after 5 h and hold the load back for 3 h over 24 h" in row.text
+    assert "run out after 5 h and throttle the load for 3 h over 24 h" in row.text
     assert outlook.served_share == pytest.approx(1 - 3 * 300 / (8 * 450 + 16 * 50))
 
 
@@ -96,13 +96,13 @@ def test_a_source_that_was_held_back_itself_is_never_a_go(tmp_path: Path) -> Non
     assert row.decision == "go", row
     assert "shorter than a day" in "\n".join(row.details)
     row = judged(cloudwatch(tmp_path / "c.json", balances=[100, 1]))[1]
-    assert (row.decision, "own credits fell to 1%" in row.details[-1]) == ("undecided", True)
+    assert (row.decision, "own credits fell to 1 %" in row.details[-1]) == ("undecided", True)
 
 
 def test_a_candidate_that_asks_for_more_than_the_source_is_never_a_go(tmp_path: Path) -> None:
-    need = Need(reads_per_s=400, writes_per_s=200, read_bytes=1, write_bytes=1, iops_low=550, iops_high=650)
+    need = IoDemand(reads_per_s=400, writes_per_s=200, read_bytes=1, write_bytes=1, iops_low=550, iops_high=650)
     row = judged(series(tmp_path / "s.csv", busy_hours=4), need)[1]
-    assert (row.decision, "needs more than the source" in row.details[-1]) == ("undecided", True)
+    assert (row.decision, "needs more I/O than the source" in row.details[-1]) == ("undecided", True)
 
 
 def test_a_series_needs_no_replay_and_has_to_be_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from slow_log_writer import Shop, slow_log
 from volbench.records.capacity import CapacityPlan, CapacityRow
 from volbench.records.gate import Decision
 from volbench.suite.validation import check_validation_plan
-from volbench.validation.capacity import BusiestSecond, busiest_second, capacity_check
+from volbench.validation.forecast.capacity import BusiestSecond, busiest_second, capacity_check
 
 PLAN = CapacityPlan.model_validate({"limit": "20ms", "headroom": 1.5})
 
@@ -42,7 +42,7 @@ def test_the_peak_with_its_headroom_is_decided_by_the_ends(
 
 def test_headroom_and_what_limits_it_are_told() -> None:
     told = capacity_check([row()], PLAN, BusiestSecond(statements=1000), confidence=0.95).details
-    assert "gp3: at least 1.3 times what is needed" in told
+    assert "gp3: at least 1.3 times the required rate" in told
     assert "gp3: limited by storage.iops_limit, confidence 90%" in told
 
 

@@ -17,8 +17,8 @@ from volbench.records.report import Report
 from volbench.records.validation import CheckRow
 from volbench.report.build import build_report
 from volbench.suite.validation import LoadedPlan, check_validation_plan
-from volbench.validation.decided import check_policy, decide_all, decide_policy, runs_used
-from volbench.validation.planned import planned_statements
+from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references
+from volbench.validation.dry_run import planned_statements
 
 HEAD = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
 
@@ -37,7 +37,7 @@ def decided(
 ) -> tuple[Decision, str]:
     scopes = check_policy(loaded.plan, loaded.origins, reports)
     conditions = decide_policy(loaded.plan, loaded.origins, scopes, checks)
-    return decide_all(checks, conditions, runs_used(scopes), changed=changed)
+    return decide_all(checks, conditions, run_references(scopes), source_changed=changed)
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from volbench.validation.catalog.differences import inventory_differences
+from volbench.validation.catalog.inventory import TIME_ZONES, ZONES, read_inventory
+from volbench.validation.catalog.objects import Inventory
+from volbench.validation.catalog.sql_text import UNPARSED
 from volbench.validation.checks import objects_check
-from volbench.validation.differences import inventory_differences
-from volbench.validation.inventory import TIME_ZONES, ZONES, take_inventory
-from volbench.validation.objects import Inventory
-from volbench.validation.source import VERSION, Rows
-from volbench.validation.sql_text import UNPARSED
+from volbench.validation.source.server import VERSION, Rows
 
 EMPTY: Inventory = {"account": {}, "column": {}}
 
@@ -63,7 +63,7 @@ def test_texts_that_cannot_be_parsed_decide_nothing_unless_they_are_equal() -> N
     assert objects_check(EMPTY | one, EMPTY | one).decision == "go"
     row = objects_check(EMPTY | one, EMPTY | other)
     assert row.decision == "undecided"
-    assert "cannot be told, since it cannot be parsed: view shop.v: another text" in row.details[0]
+    assert "cannot be compared, since the text cannot be parsed: view shop.v: another text" in row.details[0]
     gone = objects_check(EMPTY | one, EMPTY | {"view": {}})
     assert gone.decision == "no-go"
 
@@ -72,7 +72,7 @@ def test_rights_of_others_that_cannot_be_seen_leave_the_objects_open() -> None:
     held: Inventory = {"grant on schema": {"'app'@'%'.shop.SELECT": {"grantable": "NO"}}}
     row = objects_check(held, {**held, "account": {}})
     assert row.decision == "undecided"
-    assert row.details == ("accounts and their roles cannot be seen on the source: SELECT on mysql.* is missing",)
+    assert row.details == ("accounts and their roles are not visible on the source: SELECT on mysql.* is missing",)
 
 
 class Zoned:
@@ -87,4 +87,4 @@ class Zoned:
 
 
 def test_only_zones_that_the_server_knows_are_in_its_inventory() -> None:
-    assert list(take_inventory(Zoned(), ["shop"])["time zone"]) == list(ZONES[:-1])
+    assert list(read_inventory(Zoned(), ["shop"])["time zone"]) == list(ZONES[:-1])

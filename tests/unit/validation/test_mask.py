@@ -12,9 +12,9 @@ from slow_log_writer import Shop, slow_log
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.mask import masked, masked_sql
-from volbench.validation.slowlog import read_slow_log
+from volbench.validation.capture.mask import masked, masked_sql
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.slowlog import read_slow_log
 
 KEY = b"k" * 32
 
@@ -135,7 +135,7 @@ def test_the_command_says_how_many_statements_it_left_out(tmp_path: Path) -> Non
     log.write_text(lines.rstrip("\n").rpartition("\n")[0] + "\nSELECT 'a\\' AND b = 'secret';\n")
     first, second = tmp_path / "1.log", tmp_path / "2.log"
     ended = CliRunner().invoke(app, ["capture", str(first), "--from", str(log), "--mask"])
-    assert "1 statements are left out" in ended.output
+    assert "skipped 1 statements" in ended.output
     assert len(list(read_slow_log(first.read_text().splitlines(), name="m"))) == 4
     mode = ["--sql-mode", "NO_BACKSLASH_ESCAPES"]
     assert CliRunner().invoke(app, ["capture", str(second), "--from", str(log), "--mask", *mode]).exit_code == 0
@@ -150,6 +150,6 @@ def test_the_command_writes_a_private_file_and_never_over_another(tmp_path: Path
     assert len(list(read_slow_log(out.read_text().splitlines(), name="m"))) == 20
     assert out.stat().st_mode & 0o077 == 0
     again = CliRunner().invoke(app, ["capture", str(out), "--from", str(log), "--mask"])
-    assert "is there already" in str(again.exception)
+    assert "already exists" in str(again.exception)
     unmasked = CliRunner().invoke(app, ["capture", str(tmp_path / "x"), "--from", str(log)])
-    assert "only --mask" in str(unmasked.exception)
+    assert "--from needs --mask" in str(unmasked.exception)

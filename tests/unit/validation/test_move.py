@@ -12,21 +12,21 @@ from volbench.records.cell import StepResult
 from volbench.records.gate import Decision
 from volbench.records.metrics import metric
 from volbench.records.validation import MovePlan
-from volbench.validation.move import Given, _prediction, estimates, move_check, pairs_of
+from volbench.validation.forecast.move import RunCells, _prediction, estimates, move_check, pairs_of
 
 GIB = 1 << 30
 LOGS = {"log_bin": "ON", "binlog_expire_logs_seconds": "2592000"}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Given:
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunCells:
     """Dumps and restores of five cells on each of two volumes, of 1 GiB of data."""
     directory = build_run(tmp_path_factory.mktemp("run"), two_volumes())
     results = [
         result.model_copy(update={"steps": tuple(map(with_bytes, result.steps))}) for result in directory.results()
     ]
     volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
-    return Given(run_id="r", results=tuple(results), volume_of=volume_of)
+    return RunCells(run_id="r", results=tuple(results), volume_of=volume_of)
 
 
 def with_bytes(step: StepResult) -> StepResult:
@@ -36,7 +36,7 @@ def with_bytes(step: StepResult) -> StepResult:
     return step.model_copy(update={"details": {"data_bytes": GIB}, "metrics": metrics})
 
 
-def volumes(run: Given) -> list[str]:
+def volumes(run: RunCells) -> list[str]:
     return list(dict.fromkeys(run.volume_of.values()))
 
 
@@ -44,13 +44,13 @@ def plan(**keys: object) -> MovePlan:
     return MovePlan.model_validate(keys)
 
 
-def test_a_dump_and_its_restore_are_taken_from_one_cell(run: Given) -> None:
+def test_a_dump_and_its_restore_are_taken_from_one_cell(run: RunCells) -> None:
     found = pairs_of(run)
     assert {tools for _, tools in found} == {"mysqldump and mysql"}
     assert {len(pairs) for pairs in found.values()} == {5}
 
 
-def test_twice_the_data_takes_twice_as_long_and_the_parts_add_up(run: Given) -> None:
+def test_twice_the_data_takes_twice_as_long_and_the_parts_add_up(run: RunCells) -> None:
     wanted = volumes(run)[1:]
     [one] = estimates([run], wanted, GIB, 10.0, plan(copy="100MiB"))
     [two] = estimates([run], wanted, 2 * GIB, 10.0, plan(copy="100MiB"))
@@ -68,7 +68,7 @@ def test_twice_the_data_takes_twice_as_long_and_the_parts_add_up(run: Given) -> 
     )
 
 
-def test_the_interval_is_wider_the_further_the_data_is_from_what_was_measured(run: Given) -> None:
+def test_the_interval_is_wider_the_further_the_data_is_from_what_was_measured(run: RunCells) -> None:
     """Repeats of one size cannot tell how time grows; six times the data once took 1.9 times what was predicted."""
     wanted = volumes(run)[1:]
     ends = []
@@ -91,14 +91,14 @@ def test_the_interval_is_wider_the_further_the_data_is_from_what_was_measured(ru
     ],
 )
 def test_the_window_is_decided_by_the_interval_and_never_far_beyond_what_was_measured(
-    run: Given, keys: dict[str, object], factor: int, decision: Decision
+    run: RunCells, keys: dict[str, object], factor: int, decision: Decision
 ) -> None:
     checked = plan(**keys)
     found = estimates([run], volumes(run), factor * GIB, 1.0, checked)
     assert move_check(found, checked, LOGS).decision == decision
 
 
-def test_what_a_replica_needs_is_told(run: Given) -> None:
+def test_what_a_replica_needs_is_told(run: RunCells) -> None:
     found = estimates([run], volumes(run), GIB, None, plan())
     assert not any("binary log" in text for text in move_check(found, plan(), LOGS).details)
     assert any("no binary log" in text for text in move_check(found, plan(), {"log_bin": "OFF"}).details)

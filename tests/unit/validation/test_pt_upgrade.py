@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.validation.pt_upgrade import Asked, row_of
-from volbench.validation.pt_upgrade_report import classes_said, stats_said
-from volbench.validation.queries import QueryClass, QueryComparison, Result
+from volbench.validation.queries.comparison import QueryClass, QueryComparison, Result
+from volbench.validation.queries.pt_upgrade import SubmittedQuery, row_of
+from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
 
 BAR = "#" * 72
 HEAD = "\n#" + "-" * 71 + "\n# Logs\n#" + "-" * 71 + "\n\nFile: /dev/fd/9\nSize: 1456\n"
@@ -32,9 +32,9 @@ def stats(**counts: int) -> str:
     return f"\n{bar}\n# Stats\n{bar}\n\n" + "".join(f"{name:<20}  {count}\n" for name, count in known.items())
 
 
-def asked(sql: str, result: Result = "equal") -> list[Asked]:
+def asked(sql: str, result: Result = "equal") -> list[SubmittedQuery]:
     query = QueryClass(fingerprint="the shape", schema="shop", samples=(sql,), count=1, total_s=1.0)
-    return [Asked(compared=QueryComparison(query=query, result=result), sql=sql)]
+    return [SubmittedQuery(compared=QueryComparison(query=query, result=result), sql=sql)]
 
 
 ROWS = "@ first 1 of 1 missing rows\n< 2003,223.50\n\n@ row 2\n< 2001,184.50\n> 2002,223.50"
@@ -44,7 +44,7 @@ def test_rows_that_are_missing_are_a_no_go_with_the_first_of_them() -> None:
     printed = HEAD + section(ORDERED, part("Row diffs", ROWS, ORDERED)) + stats(queries_with_diffs=1)
     row = row_of(printed, 4, asked(ORDERED))
     assert row.decision == "no-go"
-    assert row.text == "1 queries: of the classes 1 with other rows"
+    assert row.text == "1 queries: among the classes 1 with other rows"
     assert row.details == (
         "other rows: the shape: @ first 1 of 1 missing rows < 2003,223.50 @ row 2 < 2001,184.50 > 2002,223.50",
     )
@@ -71,7 +71,7 @@ def test_what_may_only_be_order_or_print_is_told(sql: str, rows: str, result: Re
     printed = HEAD + section(sql, part("Row diffs", rows, sql)) + stats(queries_with_diffs=1)
     row = row_of(printed, 4, asked(sql, result))
     assert row.decision == decision
-    assert row.details[0].startswith("told: its rows may only" if decision == "go" else "other rows")
+    assert row.details[0].startswith("note: rows may differ only" if decision == "go" else "other rows")
 
 
 def test_an_error_of_one_side_is_a_no_go_and_shows_no_literal_of_the_query() -> None:
@@ -95,7 +95,7 @@ def test_warnings_times_and_errors_of_both_are_told_only() -> None:
     row = row_of(printed + stats(queries_with_diffs=1), 4, asked(OPEN))
     assert row.decision == "go"
     assert row.details[0] == (
-        "told: other warnings: the shape: Code: 1292 Level: Warning Message: Truncated vs. No warning 1292"
+        "note: other warnings: the shape: Code: 1292 Level: Warning Message: Truncated vs. No warning 1292"
     )
     assert "1 with another order of magnitude of time" in row.text
     assert len(row.details) == 3
@@ -104,13 +104,13 @@ def test_warnings_times_and_errors_of_both_are_told_only() -> None:
 @pytest.mark.parametrize(
     ("printed", "code", "said"),
     [
-        ("", 255, "ended with 255"),
-        (HEAD, 0, "no report that is as documented"),
-        (HEAD + stats(queries_read=0), 8, "its time was over"),
-        (HEAD + stats(), 1, "errors of its own"),
-        (HEAD + stats(queries_read=3), 0, "it read 3 of 1 queries"),
-        (HEAD + stats(not_select=1), 0, "it skipped 1 queries"),
-        (HEAD + stats(queries_with_diffs=1), 4, "not printed as documented"),
+        ("", 255, "exit code 255"),
+        (HEAD, 0, "without a report in the documented form"),
+        (HEAD + stats(queries_read=0), 8, "the time was over"),
+        (HEAD + stats(), 1, "pt-upgrade had errors"),
+        (HEAD + stats(queries_read=3), 0, "pt-upgrade read 3 of 1 queries"),
+        (HEAD + stats(not_select=1), 0, "pt-upgrade skipped 1 queries"),
+        (HEAD + stats(queries_with_diffs=1), 4, "not in the documented form"),
     ],
 )
 def test_what_is_not_finished_or_not_as_documented_is_never_a_go(printed: str, code: int, said: str) -> None:
@@ -122,5 +122,5 @@ def test_what_is_not_finished_or_not_as_documented_is_never_a_go(printed: str, c
 def test_values_of_rows_cannot_pose_as_its_counts() -> None:
     posing = "@ row 1\n< " + stats(queries_read=9) + "\n> x"
     printed = HEAD + section(OPEN, part("Row diffs", posing, OPEN)) + stats(queries_with_diffs=1)
-    assert stats_said(printed)["queries_read"] == 1
-    assert [one.kinds for one in classes_said(printed)] == [{"Row": 1}]
+    assert parse_stats(printed)["queries_read"] == 1
+    assert [one.kinds for one in parse_classes(printed)] == [{"Row": 1}]

@@ -8,9 +8,9 @@ import pytest
 
 from volbench.records.gate import Decision
 from volbench.records.validation import CheckRow, Replayed, ReplayPlan
-from volbench.validation.arrivals import Due, Schedule
-from volbench.validation.replay import bounds, replay_check, replayed
-from volbench.validation.sending import NOT_SENT, Answer, Machine, Share
+from volbench.validation.replay.evaluation import bounds, replay_check, summarise
+from volbench.validation.replay.schedule import Schedule, ScheduledStatement
+from volbench.validation.replay.sending import NOT_SENT, Execution, Machine, WorkerResult
 from volbench.volume.task_account import CpuShare, TaskTimes
 
 PLAN = ReplayPlan(slow_log="slow.log")
@@ -36,21 +36,27 @@ def outcome(
     answers = []
     for number in range(count):
         logged_s = 0.01 * draw.lognormvariate(0, 0.3)
-        due = Due(at_s=number * 0.1, connection=1, schema="shop", sql="SELECT 1", shape=0, logged_s=logged_s)
+        due = ScheduledStatement(
+            at_s=number * 0.1, connection=1, schema="shop", sql="SELECT 1", class_index=0, logged_s=logged_s
+        )
         began = due.at_s + late_s + queued_s
         took = 0.01 * draw.lognormvariate(0, 0.3) * ratio + added_s
         answers.append(
-            Answer(
-                due=due, free_s=due.at_s + queued_s, began_s=began, ended_s=began + took,
-                error=error if number < errors else 0, held_s=held_s,
+            Execution(
+                statement=due, free_s=due.at_s + queued_s, started_s=began, ended_s=began + took,
+                error=error if number < errors else 0, cpu_wait_s=held_s,
             )
         )  # fmt: skip
     schedule = Schedule(
-        lanes=(tuple(answer.due for answer in answers),), shapes=("select ?",), left_out={}, log_s=1.0,
-        shared_connections=0, whole_seconds=False,
-    )  # fmt: skip
-    share = Share(answers=answers, words={error: "in words"}, busy=busy, ways_s=ways_s)
-    found = replayed(schedule, [share], plan, writes=False, machine=machine)
+        connections=(tuple(answer.statement for answer in answers),),
+        fingerprints=("select ?",),
+        skipped={},
+        log_s=1.0,
+        shared_connections=0,
+        whole_seconds=False,
+    )
+    share = WorkerResult(executions=answers, error_messages={error: "in words"}, cpu_share=busy, rtt_s=ways_s)
+    found = summarise(schedule, [share], plan, writes=False, machine=machine)
     return found, replay_check(found, plan)
 
 
@@ -75,7 +81,7 @@ def test_what_the_way_to_the_server_takes_makes_no_class_slower() -> None:
     found, check = outcome(added_s=0.015, ways_s=(0.015,) * 300)
     assert found.way_ms_p95 == 15
     assert check.decision == "go"
-    assert "a statement for nothing took 15 ms" in "\n".join(check.details)
+    assert "network round trip: 15 ms" in "\n".join(check.details)
     assert outcome(added_s=0.015, ratio=3.0, ways_s=(0.015,) * 300)[1].decision == "no-go"
 
 
@@ -121,14 +127,14 @@ def test_the_bounds_of_a_quantile_hold_it_as_often_as_they_say() -> None:
 def machine(*, foreign: float = 0.0, server: TaskTimes | None = None, here: bool = True) -> Machine:
     """Two CPUs, of which others use so many; the candidate's server on them or elsewhere."""
     share = CpuShare(cpus=2, foreign_cpus=foreign, steal_cpus=0.0, own=TaskTimes(cpu_s=0.1), server=server)
-    return Machine(share=share, has_server=here)
+    return Machine(cpu=share, has_server=here)
 
 
 def test_what_our_own_threads_waited_for_a_cpu_makes_no_class_slower() -> None:
     """A query of 10 ms takes 25 ms, of which the client waited 15 ms for a CPU: nothing is known to be slower."""
     found, check = outcome(added_s=0.015, held_s=0.015, machine=machine(foreign=1.5, here=False))
     assert (found.classes[0].slower, check.decision) == ("", "undecided")
-    assert "too busy to judge 1 classes: other work used 75% of its CPUs" in check.text
+    assert "too busy to judge 1 classes: other work used 75 % of its CPUs" in check.text
     assert outcome(added_s=0.015, held_s=0.001, machine=machine(foreign=1.5, here=False))[1].decision == "no-go"
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from volbench.errors import EnvironmentLacks
-from volbench.validation.advisors import advice
-from volbench.validation.rights import check_rights, missing_rights
-from volbench.validation.settings import settings_check
-from volbench.validation.source import Rows
+from volbench.validation.source.advisors import advice
+from volbench.validation.source.rights import check_rights, missing_rights
+from volbench.validation.source.server import Rows
+from volbench.validation.source.settings import settings_check
 
 SOURCE = {
     "sql_mode": "STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION", "max_connections": "500",
@@ -30,22 +30,22 @@ def test_a_difference_that_matters_is_named_with_its_effect() -> None:
     check = settings_check(SOURCE, {**SAME, "sync_binlog": "0", "max_connections": "151"}, frozenset(), ())
     assert check.decision == "no-go"
     assert check.details == (
-        "sync_binlog: '1' became '0': a commit promises something else",
+        "sync_binlog: '1' became '0': commits have another durability",
         "max_connections: '500' became '151': more clients are refused",
     )
 
 
 def test_a_difference_that_the_plan_accepts_is_told_and_decides_nothing() -> None:
     check = settings_check(SOURCE, {**SAME, "sync_binlog": "0"}, frozenset(), ("sync_binlog",))
-    said = "accepted: sync_binlog: '1' became '0': a commit promises something else"
+    said = "accepted: sync_binlog: '1' became '0': commits have another durability"
     assert (check.decision, check.details) == ("go", (said,))
 
 
 def test_what_was_set_and_is_unknown_there_is_told_by_name() -> None:
     assert settings_check(SOURCE, SAME, {"query_cache_size"}, ()).details == (
-        "query_cache_size = '1048576' was set on the source and is unknown there: take it out of my.cnf",
+        "query_cache_size = '1048576': set on the source, unknown to the candidate; remove it from my.cnf",
     )
-    assert "cannot be seen" in settings_check(SOURCE, SAME, None, ()).details[0]
+    assert "unknown which of them" in settings_check(SOURCE, SAME, None, ()).details[0]
 
 
 READER = "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE, PROCESS ON *.* TO `reader`@`localhost`"
@@ -85,13 +85,14 @@ class Server:
 
 def test_without_select_nothing_is_begun_and_without_others_equal_is_no_proof() -> None:
     with pytest.raises(EnvironmentLacks, match="reader may not SELECT in shop") as raised:
-        check_rights(Server("GRANT USAGE ON *.* TO r"), ["shop"], place="source", user="reader")
+        check_rights(Server("GRANT USAGE ON *.* TO r"), ["shop"], side="source", user="reader")
     assert raised.value.next_step == "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, EXECUTE ON `shop`.* TO this user"
     partly = Server("GRANT SELECT ON *.* TO r")
-    assert check_rights(partly, ["shop"], place="source", user="reader") == [
-        "reader on the source lacks SHOW VIEW, TRIGGER, EVENT, EXECUTE on shop: what needs it cannot be seen"
+    assert check_rights(partly, ["shop"], side="source", user="reader") == [
+        "reader on the source has no SHOW VIEW, TRIGGER, EVENT, EXECUTE on shop: "
+        "objects that need it are not visible"
     ]
-    assert check_rights(Server(READER), ["shop"], place="source", user="reader") == []
+    assert check_rights(Server(READER), ["shop"], side="source", user="reader") == []
 
 
 def test_percona_s_tools_are_given_texts_and_their_words_are_kept(tmp_path, monkeypatch) -> None:

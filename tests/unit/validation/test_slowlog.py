@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volbench.errors import UsageError
-from volbench.validation import slowlog_entries
-from volbench.validation.mask import masked
-from volbench.validation.slowlog import (
+from volbench.validation.capture.mask import masked
+from volbench.validation.queries import slowlog_entries
+from volbench.validation.queries.slowlog import (
     ADMINISTRATOR,
     CUT,
     TOO_LONG,
@@ -69,7 +69,7 @@ def test_a_use_holds_for_all_connections_until_the_log_is_opened_again() -> None
         + mysql_entry("SELECT 5", connection=2)
     )
     assert [one.schema for one in found] == ["", "shop", "shop", "back office", "back office", ""]
-    assert log.account() == "6 entries, 6 of them statements"
+    assert log.summary() == "6 entries, 6 of them statements"
 
 
 def test_the_schema_is_unknown_where_a_log_begins_in_the_middle() -> None:
@@ -77,7 +77,7 @@ def test_the_schema_is_unknown_where_a_log_begins_in_the_middle() -> None:
         "FROM orders;\n" + mysql_entry("SELECT 1") + mysql_entry("USE `back office`") + mysql_entry("SELECT 2")
     )
     assert [one.schema for one in found] == [None, "back office", "back office"]
-    assert log.left_out == {CUT: 1}
+    assert log.skipped == {CUT: 1}
     assert log.entries == 4
 
 
@@ -118,7 +118,7 @@ def test_percona_server_names_the_schema_of_each_entry() -> None:
     )
     assert [one.schema for one in found] == ["my shop", "", "my shop"]
     assert [one.routine for one in found] == ["", "", "my shop.truncate_test"]
-    assert log.left_out == {}
+    assert log.skipped == {}
     extra = (
         "# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 1 Thread_id: 9 Errno: 0 End: x Schema: a b"
     )
@@ -155,7 +155,7 @@ def test_a_log_of_mysql_5_0_has_times_of_its_own() -> None:
     ]
     assert [one.schema for one in found] == ["shop", "shop", "shop", "other", "other"]
     assert {one.at_s for one in found} == {1_192_484_630}
-    assert log.left_out == {ADMINISTRATOR: 1}
+    assert log.skipped == {ADMINISTRATOR: 1}
 
 
 def test_before_5_7_mysql_logs_the_second_of_the_end() -> None:
@@ -171,7 +171,7 @@ def test_the_short_format_has_no_user_and_no_time() -> None:
     head = "# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 9\n"
     log, found = read(f"{BANNER}{head}use shop;\nSET timestamp=1444945432;\nSELECT 1;\n{head}SELECT 2;\n")
     assert [(one.sql, one.schema, one.at_s) for one in found] == [("SELECT 1", "shop", 1_444_945_432)]
-    assert log.left_out == {WITHOUT_TIME: 1}
+    assert log.skipped == {WITHOUT_TIME: 1}
 
 
 def test_administrator_commands_are_counted_and_a_comment_is_none() -> None:
@@ -181,8 +181,8 @@ def test_administrator_commands_are_counted_and_a_comment_is_none() -> None:
         + mysql_entry("# administrator command: Quit;\nSELECT 1")
     )
     assert [one.sql for one in found] == ["# administrator command: Quit;\nSELECT 1"]
-    assert log.left_out == {ADMINISTRATOR: 2}
-    assert log.account() == "3 entries, 1 of them statements; left out: 2 that are administrator commands"
+    assert log.skipped == {ADMINISTRATOR: 2}
+    assert log.summary() == "3 entries, 1 of them statements; skipped: 2 that are administrator commands"
 
 
 FORGED = mysql_entry("DROP TABLE orders", second=1, connection=666, use="mysql")
@@ -232,7 +232,7 @@ def test_what_is_cut_off_is_counted_wherever_that_is() -> None:
         + mysql_entry("SELECT 3", second=2) + "\0\0\0\0" + mysql_entry("SELECT 4", second=3) + cut[:-20]
     )  # fmt: skip
     assert [one.sql for one in found] == ["SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4"]
-    assert log.left_out == {CUT: 3}
+    assert log.skipped == {CUT: 3}
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -243,7 +243,7 @@ def test_of_a_log_that_was_cut_anywhere_the_statements_before_are_read(name: str
     for at in [*range(2000, 12_000, 397), *range(12_000, len(text), 5003)]:
         log, found = read(text[:at])
         assert found == complete[: len(found)], at
-        assert log.left_out[CUT] <= 1
+        assert log.skipped[CUT] <= 1
         assert log.entries >= len(found)
 
 
@@ -252,7 +252,7 @@ def test_a_time_that_nobody_can_read_is_counted() -> None:
         mysql_entry("SELECT 1").replace("2026-11-21T", "2026-99-99T").replace("SET timestamp=1795263200;\n", "")
     )
     assert found == []
-    assert log.left_out == {WITHOUT_TIME: 1}
+    assert log.skipped == {WITHOUT_TIME: 1}
 
 
 def test_bytes_that_are_no_utf_8_are_kept(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_long_statement_is_read_and_one_without_end_is_counted(
     monkeypatch.setattr(slowlog_entries, "STATEMENT_CHARACTERS_MAX", 4 << 20)
     with slow_log(path) as log:
         assert [one.sql for one in log] == ["SELECT 2"]
-        assert log.left_out == {TOO_LONG: 1}
+        assert log.skipped == {TOO_LONG: 1}
 
 
 def test_a_long_line_that_looks_like_the_beginning_of_a_banner_is_read_in_linear_time() -> None:
@@ -306,7 +306,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
 def test_a_masked_log_has_the_same_schemas(name: str) -> None:
     _, before = read(whole(name))
     unclear: list[LoggedStatement] = []
-    after = list(read_slow_log(masked(before, left_out=unclear.append), name="masked"))
+    after = list(read_slow_log(masked(before, on_skipped=unclear.append), name="masked"))
     assert [(one.schema, one.connection, one.routine) for one in after] == [
         (one.schema, one.connection, one.routine) for one in before if one not in unclear
     ]

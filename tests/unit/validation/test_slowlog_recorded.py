@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from slow_log_recorder import SCHEMAS, Truth, paired, read_truth
 
-from volbench.validation.arrivals import schedule
-from volbench.validation.fingerprint import fingerprint
-from volbench.validation.queries import query_classes
-from volbench.validation.slowlog import ADMINISTRATOR, LoggedStatement, SlowLog, slow_log
+from volbench.validation.queries.comparison import query_classes
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.slowlog import ADMINISTRATOR, LoggedStatement, SlowLog, slow_log
+from volbench.validation.replay.schedule import schedule
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures/slowlog"
 SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
@@ -35,7 +35,7 @@ def test_every_statement_is_read_as_it_was_sent(name: str) -> None:
             assert statement.sql_bytes == sent.sql.encode("latin-1"), sent
         assert bool(statement.routine) == (sent.kind == "routine")
     assert len(read) == len(truth.sent) == log.used
-    assert log.left_out.keys() <= {ADMINISTRATOR}
+    assert log.skipped.keys() <= {ADMINISTRATOR}
 
 
 @pytest.mark.parametrize("name", SERVERS)
@@ -86,9 +86,9 @@ def test_starts_are_when_the_clients_sent(name: str) -> None:
 def test_a_replay_and_the_query_classes_have_them_all(name: str) -> None:
     """What is sent and what is left out are all entries of the log, each on its own schema."""
     truth, log, read = both(name)
-    found = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections=64)
-    assert found.statements + sum(found.left_out.values()) + sum(log.left_out.values()) == log.entries
-    sent_on = {(due.connection, due.sql): due.schema for lane in found.lanes for due in lane}
+    found = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections_max=64)
+    assert found.statements + sum(found.skipped.values()) + sum(log.skipped.values()) == log.entries
+    sent_on = {(due.connection, due.sql): due.schema for lane in found.connections for due in lane}
     for sent, one in paired(truth, read):
         if sent.schema and sent.kind in {"select", "several", "insert", "binary data", "after use", "forged"}:
             assert sent_on[one.connection, one.sql] == sent.schema

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from volbench.validation.sql_text import UNPARSED, normal_expression, normal_query
+from volbench.validation.catalog.sql_text import UNPARSED, normal_expression, normal_query
 
 QUERIES = (
     (

@@ -10,7 +10,7 @@ import pytest
 
 from volbench.engine.connection import Account
 from volbench.records.validation import ServerSide
-from volbench.validation.upgrade import OWN_STATEMENTS, row_of, upgrade_check
+from volbench.validation.source.upgrade import OWN_STATEMENTS, upgrade_check, upgrade_row
 
 ACCOUNT = Account(user="checker", password="not in argv", host="db-old", port=3307)  # noqa: S106 - of nobody
 SOURCE = ServerSide(place="db-old:3307", flavor="mysql", version="8.0.45", user="checker")
@@ -58,7 +58,7 @@ def test_errors_are_a_no_go_and_told_first(tmp_path: Path, monkeypatch: pytest.M
     assert row.details == (
         "error: app@%: Removed authentication methods: mysql_native_password",
         "warning: shop.manual: Names that are reserved words: Column name",
-        "to be checked by hand: New default authentication plugin",
+        "check by hand: New default authentication plugin",
         OWN_STATEMENTS,
     )
     argv = (tmp_path / "argv").read_text()
@@ -70,9 +70,9 @@ def test_errors_are_a_no_go_and_told_first(tmp_path: Path, monkeypatch: pytest.M
 
 def test_warnings_alone_are_a_go_and_a_check_that_did_not_run_is_open() -> None:
     warned = {**REPORT, "errorCount": 0, "checksPerformed": REPORT["checksPerformed"][:2]}
-    assert row_of(warned).decision == "go"
+    assert upgrade_row(warned).decision == "go"
     failed = {"id": "x", "title": "Partitions", "status": "ERROR", "description": "access denied"}
-    open_row = row_of({**warned, "checksPerformed": [*warned["checksPerformed"], failed]})
+    open_row = upgrade_row({**warned, "checksPerformed": [*warned["checksPerformed"], failed]})
     assert open_row.decision == "undecided"
     assert "not checked: Partitions: access denied" in open_row.details
 
@@ -93,4 +93,4 @@ def test_without_the_tool_or_for_mariadb_it_is_said(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "not installed" in upgrade_check(ACCOUNT, SOURCE, CANDIDATE).text
     maria = SOURCE.model_copy(update={"flavor": "mariadb"})
-    assert "knows MySQL only" in upgrade_check(ACCOUNT, maria, CANDIDATE).text
+    assert "supports MySQL only" in upgrade_check(ACCOUNT, maria, CANDIDATE).text

@@ -18,7 +18,7 @@ from volbench.analysis.recorded.nvme_log import SOURCE as NVME
 from volbench.analysis.recorded.nvme_log import parse_nvme_log
 from volbench.cli.main import app
 from volbench.errors import UsageError
-from volbench.report.timeline import timelines
+from volbench.report.views.timeline import timelines
 from volbench.store.added import ADDED, read_all_series
 from volbench.store.run_directory import RunDirectory
 from volbench.store.series import SeriesKey

@@ -1,0 +1,121 @@
+"""Numbers, changes, durations and sizes as every output writes them, and the hint for a misspelt word."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+MINUS = "\N{MINUS SIGN}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+ABSENT = "\N{EN DASH}"
+FACTOR_FROM = 10
+"""From this ratio on a factor reads better than a percentage."""
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+_KIB, _MIB, _GIB, _TIB = (2**power for power in (10, 20, 30, 40))
+
+
+def number(value: float | None) -> str:
+    """Return a value with three significant digits and all digits before the point: 0.0123, 4.56, 78.9, 56,789.
+
+    A dash when absent.
+    """
+    if value is None:
+        return ABSENT
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.3g}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(digits, 6)}f}".replace("-", MINUS)
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Return a value with its unit: 421/s, 33 ms; the unit 1 is not written."""
+    if value is None or unit == "1":
+        return number(value)
+    return f"{number(value)}/s" if unit == "1/s" else f"{number(value)} {unit}"
+
+
+def times(factor: float) -> str:
+    """Return how many times worse than the best a value is: `1.9 times`."""
+    return f"{factor:.1f} times" if factor < FACTOR_FROM else f"{number(factor)} times"
+
+
+def percent(share: float | None) -> str:
+    """Return a share as whole per cent, with two digits below 10 %: 0.042 %, 1.5 %, 63 %, 99.96 %.
+
+    Only 1 itself is 100 %, so that what is nearly always so does not read as always. A dash when absent.
+    """
+    if share is None:
+        return ABSENT
+    value = 100 * share
+    size = abs(value)
+    if size >= 9.95 and not 99 < size < 100:
+        text = f"{value:,.0f}"
+    elif size > 99:
+        text = f"{value:.4g}"
+    else:
+        text = "0" if size < 0.005 else f"{value:.2g}"
+    return f"{text.replace('-', MINUS)} %"
+
+
+def change(ratio: float | None) -> str:
+    """Return candidate / baseline as a change: +38 %, -27 %, from ten times on x 12.3; a dash when absent."""
+    if ratio is None:
+        return ABSENT
+    if ratio >= FACTOR_FROM:
+        return f"{TIMES} {number(ratio)}"
+    value = 100 * (ratio - 1)
+    text = f"{value:+.1f}" if abs(value) < 9.95 else f"{value:+.0f}"
+    return ("0" if float(text) == 0 else text.replace("-", MINUS)) + " %"
+
+
+def interval(ci: tuple[float, float] | None) -> str:
+    """Return a confidence interval of a ratio as changes in brackets; words when the runs do not bound it."""
+    if ci is None:
+        return "[no bound]"
+    ends = (f"{TIMES} {number(end)}" if ci[1] >= FACTOR_FROM else change(end) for end in ci)
+    return f"[{', '.join(ends)}]"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time as 12.3 s, 3 min 20 s, 2 h 05 min, 10.6 days; a dash when absent."""
+    if seconds is None:
+        return ABSENT
+    if seconds < 1.5 * _MINUTE_S:
+        return f"{_trimmed(seconds)} s"
+    if seconds >= 2 * _DAY_S:
+        return f"{_trimmed(seconds / _DAY_S)} days"
+    whole_s = round(seconds)
+    if whole_s < 1.5 * _HOUR_S:
+        minutes, rest_s = divmod(whole_s, _MINUTE_S)
+        return f"{minutes} min {rest_s:02d} s" if rest_s else f"{minutes} min"
+    hours, rest_min = divmod(round(seconds / _MINUTE_S), 60)
+    return f"{hours} h {rest_min:02d} min" if rest_min else f"{hours} h"
+
+
+def size(size_bytes: float) -> str:
+    """Return bytes as 12 KiB, 340 MiB, 12.5 GiB, 3 TiB; whole GiB that are no whole TiB stay GiB: 1,500 GiB."""
+    if size_bytes >= _TIB and size_bytes % _TIB and not size_bytes % _GIB:
+        return f"{size_bytes / _GIB:,.0f} GiB"
+    for unit, unit_bytes in (("TiB", _TIB), ("GiB", _GIB), ("MiB", _MIB)):
+        if size_bytes >= unit_bytes:
+            return f"{_three_digits(size_bytes / unit_bytes)} {unit}"
+    return f"{_three_digits(size_bytes / _KIB)} KiB"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return the hint for a word that is none of the known ones: the nearest of them, else all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    return f"perhaps you meant {near[0]!r}" if near else f"known: {', '.join(names)}"
+
+
+def _trimmed(value: float) -> str:
+    """Return the number without decimals where it is whole."""
+    return f"{value:,.0f}" if value == round(value) else number(value)
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,1 @@
+"""Commands for a move to another server: `validate` and `capture`."""

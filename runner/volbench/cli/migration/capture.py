@@ -1,0 +1,77 @@
+"""`volbench capture`: the statements of a live server by class, and slow logs with masked literals."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+
+from volbench.cli import console, options
+from volbench.engine.attached import account_of
+from volbench.engine.connection import write_private
+from volbench.errors import Refused, UsageError
+from volbench.placement.attach import parse_dsn
+from volbench.records.base import parse_duration_s
+from volbench.validation.capture.digests import SECONDS_MAX
+from volbench.validation.capture.digests import capture as take
+from volbench.validation.capture.mask import masked
+from volbench.validation.queries.slowlog import LoggedStatement, slow_log
+from volbench.validation.source.server import read_only
+
+
+def capture(
+    out: Annotated[Path, typer.Argument(help="The file to write, mode 0600; never overwritten.")],
+    server: options.Server = "",
+    option_file: options.OptionFile = "",
+    seconds: Annotated[str, typer.Option("--for", help="How long: 60s; an hour at most.")] = "60s",
+    log: Annotated[Path | None, typer.Option("--from", help="A slow log to mask instead of a server.")] = None,
+    mask: Annotated[bool, typer.Option("--mask", help="Remove or mask all literals.")] = False,
+    sql_mode: Annotated[
+        str | None,
+        typer.Option(
+            "--sql-mode", help="For --mask: sql_mode of the log's sessions, as SELECT @@GLOBAL.sql_mode shows it."
+        ),
+    ] = None,
+) -> None:
+    """Capture the statements of a live server by class (read-only), or mask the literals of a slow log."""
+    if out.exists():
+        raise Refused(f"{out} already exists", where="OUT", next_step="choose another path")
+    if (log is None) == (not server):
+        raise UsageError("give either a server (--server) or a slow log (--from)", where="capture")
+    if log is not None:
+        if not mask:
+            raise UsageError(
+                "--from needs --mask", where="--from", next_step="to use a slow log as it is, name the file itself"
+            )
+        unclear: list[LoggedStatement] = []
+        with slow_log(log) as logged:
+            lines = masked(logged, sql_mode=sql_mode, on_skipped=unclear.append)
+            text = "".join(lines).encode("utf-8", "replace").decode()
+            write_private(out, text)
+        console.say(f"masked: {out}; {log}: {logged.summary()}")
+        if unclear:
+            hint = "" if sql_mode is not None else "; --sql-mode tells what a backslash means"
+            console.say(f"skipped {len(unclear)} statements whose literals depend on the server's settings{hint}")
+        return
+    text = _live(server, option_file, seconds, mask=mask)
+    write_private(out, text)
+    console.say(f"captured: {out}")
+
+
+def _live(server: str, option_file: str, seconds: str, *, mask: bool) -> str:
+    try:
+        duration_s = parse_duration_s(seconds)
+    except ValueError as error:
+        raise UsageError(str(error), where="--for") from error
+    if not 0 < duration_s <= SECONDS_MAX:
+        raise UsageError(f"a capture takes at most {SECONDS_MAX:g} s", where="--for", evidence=seconds)
+    account = account_of(parse_dsn(server, option_file=option_file), os.environ)
+    with read_only(account, snapshot=False) as source, Progress(console=console.err, transient=True) as bar:
+        task = bar.add_task("capturing", total=1.0)
+        captured = take(
+            source, duration_s, masked=mask, progress=lambda _, share: bar.update(task, completed=share)
+        )
+    return captured.model_dump_json(indent=1, by_alias=True) + "\n"

@@ -1,0 +1,1 @@
+"""Commands that plan, run, report and explain runs."""

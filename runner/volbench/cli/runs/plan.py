@@ -1,0 +1,273 @@
+"""`volbench plan`: the cells of a run in order, with the time and space that they need; changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from volbench.analysis.credits.expected import expected
+from volbench.analysis.statistics import runs_for_level
+from volbench.base.text import duration, size
+from volbench.cli import console, options
+from volbench.cli.targets import choose_target, with_flavor
+from volbench.errors import UsageError
+from volbench.placement.attach import parse_dsn, without_password
+from volbench.placement.attach import target_options as options_of_server
+from volbench.placement.kubernetes.options import parse_options
+from volbench.plan.cost import Cost, estimate, replacements_max
+from volbench.plan.describe import sweep_lines
+from volbench.plan.new_run import plan_run
+from volbench.plan.order import Treatment
+from volbench.plan.variants import spread
+from volbench.plan.volume_check import check_volumes, forecast_faults, suite_volume_faults
+from volbench.records.base import Scalar
+from volbench.records.cell import AttachSpec
+from volbench.records.facts import VolumeFacts
+from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
+from volbench.records.steps import parameters_of
+from volbench.records.sweep import SweepSpec
+from volbench.report.rows.forecast import forecast_lines
+from volbench.store.journal import utc_now
+from volbench.store.run_directory import new_run_id
+from volbench.suite.load import load_suite
+from volbench.suite.model import FULL_SCALE
+from volbench.suite.sweep import with_parameters
+from volbench.volume.emulated.status import emulated_behind
+from volbench.volume.facts.discovery import discover
+from volbench.volume.facts.host import host_facts
+from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A planned run that is not yet on disk."""
+
+    run: RunRecord
+    cost: Cost
+    attach: AttachSpec | None
+
+
+def plan(
+    suite: options.SuitePath,
+    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    target: options.TargetOption = "auto",
+    settings: options.Settings = [],  # noqa: B006
+    server: options.Server = "",
+    target_option: options.TargetOptions = [],  # noqa: B006
+    json: options.Json = False,
+) -> None:
+    """Show the cells of a run in order, with the time and space they need; changes nothing."""
+    planned = make_plan(
+        suite, volume, target=target, settings=settings, server=server, target_options=target_option
+    )
+    if json:
+        caveats = storage_caveats(planned.run)
+        console.show_json(
+            {"run": planned.run.model_dump(mode="json"), "cost": planned.cost.__dict__, "caveats": caveats}
+        )
+        return
+    show_plan(planned)
+    factors = list(planned.run.suite.sweep.factors) if planned.run.suite.sweep else []
+    factor_names = [factor.rpartition(".")[2] for factor in factors]
+    table = Table("no.", "cell", "volume", *factor_names, "block", "seed", box=None)
+    for number, cell in enumerate(planned.run.cells, start=1):
+        values = [str(cell.parameters[factor]) for factor in factors]
+        table.add_row(str(number), cell.cell_id, cell.volume, *values, str(cell.block + 1), str(cell.seed))
+    console.out.print(table)
+
+
+def make_plan(
+    suite_path: Path,
+    volumes: Sequence[str],
+    *,
+    target: str,
+    settings: Sequence[str],
+    server: str = "",
+    option_file: str = "",
+    tools: str = "",
+    target_options: Sequence[str] = (),
+) -> Planned:
+    """Return the planned run of a suite on volumes. Raises UsageError, EnvironmentLacks."""
+    more_faults = forecast_faults if volumes else suite_volume_faults
+    suite_file, source = load_suite(suite_path, settings=settings, more_faults=more_faults)
+    target_name = choose_target("attach" if server and target == "auto" else target, tools=tools)
+    attach = _attached(target_name, server, option_file)
+    specs = _volumes(volumes, suite_file.volumes, target_name)
+    suite = suite_file.resolved()
+    suite = suite.model_copy(update={"server": with_flavor(suite.server, target_name)})
+    spreads, treatments = spread(specs, suite.sweep)
+    _refuse_attached_sweep(attach, suite)
+    run = plan_run(
+        run_id=new_run_id(suite.name),
+        started_at=utc_now(),
+        suite=suite,
+        suite_source=source,
+        volumes=spreads,
+        treatments=treatments,
+        target=target_name,
+        target_options=_target_options(target_name, attach, tools, target_options),
+        command=["volbench", *map(without_password, sys.argv[1:])],
+        host=host_facts(),
+    )
+    return Planned(run=run, cost=_cost(suite, treatments), attach=attach)
+
+
+def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:
+    """Return the cost of all treatments together; space is that of the largest, since cells run in sequence."""
+    costs = [estimate(with_parameters(suite, t.parameters), volumes=1) for t in treatments]
+    return Cost(
+        cells=sum(cost.cells for cost in costs),
+        wall_s=sum(cost.wall_s for cost in costs),
+        measured_s=sum(cost.measured_s for cost in costs),
+        template_bytes=max(cost.template_bytes for cost in costs),
+        volume_bytes=max(cost.volume_bytes for cost in costs),
+    )
+
+
+def _refuse_attached_sweep(attach: AttachSpec | None, suite: ResolvedSuite) -> None:
+    fixed = [key for key in (suite.sweep.factors if suite.sweep else ()) if not key.startswith("steps.")]
+    if attach is not None and fixed:
+        raise UsageError(
+            f"volbench does not configure an attached server: {fixed[0]} cannot be varied",
+            where="sweep",
+            next_step="vary parameters of steps only, or choose another target",
+        )
+
+
+def show_plan(planned: Planned) -> None:
+    """Print target, volumes, steps and cost of a planned run."""
+    run, cost = planned.run, planned.cost
+    suite = run.suite
+    out = console.out
+    scale = "" if suite.scale == FULL_SCALE else f" at scale {suite.scale}"
+    out.print(f"suite {suite.name}{scale}: {suite.description}", markup=False)
+    out.print(f"target {run.target}, engine {suite.server.flavor} {suite.server.version or '(installed version)'}")
+    for volume in run.volumes:
+        out.print(f"  volume {volume.name} = {volume.text}{_free_space_text(volume)}", markup=False)
+    for line in storage_caveats(run):
+        out.print(f"  caveat: {line}", markup=False)
+    for step in suite.steps:
+        parameters = ", ".join(f"{name}={value}" for name, value in parameters_of(step).items())
+        out.print(f"  step {step.name}: {step.kind} {parameters}", markup=False)
+    if suite.sweep is not None:
+        for line in (*sweep_lines(suite.sweep), *_too_few_repeats(suite, suite.sweep)):
+            out.print(f"  {line}", markup=False)
+    for line in _forecasts(planned.run):
+        out.print(f"  forecast: {line}", markup=False)
+    per = "volume" if suite.sweep is None else "combination"
+    out.print(
+        f"{cost.cells} cells ({suite.repeats} per {per}), about {duration(round(cost.wall_s))}, "
+        f"{duration(round(cost.measured_s))} of it measured"
+    )
+    spare = replacements_max(run)
+    if spare:
+        more = duration(round(cost.wall_s * spare / len(run.cells)))
+        out.print(
+            f"at most {spare} more cells, about {more}, to replace cells that outside disturbances make invalid"
+        )
+    out.print(
+        f"space: about {size(cost.volume_bytes)} on each volume during a cell, "
+        f"{size(cost.template_bytes)} in the cache"
+    )
+
+
+def volumes_share_storage(run: RunRecord) -> bool:
+    """Return whether two volumes with different directories share their storage.
+
+    A directory that is named twice is a deliberate comparison of a volume with itself.
+    """
+    directories = {volume.name: volume.place for volume in run.volumes}
+    return any(
+        directories[shared.volumes[0]] != directories[shared.volumes[1]]
+        for shared in shared_storage(_visible_facts(run))
+    )
+
+
+def storage_caveats(run: RunRecord) -> list[str]:
+    """Return caveats on the directories of a plan: shared storage, directories that are no mount points."""
+    facts = _visible_facts(run)
+    directories = {volume.name: volume.place for volume in run.volumes}
+    missing = (not_mounted_text(name, directories[name], volume_facts) for name, volume_facts in facts.items())
+    return [*(volume_facts.text for volume_facts in shared_storage(facts)), *filter(None, missing)]
+
+
+def _visible_facts(run: RunRecord) -> dict[str, VolumeFacts]:
+    """Return the facts of the plan's `path:` volumes whose directories this machine has."""
+    if run.target not in ("local", "docker"):
+        return {}
+    return {
+        volume.name: facts
+        for volume in run.volumes
+        if volume.kind == "path" and not volume.variant_of and Path(volume.place).is_dir()
+        if emulated_behind((facts := discover(Path(volume.place))).mount_point) is None
+    }
+
+
+def _forecasts(run: RunRecord) -> Iterator[str]:
+    spec = run.suite.forecast
+    if spec is None:
+        return
+    for volume in run.volumes:
+        forecast = expected(spec, volume)
+        if forecast is not None:
+            yield from forecast_lines(spec, forecast)
+
+
+def _too_few_repeats(suite: ResolvedSuite, sweep: SweepSpec) -> Iterator[str]:
+    """Yield a warning when the exact test cannot decide anything with these repeats and levels."""
+    levels = sum(len(factor.levels) for factor in sweep.factors.values())
+    needed = runs_for_level(alpha=1 - suite.comparison.confidence, family=levels)
+    if sweep.design == "one_factor" and suite.repeats < needed:
+        yield f"{suite.repeats} repeats cannot decide between {levels} levels and the base: {needed} repeats can"
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """Return the command as typed in a shell."""
+    return shlex.join(argv)
+
+
+def _attached(target: str, server: str, option_file: str) -> AttachSpec | None:
+    """Return the server to attach to. A DSN is checked, and a password in it refused, whatever the target is."""
+    attach = parse_dsn(server, option_file=option_file) if server or target == "attach" else None
+    if attach is not None and target != "attach":
+        raise UsageError(
+            f"the {target} target starts its own server",
+            where="--server",
+            next_step="add --target attach, or leave --server out",
+        )
+    return attach
+
+
+def _target_options(target: str, attach: AttachSpec | None, tools: str, texts: Sequence[str]) -> dict[str, Scalar]:
+    """Return the options of the target for run.json."""
+    if texts and target != "kubernetes":
+        raise UsageError(
+            f"the {target} target has no such options", where="--target-option", next_step="leave it out"
+        )
+    if attach is not None:
+        return options_of_server(attach)
+    return {**parse_options(texts), **({"tools": tools} if tools else {})}
+
+
+def _volumes(arguments: Sequence[str], suite_volumes: dict[str, str], target: TargetName) -> list[VolumeSpec]:
+    if target == "attach":
+        if arguments:
+            raise UsageError(
+                "an attached server keeps its own volume", where="--volume", next_step="leave --volume out"
+            )
+        return [VolumeSpec(name="server", kind="path", place="", text="attached server")]
+    pairs = list(arguments) or [f"{name}={spec}" for name, spec in suite_volumes.items()]
+    return check_volumes(pairs, target=target)
+
+
+def _free_space_text(volume: VolumeSpec) -> str:
+    if volume.kind != "path" or not volume.place or not Path(volume.place).is_dir():
+        return ""
+    status = os.statvfs(volume.place)
+    return f" ({size(status.f_bavail * status.f_frsize)} free)"

@@ -1,0 +1,63 @@
+"""`volbench report` and `volbench compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from volbench.analysis.explain.what_if import other_volume
+from volbench.cli import console, options
+from volbench.report.build import build_report
+from volbench.report.cross_run import compare_runs
+from volbench.report.formats.terminal import comparison_line
+from volbench.report.render import render, write_reports
+from volbench.report.rows.comparisons import comparison_rows
+from volbench.store.run_directory import RunDirectory
+
+Format = Literal["html", "md", "json", "junit", "csv"]
+
+
+def report(
+    path: options.RunPath,
+    format: Annotated[  # noqa: A002 - it is the option's name
+        Format | None, typer.Option("--format", help="Print this format on stdout instead of writing the files.")
+    ] = None,
+    what_if: options.WhatIf = [],  # noqa: B006 - typer copies it
+) -> None:
+    """Rebuild the reports of a run from its directory, or print one format."""
+    other_volumes = [other_volume(spec) for spec in what_if]
+    directory = RunDirectory.open(path)
+    if format is None:
+        _, files = write_reports(directory, what_if=other_volumes)
+        for file in files:
+            console.out.print(f"report: {file}", markup=False)
+        return
+    console.show_text(render(build_report(directory, what_if=other_volumes), directory, format))
+
+
+def compare(
+    paths: Annotated[list[Path], typer.Argument(help="Directories of runs.")],
+    by: Annotated[str, typer.Option("--by", help="volume, run, or a fact such as engine.version.")] = "volume",
+    metric: Annotated[list[str], typer.Option("--metric", help="Only these metrics.")] = [],  # noqa: B006
+    json: options.Json = False,
+) -> None:
+    """Compare volumes within a run or across runs; refuse runs that are not comparable."""
+    comparison = compare_runs([RunDirectory.open(path) for path in paths], by=by, metrics=metric)
+    rows = comparison_rows(comparison.comparisons)
+    if json:
+        console.show_json(
+            {
+                "groups": comparison.groups,
+                "comparisons": [row.model_dump(mode="json") for row in rows],
+                "noted": comparison.context,
+            }
+        )
+        return
+    for row in rows:
+        if row.primary or metric:
+            console.out.print(comparison_line(row), markup=False)
+    for name, values in comparison.context.items():
+        values_text = ", ".join(f"{run}: {value}" for run, value in values.items())
+        console.out.print(f"  note: {name} differs: {values_text}", markup=False)

@@ -1,0 +1,166 @@
+"""`volbench run` and `volbench resume`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from volbench.base.text import size
+from volbench.cli import console, options
+from volbench.cli.runs.plan import (
+    Planned,
+    command_line,
+    make_plan,
+    show_plan,
+    storage_caveats,
+    volumes_share_storage,
+)
+from volbench.cli.runs.watch import progress_watcher
+from volbench.cli.targets import make_target
+from volbench.errors import EXIT_NO_GO, VolbenchError
+from volbench.execute.run import Orchestrator, Outcome, is_finished, say_nothing
+from volbench.placement.attach import attach_of
+from volbench.records.cell import AttachSpec
+from volbench.report.formats.terminal import summary_lines
+from volbench.report.render import write_reports
+from volbench.report.rows.replace import cells_to_replace
+from volbench.store.bucket import Bucket
+from volbench.store.run_directory import RunDirectory
+
+
+def run(
+    suite: options.SuitePath,
+    volume: options.Volumes = [],  # noqa: B006 - typer copies it
+    target: options.TargetOption = "auto",
+    settings: options.Settings = [],  # noqa: B006
+    out: options.Results = Path("results"),
+    tools: options.Tools = "",
+    target_option: options.TargetOptions = [],  # noqa: B006
+    server: options.Server = "",
+    option_file: options.OptionFile = "",
+    yes: options.Yes = False,
+    json: options.Json = False,
+    results_to: options.ResultsTo = "",
+) -> None:
+    """Run a suite on volumes and write a report to results/."""
+    bucket = Bucket(results_to) if results_to else None
+    planned = make_plan(
+        suite, volume, target=target, settings=settings, server=server, option_file=option_file, tools=tools,
+        target_options=target_option,
+    )  # fmt: skip
+    if not json:
+        show_plan(planned)
+    if not yes and console.interactive() and not _confirmed(planned):
+        raise typer.Exit(EXIT_NO_GO)
+    directory = create(planned, out)
+    console.say(f"results: {directory.path}")
+    with copied(directory, bucket):
+        execute(directory, attach=planned.attach, json=json)
+
+
+def _confirmed(planned: Planned) -> bool:
+    """Prompt. Where two volumes share their storage, Enter alone means no."""
+    if volumes_share_storage(planned.run):
+        for caveat in storage_caveats(planned.run):
+            console.say(caveat)
+        return typer.confirm("Run anyway?", default=False, err=True)
+    return typer.confirm("Run?", default=True, err=True)
+
+
+def resume(
+    path: options.RunPath,
+    json: options.Json = False,
+    option_file: options.OptionFile = "",
+    results_to: options.ResultsTo = "",
+) -> None:
+    """Continue a run after an interruption; completed cells are not repeated."""
+    bucket = Bucket(results_to) if results_to else None
+    directory = RunDirectory.open(path)
+    if is_finished(directory):
+        console.say(f"nothing to do: all {len(directory.run.cells)} cells are done")
+        with copied(directory, bucket):
+            _leave_report(directory, json=json)
+        return
+    console.say(f"resuming {directory.path}")
+    with copied(directory, bucket):
+        execute(directory, attach=attach_of(directory.run, option_file=option_file), json=json)
+
+
+@contextmanager
+def copied(directory: RunDirectory, bucket: Bucket | None) -> Iterator[None]:
+    """Copy the run's directory when the block ends, also when a cell failed.
+
+    The plan is copied first, so that a bucket that refuses writes fails before anything is measured.
+    """
+    if bucket is None:
+        yield
+        return
+    bucket.copy(directory.path)
+    try:
+        yield
+    except VolbenchError:
+        try:
+            _copy(directory, bucket)
+        except VolbenchError as error:
+            console.say(str(error))  # the command ends with the run's own failure
+        raise
+    _copy(directory, bucket)
+
+
+def _copy(directory: RunDirectory, bucket: Bucket) -> None:
+    copy = bucket.copy(directory.path)
+    amounts = f"{copy.files} files, {size(copy.size_bytes)}, each read back and compared"
+    console.say(f"copied to {copy.place}: {amounts}; {copy.unchanged} already existed")
+
+
+def create(planned: Planned, out: Path) -> RunDirectory:
+    """Return the new directory of a run."""
+    out.mkdir(parents=True, exist_ok=True)
+    return RunDirectory.create(out.resolve(), planned.run)
+
+
+def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = False, quiet: bool = False) -> None:
+    """Run the remaining cells and write the reports; `quiet` prints nothing. Raises the failure of a cell."""
+    run_record = directory.run
+    outcome: Outcome | None = None
+    failure: VolbenchError | None = None
+    try:
+        target, volumes = make_target(run_record)
+        with progress_watcher(run_record, json=json) as watch:
+            orchestrator = Orchestrator(
+                directory, target, volumes, attach=attach, watch=watch, invalid_cells=cells_to_replace,
+                say=say_nothing if quiet or json else console.say,
+            )  # fmt: skip
+            outcome = orchestrator.run()
+    except VolbenchError as error:
+        failure = error
+    except KeyboardInterrupt:
+        _leave_report(directory, json=json, quiet=quiet)
+        console.say(f"interrupted; continue with: {command_line(['volbench', 'resume', str(directory.path)])}")
+        raise
+    _leave_report(directory, json=json, quiet=quiet)
+    if failure is not None:
+        console.say(f"fix the problem, then continue with: volbench resume {directory.path}")
+        raise failure
+    if outcome is not None and outcome.failures:
+        console.say(f"retry the failed cells with: {command_line(['volbench', 'resume', str(directory.path)])}")
+        raise outcome.failures[0]
+
+
+def _leave_report(directory: RunDirectory, *, json: bool, quiet: bool = False) -> None:
+    """Write the reports of the cells that have results, and print their paths."""
+    if not directory.results():
+        return
+    report, files = write_reports(directory)
+    if quiet:
+        return
+    if json:
+        console.show_json(report.model_dump(mode="json", by_alias=True))
+        return
+    for line in summary_lines(report):
+        console.out.print(line, markup=False)
+    for file in files:
+        console.out.print(f"report: {file}", markup=False)

@@ -1,0 +1,159 @@
+"""Comparisons across runs: which runs are comparable, and the facts in which they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from volbench.analysis.comparison import Comparison
+from volbench.errors import MustNotCompare, UsageError
+from volbench.records.report import CellRow, Report
+from volbench.records.run import RunRecord
+from volbench.report.build import build_report
+from volbench.report.rows.comparisons import compared_cells
+from volbench.store.run_directory import RunDirectory
+
+VALUE_CHARACTERS_MAX = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossRunComparison:
+    """Comparisons of groups of cells from several runs; `context` are differing facts that may explain them."""
+
+    groups: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+    context: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    record: RunRecord
+    report: Report
+
+
+_Fact = Callable[[_Run], object]
+_COMPARABILITY_FACTS: dict[str, _Fact] = {
+    "dataset": lambda run: run.record.suite.dataset.model_dump(),
+    "steps": lambda run: [step.model_dump() for step in run.record.suite.steps],
+    "engine.config": lambda run: run.record.suite.server.config,
+    "engine.flavor": lambda run: run.report.engine and run.report.engine.flavor,
+    "engine.version": lambda run: run.report.engine and run.report.engine.version,
+    "target": lambda run: run.record.target,
+    "host.cpu_model": lambda run: run.record.host.cpu_model,
+    "host.cpus": lambda run: run.record.host.cpus,
+    "host.memory_bytes": lambda run: run.record.host.memory_bytes,
+}
+"""Facts that change the figures by themselves; runs that differ in them do not compare volumes."""
+_CONTEXT_FACTS: dict[str, _Fact] = {
+    "host.hostname": lambda run: run.record.host.hostname,
+    "host.kernel": lambda run: run.record.host.kernel,
+    "volbench": lambda run: run.record.volbench_version,
+    "started_at": lambda run: run.record.started_at,
+}
+
+
+def compare_runs(
+    directories: Sequence[RunDirectory], *, by: str = "volume", metrics: Sequence[str] = ()
+) -> CrossRunComparison:
+    """Compare cells of several runs, grouped by volume or by a fact in which the runs may then differ.
+
+    Args:
+        directories: at least one run; the first group of the first run is the baseline.
+        by: `volume`, `run`, or one of the facts that must otherwise be equal, such as `engine.version`.
+        metrics: names of metrics to compare; empty: all.
+
+    Raises MustNotCompare naming the facts that differ, UsageError for an unknown `by`.
+    """
+    if by not in {"volume", "run", *_COMPARABILITY_FACTS}:
+        raise UsageError(
+            f"cannot compare by {by!r}",
+            where="--by",
+            evidence=f"known: volume, run, {', '.join(_COMPARABILITY_FACTS)}",
+        )
+    runs = [_Run(record=directory.run, report=build_report(directory)) for directory in directories]
+    _refuse_differing(runs, by)
+    cells = [_regrouped(cell, run, by, several=len(runs) > 1) for run in runs for cell in run.report.cells]
+    groups = _ordered_groups(runs, cells, by)
+    if len(groups) < 2:
+        raise UsageError(
+            f"there is nothing to compare: every cell belongs to {by} {groups[0] if groups else 'none'!r}",
+            where="volbench compare",
+            next_step="compare by another fact, for example --by run",
+        )
+    if metrics:
+        cells = [_with_metrics(cell, metrics) for cell in cells]
+    return CrossRunComparison(
+        groups=groups,
+        comparisons=tuple(compared_cells(cells, groups, runs[0].record.suite.comparison)),
+        context=_differing(runs, _CONTEXT_FACTS),
+    )
+
+
+def _ordered_groups(runs: Sequence[_Run], cells: Sequence[CellRow], by: str) -> tuple[str, ...]:
+    """Return the groups that have cells; volumes in the order of the runs' volumes, not of their cells."""
+    volume_names = [volume.name for run in runs for volume in run.record.volumes] if by == "volume" else []
+    present = dict.fromkeys(cell.volume for cell in cells)
+    return tuple(dict.fromkeys([*(name for name in volume_names if name in present), *present]))
+
+
+def _refuse_differing(runs: Sequence[_Run], by: str) -> None:
+    differing = {
+        name: values
+        for name, values in _differing(runs, _COMPARABILITY_FACTS).items()
+        if name != by and not name.startswith(f"{by}.")
+    }
+    if differing:
+        raise MustNotCompare(
+            "these runs are not comparable: they differ in more than their volumes",
+            where=", ".join(run.record.run_id for run in runs),
+            evidence="; ".join(
+                f"{name}: " + " | ".join(f"{run}: {value}" for run, value in values.items())
+                for name, values in differing.items()
+            ),
+            next_step="repeat them with equal settings, or compare by the difference: "
+            f"--by {_fact_of(next(iter(differing)))}",
+        )
+
+
+def _differing(runs: Sequence[_Run], facts: Mapping[str, _Fact]) -> dict[str, dict[str, str]]:
+    """Return fact -> run -> value for facts that differ; of a nested fact only the items that differ."""
+    differing: dict[str, dict[str, str]] = {}
+    for name, fact in facts.items():
+        leaves_by_run = {run.record.run_id: dict(_leaves(name, fact(run))) for run in runs}
+        for leaf in dict.fromkeys(leaf for leaves in leaves_by_run.values() for leaf in leaves):
+            values = {run_id: leaves.get(leaf, "absent") for run_id, leaves in leaves_by_run.items()}
+            if len(set(values.values())) > 1:
+                differing[leaf] = {run_id: value[:VALUE_CHARACTERS_MAX] for run_id, value in values.items()}
+    return differing
+
+
+def _fact_of(leaf: str) -> str:
+    return next(name for name in _COMPARABILITY_FACTS if leaf == name or leaf.startswith(f"{name}."))
+
+
+def _leaves(name: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(f"{name}.{key}", item)
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _leaves(f"{name}.{number}", item)
+    else:
+        yield name, "absent" if value is None else str(value)
+
+
+def _regrouped(cell: CellRow, run: _Run, by: str, *, several: bool) -> CellRow:
+    """Return the cell under its group's name, with an id that is unique over the runs."""
+    if by == "volume":
+        group = cell.volume
+    elif by == "run":
+        group = f"{run.record.run_id}/{cell.volume}"
+    else:
+        group = str(_COMPARABILITY_FACTS[by](run))[:VALUE_CHARACTERS_MAX]
+    cell_id = f"{run.record.run_id}/{cell.cell_id}" if several else cell.cell_id
+    return cell.model_copy(update={"volume": group, "cell_id": cell_id})
+
+
+def _with_metrics(cell: CellRow, metrics: Iterable[str]) -> CellRow:
+    selected = {name: value for name, value in cell.metrics.items() if name in set(metrics)}
+    return cell.model_copy(update={"metrics": selected})

@@ -1,0 +1,1 @@
+"""The report and decisions as text, Markdown, HTML, JUnit and CSV."""

@@ -1,0 +1,19 @@
+"""Pages without scripts, to be printed and signed: a decision by a policy, a validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+def signed_page(template: str, **values: Any) -> str:
+    """Return a template of report/page with its values, all escaped. A missing value is an error."""
+    environment = Environment(
+        loader=PackageLoader("volbench.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(**values)

@@ -1,0 +1,71 @@
+"""The end of a run in the terminal: the verdict, its comparisons, and the failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from volbench.base.text import change, duration, interval, number, percent, quantity
+from volbench.records.report import ComparisonRow, FindingRow, Report
+from volbench.report.rows.cells import failure_text
+from volbench.report.rows.forecast import forecast_text
+from volbench.report.rows.saturation import curve_lines
+from volbench.report.views.causes import cause_title, certainty
+from volbench.report.views.cost_tables import association_sentences
+from volbench.report.views.time_budget import budget_lines
+from volbench.report.wording import why_invalid
+
+CAUSES_MAX, INVALID_MAX = 4, 3
+"""Lines of a kind; the reports have all of them."""
+
+
+def summary_lines(report: Report) -> list[str]:
+    """Return the lines to print: the verdict, then primary comparisons, invalid cells, failures and caveats."""
+    lines = ["", report.summary.sentence, *report.summary.time_difference, ""]
+    lines += [f"  {text}" for text in cause_lines(report.findings)]
+    lines += [comparison_line(row) for row in report.comparisons if row.primary]
+    lines += [f"  {text}" for text in budget_lines(report.time_budgets)]
+    lines += [f"  {text}" for text in association_sentences(report.associations)]
+    lines += [f"  {text}" for text in curve_lines(report.curves)]
+    lines += [f"  {forecast_text(row)}" for row in report.forecasts]
+    lines += [f"  {text}" for text in (report.sweep.said if report.sweep else ())]
+    invalid = [cell for cell in report.cells if not cell.valid]
+    lines += [
+        f"  {'disturbed' if cell.used_within_bounds else 'invalid'}: "
+        f"{cell.cell_id} {cell.step}: {why_invalid(cell)}"
+        for cell in invalid[:INVALID_MAX]
+    ]
+    if len(invalid) > INVALID_MAX:
+        lines.append(f"  {len(invalid) - INVALID_MAX} more are disturbed or invalid: see the report")
+    lines += [
+        f"  {failure_text(failure, str(failure['cell_id']))}: {failure.get('what')}" for failure in report.failures
+    ]
+    lines += [f"  note: {caveat}" for caveat in report.summary.caveats]
+    share = report.timing.measured_share
+    if share is not None:
+        measured, wall = duration(report.timing.measured_s), duration(report.timing.wall_s)
+        lines.append(f"  {measured} measured of {wall} ({percent(share)})")
+    return lines
+
+
+def cause_lines(findings: Sequence[FindingRow]) -> Iterator[str]:
+    """Yield the first causes: volume and step, the cause in words, how sure it is, its first evidence."""
+    for finding in findings[:CAUSES_MAX]:
+        certainty_text = f" ({certainty(finding)})" if certainty(finding) else ""
+        evidence = f": {finding.evidence[0].text}" if finding.evidence else ""
+        yield f"{finding.volume}, {finding.step}: {cause_title(finding.cause)}{certainty_text}{evidence}"
+    if len(findings) > CAUSES_MAX:
+        yield f"{len(findings) - CAUSES_MAX} more causes are in the report"
+
+
+def comparison_line(row: ComparisonRow) -> str:
+    """Return one comparison in a line: values, change with interval, p, verdict."""
+    head = f"  {row.step} {row.metric}: {row.candidate} against {row.baseline}"
+    if row.ratio is None or row.ci is None:
+        return f"{head}: {row.verdict} ({row.reason})"
+    runs_needed = f", about {row.runs_needed} cells a side would decide" if row.runs_needed else ""
+    p_value = row.p_adjusted if row.p_adjusted is not None else row.p_value
+    p_text = "" if p_value is None else f", p {p_value:.3g}"
+    return (
+        f"{head}: {number(row.baseline_value)} -> {quantity(row.candidate_value, row.unit)},"
+        f" {change(row.ratio)} {interval(row.ci)}{p_text}: {row.verdict}{runs_needed}"
+    )

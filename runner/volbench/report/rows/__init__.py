@@ -1,0 +1,1 @@
+"""The sections of report.json, one module each."""

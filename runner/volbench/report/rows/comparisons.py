@@ -1,0 +1,48 @@
+"""Comparisons of a run's cells: their metrics, and their rows in the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+
+from volbench.analysis.comparison import Comparison, Row, compare
+from volbench.records.metrics import PRIMARY_METRICS
+from volbench.records.report import CellRow, ComparisonRow
+from volbench.records.run import ComparisonSpec
+
+
+def compared_cells(cells: Iterable[CellRow], volumes: Sequence[str], spec: ComparisonSpec) -> list[Comparison]:
+    """Return all comparisons with the first volume, for metrics that have a direction."""
+    return compare(_rows(cells, spec), volumes, margin=spec.margin, alpha=1 - spec.confidence)
+
+
+def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
+    for cell in cells:
+        primary = PRIMARY_METRICS.get(cell.kind, ()) if spec.metrics is None else spec.metrics
+        for name, metric in cell.metrics.items():
+            if metric.better == "none":
+                continue
+            yield Row(
+                step=cell.step,
+                parameters=cell.parameters,
+                metric=name,
+                unit=metric.unit,
+                better=metric.better,
+                volume=cell.volume,
+                cell=cell.cell_id,
+                value=metric.value,
+                valid=cell.valid,
+                primary=name in primary,
+                bounds=_ends(cell.bounds.get(name)),
+            )
+
+
+def _ends(bounds: tuple[float, float | None] | None) -> tuple[float, float] | None:
+    return None if bounds is None else (bounds[0], math.inf if bounds[1] is None else bounds[1])
+
+
+def comparison_rows(comparisons: Iterable[Comparison]) -> tuple[ComparisonRow, ...]:
+    """Return the comparisons as rows of report.json."""
+    names = {field.name for field in fields(Comparison)} & set(ComparisonRow.model_fields)
+    return tuple(ComparisonRow.model_validate({name: getattr(c, name) for name in names}) for c in comparisons)

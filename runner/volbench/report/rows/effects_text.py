@@ -1,0 +1,113 @@
+"""Sentences on which factors of a sweep matter and why the others do not, from effects and the base's findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from volbench.base.text import change, interval
+from volbench.plan.describe import term_text
+from volbench.records.report import EffectRow, FindingRow
+from volbench.records.sweep import SweepSpec
+from volbench.report.wording import label
+
+SMALL_SHARE = 0.25
+"""An effect up to this share of the largest (of logarithms) did not remove the bottleneck that the largest did."""
+_OPERATIONS = "this factor raises the limit of operations per second"
+_BYTES = "this factor raises the limit of bytes per second"
+_COMMITS = "this factor decides whether a commit waits until the volume has the data"
+_ACTS_ON: Mapping[str, tuple[str, frozenset[str]]] = {
+    "iops": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.burst_exhausted"})),
+    "osd_iops": (_OPERATIONS, frozenset({"storage.iops_limit"})),
+    "osds": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.throughput_limit"})),
+    "throughput": (_BYTES, frozenset({"storage.throughput_limit", "storage.burst_exhausted"})),
+    "size": (
+        "this factor raises the limits of operations and bytes per second",
+        frozenset({"storage.iops_limit", "storage.throughput_limit", "storage.burst_exhausted"}),
+    ),
+    "nconnect": (
+        "this factor spreads concurrent operations over several connections",
+        frozenset({"storage.throughput_limit"}),
+    ),
+    "mode": (_COMMITS, frozenset({"storage.sync_latency", "storage.metadata_latency"})),
+    "nfs": ("this factor saves round trips at open and close", frozenset({"storage.metadata_latency"})),
+    "vers": ("this factor saves round trips at open and close", frozenset({"storage.metadata_latency"})),
+    "replicas": ("this factor decides how many disks a write waits for", frozenset({"storage.sync_latency"})),
+    "innodb_flush_log_at_trx_commit": (_COMMITS, frozenset({"storage.sync_latency"})),
+    "sync_binlog": (_COMMITS, frozenset({"storage.sync_latency"})),
+    "innodb_buffer_pool_size": (
+        "this factor decides how many reads reach the volume",
+        frozenset({"memory.buffer_pool_small", "storage.read_latency", "storage.iops_limit"}),
+    ),
+}
+"""Last part of a factor's key -> what the factor does, and the causes that it can remove."""
+
+
+def describe_effects(
+    sweep: SweepSpec, effects: Sequence[EffectRow], base_findings: Sequence[FindingRow]
+) -> Iterator[str]:
+    """Yield sentences for each volume and step, on its first primary metric.
+
+    Args:
+        sweep: its factors and design.
+        effects: all of the run.
+        base_findings: findings of cells in which nothing was varied.
+    """
+    groups: dict[tuple[str, str], list[EffectRow]] = {}
+    for effect in effects:
+        if effect.primary:
+            group = groups.setdefault((effect.volume, effect.step), [])
+            if not group or group[0].metric == effect.metric:
+                group.append(effect)
+    for (volume, step), group in groups.items():
+        cause = next((f for f in base_findings if (f.volume, f.step) == (volume, step) and f.cause != "none"), None)
+        yield from _of_step(f"{step} on {volume}", group, cause)
+    if sweep.design == "one_factor" and len(sweep.factors) > 1:
+        yield "A one-factor design does not show how factors work together; a full design does."
+
+
+def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -> Iterator[str]:
+    estimated = [effect for effect in group if effect.ratio is not None]
+    decided = sorted(
+        (effect for effect in estimated if effect.verdict in ("better", "worse")), key=_size, reverse=True
+    )
+    name = label(group[0].metric)
+    if not decided:
+        yield f"{where}: no factor is shown to change {name} beyond the margin."
+    else:
+        largest = decided[0]
+        yield f"{where}: {_factor_text(largest)} matters most for {name}: {_figures(largest)}, {largest.verdict}."
+    if cause is not None:
+        evidence = f": {'; '.join(row.text for row in cause.evidence[:2])}" if cause.evidence else ""
+        yield f"{where}: the bottleneck of the base is {cause.cause}{evidence}."
+    for effect in estimated:
+        if decided and effect is decided[0]:
+            continue
+        text = f"{_figures(effect)}, {_verdict_text(effect)}{_explanation(effect, decided, cause)}"
+        yield f"{where}: {_factor_text(effect)}: {text}."
+
+
+def _explanation(effect: EffectRow, decided: Sequence[EffectRow], cause: FindingRow | None) -> str:
+    """Return why a factor has little effect: it does not act on the bottleneck of the base."""
+    negligible = effect.verdict == "equivalent" or not decided or _size(effect) <= SMALL_SHARE * _size(decided[0])
+    action = _ACTS_ON.get(effect.factors[0].rpartition(".")[2]) if len(effect.factors) == 1 else None
+    if not negligible or action is None or cause is None or cause.cause in action[1]:
+        return ""
+    return f"; {action[0]}, which is not the bottleneck of the base"
+
+
+def _size(effect: EffectRow) -> float:
+    return abs(math.log(effect.ratio)) if effect.ratio else 0.0
+
+
+def _factor_text(effect: EffectRow) -> str:
+    levels = ", ".join(f"{base} to {level}" for base, level in zip(effect.bases, effect.levels, strict=True))
+    return f"{term_text(effect.factors)} from {levels}"
+
+
+def _figures(effect: EffectRow) -> str:
+    return f"{change(effect.ratio)} {interval(effect.ci)}"
+
+
+def _verdict_text(effect: EffectRow) -> str:
+    return {"inconclusive": "open", "equivalent": "no change that matters"}.get(effect.verdict, effect.verdict)

@@ -1,0 +1,211 @@
+"""Where a transaction's time goes on each volume, and where the extra time of the slower volume goes.
+
+A cell's budget is the mean over its window; a volume's is the mean over its valid cells, so that the pieces still
+sum to the latency. The interval of a difference is the exact rank interval of `analysis.statistics` for a shift in
+milliseconds: the statistics work on ratios, and exp(x) turns a shift into a ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from volbench.analysis.explain.run import RunExplanation, StepView, valid_views
+from volbench.analysis.explain.time_budget import PIECES
+from volbench.analysis.statistics import RUNS_MIN, shift_of
+from volbench.base.text import number, quantity
+from volbench.records.report import CellRow, TimeBudgetRow, TimeDifferenceRow
+
+OUTSIDE = "outside"
+LATENCY = "latency_ms_mean"
+DIFFERENCE_MIN = 0.05
+"""Share of the baseline's latency below which a difference has no pieces worth a sentence."""
+NAMED_MIN, NAMED_MAX = 0.1, 3
+"""Share of a difference from which a piece is named in the sentence, and how many at most."""
+OVERLAP_MAX = 1.15
+"""Statement time over the client's latency from which other clients' statements must be in it."""
+_EXPONENT_MAX = 300.0
+
+_About = tuple[str, int | None]
+_CellBudget = Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeBudget:
+    """The budgets of one volume's valid cells in one step: each maps a piece to its milliseconds."""
+
+    volume: str
+    step: str
+    threads: int | None
+    cells: tuple[_CellBudget, ...]
+    valid: bool = True
+    """False: no cell is valid; these are of disturbed cells that comparisons use within their bounds."""
+
+    @property
+    def pieces(self) -> dict[str, float]:
+        """Mean milliseconds of each piece, in the order of PIECES."""
+        return {
+            piece: fmean(cell.get(piece, 0.0) for cell in self.cells)
+            for piece in PIECES
+            if any(piece in cell for cell in self.cells)
+        }
+
+    @property
+    def latency_ms(self) -> float:
+        """Mean time of a transaction."""
+        return sum(self.pieces.values())
+
+
+def volume_budgets(
+    explained: RunExplanation, cells: Sequence[CellRow], volumes: Sequence[str]
+) -> tuple[VolumeBudget, ...]:
+    """The budgets of all steps, by step and threads, then in the order of `volumes`.
+
+    They are of valid cells; where a volume's step has none, of disturbed ones that comparisons use.
+    """
+    disturbed = {(cell.cell_id, cell.step) for cell in cells if cell.used_within_bounds}
+    latency = {(cell.cell_id, cell.step): cell.metrics[LATENCY].value for cell in cells if LATENCY in cell.metrics}
+    collected: dict[_About, dict[str, list[_CellBudget]]] = {}
+    undisturbed = {key: bool(valid_views(views)) for key, views in explained.views.items()}
+    for (volume, step), views in explained.views.items():
+        usable = valid_views(views) or {cell: view for cell, view in views.items() if (cell, step) in disturbed}
+        for cell_id, view in usable.items():
+            budget = _with_outside(view, latency.get((cell_id, step)))
+            if budget is not None:
+                by_volume = collected.setdefault((step, view.threads), {})
+                by_volume.setdefault(volume, []).append(budget)
+    return tuple(
+        VolumeBudget(
+            volume=volume,
+            step=step,
+            threads=threads,
+            cells=tuple(by_volume[volume]),
+            valid=undisturbed[volume, step],
+        )
+        for (step, threads), by_volume in collected.items()
+        for volume in volumes
+        if volume in by_volume
+    )
+
+
+def time_budget_rows(budgets: Sequence[VolumeBudget]) -> tuple[TimeBudgetRow, ...]:
+    """One row for each piece of each budget."""
+    return tuple(
+        TimeBudgetRow(
+            volume=budget.volume,
+            step=budget.step,
+            threads=budget.threads,
+            piece=piece,
+            title=PIECES[piece],
+            ms=ms,
+            share=ms / budget.latency_ms if budget.latency_ms > 0 else 0.0,
+            latency_ms=budget.latency_ms,
+            cells=len(budget.cells),
+            valid=budget.valid,
+        )
+        for budget in budgets
+        for piece, ms in budget.pieces.items()
+    )
+
+
+def time_difference_rows(budgets: Sequence[VolumeBudget], baseline: str) -> tuple[TimeDifferenceRow, ...]:
+    """Each other volume's pieces less the baseline's, the largest difference first."""
+    first = {(budget.step, budget.threads): budget for budget in budgets if budget.volume == baseline}
+    rows: list[TimeDifferenceRow] = []
+    for budget in budgets:
+        base = first.get((budget.step, budget.threads))
+        if base is not None and budget.volume != baseline:
+            rows += _difference_rows(base, budget)
+    return tuple(rows)
+
+
+def difference_sentences(rows: Sequence[TimeDifferenceRow]) -> tuple[str, ...]:
+    """One sentence for each step and pair of volumes whose transactions differ in their time."""
+    pairs: dict[tuple[str, int | None, str], list[TimeDifferenceRow]] = {}
+    for row in rows:
+        pairs.setdefault((row.step, row.threads, row.candidate), []).append(row)
+    steps = {(row.step, row.threads) for row in rows}
+    return tuple(text for of in pairs.values() if (text := _sentence(of, name_step=len(steps) > 1)) is not None)
+
+
+def _with_outside(view: StepView, latency_ms: float | None) -> _CellBudget | None:
+    """The pieces of a cell and what the client measured beyond them; None where others' statements are counted."""
+    budget = view.time_budget
+    if budget is None:
+        return None
+    if latency_ms is None:
+        return budget.pieces
+    if budget.statement_ms > OVERLAP_MAX * latency_ms:
+        return None
+    outside = latency_ms - budget.statement_ms
+    if outside > 0:
+        return {**budget.pieces, OUTSIDE: outside}
+    # Statements that began before the window make the sum a little larger than the latency.
+    return {piece: ms * latency_ms / budget.statement_ms for piece, ms in budget.pieces.items()}
+
+
+def _difference_rows(base: VolumeBudget, other: VolumeBudget) -> list[TimeDifferenceRow]:
+    before, after = base.pieces, other.pieces
+    whole = other.latency_ms - base.latency_ms
+    rows = [
+        TimeDifferenceRow(
+            step=base.step,
+            threads=base.threads,
+            baseline=base.volume,
+            candidate=other.volume,
+            piece=piece,
+            title=PIECES[piece],
+            baseline_ms=before.get(piece, 0.0),
+            candidate_ms=after.get(piece, 0.0),
+            difference_ms=after.get(piece, 0.0) - before.get(piece, 0.0),
+            ci=shift_ms(
+                [cell.get(piece, 0.0) for cell in base.cells], [cell.get(piece, 0.0) for cell in other.cells]
+            ),
+            share=(after.get(piece, 0.0) - before.get(piece, 0.0)) / whole
+            if abs(whole) >= DIFFERENCE_MIN * base.latency_ms
+            else None,
+            valid=base.valid and other.valid,
+        )
+        for piece in PIECES
+        if piece in before or piece in after
+    ]
+    return sorted(rows, key=lambda row: -abs(row.difference_ms))
+
+
+def shift_ms(baseline: Sequence[float], candidate: Sequence[float]) -> tuple[float, float] | None:
+    """The exact interval of the shift candidate - baseline at 95 %; None with too few cells to bound it."""
+    if min(len(baseline), len(candidate)) < RUNS_MIN:
+        return None
+    scale = max(map(abs, (*baseline, *candidate))) / _EXPONENT_MAX or 1.0
+    shift = shift_of([math.exp(x / scale) for x in baseline], [math.exp(x / scale) for x in candidate])
+    if not shift.low or not shift.high:
+        return None
+    return scale * math.log(shift.low), scale * math.log(shift.high)
+
+
+def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | None:
+    first = rows[0]
+    before = sum(row.baseline_ms for row in rows)
+    after = sum(row.candidate_ms for row in rows)
+    if before <= 0 or abs(after - before) < DIFFERENCE_MIN * before:
+        return None
+    slower, faster = (first.candidate, first.baseline) if after > before else (first.baseline, first.candidate)
+    long, short = max(before, after), min(before, after)
+    sign = 1 if after > before else -1
+    extra = long - short
+    named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
+    threads = f", {first.threads} threads" if first.threads is not None and name_step else ""
+    step = f" ({first.step}{threads})" if name_step else ""
+    pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
+    mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
+    return (
+        f"A transaction takes {quantity(long, 'ms')} on {slower} and {quantity(short, 'ms')} on {faster}{step}."
+        f" Of the extra {quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}.{mark}"
+    )
+
+
+def _piece_text(ms: float, extra: float, title: str) -> str:
+    """`8.4 ms (75 %) reads of data files`; a piece may exceed the whole where another one shrank."""
+    return f"{number(ms)} ms ({100 * ms / extra:.0f} %) {title}"

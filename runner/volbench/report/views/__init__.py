@@ -1,0 +1,1 @@
+"""Plain data for tables and charts."""

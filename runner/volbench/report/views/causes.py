@@ -1,0 +1,124 @@
+"""Causes as a report shows them: a heading in words, the confidence, and the chart that shows the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from volbench.base.text import percent
+from volbench.records.report import EvidenceRow, FindingRow
+
+_TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "storage.iops_limit": ("The volume is at its limit of operations per second", ("exceeded", "iops")),
+    "storage.throughput_limit": ("The volume is at its limit of bytes per second", ("exceeded", "throughput_mib")),
+    "storage.burst_exhausted": ("The volume's burst credits ran out", ("balance", "iops")),
+    "storage.degraded": ("The volume became slower", ("await", "iops")),
+    "storage.stall": ("The volume stalled", ("await", "queue", "throughput")),
+    "storage.sync_latency": ("Commits wait for slow syncs of the volume", ("await", "fsync")),
+    "storage.read_latency": ("Queries wait for slow reads from the volume", ("await",)),
+    "storage.metadata_latency": ("Opening, creating and changing files is slow", ("await",)),
+    "instance.storage_limit": ("The instance is at its limit for storage", ("exceeded", "iops")),
+    "redo.checkpoint_stall": ("The redo log is full, and queries wait for its checkpoint", ("innodb",)),
+    "memory.buffer_pool_small": ("The buffer pool is too small for the data in use", ("innodb", "iops")),
+    "lock.row_contention": ("Queries wait for each other's row locks", ("throughput", "statement")),
+    "cpu.client_saturated": ("The load generator has no CPU left", ("cpu", "pressure")),
+    "cpu.server_saturated": ("The server has no CPU left", ("cpu", "pressure")),
+    "cpu.steal": ("The hypervisor took CPU time away", ("cpu",)),
+    "interference.backup": ("A backup slows the load down", ("throughput", "throughput_mib")),
+    "interference.io": ("Something else reads or writes on the same disk", ("iops", "throughput_mib")),
+    "host.io_limit": ("A limit above the volume throttles its operations", ("iops", "await")),
+    "host.io_wait": ("Operations wait above the volume, on the host", ("await", "queue")),
+    "none": ("The volume is not the problem", ("await", "cpu")),
+}
+"""Cause -> heading, and the panels that show it, the best first. A cause without an entry is shown by its name."""
+_LIKELIHOODS = ((0.9, "very likely"), (0.7, "likely"), (0.4, "possible"), (0.0, "a hint only"))
+NONE = "none"
+CHECKS, DECIDED_BY, DECIDE = "checks", "decided_by", "decide"
+"""Metrics of the evidence rows that a confidence rests on, and of the one with a measurement that would decide."""
+_NOT_FACTS = (CHECKS, DECIDED_BY, "loss")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CauseView:
+    """A finding as a page shows it.
+
+    Args:
+        title: the heading.
+        certainty: confidence and explained share in words with figures; empty where neither is known.
+        facts: evidence that a reader can check.
+        confidence_basis: evidence rows that the confidence was calculated from.
+        panel: key of the chart that shows the cause; empty without one.
+    """
+
+    finding: FindingRow
+    title: str
+    certainty: str
+    facts: tuple[EvidenceRow, ...]
+    confidence_basis: tuple[EvidenceRow, ...]
+    panel: str
+
+
+def cause_view(finding: FindingRow, panels: Collection[str]) -> CauseView:
+    """Return a finding for a page that has these panels (their keys)."""
+    panel_keys = _TITLES[finding.cause][1] if finding.cause in _TITLES else ()
+    return CauseView(
+        finding=finding,
+        title=cause_title(finding.cause),
+        certainty=certainty(finding),
+        facts=tuple(row for row in finding.evidence if row.metric not in _NOT_FACTS),
+        confidence_basis=tuple(row for row in finding.evidence if row.metric in (CHECKS, DECIDED_BY)),
+        panel=next((key for key in panel_keys if key in panels), ""),
+    )
+
+
+def cause_title(cause: str) -> str:
+    """Return a cause in words; its name where it has no title."""
+    return _TITLES[cause][0] if cause in _TITLES else cause
+
+
+def lead(findings: Sequence[FindingRow]) -> str:
+    """Return what a report of one volume begins with: the first cause in words, with its figures and its advice.
+
+    Of causes that cannot be told apart both are named, and what would decide. Empty without a finding.
+    """
+    named = [finding for finding in findings if finding.cause != NONE]
+    if not named:
+        return f"{cause_title(NONE)}." if findings else ""
+    first = named[0]
+    others = [one for one in named[1:] if one.step == first.step and one.cause != first.cause]
+    alike = next((one for one in others if is_undecided(first) and is_undecided(one)), None)
+    title = cause_title(first.cause)
+    if alike is not None:
+        title = f"One of two causes: {_lower(title)}, or {_lower(cause_title(alike.cause))}"
+    details = [f"step {first.step}", certainty(first)]
+    if first.window_s is not None:
+        details.append(f"second {first.window_s[0]:.0f} to {first.window_s[1]:.0f} of the run")
+    sentences = [f"{title} ({'; '.join(detail for detail in details if detail)})."]
+    sentences += [f"{_upper(row.text)}." for row in first.evidence[:1]]
+    decides = next((row.text for row in first.evidence if row.metric == DECIDE), "")
+    sentences.append(f"{_upper(decides)}." if decides and alike is not None else first.advice)
+    return " ".join(sentences)
+
+
+def is_undecided(finding: FindingRow) -> bool:
+    """Return whether it is one of two causes that the evidence does not tell apart."""
+    return any(row.metric == CHECKS and row.value == "one of two" for row in finding.evidence)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def certainty(finding: FindingRow) -> str:
+    """Return `very likely (confidence 97 %); explains 63 % of the latency`, as far as both are known."""
+    clauses = []
+    if finding.confidence is not None:
+        likelihood = next(likelihood for least, likelihood in _LIKELIHOODS if finding.confidence >= least)
+        clauses.append(f"{likelihood} (confidence {percent(finding.confidence)})")
+    if finding.share is not None:
+        clauses.append(f"explains {percent(finding.share)} of the latency")
+    return "; ".join(clauses)

@@ -1,0 +1,249 @@
+"""Lines over time of each cell, small enough for one HTML file: at full resolution, else in buckets.
+
+A bucket has the mean and the extremes of a series; percentiles come from histograms merged over the bucket. A
+missing sample is a gap (None). An interval without a finished transaction is a stall, and stalls are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volbench.analysis.histogram import LogBins, from_dense
+from volbench.errors import RunUnreadable
+from volbench.records.cell import CellResult
+from volbench.records.run import PlannedCell
+from volbench.report.views.panels import LATENCY_LEVELS, LATENCY_PANELS, chosen_series
+from volbench.store.added import series_files
+from volbench.store.histograms import Intervals, MergedHistograms, histogram_intervals, merge_histograms
+from volbench.store.run_directory import HISTOGRAMS_FILE, RunDirectory
+from volbench.store.series import Extent, SeriesKey, read_bucketed_series, read_series, series_extents
+
+VALUES_MAX = 110_000
+"""About this many values go into one report: some 6 bytes each."""
+LINES_OF_A_CELL = 28
+POINTS_MAX = 900
+POINTS_MIN = 60
+CELLS_MAX = 60
+_GAP = 1.6  # intervals without a sample that break a line
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeLine:
+    """One line: times and values of equal length, None in a gap; `low` and `high` are the extremes of buckets."""
+
+    t_s: tuple[float, ...]
+    value: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """A step's time in the cell: `from_s` with its warm-up, measured from `t0_s` to `t1_s`."""
+
+    step: str
+    from_s: float
+    t0_s: float
+    t1_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellTimeline:
+    """All lines of one cell, seconds since its zero, by `panel.line`."""
+
+    cell_id: str
+    volume: str
+    repeat: int
+    valid: bool
+    length_s: float
+    windows: tuple[Window, ...]
+    lines: dict[str, TimeLine]
+    stalls_s: tuple[tuple[float, float], ...] = ()
+    sources: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timelines:
+    """The timelines of cells, and the files that cannot be read, each with its fault."""
+
+    cells: tuple[CellTimeline, ...]
+    unreadable: tuple[str, ...]
+
+
+def timelines(directory: RunDirectory, *, values_max: int = VALUES_MAX) -> Timelines:
+    """Return the timelines of at most CELLS_MAX cells that have a result, in planned order.
+
+    A cell without tables has no lines. A cell with a damaged table is omitted and named; its metrics are in
+    result.json and do not depend on the table.
+    """
+    results = {result.cell_id: result for result in directory.results()}
+    cells = [cell for cell in directory.run.cells if cell.cell_id in results][:CELLS_MAX]
+    points = values_max // (LINES_OF_A_CELL * max(1, len(cells)))
+    points = min(POINTS_MAX, max(POINTS_MIN, points))
+    drawn, unreadable = [], []
+    for cell in cells:
+        try:
+            drawn.append(
+                cell_timeline(directory.cell_dir(cell.cell_id), cell, results[cell.cell_id], points=points)
+            )
+        except RunUnreadable as error:
+            unreadable.append(f"{error.where}: {error.what}")
+    return Timelines(cells=tuple(drawn), unreadable=tuple(unreadable))
+
+
+def cell_timeline(directory: Path, planned: PlannedCell, result: CellResult, *, points: int) -> CellTimeline:
+    """Return one cell's timeline with at most about `points` points a line."""
+    lines: dict[str, TimeLine] = {}
+    stalls: tuple[tuple[float, float], ...] = ()
+    sources: dict[str, str] = {}
+    if (path := directory / HISTOGRAMS_FILE).exists():
+        for panel, source in LATENCY_PANELS.items():
+            intervals = histogram_intervals(path, source=source)
+            lines |= {f"{panel}.{name}": line for name, line in _latency_lines(path, source, intervals, points)}
+            if source == "client":
+                stalls = tuple(_stalls(intervals))
+    extents_of = {path: series_extents(path) for path in series_files(directory)}
+    if extents_of:
+        all_extents = {key: extent for extents in reversed(extents_of.values()) for key, extent in extents.items()}
+        chosen = list(chosen_series(all_extents, result.volume_facts.disk))
+        for path, extents in extents_of.items():
+            own = {line: key for line, key in chosen if key in extents and line not in lines}
+            lines |= dict(_series_lines(path, own, extents, points))
+        sources = {line.split(".")[0]: f"{key.source} {key.entity}".strip() for line, key in chosen}
+    return CellTimeline(
+        cell_id=planned.cell_id,
+        volume=planned.volume,
+        repeat=planned.repeat,
+        valid=result.status == "done" and all(step.valid for step in result.steps),
+        length_s=max([result.wall_s, *(phase.t1_s for phase in result.phases)]),
+        windows=tuple(_windows(result)),
+        lines=lines,
+        stalls_s=stalls,
+        sources=sources,
+    )
+
+
+def _windows(result: CellResult) -> Iterator[Window]:
+    started = {
+        phase.name.removeprefix("step:"): phase.t0_s for phase in result.phases if phase.name.startswith("step:")
+    }
+    for step in result.steps:
+        t0_s, t1_s = step.window_s
+        yield Window(step=step.step, from_s=min(t0_s, started.get(step.step, t0_s)), t0_s=t0_s, t1_s=t1_s)
+
+
+def _latency_lines(path: Path, source: str, intervals: Intervals, points: int) -> Iterator[tuple[str, TimeLine]]:
+    if not len(intervals.t_s):
+        return
+    ends = np.unique(intervals.t_s)
+    first = float(intervals.t_s[0] - intervals.interval_s[0])
+    if len(ends) > points:
+        ends = np.linspace(first, float(ends[-1]), points + 1)[1:]
+    grid = np.concatenate([[first], ends])
+    quantiles = np.full((len(ends), len(LATENCY_LEVELS)), np.nan)
+    for key, merged in merge_histograms(path, grid_s=grid).items():
+        if key.source == source:
+            table = quantile_table(merged, tuple(LATENCY_LEVELS.values()))
+            quantiles = np.where(np.isnan(table), quantiles, table)
+    for column, name in enumerate(LATENCY_LEVELS):
+        yield name, _line(ends, quantiles[:, column])
+
+
+def quantile_table(merged: MergedHistograms, levels: Sequence[float]) -> Floats:
+    """Return latencies in ms at `levels` for each bucket: shape (buckets, levels), NaN where none is known."""
+    bins = LogBins(mult=merged.key.edge_mult, deduct=merged.key.edge_deduct)
+    return from_dense(bins, merged.counts, below=merged.below, above=merged.above).quantiles(levels).value_ms
+
+
+def _stalls(intervals: Intervals) -> Iterator[tuple[float, float]]:
+    """Yield the spans without a finished event; adjacent intervals are joined."""
+    start: float | None = None
+    end = 0.0
+    for t_s, interval_s, events in zip(intervals.t_s, intervals.interval_s, intervals.events, strict=True):
+        begins = float(t_s - interval_s)
+        if start is not None and (events or begins > end + interval_s / 2):
+            yield start, end
+            start = None
+        if not events:
+            start, end = (begins if start is None else start), float(t_s)
+    if start is not None:
+        yield start, end
+
+
+def _series_lines(
+    path: Path, chosen: Mapping[str, SeriesKey], extents: Mapping[SeriesKey, Extent], points: int
+) -> Iterator[tuple[str, TimeLine]]:
+    if not chosen:
+        return
+    chosen_extents = {key: extents[key] for key in chosen.values()}
+    sources, metrics = {key.source for key in chosen_extents}, {key.metric for key in chosen_extents}
+    first, last = min(e.first_s for e in chosen_extents.values()), max(e.last_s for e in chosen_extents.values())
+    samples = max(e.samples for e in chosen_extents.values())
+    if samples <= points:
+        series = read_series(path, sources=sources, metrics=metrics)
+        for line, key in chosen.items():
+            yield line, _line(series[key].t_s, series[key].value)
+        return
+    points = max(POINTS_MIN, points // 2)  # a point has three values: mean and extremes
+    window_s = (first - (last - first) / (samples - 1), last)
+    width_s = (window_s[1] - window_s[0]) / points
+    buckets = read_bucketed_series(path, window_s=window_s, width_s=width_s, sources=sources, metrics=metrics)
+    for line, key in chosen.items():
+        bucketed = buckets[key]
+        ends = np.asarray(bucketed.t0_s + bucketed.width_s * np.arange(1, len(bucketed.mean) + 1), dtype=np.float64)
+        yield line, _line(ends, bucketed.mean, bucketed.low, bucketed.high)
+
+
+def _line(t_s: Floats, value: Floats, low: Floats | None = None, high: Floats | None = None) -> TimeLine:
+    """Return a line with None where samples are missing for longer than a tick."""
+    if len(t_s) > 1:
+        steps = np.diff(t_s)
+        breaks = np.flatnonzero(steps > _GAP * np.median(steps)) + 1
+    else:
+        breaks = np.array([], dtype=np.int64)
+    times = np.insert(t_s, breaks, (t_s[breaks - 1] + t_s[breaks]) / 2 if len(breaks) else [])
+    columns = [None if c is None else np.insert(c, breaks, np.nan) for c in (value, low, high)]
+    value_columns = [() if c is None else tuple(map(four_digits, c.tolist())) for c in columns]
+    return TimeLine(
+        t_s=tuple(round(t, 3) for t in times.tolist()),
+        value=value_columns[0],
+        low=value_columns[1],
+        high=value_columns[2],
+    )
+
+
+def four_digits(value: float) -> float | None:
+    """Return four significant digits, as a chart can show them; None for NaN."""
+    return None if np.isnan(value) else float(f"{value:.4g}")
+
+
+def as_json(cells: Iterable[CellTimeline], volumes: Sequence[str]) -> dict[str, Any]:
+    """Return the data of the page's script. Equal times are stored once for a cell, under `grids`."""
+    return {"volumes": list(volumes), "cells": [_cell_json(cell, volumes) for cell in cells]}
+
+
+def _cell_json(cell: CellTimeline, volumes: Sequence[str]) -> dict[str, Any]:
+    grids: dict[tuple[float, ...], int] = {}
+    lines = {
+        name: [grids.setdefault(line.t_s, len(grids)), line.value, *([line.low, line.high] if line.low else [])]
+        for name, line in cell.lines.items()
+    }
+    return {
+        "id": cell.cell_id,
+        "volume": list(volumes).index(cell.volume),
+        "repeat": cell.repeat,
+        "valid": cell.valid,
+        "length": round(cell.length_s, 3),
+        "windows": [[w.step, w.from_s, w.t0_s, w.t1_s] for w in cell.windows],
+        "stalls": [[round(a, 3), round(b, 3)] for a, b in cell.stalls_s],
+        "grids": list(grids),
+        "lines": lines,
+    }

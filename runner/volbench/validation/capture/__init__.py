@@ -1,0 +1,1 @@
+"""Captures of a live server's statements, and masked slow logs."""

@@ -1,0 +1,139 @@
+"""The classes of statements of a live server, from the difference of its digests over some seconds; read-only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.capture import Capture, CapturedClass
+from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
+from volbench.validation.queries.comparison import QueryClass, only_reads
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.source.server import ReadOnlyServer, Rows
+
+PICOSECONDS = 1e12
+SECONDS_MAX = 3600.0
+_TABLE = "performance_schema.events_statements_summary_by_digest"
+DIGESTS = (
+    "SELECT COALESCE(schema_name, ''), digest, digest_text, count_star, sum_timer_wait, sum_errors, sum_rows_sent, "  # noqa: S608 - a constant
+    f"sum_rows_examined FROM {_TABLE}"
+)
+SAMPLES = f"SELECT COALESCE(schema_name, ''), digest, query_sample_text FROM {_TABLE}"  # noqa: S608 - a constant
+RUNNING = "SHOW GLOBAL STATUS LIKE 'Threads_running'"
+LONGEST = "SELECT @@GLOBAL.performance_schema_max_sql_text_length"
+
+
+def capture(
+    server: ReadOnlyServer,
+    seconds: float,
+    *,
+    masked: bool,
+    progress: Callable[[str, float], None],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Capture:
+    """Return the statements that the server executes in the next seconds.
+
+    Args:
+        server: the server to capture.
+        seconds: length of the capture.
+        masked: whether to omit sample statements, which have literals.
+        progress: called with an activity and a share.
+        clock: monotonic seconds.
+        sleep: waits for seconds.
+
+    Raises EnvironmentLacks where the server has no digests, StepFailed when it stops answering.
+    """
+    ((version, comment),) = server.query("SELECT @@GLOBAL.version, @@GLOBAL.version_comment")
+    started, began = datetime.now(UTC).isoformat(timespec="seconds"), clock()
+    before, running = _digests(server), []
+    while (elapsed := clock() - began) < seconds:
+        progress("capturing", elapsed / seconds)
+        running.append(int(server.query(RUNNING)[0][1]) - 1)
+        sleep(min(1.0, seconds - elapsed))
+    after, took = _digests(server), clock() - began
+    samples = {} if masked else _samples(server)
+    classes = [
+        CapturedClass(
+            schema_name=key[0],
+            digest_text=str(current[0]),
+            sample=samples.get(key, ""),
+            statements=current[1] - previous[1],
+            total_s=(current[2] - previous[2]) / PICOSECONDS,
+            errors=current[3] - previous[3],
+            rows_sent=current[4] - previous[4],
+            rows_examined=current[5] - previous[5],
+        )
+        for key, current in after.items()
+        if key[1] and current[1] > (previous := before.get(key, ("", 0, 0, 0, 0, 0)))[1]
+    ]
+    unclassified = sum(current[1] - before.get(key, ("", 0))[1] for key, current in after.items() if not key[1])
+    statements = sum(query_class.statements for query_class in classes) + max(0, unclassified)
+    return Capture(
+        flavor="mariadb" if "mariadb" in f"{version} {comment}".lower() else "mysql",
+        version=str(version),
+        started_at=started.replace("+00:00", "Z"),
+        seconds=took,
+        statements_per_s=statements / took if took else 0.0,
+        threads_running_max=max(running, default=None),
+        unclassified=max(0, unclassified),
+        masked=masked,
+        files=tablespace_bytes(server),
+        binlog_bytes=binlog_bytes(server),
+        classes=tuple(sorted(classes, key=lambda query_class: -query_class.total_s)),
+    )
+
+
+def read_capture(path: Path) -> Capture:
+    """Return the capture in a file of `volbench capture`. Raises UsageError for any other file."""
+    try:
+        return Capture.model_validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            "the capture cannot be read", where=str(path), evidence=str(error)[:300],
+            next_step="write one with `volbench capture`",
+        ) from error  # fmt: skip
+
+
+def repeatable_classes(capture: Capture) -> list[QueryClass]:
+    """Return classes whose sample only reads, those with most time first."""
+    return [
+        QueryClass(
+            fingerprint=fingerprint(query_class.sample),
+            schema=query_class.schema_name,
+            samples=(query_class.sample,),
+            count=query_class.statements,
+            total_s=query_class.total_s,
+        )
+        for query_class in capture.classes
+        if query_class.sample and only_reads(query_class.sample)
+    ]
+
+
+def _digests(server: ReadOnlyServer) -> dict[tuple[str, str], tuple[str, int, int, int, int, int]]:
+    rows: Rows = server.query(DIGESTS)
+    if not rows:
+        raise EnvironmentLacks(
+            "the server has no statement digests", where=f"reading {server.address}",
+            evidence="performance_schema.events_statements_summary_by_digest is empty",
+            next_step="start it with performance_schema=ON, or capture with a slow log (long_query_time=0)",
+        )  # fmt: skip
+    return {
+        (str(row[0]), str(row[1] or "")): (str(row[2] or ""), *(int(value or 0) for value in row[3:8]))  # type: ignore[misc]
+        for row in rows
+    }
+
+
+def _samples(server: ReadOnlyServer) -> dict[tuple[str, str], str]:
+    """Return complete sample statements; MariaDB stores none."""
+    try:
+        longest = int(server.query(LONGEST)[0][0])
+        rows = server.query(SAMPLES)
+    except StepFailed:
+        return {}
+    return {
+        (str(row[0]), str(row[1])): str(row[2]) for row in rows if row[2] and len(str(row[2]).encode()) < longest
+    }

@@ -1,0 +1,1 @@
+"""Rows of two servers: checksums, and the results of pt-table-checksum."""

@@ -1,0 +1,100 @@
+"""The decision of a validation: the worst of the checks and of the plan's policy over checks and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from volbench.analysis.gate.decide import Scope, decide, scope_of, worst
+from volbench.analysis.gate.gate import report_sha256
+from volbench.analysis.gate.language import parse_condition
+from volbench.records.gate import ConditionRow, Decision
+from volbench.records.policy import PolicyFile
+from volbench.records.report import Report
+from volbench.records.validation import CheckRow, RunUsed, ValidationPlan
+
+
+def check_policy(plan: ValidationPlan, origins: Sequence[str], reports: Sequence[Report]) -> list[Scope]:
+    """Return the runs of the policy. Raises UsageError for what would otherwise fail after hours of reading."""
+    for condition, origin in zip(plan.policy, origins, strict=True):
+        parse_condition(condition.check, where=origin)
+    policy = PolicyFile.model_construct(
+        candidate=plan.volume, current="", confidence=plan.confidence, conditions=plan.policy, findings_from=0.5
+    )
+    return [scope_of(report, policy, where=f"run {report.run_id}") for report in reports]
+
+
+def decide_policy(
+    plan: ValidationPlan, origins: Sequence[str], scopes: Sequence[Scope], checks: Sequence[CheckRow]
+) -> tuple[ConditionRow, ...]:
+    """Decide each condition of the plan; `NAME equal` by the check of that name."""
+    checked: dict[str, tuple[Decision, str]] = {row.check: (row.decision, row.text) for row in checks}
+    return decide(scopes, plan.policy, origins, checked)
+
+
+def run_references(scopes: Sequence[Scope]) -> tuple[RunUsed, ...]:
+    """Return what identifies the runs, and whether they are complete and emulated."""
+    return tuple(_run_reference(scope) for scope in scopes)
+
+
+def decide_all(
+    checks: Sequence[CheckRow],
+    conditions: Sequence[ConditionRow],
+    runs: Sequence[RunUsed],
+    *,
+    source_changed: bool | None,
+) -> tuple[Decision, str]:
+    """Return the worst decision of all, and its reason.
+
+    Args:
+        checks: decided checks.
+        conditions: decided conditions of the policy.
+        runs: that the conditions used.
+        source_changed: whether the source was written meanwhile, which alone makes rows and answers differ.
+    """
+    decision, reason = _decide_checks(checks, source_changed=source_changed)
+    if not conditions:
+        return decision, reason
+    policy_decision = worst(row.decision for row in conditions)
+    summary = _summarise_conditions(conditions)
+    unfinished = [run.run_id for run in runs if not run.complete]
+    if policy_decision == "go" and unfinished:
+        policy_decision, summary = (
+            "undecided",
+            f"runs that are not complete: {', '.join(unfinished)}; `volbench resume` them",
+        )
+    return worst([decision, policy_decision]), f"{reason}; {summary}"
+
+
+def _summarise_conditions(conditions: Sequence[ConditionRow]) -> str:
+    for kind, verb in (("no-go", "fail"), ("undecided", "are open")):
+        matching = [row.check for row in conditions if row.decision == kind]
+        if matching:
+            return f"{len(matching)} of {len(conditions)} conditions {verb}: {'; '.join(matching)}"
+    return f"all {len(conditions)} conditions hold"
+
+
+def _decide_checks(checks: Sequence[CheckRow], *, source_changed: bool | None) -> tuple[Decision, str]:
+    failed = [row.check for row in checks if row.decision == "no-go"]
+    still_open = [row.check for row in checks if row.decision == "undecided"]
+    if failed and source_changed and set(failed) <= {"checksums", "queries", "pt_upgrade"}:
+        return (
+            "undecided",
+            f"{', '.join(failed)} differ, but the source was written during the comparison: stop writes and repeat",
+        )
+    if failed:
+        return "no-go", f"{len(failed)} of {len(checks)} checks fail: {', '.join(failed)}"
+    if still_open:
+        return "undecided", f"not decided: {', '.join(still_open)}"
+    return "go", f"all {len(checks)} checks hold"
+
+
+def _run_reference(scope: Scope) -> RunUsed:
+    report = scope.report
+    used = {scope.current, *scope.candidates}
+    return RunUsed(
+        run_id=report.run_id,
+        suite=report.suite,
+        report_sha256=report_sha256(report),
+        complete=report.complete,
+        emulated=tuple(volume.name for volume in report.volumes if volume.emulated and volume.name in used),
+    )

@@ -1,0 +1,76 @@
+"""The statements that a validation would send to the source, without connecting and so without table names."""
+
+# ruff: noqa: S608 - these are shown, never sent
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from volbench.records.validation import ValidationPlan
+from volbench.validation.catalog.accounts import PLUGINS, login_statements
+from volbench.validation.catalog.grants import ROLES, grant_statements
+from volbench.validation.catalog.inventory import OBJECT_KINDS, SCHEMAS, TIME_ZONES, inventory_statement
+from volbench.validation.data.checksums import Table, chunk_query, row_text
+from volbench.validation.data.replicas import REPLICA_STATUS, checksum_statements
+from volbench.validation.forecast.move import bytes_statement
+from volbench.validation.queries.pt_upgrade import ENCRYPTED, OWN_STATEMENTS
+from volbench.validation.source.rights import GRANTS
+from volbench.validation.source.server import (
+    CONNECTING,
+    LOG_POSITIONS,
+    PRIVILEGES,
+    SAME_SERVER,
+    SESSION,
+    SESSION_IF_KNOWN,
+    SNAPSHOT,
+    VERSION,
+)
+from volbench.validation.source.settings import EXPLICITLY_SET, VARIABLES
+
+_TABLE = Table(schema="SCHEMA", name="TABLE", columns=(("COLUMN", "int"),), key=("KEY",))
+
+
+def planned_statements(plan: ValidationPlan) -> Iterator[str]:
+    """Yield the statements in order; SCHEMA, TABLE, COLUMN and KEY stand for the source's names."""
+    yield from (*CONNECTING, *SESSION, *SESSION_IF_KNOWN)
+    yield SNAPSHOT
+    yield "  -- or: ".join(LOG_POSITIONS) + "  -- before and after"
+    yield SCHEMAS
+    yield VERSION
+    yield PRIVILEGES
+    yield GRANTS
+    schemas = plan.schemas or ("SCHEMA",)
+    for kind in OBJECT_KINDS:  # for MySQL; some columns have other names in MariaDB
+        yield inventory_statement(kind, schemas)
+    yield TIME_ZONES
+    yield from (*grant_statements(schemas), "  -- or: ".join(ROLES))
+    yield from ("  -- or: ".join(login_statements("SALT")), PLUGINS)
+    yield from _asked_for(plan, schemas)
+    if plan.queries is not None:
+        origin = plan.queries.slow_log or plan.queries.capture
+        yield "USE `SCHEMA`"
+        yield f"-- reading queries of {origin}, and EXPLAIN FORMAT=JSON of each"
+        if plan.queries.pt_upgrade:
+            yield ENCRYPTED
+            yield from (f"{statement}  -- by pt-upgrade" for statement in OWN_STATEMENTS)
+    if plan.replay is not None and plan.candidate.disposable:
+        yield f"{SAME_SERVER}  -- a replay that writes is refused on the source itself"
+
+
+def _asked_for(plan: ValidationPlan, schemas: Sequence[str]) -> Iterator[str]:
+    """Yield the statements of the plan's keys, except queries."""
+    if plan.data:
+        yield f"SELECT MIN(`KEY`), MAX(`KEY`), COUNT(*) FROM {_TABLE.quoted}"
+        yield f"{chunk_query(_TABLE, '`KEY` >= FIRST AND `KEY` <= LAST')}  -- each chunk"
+        yield f"SELECT `KEY`, SHA2({row_text(_TABLE)}, 256) FROM {_TABLE.quoted}  -- of a chunk that differs"
+    if plan.replica is not None and plan.replica.on == "source":
+        for choice in (REPLICA_STATUS, checksum_statements(plan.replica.table, schemas)):
+            yield "  -- or: ".join(choice)
+    if plan.move is not None:
+        yield bytes_statement(schemas)
+    if plan.settings is not None or plan.move is not None:
+        yield VARIABLES
+    if plan.settings is not None:
+        yield f"{EXPLICITLY_SET[0]}  -- or: {EXPLICITLY_SET[1]}"
+    if plan.upgrade:
+        yield "-- mysqlsh: util.checkForServerUpgrade() sends its own statements"

@@ -1,0 +1,93 @@
+"""Whether the candidate's volume sustains production's busiest second, by runs at several rates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from volbench.analysis.capacity import capacities
+from volbench.analysis.gate.decide import Scope, worst
+from volbench.base.text import percent
+from volbench.records.capacity import CapacityPlan, CapacityRow
+from volbench.records.gate import Decision
+from volbench.records.validation import CheckRow, ValidationPlan
+from volbench.validation.queries.slowlog import slow_log, why_outside
+
+
+def candidate_capacities(scopes: Sequence[Scope], plan: CapacityPlan) -> tuple[CapacityRow, ...]:
+    """Return the capacities of the candidates' volumes in all runs."""
+    volumes = {name for scope in scopes for name in scope.candidates}
+    return tuple(row for row in capacities([scope.report for scope in scopes], plan) if row.volume in volumes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusiestSecond:
+    """Most statements that began in one second of a log, None without any; `notes` list what is not counted."""
+
+    statements: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def busiest_second(plan: ValidationPlan, schemas: Collection[str]) -> BusiestSecond:
+    """Return the busiest second of the plan's log in these schemas. Raises UsageError for an unreadable log."""
+    logs = [
+        section.slow_log for section in (plan.capacity, plan.replay, plan.queries) if section and section.slow_log
+    ]
+    if not logs:
+        return BusiestSecond()
+    seconds, skipped = Counter[int](), Counter[str]()
+    with slow_log(Path(logs[0])) as log:
+        for section in log:
+            reason = why_outside(section, schemas)
+            if reason:
+                skipped[reason] += 1
+            else:
+                seconds[int(section.at_s)] += 1
+    notes = (
+        f"the log: {logs[0]}, {log.summary()}",
+        *(f"{count} statements {reason} are not counted" for reason, count in skipped.most_common()),
+    )
+    return BusiestSecond(statements=max(seconds.values(), default=None), notes=notes)
+
+
+def capacity_check(
+    rows: Sequence[CapacityRow], plan: CapacityPlan, busiest: BusiestSecond, *, confidence: float
+) -> CheckRow:
+    """Return go when the low end of each load's interval sustains the peak with its headroom."""
+    if not rows:
+        text = "no run of the candidate's volume has oltp steps at a rate: see `volbench capacity`"
+        return CheckRow(check="capacity", decision="undecided", text=text)
+    needed = None if busiest.statements is None else busiest.statements * plan.headroom
+    decision = worst(_decision(row, needed, confidence) for row in rows)
+    requirement = "no log gives the required rate" if needed is None else f"needed: {needed:g} queries/s"
+    if needed is not None and plan.headroom > 1:
+        requirement += f", {plan.headroom:g} times the log's peak"
+    details = [text for row in rows for text in _details(row, needed)]
+    if needed is not None:
+        details.append("every query counts the same; to measure the log's own queries use `replay` with `speed`")
+    details += busiest.notes
+    return CheckRow(check="capacity", decision=decision, text=f"{plan.text}; {requirement}", details=tuple(details))
+
+
+def _decision(row: CapacityRow, needed: float | None, confidence: float) -> Decision:
+    """Decide by one end of the interval, which the median of n cells exceeds with a probability of 2^-n."""
+    if needed is None or row.queries_each is None or 2.0**-row.cells > 1 - confidence:
+        return "undecided"
+    if row.low_per_s * row.queries_each >= needed:
+        return "go"
+    if row.high_per_s is not None and row.high_per_s * row.queries_each < needed:
+        return "no-go"
+    return "undecided"
+
+
+def _details(row: CapacityRow, needed: float | None) -> Iterator[str]:
+    sustained = "none held" if row.held_per_s is None else f"{row.held_per_s:g} transactions/s held"
+    high = "never broken" if row.high_per_s is None else f"{row.high_per_s:g}"
+    confidence = f", {percent(row.confidence)} sure" if row.confidence is not None else ""
+    yield f"{row.volume} [{row.load}]: {sustained}, [{row.low_per_s:g}, {high}] of {row.cells} cells{confidence}"
+    if needed and row.queries_each:
+        yield f"{row.volume}: at least {row.low_per_s * row.queries_each / needed:.2g} times the required rate"
+    for text in row.limited_by:
+        yield f"{row.volume}: limited by {text}"

@@ -1,0 +1,1 @@
+"""Queries of a slow log on two servers: rows, times and plans."""

@@ -1,0 +1,334 @@
+"""The same queries on two servers: the same rows, the same plan, and not slower by an exact test.
+
+Each class of queries runs alternately on source and candidate, so that both are measured at the same time. A query
+whose rows differ between two executions on the source is not deterministic, and its rows are not compared.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from volbench.analysis.statistics import Shift, holm, judge, shift_of
+from volbench.errors import Refused, StepFailed
+from volbench.records.parse import parse_json
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.slowlog import LoggedStatement, why_outside
+from volbench.validation.replay.schedule import WRITES
+from volbench.validation.source.server import Rows, SqlReader, refuse_writes
+
+ROUNDS_MIN = 5
+SAMPLES_EACH = 2
+Result = Literal[
+    "equal", "differs", "not deterministic", "error on both", "error on the candidate", "error on the source"
+]
+SLOWER_MARGIN = 0.5
+"""A class is slower only beyond this share: a difference that a user notices, not one that a clock resolves."""
+QUICK_S, QUICK_ROUNDS = 0.5, 4
+"""With the fewest rounds all times of one side must exceed all of the other; quick queries get more rounds."""
+CONFIRMATION_DELAY_S = 2.0
+FASTEST_JUDGED_S = 0.0005
+"""Below half a millisecond on both sides the client and the socket dominate the ratio of times."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryClass:
+    """Queries with one fingerprint: number in the log, total time, and samples."""
+
+    fingerprint: str
+    schema: str
+    samples: tuple[str, ...]
+    count: int
+    total_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryComparison:
+    """One class on both servers. `ratio` is candidate / source of the time of the slowest sample."""
+
+    query: QueryClass
+    result: Result
+    text: str = ""
+    sample: str = ""
+    shift: Shift | None = None
+    slower: bool = False
+    source_ms: float | None = None
+    candidate_ms: float | None = None
+    plans: tuple[str, str] | None = None
+
+    @property
+    def plan_changed(self) -> bool:
+        """Return whether the two optimizers access the tables differently."""
+        return self.plans is not None and self.plans[0] != self.plans[1]
+
+
+def query_classes(
+    statements: Iterable[LoggedStatement],
+    schemas: Collection[str],
+    *,
+    skipped: Counter[str] | None = None,
+    samples_each: int = SAMPLES_EACH,
+) -> list[QueryClass]:
+    """Return classes of the reading queries of a log, those with most total time first.
+
+    Args:
+        statements: of the log.
+        schemas: statements of other schemas are skipped.
+        skipped: counts skipped statements by reason.
+        samples_each: samples of a class.
+    """
+    skipped = Counter() if skipped is None else skipped
+    tallies: dict[tuple[str, str], _Tally] = {}
+    is_read: dict[str, bool] = {}
+    for statement in statements:
+        shape = fingerprint(statement.sql)
+        if shape not in is_read:
+            is_read[shape] = only_reads(statement.sql)  # the fingerprint alone decides that
+        if reason := _skip_reason(statement, schemas, reads=is_read[shape]):
+            skipped[reason] += 1
+            continue
+        tally = tallies.setdefault((statement.schema or "", shape), _Tally())
+        tally.count += 1
+        tally.total_s += statement.query_s
+        if len(tally.samples) < samples_each and statement.sql not in tally.samples:
+            tally.samples.append(statement.sql)
+    classes = [
+        QueryClass(
+            fingerprint=shape, schema=schema, samples=tuple(tally.samples), count=tally.count, total_s=tally.total_s
+        )
+        for (schema, shape), tally in tallies.items()
+    ]
+    return sorted(classes, key=lambda query: -query.total_s)
+
+
+@dataclass
+class _Tally:
+    """Counts of a class so far."""
+
+    count: int = 0
+    total_s: float = 0.0
+    samples: list[str] = field(default_factory=list)
+
+
+def _skip_reason(statement: LoggedStatement, schemas: Collection[str], *, reads: bool) -> str:
+    if reason := why_outside(statement, schemas):
+        return reason
+    if not reads:
+        return WRITES
+    return "" if statement.is_text else "that are no UTF-8"
+
+
+def compare_queries(
+    source: SqlReader,
+    candidate: SqlReader,
+    classes: Sequence[QueryClass],
+    progress: Callable[[str, float], None],
+    *,
+    rounds: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+    pause: Callable[[float], None] = time.sleep,
+) -> list[QueryComparison]:
+    """Compare every class on both servers; slower ones with Holm's correction over all timed classes.
+
+    A class that seems slower is measured again a little later, and must be slower both times: all rounds of a class
+    take milliseconds, so a checkpoint or another process that hits one server for as long would look the same.
+
+    Args:
+        source: server.
+        candidate: server.
+        classes: to compare.
+        progress: called with a fingerprint and a share.
+        rounds: executions of a sample; by default the fewest that can pass Holm's correction.
+        clock: seconds.
+        pause: waits for seconds.
+    """
+    compared = []
+    rounds = rounds or rounds_for(len(classes))
+    for index, query in enumerate(classes):
+        progress(query.fingerprint[:60], index / len(classes))
+        compared.append(_compare_class(_Pair(source, candidate, clock), query, rounds))
+    judged = list(_with_verdicts(compared))
+    if any(comparison.slower for comparison in judged):
+        pause(CONFIRMATION_DELAY_S)
+    repeated = [
+        _compare_class(_Pair(source, candidate, clock), comparison.query, rounds)
+        for comparison in judged
+        if comparison.slower
+    ]
+    confirmed = iter(list(_with_verdicts(repeated)))
+    return [next(confirmed) if comparison.slower else comparison for comparison in judged]
+
+
+def rounds_for(classes: int, *, alpha: float = 0.05) -> int:
+    """Return the fewest rounds whose smallest p-value, 2 / C(2n, n), passes Holm's correction over the classes."""
+    rounds = ROUNDS_MIN
+    while 2 * max(1, classes) / math.comb(2 * rounds, rounds) > alpha:
+        rounds += 1
+    return rounds
+
+
+def _compare_class(pair: _Pair, query: QueryClass, rounds: int) -> QueryComparison:
+    """Return the first sample whose rows differ, else the one that takes longest on the candidate."""
+    worst: QueryComparison | None = None
+    for sample in query.samples:
+        comparison = _compare_sample(pair, query, sample, rounds)
+        if comparison.result == "differs" or comparison.result.startswith("error on the"):
+            return comparison
+        if worst is None or (comparison.candidate_ms or 0.0) > (worst.candidate_ms or 0.0):
+            worst = comparison
+    assert worst is not None  # noqa: S101 - a class has a sample
+    return worst
+
+
+def _compare_sample(pair: _Pair, query: QueryClass, sample: str, rounds: int) -> QueryComparison:
+    began = pair.clock()
+    executions = [pair.ask(query.schema, sample) for _ in range(rounds + 1)]
+    if pair.clock() - began < QUICK_S:
+        executions += [pair.ask(query.schema, sample) for _ in range(QUICK_ROUNDS)]
+    of_source, of_candidate = zip(*executions, strict=True)
+    result, text = _result(sample, of_source, of_candidate)
+    base = QueryComparison(query=query, result=result, text=text, sample=sample)
+    if result in {"error on both", "error on the source", "error on the candidate"}:
+        return base
+    # The first round warms both caches: its rows count, its times do not.
+    source_s, candidate_s = (
+        [execution.seconds for execution in executions_of_side[1:]]
+        for executions_of_side in (of_source, of_candidate)
+    )
+    return replace(
+        base,
+        shift=shift_of(source_s, candidate_s) if min(source_s) > 0 and min(candidate_s) > 0 else None,
+        source_ms=sorted(source_s)[len(source_s) // 2] * 1000,
+        candidate_ms=sorted(candidate_s)[len(candidate_s) // 2] * 1000,
+        plans=_plans(pair.source, pair.candidate, sample),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Execution:
+    rows: tuple[tuple[str, ...], ...] = ()
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Pair:
+    source: SqlReader
+    candidate: SqlReader
+    clock: Callable[[], float]
+
+    def ask(self, schema: str, sample: str) -> tuple[_Execution, _Execution]:
+        """Return both executions, the source's first."""
+        return self._ask(self.source, schema, sample), self._ask(self.candidate, schema, sample)
+
+    def _ask(self, server: SqlReader, schema: str, sample: str) -> _Execution:
+        try:
+            if schema:
+                server.query(f"USE `{schema.replace('`', '``')}`")
+            before = self.clock()
+            rows = server.query(sample)
+            seconds = self.clock() - before
+        except StepFailed as error:
+            return _Execution(error=error.evidence.split(";")[0])
+        return _Execution(rows=tuple(tuple(map(_text, row)) for row in rows), seconds=seconds)
+
+
+def _result(sample: str, of_source: Sequence[_Execution], of_candidate: Sequence[_Execution]) -> tuple[Result, str]:
+    if of_source[0].error or of_candidate[0].error:
+        side: Result = (
+            "error on both" if of_source[0].error and of_candidate[0].error
+            else "error on the source" if of_source[0].error else "error on the candidate"
+        )  # fmt: skip
+        return side, of_candidate[0].error or of_source[0].error
+    ordered = "order by" in sample.lower()
+    rows = [
+        execution.rows if ordered else tuple(sorted(execution.rows)) for execution in (*of_source, *of_candidate)
+    ]
+    source_rows, candidate_rows = rows[: len(of_source)], rows[len(of_source) :]
+    if len(set(source_rows)) > 1:
+        return "not deterministic", "the source itself returns different rows each time"
+    if set(candidate_rows) == {source_rows[0]}:
+        return "equal", ""
+    if ordered and {tuple(sorted(execution)) for execution in candidate_rows} == {tuple(sorted(source_rows[0]))}:
+        return "differs", "the same rows in another order"
+    return "differs", _first_difference(source_rows[0], candidate_rows[0])
+
+
+def _first_difference(source_rows: Rows | tuple[Any, ...], candidate_rows: Rows | tuple[Any, ...]) -> str:
+    if len(source_rows) != len(candidate_rows):
+        return f"{len(source_rows)} rows became {len(candidate_rows)}"
+    at = next(
+        (number for number, pair in enumerate(zip(source_rows, candidate_rows, strict=True)) if pair[0] != pair[1]),
+        0,
+    )
+    return f"row {at + 1}: {str(source_rows[at])[:80]} became {str(candidate_rows[at])[:80]}"
+
+
+def _with_verdicts(compared: Sequence[QueryComparison]) -> Iterator[QueryComparison]:
+    timed = [comparison for comparison in compared if _can_be_timed(comparison)]
+    adjusted = dict(
+        zip(
+            map(id, timed),
+            holm([comparison.shift.p_value for comparison in timed if comparison.shift]),
+            strict=True,
+        )
+    )
+    for comparison in compared:
+        if id(comparison) in adjusted and comparison.shift is not None:
+            verdict = judge(
+                comparison.shift, better="lower", margin=SLOWER_MARGIN, p_adjusted=adjusted[id(comparison)]
+            ).verdict
+            yield replace(comparison, slower=verdict == "worse")
+        else:
+            yield comparison
+
+
+def _can_be_timed(comparison: QueryComparison) -> bool:
+    slowest_ms = max(comparison.source_ms or 0.0, comparison.candidate_ms or 0.0)
+    return comparison.shift is not None and slowest_ms >= FASTEST_JUDGED_S * 1000
+
+
+def _plans(source: SqlReader, candidate: SqlReader, sample: str) -> tuple[str, str] | None:
+    try:
+        first, second = (
+            plan_text(parse_json(str(server.query(f"EXPLAIN FORMAT=JSON {sample}")[0][0])))
+            for server in (source, candidate)
+        )
+    except (StepFailed, Refused, ValueError, IndexError):
+        return None
+    return first, second
+
+
+def plan_text(plan: Any) -> str:
+    """Return the access to each table, in order: `orders all, customers eq_ref PRIMARY`; for both flavors' JSON."""
+    return ", ".join(_accesses(plan))
+
+
+def _accesses(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if "table_name" in node and ("access_type" in node or "key" in node or "index_name" in node):
+            description = (node["table_name"], str(node.get("access_type", "")).lower(), node.get("key"))
+            yield " ".join(str(item) for item in (*description, node.get("index_name")) if item)
+        for value in node.values():
+            yield from _accesses(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _accesses(value)
+
+
+def only_reads(sql: str) -> bool:
+    """Return whether a statement is a query that changes nothing."""
+    try:
+        refuse_writes(sql)
+    except Refused:
+        return False
+    return sql.lstrip("( \n\t").lower().startswith(("select", "with"))
+
+
+def _text(value: Any) -> str:
+    """Return one value as both servers print it: numbers by value, everything else by text."""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,289 @@
+"""Runs Percona Toolkit's pt-upgrade, where the plan has it: the same queries on both servers.
+
+Unlike volbench's own comparison, pt-upgrade uses the servers' own sql_mode and compares warnings. It only reads: by
+its option, by read-only sessions, and because its input has only queries. By default pt-upgrade creates a table to
+clear warnings; here it reads a table of the server. Queries and passwords reach pt-upgrade in memory: nothing is on
+disk, and the command line has only numbers of open files.
+"""
+
+# ruff: noqa: S608 - the table is a constant
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+from volbench.base import programs
+from volbench.engine.connection import Account
+from volbench.records.gate import Decision
+from volbench.records.validation import CheckRow
+from volbench.validation.queries.comparison import QueryComparison
+from volbench.validation.queries.fingerprint import fingerprint
+from volbench.validation.queries.pt_upgrade_report import QueryClassReport, parse_classes, parse_stats
+from volbench.validation.source.server import ReadOnlyServer, SqlReader
+
+GRACE_S = 60.0
+"""For a last statement after the time is over; then pt-upgrade is killed."""
+VERSION_KNOWN = "3.2.1"
+ENCRYPTED = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
+_UPGRADE_TABLE = "information_schema.ENGINES"
+_SESSION = (
+    "character_set_client=utf8mb4", "character_set_results=utf8mb4", "collation_connection=utf8mb4_general_ci",
+    "time_zone='+00:00'",
+)  # fmt: skip
+_SESSION_STATEMENTS = (
+    "SET SESSION TRANSACTION READ ONLY", '/*!40101 SET NAMES "utf8"*/', "SET NAMES 'utf8mb4'",
+    *(f"SHOW VARIABLES LIKE '{setting.partition('=')[0]}'" for setting in ("wait_timeout", *_SESSION)),
+    "SET SESSION wait_timeout=10000", *(f"SET SESSION {setting}" for setting in _SESSION),
+    "SELECT @@SQL_MODE", "SET @@SQL_QUOTE_SHOW_CREATE = 1/*!40101, @@SQL_MODE='ITS OWN'*/", "SELECT VERSION()",
+    "SHOW VARIABLES LIKE 'character_set_server'", "SELECT @@server_id /*!50038 , @@hostname*/",
+    "SELECT @@query_cache_type", "SET SESSION query_cache_type = OFF", "SHOW DATABASES LIKE 'information_schema'",
+    "SHOW TABLES FROM `information_schema` LIKE 'ENGINES'", "SHOW VARIABLES LIKE 'version%'", "SHOW ENGINES",
+    "SHOW VARIABLES LIKE 'innodb_version'", "SELECT /*!50038 @@hostname */",
+)  # fmt: skip
+_PER_QUERY_STATEMENTS = (f"SELECT * FROM {_UPGRADE_TABLE} LIMIT 1", "SHOW WARNINGS")
+OWN_STATEMENTS = (*_SESSION_STATEMENTS, *_PER_QUERY_STATEMENTS)
+"""Statements that pt-upgrade VERSION_KNOWN sends in addition to the queries; some only to one of the flavors."""
+_ACCEPTED = re.compile(r"(?:/\*[^!].*?\*/)?\s*SELECT\b", re.IGNORECASE)
+"""Queries that pt-upgrade takes for reading; it skips all others."""
+_QUERIES_MAX_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmittedQuery:
+    """A query for pt-upgrade, with the result of volbench's own comparison."""
+
+    compared: QueryComparison
+    sql: str
+
+
+def pt_upgrade_check(
+    servers: tuple[ReadOnlyServer, SqlReader],
+    accounts: tuple[Account, Account],
+    compared: Sequence[QueryComparison],
+    *,
+    seconds: float,
+    values: bool = True,
+) -> CheckRow:
+    """Return no-go where rows differ or one side fails, undecided where pt-upgrade cannot run or does not finish.
+
+    Args:
+        servers: source and candidate; the statements of pt-upgrade are added to the source's list.
+        accounts: on both.
+        compared: volbench's own comparison.
+        seconds: run time of pt-upgrade.
+        values: whether the row may have values.
+    """
+    tool = shutil.which("pt-upgrade")
+    if tool is None:
+        return _row("undecided", "pt-upgrade is not installed here")
+    queries, skipped = _submitted_queries(compared)
+    if not queries:
+        return _row("go", "no query that pt-upgrade accepts", *_skip_notes(skipped))
+    version = _version(tool)
+    options = [
+        _options(account, encrypted=bool(server.query(ENCRYPTED)[0][1]))
+        for server, account in zip(servers, accounts, strict=True)
+    ]
+    servers[0].record_external_statements(_statements_sent(queries))
+    try:
+        completed = _run(tool, (*options, _log(queries)), seconds=seconds)
+    except (OSError, subprocess.TimeoutExpired):
+        return _row("undecided", f"pt-upgrade did not finish within {seconds + GRACE_S:.0f} s")
+    row = row_of(completed.stdout, completed.returncode, queries, values=values)
+    stderr_lines = _last_stderr_lines(completed.stderr) if row.decision == "undecided" and values else ()
+    version_notes = () if version == VERSION_KNOWN else (_other_version(version),)
+    return row.model_copy(update={"details": (*row.details, *_skip_notes(skipped), *version_notes, *stderr_lines)})
+
+
+def row_of(printed: str, code: int, queries: Sequence[SubmittedQuery], *, values: bool = True) -> CheckRow:
+    """Return the row of a printed report and its exit code (1: errors, 4: differences, 8: out of time)."""
+    stats = parse_stats(printed)
+    if code & ~0b1101 or "queries_read" not in stats:
+        return _row(
+            "undecided", f"pt-upgrade ended with exit code {code} and without a report in the documented form"
+        )
+    classes = [(query_class, _query_of(query_class, queries)) for query_class in parse_classes(printed)]
+    faults = [text for query_class, query in classes for text in _faults(query_class, query, values=values)]
+    notes = [
+        text
+        for query_class, query in classes
+        for text in _undecisive_differences(query_class, query, values=values)
+    ]
+    differing = stats.get("queries_with_diffs", 0) + stats.get("queries_with_errors", 0)
+    unfinished = [
+        problem
+        for occurred, problem in (
+            (code & 8, "the time was over before all queries ran"),
+            (code & 1, "pt-upgrade had errors"),
+            (
+                stats["queries_read"] != len(queries),
+                f"pt-upgrade read {stats['queries_read']} of {len(queries)} queries",
+            ),
+            (stats.get("not_select", 0), f"pt-upgrade skipped {stats.get('not_select')} queries"),
+            (differing and not faults and not notes, "the differences are not in the documented form"),
+        )
+        if occurred
+    ]
+    decision: Decision = "no-go" if faults else "undecided" if unfinished else "go"
+    kinds = Counter(kind for query_class, _ in classes for kind in query_class.kinds)
+    counted = ", ".join(f"{count} with {_KIND_TEXTS[kind]}" for kind, count in sorted(kinds.items()))
+    text = f"{len(queries)} queries: " + (f"among the classes {counted}" if counted else "no difference")
+    return _row(decision, text, *faults, *unfinished, *notes)
+
+
+_KIND_TEXTS = {"Row": "other rows", "Query errors": "an error on one side", "SQL errors": "an error on both sides",
+          "Warning": "other warnings", "Query time": "another order of magnitude of time"}  # fmt: skip
+
+
+def _faults(query_class: QueryClassReport, query: SubmittedQuery | None, *, values: bool) -> Iterator[str]:
+    if "Query errors" in query_class.kinds:
+        yield _sentence(query_class, query, "Query errors", values=values)
+    if "Row" in query_class.kinds and not _order_may_differ(query_class, query):
+        yield _sentence(query_class, query, "Row", values=values)
+
+
+def _undecisive_differences(
+    query_class: QueryClassReport, query: SubmittedQuery | None, *, values: bool
+) -> Iterator[str]:
+    """Yield differences that decide nothing: warnings depend on the version, single times on chance."""
+    for kind in ("Warning", "Query time", "SQL errors"):
+        if kind in query_class.kinds:
+            yield "note: " + _sentence(query_class, query, kind, values=values)
+    if "Row" in query_class.kinds and _order_may_differ(query_class, query):
+        yield f"note: rows may differ only in order or in printed form: {_name(query_class, query)}"
+
+
+def _order_may_differ(query_class: QueryClassReport, query: SubmittedQuery | None) -> bool:
+    """Return whether all differences may be the order, which the query leaves open, or the form of numbers."""
+    if query is None or query.compared.result != "equal":
+        return False
+    ordered = "order by" in query.sql.lower()
+    return all(
+        example.same_by_value or (not ordered and not example.missing_rows and example.rows > 1)
+        for example in query_class.row_examples
+    )
+
+
+def _sentence(query_class: QueryClassReport, query: SubmittedQuery | None, kind: str, *, values: bool) -> str:
+    message = f": {query_class.messages[kind]}" if values and query_class.messages.get(kind) else ""
+    return f"{_KIND_TEXTS[kind]}: {_name(query_class, query)}{message}"
+
+
+def _name(query_class: QueryClassReport, query: SubmittedQuery | None) -> str:
+    """Return volbench's own fingerprint, which certainly has no literal."""
+    return query.compared.query.fingerprint[:160] if query else f"class {query_class.identity}"
+
+
+def _query_of(query_class: QueryClassReport, queries: Iterable[SubmittedQuery]) -> SubmittedQuery | None:
+    return next((query for query in queries if f"\n{query.sql}\n" in query_class.text), None)
+
+
+def _submitted_queries(compared: Iterable[QueryComparison]) -> tuple[list[SubmittedQuery], Counter[str]]:
+    """Return the queries for pt-upgrade, and how many are skipped, by reason."""
+    queries, skipped, size = [], Counter[str](), 0
+    for comparison in compared:
+        for sample in comparison.query.samples:
+            sql = sample.strip().removesuffix(";").strip()
+            size += len(sql)
+            if comparison.result == "not deterministic":
+                skipped["are not deterministic"] += 1
+            elif not _ACCEPTED.match(sql):
+                skipped["do not begin with SELECT"] += 1
+            elif "\n#" in sql or ";\n" in sql or "\0" in sql or re.search(r"[`;\n]", comparison.query.schema):
+                skipped["cannot be written into its log"] += 1
+            elif size > _QUERIES_MAX_BYTES:
+                skipped["exceed the size limit"] += 1
+            else:
+                queries.append(SubmittedQuery(compared=comparison, sql=sql))
+    return queries, skipped
+
+
+def _skip_notes(skipped: Counter[str]) -> list[str]:
+    return [f"skipped: {count} queries that {reason}" for reason, count in skipped.items()]
+
+
+def _statements_sent(queries: Sequence[SubmittedQuery]) -> Counter[str]:
+    sent = Counter(map(fingerprint, _SESSION_STATEMENTS))
+    sent.update({fingerprint(statement): len(queries) for statement in _PER_QUERY_STATEMENTS})
+    for query in queries:
+        sent[fingerprint(query.sql)] += 1
+        if query.compared.query.schema:
+            sent[fingerprint(f"USE `{query.compared.query.schema}`")] += 1
+    return sent
+
+
+def _log(queries: Sequence[SubmittedQuery]) -> str:
+    return "".join(
+        "# Time: 2026-01-01T00:00:00.000000Z\n# User@Host: app[app] @ localhost []  Id: 1\n"
+        "# Query_time: 0.000001  Lock_time: 0.000000 Rows_sent: 0  Rows_examined: 0\n"
+        + (f"use {query.compared.query.schema};\n" if query.compared.query.schema else "")
+        + f"{query.sql};\n"
+        for query in queries
+    )
+
+
+def _run(tool: str, texts: Sequence[str], *, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run pt-upgrade, which ends with this process. `texts` are the options of both clients and the log."""
+    guard = shutil.which("setpriv")
+    environment = {name: value for name, value in os.environ.items() if name != "PTDEBUG"}  # which prints passwords
+    with ExitStack() as opened:
+        files = [opened.enter_context(closing(_InMemory(text))).number for text in texts]
+        source_options, candidate_options, log = (f"/dev/fd/{number}" for number in files)
+        argv = [
+            *([guard, "--pdeathsig", "KILL", "--"] if guard else []),
+            # An empty list of configuration files must come first, so that no user's file changes anything.
+            tool, "--config", "", "--no-version-check", "--read-only", "--no-create-upgrade-table",
+            "--upgrade-table", _UPGRADE_TABLE, "--set-vars", ",".join(_SESSION), "--run-time", f"{seconds:.0f}s",
+            f"F={source_options},A=utf8", f"F={candidate_options},A=utf8", log,
+        ]  # fmt: skip
+        return programs.run(
+            argv, capture_output=True, text=True, errors="replace", timeout=seconds + GRACE_S, check=False,
+            stdin=subprocess.DEVNULL, pass_fds=files, env={**environment, "LC_ALL": "C"},
+        )  # fmt: skip
+
+
+class _InMemory:
+    """A file in memory that vanishes with the last process that has it open."""
+
+    def __init__(self, text: str) -> None:
+        self.number = os.memfd_create("volbench")
+        os.fchmod(self.number, 0o600)  # the client ignores option files that everybody may write
+        with os.fdopen(os.dup(self.number), "wb") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+
+    def close(self) -> None:
+        os.close(self.number)
+
+
+def _options(account: Account, *, encrypted: bool) -> str:
+    lines = account.option_file_text() + 'init-command="SET SESSION TRANSACTION READ ONLY"\n'
+    return lines + ("ssl-enforce=1\n" if encrypted and not account.socket else "")
+
+
+def _version(tool: str) -> str:
+    try:
+        printed = programs.run(
+            [tool, "--version"], capture_output=True, text=True, timeout=GRACE_S, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "?"
+    return printed.split()[-1] if printed.split() else "?"
+
+
+def _other_version(version: str) -> str:
+    return f"the listed statements are those of pt-upgrade {VERSION_KNOWN}; {version} may send others"
+
+
+def _last_stderr_lines(stderr: str) -> tuple[str, ...]:
+    return tuple(line.split(" [for Statement", maxsplit=1)[0][:200] for line in stderr.splitlines()[-3:])
+
+
+def _row(decision: Decision, text: str, *details: str) -> CheckRow:
+    return CheckRow(check="pt_upgrade", decision=decision, text=text, details=details)

@@ -1,0 +1,1 @@
+"""The replay of a slow log on the candidate, with its I/O."""

@@ -1,0 +1,356 @@
+"""Evaluates a replay: whether the candidate kept up with the log, and which classes of statements are slower."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import NormalDist
+
+from volbench.base.text import duration, percent
+from volbench.engine.connection import Account
+from volbench.records.validation import CheckRow, ReplayClass, Replayed, ReplayPlan
+from volbench.validation.queries.slowlog import slow_log
+from volbench.validation.replay.schedule import Schedule, schedule
+from volbench.validation.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
+
+LATE_S = 0.005
+"""A free connection that sent a statement later than this was late because of the client."""
+CLIENT_CPU_SHARE_MAX = 0.8
+"""A process of the client beyond this share of a CPU adds its own time to the server's."""
+FOREIGN_CPU_MAX = 0.1
+"""Of all CPUs of the client's machine: beyond this share other work may have made statements slow."""
+STATEMENTS_MIN = 20
+"""The median of a class needs this many statements; the 95th percentile needs some 200."""
+LEVELS = (0.95, 0.5)
+ALPHA = 0.05
+ALLOWANCE_MS = 1.0
+"""A smaller difference is that of the client and the network, which the log does not include."""
+QUEUED_ALLOWANCE_MS = 50.0
+"""The client's own time may add up to this for statements that follow closely on one connection."""
+
+
+def replay(
+    plan: ReplayPlan,
+    account: Account,
+    *,
+    schemas: Collection[str],
+    writes: bool,
+    progress: Callable[[str, float], None],
+) -> Replayed:
+    """Replay the plan's log on a server. Raises UsageError for a log that is unreadable or has nothing to send."""
+    with slow_log(Path(plan.slow_log)) as log:
+        scheduled = schedule(
+            log, schemas=schemas, writes=writes, speed=plan.speed, seconds=plan.seconds,
+            connections_max=plan.connections,
+        )  # fmt: skip
+        scheduled = replace(scheduled, skipped={**log.skipped, **scheduled.skipped})
+    shares, machine = send_with_cpu_watch(account, scheduled, writes=writes, progress=progress)
+    return summarise(scheduled, shares, plan, writes=writes, machine=machine)
+
+
+def summarise(
+    schedule: Schedule,
+    workers: Sequence[WorkerResult],
+    plan: ReplayPlan,
+    *,
+    writes: bool,
+    machine: Machine | None = None,
+) -> Replayed:
+    """Return the figures of the replay and of the machine during the replay."""
+    stretch = server_stretch(machine or Machine())
+    executions = [execution for worker in workers for execution in worker.executions]
+    sent = [execution for execution in executions if execution.error != NOT_SENT]
+    late = sum(execution.started_s - max(execution.statement.at_s, execution.free_s) > LATE_S for execution in sent)
+    rtts_ms = sorted(seconds * 1000 for worker in workers for seconds in worker.rtt_s)
+    messages = {code: text for worker in workers for code, text in worker.error_messages.items()}
+    errors = Counter(execution.error for execution in sent if execution.error)
+    return Replayed(
+        statements=schedule.statements,
+        sent=len(sent),
+        left_out=schedule.skipped,
+        log_s=schedule.log_s,
+        log_from=_utc_text(schedule.first_at_s),
+        speed=plan.speed,
+        planned_s=schedule.planned_s,
+        took_s=max((execution.ended_s for execution in sent), default=0.0),
+        peak_per_s=schedule.peak_per_s,
+        connections=len(schedule.connections),
+        shared_connections=schedule.shared_connections,
+        whole_seconds=schedule.whole_seconds,
+        writes=writes,
+        late=late,
+        late_share=late / len(sent) if sent else 0.0,
+        client_cpu_share=max((worker.cpu_share for worker in workers), default=0.0),
+        errors={f"{code} {messages.get(code, '')}".strip(): count for code, count in errors.most_common()},
+        way_ms_p50=_rank(rtts_ms, 0.5),
+        way_ms_p95=_rank(rtts_ms, 0.95),
+        foreign_cpu_ratio=machine.cpu.foreign_ratio if machine and machine.cpu else None,
+        server_stretch=stretch if 1 < stretch < math.inf else None,
+        classes=_classes(schedule.fingerprints, executions, plan.slower, rtts_ms, stretch),
+    )
+
+
+def server_stretch(machine: Machine) -> float:
+    """Return (CPU time + wait for a CPU) / CPU time of the candidate's tasks on a busy machine.
+
+    1 on a machine that is not busy, or where the candidate is on another machine: then only the client's own waits
+    matter, which are measured for each statement. Infinite where the candidate's tasks are here and not visible.
+    """
+    share = machine.cpu
+    if share is None or not machine.has_server or share.foreign_ratio <= FOREIGN_CPU_MAX:
+        return 1.0
+    if share.server is None or not share.server.cpu_s:
+        return math.inf
+    return 1 + share.server.delay_s / share.server.cpu_s
+
+
+def _utc_text(epoch_s: float | None) -> str:
+    """Return the time in UTC, to the second."""
+    if epoch_s is None:
+        return ""
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def redact_errors(outcome: Replayed) -> Replayed:
+    """Return the outcome with errors by code alone, since a server's messages quote values."""
+    return outcome.model_copy(
+        update={"errors": {text.split(" ")[0]: count for text, count in outcome.errors.items()}}
+    )
+
+
+def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
+    """Return go when no class with enough statements is slower, undecided when the client was too slow itself."""
+    errors, doubts = list(_errors(outcome, plan)), list(_doubts(outcome, plan))
+    slower = [
+        f"{statement_class.slower}: {statement_class.fingerprint[:160]}"
+        for statement_class in outcome.classes
+        if statement_class.slower
+    ]
+    undecided = list(_undecided_classes(outcome))
+    if outcome.sent < outcome.statements:
+        count = outcome.statements - outcome.sent
+        unsent = f"{count} statements were not sent: the replay fell behind, or the server is gone"
+        (undecided if _machine_was_busy(outcome) else slower).append(unsent)
+    judged = sum(statement_class.statements >= STATEMENTS_MIN for statement_class in outcome.classes)
+    summary = (
+        f"{outcome.sent} of {outcome.statements} statements in {outcome.took_s:.0f} s, at most "
+        f"{outcome.peak_per_s} due in a second, {judged} of {len(outcome.classes)} classes judged"
+    )
+    details = (*errors, *slower, *undecided, *doubts, *_notes(outcome, plan))
+    if errors or (slower and not doubts):
+        text = f"{summary}; {len(errors) + len(slower)} faults"
+        return CheckRow(check="replay", decision="no-go", text=text, details=details)
+    doubts += undecided
+    if doubts:
+        return CheckRow(check="replay", decision="undecided", text=f"{summary}; {doubts[0]}", details=details)
+    return CheckRow(
+        check="replay",
+        decision="go",
+        text=f"{summary}; none is {plan.slower:g} times as slow as the log",
+        details=details,
+    )
+
+
+def _errors(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
+    """Yield errors beyond the plan's limit, which the client does not explain."""
+    counted = {
+        text: count for text, count in outcome.errors.items() if int(text.split(" ")[0]) not in plan.ignore_errors
+    }
+    if sum(counted.values()) > plan.errors_max * outcome.statements:
+        for text, count in list(counted.items())[:5]:
+            yield f"{count} errors {text}"
+
+
+def _doubts(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
+    if outcome.late_share > plan.late_max:
+        yield (
+            f"invalid: {percent(outcome.late_share)} started late by the client's own fault, "
+            f"{percent(plan.late_max)} is the limit"
+        )
+    if outcome.client_cpu_share > CLIENT_CPU_SHARE_MAX:
+        yield f"invalid: the client took {percent(outcome.client_cpu_share)} of a CPU, so the times are its own"
+    if not any(statement_class.statements >= STATEMENTS_MIN for statement_class in outcome.classes):
+        yield f"no class has the {STATEMENTS_MIN} statements that a median needs"
+
+
+def _machine_was_busy(outcome: Replayed) -> bool:
+    return outcome.foreign_cpu_ratio is not None and outcome.foreign_cpu_ratio > FOREIGN_CPU_MAX
+
+
+def _undecided_classes(outcome: Replayed) -> Iterator[str]:
+    """Yield classes that seem slower, and how the machine may have caused that."""
+    undecided = [statement_class for statement_class in outcome.classes if statement_class.undecided]
+    if not undecided:
+        return
+    used = (
+        ""
+        if outcome.foreign_cpu_ratio is None
+        else f": other work used {percent(outcome.foreign_cpu_ratio)} of its CPUs"
+    )
+    stretch = (
+        f", the candidate's tasks took {outcome.server_stretch:.1f} times as long" if outcome.server_stretch else ""
+    )
+    yield (
+        f"this machine was too busy to judge {len(undecided)} classes{used}{stretch}; repeat the replay on "
+        "an idle or another machine"
+    )
+    for statement_class in undecided:
+        yield f"undecided: {statement_class.undecided}: {statement_class.fingerprint[:160]}"
+
+
+def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
+    if outcome.log_from:
+        yield f"the log: {plan.slow_log}, {duration(outcome.log_s)} from {outcome.log_from} on"
+    if outcome.whole_seconds:
+        yield "the log has whole seconds: statements were spread evenly within each, so bursts may be missing"
+    small_classes = [
+        statement_class for statement_class in outcome.classes if statement_class.statements < STATEMENTS_MIN
+    ]
+    if small_classes:
+        spent_ms = [
+            (statement_class.statements * statement_class.logged_ms_p50, statement_class)
+            for statement_class in outcome.classes
+        ]
+        share = sum(ms for ms, statement_class in spent_ms if statement_class in small_classes) / (
+            sum(ms for ms, _ in spent_ms) or 1.0
+        )
+        yield (
+            f"{len(small_classes)} classes have fewer than {STATEMENTS_MIN} statements and are not judged: about "
+            f"{percent(share)} of the log's time"
+        )
+    if outcome.way_ms_p95 is not None and outcome.way_ms_p95 > ALLOWANCE_MS:
+        yield f"network round trip: {outcome.way_ms_p95:.3g} ms (p95), added to the limit of the times"
+    if outcome.shared_connections:
+        yield f"{outcome.shared_connections} connections of the log shared a connection"
+    for reason, count in outcome.left_out.items():
+        yield f"skipped {count} statements {reason}"
+    if outcome.writes:
+        yield "the replay wrote to the candidate: restore its data before you use it"
+
+
+def _classes(
+    fingerprints: Sequence[str],
+    executions: Sequence[Execution],
+    factor: float,
+    rtts_ms: Sequence[float],
+    stretch: float,
+) -> tuple[ReplayClass, ...]:
+    by_class: list[list[Execution]] = [[] for _ in fingerprints]
+    for execution in executions:
+        by_class[execution.statement.class_index].append(execution)
+    judged = sum(len(group) >= STATEMENTS_MIN for group in by_class)
+    alpha = ALPHA / (len(LEVELS) * max(1, judged))
+    limit = _Limit(factor=factor, rtts_ms=rtts_ms, alpha=alpha, stretch=stretch)
+    rows = [_class(fingerprint, group, limit) for fingerprint, group in zip(fingerprints, by_class, strict=True)]
+    return tuple(sorted(rows, key=lambda row: -row.statements * row.logged_ms_p50))
+
+
+def _class(fingerprint: str, executions: Sequence[Execution], limit: _Limit) -> ReplayClass:
+    succeeded = [execution for execution in executions if not execution.error]
+    logged = sorted(execution.statement.logged_s * 1000 for execution in executions)
+    service = sorted((execution.ended_s - execution.started_s) * 1000 for execution in succeeded)
+    response = sorted((execution.ended_s - execution.statement.at_s) * 1000 for execution in succeeded)
+    slower_as_measured = limit.describe_slowdown(logged, service, response)
+    service_without_client = sorted(
+        (execution.ended_s - execution.started_s - execution.cpu_wait_s) * 1000 for execution in succeeded
+    )
+    response_without_client = sorted(
+        (execution.ended_s - execution.statement.at_s - _client_s(execution)) * 1000 for execution in succeeded
+    )
+    slower = slower_as_measured and limit.describe_slowdown(logged, service_without_client, response_without_client)
+    if slower and not limit.beyond_stretch(logged, service_without_client):
+        slower = ""
+    return ReplayClass(
+        fingerprint=fingerprint, statements=len(executions), errors=len(executions) - len(succeeded),
+        logged_ms_p50=_rank(logged, 0.5) or 0.0, logged_ms_p95=_rank(logged, 0.95) or 0.0,
+        service_ms_p50=_rank(service, 0.5), service_ms_p95=_rank(service, 0.95),
+        response_ms_p50=_rank(response, 0.5), response_ms_p95=_rank(response, 0.95),
+        slower=slower, undecided="" if slower else slower_as_measured,
+    )  # fmt: skip
+
+
+def _client_s(execution: Execution) -> float:
+    """Return the client's share of a response time: a late start, and its thread's wait for a CPU."""
+    return execution.cpu_wait_s + max(0.0, execution.started_s - max(execution.statement.at_s, execution.free_s))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Limit:
+    """The limit beyond which a class is slower: a factor plus the round trip; `alpha` for each comparison."""
+
+    factor: float
+    rtts_ms: Sequence[float]
+    alpha: float
+    stretch: float = 1.0
+
+    def describe_slowdown(
+        self, logged: Sequence[float], service: Sequence[float], response: Sequence[float]
+    ) -> str:
+        """Return how a class is slower since its statements were sent, else since they were due; else empty."""
+        return (
+            self._describe("", logged, service, ALLOWANCE_MS)
+            or self._describe(" from when they were due", logged, response, QUEUED_ALLOWANCE_MS)
+        )  # fmt: skip
+
+    def beyond_stretch(self, logged: Sequence[float], service: Sequence[float]) -> bool:
+        """Return whether a class that seems slower is slower whatever other work on the candidate's machine did.
+
+        The waits of the candidate's tasks for a CPU stretched its CPU time by `stretch` in total. By Markov's
+        inequality at most half of a class's statements were stretched by more than twice the excess, if the class
+        was stretched like all others, so a median beyond the factor and that is the candidate's own. No such bound
+        exists for a 95th percentile.
+        """
+        if self.stretch == 1.0:
+            return True
+        _, high = bounds(logged, 0.5, alpha=self.alpha)
+        low, _ = bounds(service, 0.5, alpha=self.alpha)
+        if high is None or low is None or math.isinf(self.stretch):
+            return False
+        stretch_max = 1 + 2 * (self.stretch - 1)
+        return low > stretch_max * self.factor * high + max(ALLOWANCE_MS, self._rtt_ms(0.5))
+
+    def _describe(self, since: str, logged: Sequence[float], measured: Sequence[float], allowance_ms: float) -> str:
+        """Return how a class is slower, by the exact bounds of the first level that proves it; else empty."""
+        if min(len(logged), len(measured)) < STATEMENTS_MIN:
+            return ""
+        for level in LEVELS:
+            _, high = bounds(logged, level, alpha=self.alpha)
+            low, _ = bounds(measured, level, alpha=self.alpha)
+            if high is None or low is None:
+                continue
+            if low > self.factor * high + max(allowance_ms, self._rtt_ms(level)):
+                was, became = _rank(logged, level) or 0.0, _rank(measured, level) or 0.0
+                times = f", {became / was:.2g} times" if was else ""
+                return (
+                    f"p{level * 100:g} {was:.3g} ms (at most {high:.3g}) in the log became {became:.3g} ms "
+                    f"(at least {low:.3g}){since}{times}"
+                )
+        return ""
+
+    def _rtt_ms(self, level: float) -> float:
+        """Return the upper bound of the round trip; the maximum where there are few."""
+        _, high = bounds(self.rtts_ms, level, alpha=self.alpha)
+        return high if high is not None else max(self.rtts_ms, default=0.0)
+
+
+def bounds(ordered: Sequence[float], level: float, *, alpha: float) -> tuple[float | None, float | None]:
+    """Return the interval of a quantile by order statistics; None for an end that too few values do not have.
+
+    Args:
+        ordered: values, smallest first. level: 0.95 for the 95th percentile. alpha: of both sides together.
+
+    Source: Conover, Practical Nonparametric Statistics, section 3.2, normal approximation for independent values.
+    Concurrent statements are not independent, so the factor of the plan must leave a margin.
+    """
+    half_width = NormalDist().inv_cdf(1 - alpha / 2) * math.sqrt(len(ordered) * level * (1 - level))
+    low, high = math.floor(len(ordered) * level - half_width) - 1, math.ceil(len(ordered) * level + half_width)
+    return (ordered[low] if low >= 0 else None), (ordered[high] if high < len(ordered) else None)
+
+
+def _rank(ordered: Sequence[float], level: float) -> float | None:
+    """Return the smallest value that a share `level` does not exceed; None without values."""
+    return ordered[max(0, math.ceil(level * len(ordered)) - 1)] if ordered else None

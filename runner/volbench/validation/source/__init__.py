@@ -1,0 +1,1 @@
+"""A server that is only read: its session, privileges, settings, and checks by other tools."""

@@ -1,0 +1,167 @@
+"""A server that is only read: statements are checked before they are sent, and listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+import mysql.connector
+from mysql.connector.abstracts import MySQLConnectionAbstract
+
+from volbench.engine.connection import Account, connection
+from volbench.errors import EnvironmentLacks, Refused, StepFailed
+from volbench.validation.queries.fingerprint import fingerprint
+
+STATEMENT_BOUND_S = 3600.0
+"""No statement on the source runs longer; checksums work in chunks to stay far below."""
+CONNECTING = ("SET NAMES 'utf8mb4' COLLATE 'utf8mb4_general_ci'", "SET @@session.autocommit = ON")
+"""Statements that the client library sends for each connection."""
+SESSION: tuple[str, ...] = (
+    "SET SESSION time_zone = '+00:00'",
+    "SET SESSION sql_mode = ''",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "SET SESSION TRANSACTION READ ONLY",
+)
+"""Settings with which both servers print values alike and refuse writes."""
+
+SESSION_IF_KNOWN: tuple[str, ...] = ("SET SESSION explain_json_format_version = 1",)
+"""Without this setting MySQL 9 prints plans in a form that MariaDB and older versions do not have."""
+SAME_SERVER = "SELECT @@GLOBAL.hostname, @@GLOBAL.port, @@GLOBAL.datadir"
+LOG_POSITIONS = (
+    "SHOW BINARY LOG STATUS",
+    "SHOW MASTER STATUS",
+    "SELECT 'gtid', @@GLOBAL.gtid_binlog_pos",
+    "SELECT 'gtid', @@GLOBAL.gtid_executed",
+)
+"""The first that the server supports and the account may run counts; every account may run the last two."""
+VERSION = "SELECT @@GLOBAL.version, @@GLOBAL.version_comment"
+PRIVILEGES = (
+    "SELECT privilege_type FROM information_schema.user_privileges WHERE grantee = "
+    "CONCAT('''', SUBSTRING_INDEX(CURRENT_USER(), '@', 1), '''@''', "
+    "SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''')"
+)
+SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+_READS = re.compile(
+    r"\s*\(*\s*(SELECT|SHOW|EXPLAIN|WITH|USE\s+`|SET\s+SESSION\s|START\s+TRANSACTION\s+WITH\s+CONSISTENT\s+SNAPSHOT|ROLLBACK)",
+    re.IGNORECASE,
+)
+_WRITES = re.compile(
+    r"\bINTO\s+(OUTFILE|DUMPFILE|@)|\bFOR\s+(UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\b|\bGET_LOCK\s*\("
+    r"|\bANALYZE\b|\bEXPLAIN\s+(INSERT|UPDATE|DELETE|REPLACE)\b"
+    r"|^\W*WITH\b.*\b(UPDATE|DELETE)\b",
+    re.IGNORECASE,
+)
+
+Rows = list[tuple[Any, ...]]
+
+
+class SqlReader(Protocol):
+    """Runs reading statements on a server."""
+
+    def query(self, sql: str) -> Rows:
+        """Return all rows of one reading statement."""
+        ...
+
+
+def refuse_writes(sql: str) -> None:
+    """Raise Refused for anything but one reading statement. Literals are ignored, so data cannot pose as SQL."""
+    bare = fingerprint(sql)
+    if _READS.match(bare) and not _WRITES.search(bare) and ";" not in bare:
+        return
+    raise Refused(
+        "volbench was about to send a statement that may write to the source",
+        where="source",
+        evidence=" ".join(bare.split())[:200],
+        next_step="please report this fault of volbench",
+    )
+
+
+class ReadOnlyServer:
+    """Reads one server in one consistent snapshot, and counts the statements that it sends.
+
+    `statements` counts them by fingerprint, in the order of their first use.
+    """
+
+    def __init__(self, opened: MySQLConnectionAbstract, address: str) -> None:
+        self._opened = opened
+        self.address = address
+        self.statements = dict.fromkeys(map(fingerprint, CONNECTING), 1)
+
+    def record_external_statements(self, statements: Mapping[str, int]) -> None:
+        """Add statements that another tool sends to this server: fingerprints and counts."""
+        for shape, count in statements.items():
+            self.statements[shape] = self.statements.get(shape, 0) + count
+
+    def query(self, sql: str) -> Rows:
+        """Return all rows of one statement. Raises Refused for a write, StepFailed with the server's message."""
+        refuse_writes(sql)
+        shape = fingerprint(sql)
+        self.statements[shape] = self.statements.get(shape, 0) + 1
+        try:
+            with self._opened.cursor() as cursor:
+                cursor.execute(sql)
+                return [tuple(map(_plain, row)) for row in cursor.fetchall()] if cursor.description else []
+        except mysql.connector.Error as error:
+            raise StepFailed(
+                "a query failed", where=f"reading {self.address}", evidence=f"{error}; {shape[:200]}"
+            ) from error
+
+
+@contextmanager
+def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlyServer]:
+    """Open a read-only session, by default in one snapshot of all InnoDB tables.
+
+    Raises EnvironmentLacks when the connection fails.
+    """
+    address = account.socket or f"{account.host or '127.0.0.1'}:{account.port or 3306}"
+    try:
+        opening = connection(account, timeout_s=STATEMENT_BOUND_S)
+        opened = opening.__enter__()
+    except mysql.connector.Error as error:
+        raise EnvironmentLacks(
+            "cannot connect to the server", where=f"reading {address}", evidence=str(error),
+            next_step="check host, port or socket, the user and its password",
+        ) from error  # fmt: skip
+    try:
+        source = ReadOnlyServer(opened, address)
+        for statement in SESSION:
+            source.query(statement)
+        for statement in SESSION_IF_KNOWN:
+            with suppress(StepFailed):
+                source.query(statement)
+        if snapshot:
+            source.query(SNAPSHOT)
+        yield source
+    finally:
+        opening.__exit__(None, None, None)
+
+
+# TRIGGER and EVENT permit writes too, but without them triggers and events are not visible.
+WRITE_PRIVILEGES = frozenset(
+    [
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "CREATE",
+        "DROP",
+        "ALTER",
+        "INDEX",
+        "SUPER",
+        "FILE",
+        "SHUTDOWN",
+        "RELOAD",
+    ]
+)
+
+
+def excessive_privileges(query: Callable[[str], Rows]) -> list[str]:
+    """Return global privileges of the account that a reader does not need."""
+    return sorted({str(row[0]).upper() for row in query(PRIVILEGES)} & WRITE_PRIVILEGES)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, set):  # the client returns a SET as an unordered set
+        return ",".join(sorted(map(str, value)))
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes | bytearray) else value

@@ -1,0 +1,125 @@
+"""Runs MySQL Shell's upgrade checker on the source, where the plan has it.
+
+The checker sends its own statements, which volbench neither checks nor lists, so it runs only on request. It needs
+an installed `mysqlsh` of a release that is not older than the candidate, and supports MySQL only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from volbench.base import programs
+from volbench.engine.connection import Account
+from volbench.records.gate import Decision
+from volbench.records.parse import parse_json
+from volbench.records.validation import CheckRow, ServerSide
+
+BOUND_S = 1800.0
+OWN_STATEMENTS = "mysqlsh sent its own statements to the source, which are not listed"
+
+
+def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -> CheckRow:
+    """Return no-go for an error of the checker, undecided where it cannot run; warnings are details."""
+    if "mariadb" in {source.flavor, candidate.flavor}:
+        return _undecided("the upgrade checker of MySQL Shell supports MySQL only")
+    tool = shutil.which("mysqlsh")
+    if tool is None:
+        return _undecided("mysqlsh is not installed here, so its upgrade checker did not run")
+    with tempfile.TemporaryDirectory(prefix="volbench-mysqlsh-") as home:
+        try:
+            completed = programs.run(
+                _argv(tool, account, candidate.version), input=f"{account.password}\n", capture_output=True,
+                text=True, errors="replace", timeout=BOUND_S, check=False,
+                env={**os.environ, "MYSQLSH_USER_CONFIG_HOME": home},
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return _undecided("mysqlsh did not finish", str(error)[:200])
+    report = _json_of(completed.stdout)
+    if report is None:
+        return _undecided(
+            f"mysqlsh ended with {completed.returncode} and no findings", *_last_lines(completed.stderr)
+        )
+    return upgrade_row(report)
+
+
+def upgrade_row(report: dict[str, Any]) -> CheckRow:
+    """Return the row of one report of mysqlsh with outputFormat JSON."""
+    if not isinstance(report.get("checksPerformed"), list):
+        return _undecided("what mysqlsh printed is not as it is documented")
+    problems = list(_problems(report))
+    errors = sum(level == "error" for level, _ in problems)
+    counted = report.get("errorCount")
+    if isinstance(counted, int) and counted > errors:
+        return _undecided("what mysqlsh printed is not as it is documented", *(text for _, text in problems))
+    failed = [
+        f"not checked: {check.get('title', check.get('id', '?'))}: {check.get('description', '')}".strip()
+        for check in report["checksPerformed"]
+        if str(check.get("status", "OK")).upper() not in {"OK", "CONFIGURATION_ERROR"}
+    ]
+    decision: Decision = "no-go" if errors else "undecided" if failed else "go"
+    problem_texts = [text for level, text in sorted(problems, key=lambda check: _LEVELS.get(check[0], 9))]
+    text = (
+        f"{errors} errors and {len(problems) - errors} warnings and notices of "
+        f"{len(report['checksPerformed'])} checks for {report.get('targetVersion', '?')}"
+    )
+    return CheckRow(
+        check="upgrade",
+        decision=decision,
+        text=text,
+        details=(*problem_texts, *failed, *_manual(report), OWN_STATEMENTS),
+    )
+
+
+_LEVELS = {"error": 0, "warning": 1, "notice": 2}
+
+
+def _argv(tool: str, account: Account, version: str) -> list[str]:
+    """Return the arguments; the password goes through standard input, never through them."""
+    server = (
+        [f"--socket={account.socket}"]
+        if account.socket
+        else [f"--host={account.host or '127.0.0.1'}", f"--port={account.port or 3306}"]
+    )
+    release = re.match(r"\d+\.\d+\.\d+", version)
+    target = [f"--target-version={release[0]}"] if release else []
+    return [
+        tool, "--mysql", f"--user={account.user}", *server, "--passwords-from-stdin", "--",
+        "util", "check-for-server-upgrade", "--output-format=JSON", *target,
+    ]  # fmt: skip
+
+
+def _json_of(printed: str) -> dict[str, Any] | None:
+    """Return the report within the output."""
+    try:
+        report = parse_json(printed[printed.index("{") : printed.rindex("}") + 1])
+    except ValueError:
+        return None
+    return report if isinstance(report, dict) else None
+
+
+def _problems(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield level and text of each problem."""
+    for check in report.get("checksPerformed") or ():
+        for problem in check.get("detectedProblems") or ():
+            level = str(problem.get("level", "?")).lower()
+            description = problem.get("description") or check.get("description") or ""
+            yield level, f"{level}: {problem.get('dbObject', '')}: {check.get('title', '')}: {description}"[:400]
+
+
+def _manual(report: dict[str, Any]) -> Iterator[str]:
+    for check in report.get("manualChecks") or ():
+        yield f"check by hand: {check.get('title', check.get('id', '?'))}"
+
+
+def _undecided(text: str, *details: str) -> CheckRow:
+    return CheckRow(check="upgrade", decision="undecided", text=text, details=details)
+
+
+def _last_lines(stderr: str) -> list[str]:
+    return [line[:200] for line in stderr.splitlines()[-3:]]
