@@ -160,7 +160,7 @@ def test_the_plot_is_one_file_without_network(tmp_path: Path) -> None:
         ([*GP2, "--from", "/nowhere.csv"], ["no such file"]),
         ([*GP2, "--from", "/nowhere.csv", "--iops", "1"], ["no such file"]),
         (["--profile", "efs-bursting", "--instance", "m5.large", "--iops", "1"], ["omit --instance"]),
-        ([*GP2, "--instance", "m5.lerge", "--iops", "1"], ["perhaps you meant m5.large"]),
+        ([*GP2, "--instance", "m5.lerge", "--iops", "1"], ["perhaps you meant 'm5.large'"]),
     ],
 )
 def test_a_wrong_question_is_refused_with_exit_code_2(arguments: list[str], parts: list[str]) -> None:

@@ -64,9 +64,9 @@ def test_show_of_the_instance_table_and_as_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "failure", "words"),
     [
-        (["show", "ebs-gp4"], UsageError, "perhaps you meant ebs-gp"),
+        (["show", "ebs-gp4"], UsageError, "perhaps you meant 'ebs-gp"),
         (["emulate", "path:/tmp"], UsageError, "is not emulated"),
-        (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant size"),
+        (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant 'size"),
         (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "no name for a volume"),
         (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], EnvironmentLacks, "cannot be created"),
         (["remove", "nobody"], UsageError, "no emulated volume 'nobody'"),

@@ -11,6 +11,7 @@ from volbench.analysis.credits.answer import Answer, Question
 from volbench.analysis.credits.dump import DumpForecast
 from volbench.analysis.credits.forecast import Forecast
 from volbench.analysis.credits.history import History
+from volbench.analysis.credits.observed import observed_dump
 from volbench.analysis.credits.prices import Cost
 from volbench.analysis.credits.work import Work
 
@@ -43,7 +44,7 @@ def answer_data(question: Question, answer: Answer, history: History | None) -> 
         "bounds": _bounds(answer),
         "ahead": None if answer.ahead is None else asdict(answer.ahead),
         "balance": [] if forecast is None else [asdict(point) for point in forecast.balance],
-        "dump": None if answer.dump is None else _dump(question, answer.dump),
+        "dump": None if answer.dump is None else _dump(question, answer.dump, history),
         "cost": _cost(answer.cost),
         "alternatives": [
             {
@@ -148,7 +149,12 @@ def _bounds(answer: Answer) -> dict[str, Any] | None:
     }
 
 
-def _dump(question: Question, dump_forecast: DumpForecast) -> dict[str, Any]:
+def _dump(question: Question, dump_forecast: DumpForecast, history: History | None) -> dict[str, Any]:
+    observed = (
+        None
+        if history is None or question.dump is None
+        else observed_dump(history, question.dump.bytes, window_s=question.window_s)
+    )
     return {
         "bytes": question.dump.bytes if question.dump else None,
         "io_bytes": question.dump.io_bytes if question.dump else None,
@@ -157,6 +163,7 @@ def _dump(question: Question, dump_forecast: DumpForecast) -> dict[str, Any]:
         "exhausted": asdict(dump_forecast.exhausted),
         "fits_now": dump_forecast.fits_now,
         "fits_exhausted": dump_forecast.fits_exhausted,
+        "observed": None if observed is None else asdict(observed),
     }
 
 

@@ -7,6 +7,7 @@ from volbench.analysis.credits.dump import DumpForecast
 from volbench.analysis.credits.forecast import Forecast
 from volbench.analysis.credits.history import SLOW_MS, History
 from volbench.analysis.credits.limits import Limit
+from volbench.analysis.credits.observed import observed_dump
 from volbench.analysis.credits.prices import Cost, Prices
 from volbench.analysis.credits.sizing import Alternative
 from volbench.analysis.credits.work import Work
@@ -32,6 +33,7 @@ def sentences(question: Question, answer: Answer, history: History | None) -> li
         texts += _read_share(answer, work)
     if question.dump is not None and answer.dump is not None:
         texts += _dump(question, answer.dump)
+        texts += _observed_dump(question, history)
     if forecast is not None:
         texts += _alternatives(answer)
     if answer.volume.model["time_scale"] != 1:
@@ -162,6 +164,22 @@ def _read_share(answer: Answer, work: Work) -> list[str]:
     return [f"Reads and writes cost different numbers of credits; {percent(share)} of the requests count as reads."]
 
 
+def _observed_dump(question: Question, history: History | None) -> list[str]:
+    """Return the dump at the speed of a history whose volume was throttled by something the history cannot see."""
+    if question.dump is None or history is None:
+        return []
+    observed = observed_dump(history, question.dump.bytes, window_s=question.window_s)
+    if observed is None:
+        return []
+    text = (
+        f"While requests waited, the history shows reads of {size(observed.read_bytes_per_s)}/s (median of"
+        f" {observed.intervals} intervals): at that speed the dump takes {duration(observed.takes_s)}"
+    )
+    if observed.fits is not None and question.window_s is not None:
+        text += f", and {'fits' if observed.fits else 'does not fit'} its window of {duration(question.window_s)}"
+    return [f"{text}. Plan with this time until you know what throttled the volume."]
+
+
 def _dump(question: Question, dump_forecast: DumpForecast) -> list[str]:
     assert question.dump is not None  # noqa: S101 - the caller asked
     dump = question.dump
@@ -179,8 +197,8 @@ def _dump(question: Question, dump_forecast: DumpForecast) -> list[str]:
         window = duration(question.window_s)
         verdicts = {True: "fits", False: "does not fit", None: "cannot be judged"}
         texts.append(
-            f"The dump {verdicts[dump_forecast.fits_now]} its window of {window} now, and "
-            f"{verdicts[dump_forecast.fits_exhausted]} without credits."
+            f"By the limits of the profile, the dump {verdicts[dump_forecast.fits_now]} its window of {window} now,"
+            f" and {verdicts[dump_forecast.fits_exhausted]} without credits."
         )
     return texts
 

@@ -129,7 +129,7 @@ def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = 
     failure: VolbenchError | None = None
     try:
         target, volumes = make_target(run_record)
-        with progress_watcher(run_record, json=json) as watch:
+        with progress_watcher(directory, json=json) as watch:
             orchestrator = Orchestrator(
                 directory, target, volumes, attach=attach, watch=watch, invalid_cells=cells_to_replace,
                 say=say_nothing if quiet or json else console.say,

@@ -7,14 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.markup import escape
-from rich.status import Status
 
-from volbench.base.text import duration, percent
+from volbench.base.text import duration, percent, quantity
 from volbench.cli import console
 from volbench.execute.run import CellState
 from volbench.plan.cost import estimate
+from volbench.records.cell import CellResult
+from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.run import RunRecord
+from volbench.report.wording import label
+from volbench.store.run_directory import RunDirectory
 
+METRICS_SHOWN, FIGURES_MAX = 2, 4
+"""Primary metrics of a step, and figures of a cell, in the line of a finished cell."""
 QUIET_REPORT_S = 30.0
 """Without a terminal, the progress of a long cell is printed at this interval."""
 
@@ -42,41 +47,89 @@ class TimeLeft:
 
 
 @contextmanager
-def progress_watcher(run: RunRecord, *, json: bool) -> Iterator[Callable[[CellState], None]]:
-    """Yield a callback for the orchestrator that shows the state of the current cell."""
-    time_left = TimeLeft(run)
+def progress_watcher(directory: RunDirectory, *, json: bool) -> Iterator[Callable[[CellState], None]]:
+    """Yield a callback for the orchestrator that shows the current cell, and each finished one with its result."""
+    time_left = TimeLeft(directory.run)
     if console.err.is_terminal and not json:
         with console.err.status("starting") as status:
-            yield lambda state: _show_live(status, state, time_left)
+            lines = _ProgressLines(directory, time_left, begin_lines=False)
+
+            def show(state: CellState) -> None:
+                lines(state)
+                status.update(escape(lines.line(state)))
+
+            yield show
+            lines.report_finished()
     else:
-        yield _ProgressLines(time_left)
-
-
-def _show_live(status: Status, state: CellState, time_left: TimeLeft) -> None:
-    status.update(escape(_line(state, time_left.after(state))))
+        lines = _ProgressLines(directory, time_left)
+        yield lines
+        lines.report_finished()
 
 
 class _ProgressLines:
-    """Prints a line when a cell begins, and at intervals while it runs."""
+    """Prints a line when a cell begins, at intervals while it runs, and with its result when it is done.
 
-    def __init__(self, time_left: TimeLeft) -> None:
+    Args:
+        begin_lines: False where a live line shows the current cell.
+    """
+
+    def __init__(self, directory: RunDirectory, time_left: TimeLeft, *, begin_lines: bool = True) -> None:
+        self._directory = directory
         self._time_left = time_left
-        self._cell = ""
-        self._printed_at_s = 0.0
+        self._begin_lines = begin_lines
+        self._begun: dict[str, CellState] = {}
+        self._began_s = self._printed_at_s = time.monotonic()
 
     def __call__(self, state: CellState) -> None:
-        remaining_s = self._time_left.after(state)
-        if state.cell_id != self._cell or time.monotonic() - self._printed_at_s > QUIET_REPORT_S:
-            self._cell, self._printed_at_s = state.cell_id, time.monotonic()
-            console.say(_line(state, remaining_s))
+        if state.cell_id not in self._begun:
+            self.report_finished()
+            self._begun[state.cell_id] = state
+        elif time.monotonic() - self._printed_at_s <= QUIET_REPORT_S:
+            self._time_left.after(state)
+            return
+        self._printed_at_s = time.monotonic()
+        text = self.line(state)
+        if self._begin_lines:
+            console.say(text)
+
+    def line(self, state: CellState) -> str:
+        """Return the current cell, what it does, the time since the run began, and the time left."""
+        activity = f"cell {state.number}/{state.of} on {state.volume}" if state.number else "preparing the dataset"
+        progress_text = ""
+        if state.progress is not None:
+            progress_text = f": {state.progress.text}"
+            if state.progress.fraction is not None:
+                progress_text += f" {percent(state.progress.fraction)}"
+        elapsed, remaining = duration(round(self._elapsed_s)), duration(round(self._time_left.after(state)))
+        return f"{activity}{progress_text}  ({elapsed} elapsed, about {remaining} left)"
+
+    def report_finished(self) -> None:
+        """Print the result of each cell that has one since the last call."""
+        for cell_id, state in list(self._begun.items()):
+            result = self._directory.result(cell_id) if state.number else None
+            if result is not None or not state.number:
+                del self._begun[cell_id]
+            if result is not None:
+                console.say(
+                    f"cell {state.number}/{state.of} {state.volume}: {result_text(result)}"
+                    f"  ({duration(round(self._elapsed_s))} elapsed)"
+                )
+
+    @property
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began_s
 
 
-def _line(state: CellState, remaining_s: float) -> str:
-    activity = f"cell {state.number}/{state.of} on {state.volume}" if state.number else "preparing the dataset"
-    progress_text = ""
-    if state.progress is not None:
-        progress_text = f": {state.progress.text}"
-        if state.progress.fraction is not None:
-            progress_text += f" {percent(state.progress.fraction)}"
-    elapsed, remaining = duration(round(state.elapsed_s)), duration(round(remaining_s))
-    return f"{activity}{progress_text}  ({elapsed}; about {remaining} left)"
+def result_text(result: CellResult) -> str:
+    """Return a cell's first primary metrics and its validity: `transactions/s 438/s, p95 latency 33 ms; valid`."""
+    if result.status != "done":
+        return f"failed: {result.failure.what}" if result.failure is not None else "failed"
+    figures = [
+        f"{label(name)} {quantity(metric.value, metric.unit)}"
+        for step in result.steps
+        for name in PRIMARY_METRICS.get(step.kind, ())[:METRICS_SHOWN]
+        if (metric := step.metrics.get(name)) is not None
+    ][:FIGURES_MAX]
+    reasons = list(dict.fromkeys(reason for step in result.steps for reason in step.invalid_reasons))
+    validity = f"invalid: {reasons[0]}" if reasons else "valid"
+    return f"{', '.join(figures)}; {validity}" if figures else validity

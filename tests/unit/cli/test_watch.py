@@ -1,0 +1,49 @@
+"""Progress lines of a run: each finished cell with its result, the time since the run began."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from synthetic_run import build_run, two_volumes
+
+from volbench.cli import console
+from volbench.cli.runs.watch import progress_watcher, result_text
+from volbench.execute.run import CellState
+from volbench.store.run_directory import RunDirectory
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    return build_run(tmp_path, two_volumes(repeats=2, invalid={("a", 1): "client CPU-bound"}))
+
+
+def state(directory: RunDirectory, number: int) -> CellState:
+    cells = directory.run.cells
+    cell = cells[number - 1]
+    return CellState(
+        number=number, of=len(cells), cell_id=cell.cell_id, volume=cell.volume, elapsed_s=0.0, progress=None
+    )
+
+
+def test_each_cell_is_reported_once_with_its_result(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(console, "say", lines.append)
+    with progress_watcher(directory, json=True) as watch:
+        for number in (1, 1, 2, 2, 3, 4):
+            watch(state(directory, number))
+    begun = [line for line in lines if " on " in line]
+    finished = [line for line in lines if "valid" in line]
+    assert len(begun) == len(finished) == 4
+    assert lines.index(finished[0]) < lines.index(begun[1])
+    assert all("elapsed" in line for line in lines)
+    assert sum("invalid: client CPU-bound" in line for line in finished) == 1
+
+
+def test_a_result_names_its_figures_with_units(directory: RunDirectory) -> None:
+    text = result_text(next(result for result in directory.results() if not result.steps[0].invalid_reasons))
+    assert text.startswith("transactions/s ")
+    assert "/s, p95 latency " in text
+    assert text.endswith("; valid")
