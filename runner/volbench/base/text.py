@@ -1,10 +1,8 @@
-"""Numbers, changes, durations and sizes as every output writes them, and the hint for a misspelt word."""
+"""Numbers, changes, durations and sizes as every output writes them."""
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -103,13 +101,6 @@ def size(size_bytes: float) -> str:
         if size_bytes >= unit_bytes:
             return f"{_three_digits(size_bytes / unit_bytes)} {unit}"
     return f"{_three_digits(size_bytes / _KIB)} KiB"
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return the hint for a word that is none of the known ones: the nearest of them, else all of them."""
-    names = list(known)
-    near = difflib.get_close_matches(word, names, n=1)
-    return f"perhaps you meant {near[0]!r}" if near else f"known: {', '.join(names)}"
 
 
 def _trimmed(value: float) -> str:

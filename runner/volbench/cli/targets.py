@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from volbench.base.text import suggestion
+from volbench.base.nearest import suggestion
 from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
 from volbench.placement import capabilities

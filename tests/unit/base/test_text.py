@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.base.text import change, duration, interval, number, percent, quantity, size, suggestion
+from volbench.base.text import change, duration, interval, number, percent, quantity, size, times
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,8 @@ def test_sizes(size_bytes: float, text: str) -> None:
     assert size(size_bytes) == text
 
 
-def test_a_misspelt_word_gets_the_nearest_known_one() -> None:
-    """Without one that is near, all of them."""
-    assert suggestion("stal", ["stall", "error"]) == "perhaps you meant 'stall'"
-    assert suggestion("xyz", ["stall", "error"]) == "known: stall, error"
+def test_times_has_one_decimal_below_ten() -> None:
+    assert [times(factor) for factor in (1.94, 9.96, 123.4)] == ["1.9 times", "10.0 times", "123 times"]
 
 
 def test_no_other_module_formats_a_percentage() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from volbench.base.text import suggestion
+from volbench.base.nearest import suggestion
 from volbench.errors import UsageError
 from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 

@@ -171,7 +171,7 @@ def _time(report: Report) -> Iterator[str]:
 
 
 def _piece(row: TimeBudgetRow | None) -> str:
-    return "–" if row is None else f"{quantity(row.ms, 'ms')} ({100 * row.share:.0f} %)"
+    return "–" if row is None else f"{quantity(row.ms, 'ms')} ({percent(row.share)})"
 
 
 def _shift(row: TimeDifferenceRow | None) -> str:

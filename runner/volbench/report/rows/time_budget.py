@@ -15,7 +15,7 @@ from statistics import fmean
 from volbench.analysis.explain.run import RunExplanation, StepView, valid_views
 from volbench.analysis.explain.time_budget import PIECES
 from volbench.analysis.statistics import RUNS_MIN, shift_of
-from volbench.base.text import number, quantity
+from volbench.base.text import number, percent, quantity
 from volbench.records.report import CellRow, TimeBudgetRow, TimeDifferenceRow
 
 OUTSIDE = "outside"
@@ -208,4 +208,4 @@ def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | No
 
 def _piece_text(ms: float, extra: float, title: str) -> str:
     """`8.4 ms (75 %) reads of data files`; a piece may exceed the whole where another one shrank."""
-    return f"{number(ms)} ms ({100 * ms / extra:.0f} %) {title}"
+    return f"{number(ms)} ms ({percent(ms / extra)}) {title}"

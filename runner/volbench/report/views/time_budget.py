@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.analysis.explain.time_budget import PIECES
-from volbench.base.text import quantity
+from volbench.base.text import percent, quantity
 from volbench.records.report import TimeBudgetRow, TimeDifferenceRow
 
 LINE_PIECES_MAX = 3
@@ -22,7 +22,7 @@ def budget_lines(rows: Sequence[TimeBudgetRow]) -> Iterator[str]:
         groups.setdefault((row.step, row.threads, row.volume), []).append(row)
     for (step, _, volume), of in groups.items():
         largest = sorted(of, key=lambda row: -row.ms)[:LINE_PIECES_MAX]
-        pieces = ", ".join(f"{row.title} {100 * row.share:.0f} %" for row in largest if row.share >= 0.01)
+        pieces = ", ".join(f"{row.title} {percent(row.share)}" for row in largest if row.share >= 0.01)
         yield f"{step} on {volume}: a transaction takes {quantity(of[0].latency_ms, 'ms')}: {pieces}"
 
 
@@ -100,7 +100,7 @@ def _bar(volume: str, rows: Sequence[TimeBudgetRow], longest_ms: float) -> Bar:
     left = 0.0
     for row in rows:
         width = 100 * row.ms / longest_ms if longest_ms > 0 else 0.0
-        text = f"{row.title}: {quantity(row.ms, 'ms')}, {100 * row.share:.0f} %"
+        text = f"{row.title}: {quantity(row.ms, 'ms')}, {percent(row.share)}"
         segments.append(Segment(title=row.title, text=text, colour=f"piece-{row.piece}", left=left, width=width))
         left += width
     return Bar(volume=volume, latency_ms=rows[0].latency_ms, segments=tuple(segments), valid=rows[0].valid)
