@@ -15,7 +15,7 @@ from volbench.analysis.explain.align import Mask, median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.episodes import find_change
 from volbench.analysis.explain.found import Found, confidence_rows
-from volbench.analysis.explain.layers import LOGS, server_flow
+from volbench.analysis.explain.layers import LOGS, server_flow, stretches
 from volbench.analysis.explain.rules_server import server_findings
 from volbench.analysis.explain.rules_slower import change_intervals
 from volbench.analysis.explain.rules_storage import storage_findings
@@ -49,6 +49,9 @@ _OF_ALL = frozenset(
     {"storage.burst_exhausted", "storage.degraded", INTERFERENCE, "interference.io", "storage.stall"}
 )
 """Causes that are changes themselves: all of the step is needed to see them."""
+COLLAPSED = 0.25
+"""Of the usual: a load that does less for COLLAPSED_SAMPLES intervals has fallen beyond doubt."""
+COLLAPSED_SAMPLES = 2
 _OF_CLIENTS = ("tps", "latency_ms_p95")
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
@@ -68,8 +71,11 @@ def explain_case(case: Case) -> Explanation:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
     notes = tuple(_missing(case))
     found = _with_episode(case, _named(case))
+    explained = any(one.cause in EVENTS | _OF_ALL | LIMITS for one in found)
+    collapsed = 0 if explained else collapsed_intervals(case)
+    found = _questioned(case, found, collapsed)
     if not found:
-        innocent = _innocent(case)
+        innocent = None if collapsed else _innocent(case)
         found = [innocent] if innocent is not None else []
         notes = notes if found else (*notes, _unexplained(case))
     found, taken = [_weighed(one) for one in _attributed(found)], _loss(found)
@@ -143,6 +149,36 @@ def worst_stretch(case: Case) -> Mask | None:
         if long_enough and (harmed or tps is None):
             return during
     return None
+
+
+def _questioned(case: Case, findings: list[Found], collapsed: int) -> list[Found]:
+    """Causes that are there all along are in doubt where a fall of the load is explained by none of them."""
+    if not collapsed:
+        return findings
+    length_s = collapsed * case.grid.width_s
+    text = f"for {number(length_s)} s the load did less than a quarter of its usual: this explains no such fall"
+    fall = row("unexplained_s", length_s, "s", text)
+    return [
+        replace(one, one_of_two=True, evidence=(*one.evidence, fall)) if one.cause in ALL_ALONG else one
+        for one in findings
+    ]
+
+
+def collapsed_intervals(case: Case) -> int:
+    """Consecutive intervals, the most, in which the load did less than COLLAPSED of its usual; 0 for a few.
+
+    The usual is the upper quartile: a fall may last for half of a step. Only a fall that begins at once counts: a
+    load that varies from interval to interval has no usual.
+    """
+    tps = case.at("tps")
+    known = np.empty(0) if tps is None else tps[np.isfinite(tps)]
+    if len(known) < 2 * COLLAPSED_SAMPLES:
+        return 0
+    usual = float(np.quantile(known, 0.75))
+    low = known < COLLAPSED * usual
+    spans = stretches(low, gap=1, least=COLLAPSED_SAMPLES)
+    between = (known >= COLLAPSED * usual) & (known < 0.5 * usual)
+    return 0 if not spans or between.mean() > COLLAPSED else max(last - first for first, last in spans)
 
 
 def finding_rows(

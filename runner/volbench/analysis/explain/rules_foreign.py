@@ -60,10 +60,15 @@ def foreign_findings(case: Case) -> list[Found]:
                 *loss_rows(effects),
                 *context(case),
             ),
-            advice=_FIND_WHO,
+            advice=f"{_amount_to_move(flow, active)} {_FIND_WHO}",
             decided_by="before and after" if worst is not None else "level",
         )
     ]
+
+
+def _amount_to_move(flow: ForeignFlow, active: Mask) -> str:
+    operations, mib_per_s = mean(flow.operations[active]) or 0.0, mean(flow.mib_per_s[active]) or 0.0
+    return f"{number(operations)} operations/s and {number(mib_per_s)} MiB/s are not this server's."
 
 
 def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.advice import pool_text, redo_text
 from volbench.analysis.explain.align import Floats, Mask, mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cliffs import rank_sum_z
@@ -241,14 +242,8 @@ def _redo_turnover_s(case: Case) -> float | None:
 
 def _enough_redo(case: Case) -> str:
     """How much redo this load writes in the time that a log should hold."""
-    written = mean(case.at("os_log_written_mib_per_s", "innodb"))
-    if not written:
-        return ""
-    minutes = limit.REDO_HOLDS_S / 60
-    return (
-        f" This load writes {number(written)} MiB/s of redo, {number(written * limit.REDO_HOLDS_S / 1024)} GiB in"
-        f" {number(minutes)} minutes."
-    )
+    written = case.at("os_log_written_mib_per_s", "innodb")
+    return "" if written is None else redo_text(written.tolist(), limit.REDO_HOLDS_S / 60)
 
 
 def _pool(case: Case) -> Iterator[Found]:
@@ -282,7 +277,8 @@ def _pool(case: Case) -> Iterator[Found]:
             f"{percent(missed)} of page requests must read{_read_each(reads[part], read_ms)}; what was read is"
             f" {turnover:.1f} times the buffer pool of {pool >> 20} MiB",
         ),
-        "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often.",
+        "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often."
+        + pool_text(pool, missed),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.advice import p95_text
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.found import Found
@@ -247,7 +248,7 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
             *context(case),
         ),
         one_of_two=case.device is None,
-        advice=advice,
+        advice=advice + p95_text(case, None),
     )
 
 
