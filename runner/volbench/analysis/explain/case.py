@@ -269,6 +269,14 @@ class Case:
         return mean(self.grid.column("client", "tps"))
 
     @property
+    def is_served(self) -> bool:
+        """Whether a load at a rate of its own gets it, with clients that mostly have nothing to wait for."""
+        if self.rate is None or self.tps is None or not self.threads or self.budget is None:
+            return False
+        waiting = (mean(self.budget.statement_s) or 0.0) / self.threads
+        return self.tps >= limit.SERVED_MIN * self.rate and waiting < limit.SERVED_WAIT_MAX
+
+    @property
     def length_s(self) -> float:
         """Of the window."""
         return len(self.grid) * self.grid.width_s

@@ -13,9 +13,9 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Mask, median
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.cause import Cause, confidence_rows
 from volbench.analysis.explain.episodes import find_change
-from volbench.analysis.explain.found import Found, confidence_rows
-from volbench.analysis.explain.layers import LOGS, server_flow
+from volbench.analysis.explain.layers import LOGS, server_flow, stretches
 from volbench.analysis.explain.rules_server import server_findings
 from volbench.analysis.explain.rules_slower import change_intervals
 from volbench.analysis.explain.rules_storage import storage_findings
@@ -40,7 +40,7 @@ ALL_ALONG = frozenset(
 """Causes that are there all along: of a part that something else made slow they explain less."""
 EVENTS = frozenset({INTERFERENCE, "interference.io", "host.io_limit", "storage.degraded"})
 """Causes that say what speed was lost while they lasted."""
-_Finding = TypeVar("_Finding", Found, FindingRow)
+_Finding = TypeVar("_Finding", Cause, FindingRow)
 _BY_MEDIANS = frozenset(
     {"storage.read_latency", "storage.sync_latency", "host.io_wait", "memory.buffer_pool_small"}
 )
@@ -49,6 +49,9 @@ _OF_ALL = frozenset(
     {"storage.burst_exhausted", "storage.degraded", INTERFERENCE, "interference.io", "storage.stall"}
 )
 """Causes that are changes themselves: all of the step is needed to see them."""
+COLLAPSED = 0.25
+"""Of the usual: a load that does less for COLLAPSED_SAMPLES intervals has fallen beyond doubt."""
+COLLAPSED_SAMPLES = 2
 _OF_CLIENTS = ("tps", "latency_ms_p95")
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
@@ -58,7 +61,7 @@ _UNKNOWN_SHARE = 0.2
 class Explanation:
     """What one step showed. No finding at all means that the evidence does not carry one: `notes` says why."""
 
-    findings: tuple[Found, ...]
+    findings: tuple[Cause, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -68,8 +71,11 @@ def explain_case(case: Case) -> Explanation:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
     notes = tuple(_missing(case))
     found = _with_episode(case, _named(case))
+    explained = any(one.cause in EVENTS | _OF_ALL | LIMITS for one in found)
+    collapsed = 0 if explained else collapsed_intervals(case)
+    found = _questioned(case, found, collapsed)
     if not found:
-        innocent = _innocent(case)
+        innocent = None if collapsed else _innocent(case)
         found = [innocent] if innocent is not None else []
         notes = notes if found else (*notes, _unexplained(case))
     found, taken = [_weighed(one) for one in _attributed(found)], _loss(found)
@@ -79,12 +85,12 @@ def explain_case(case: Case) -> Explanation:
     return Explanation(findings=tuple(said), notes=notes)
 
 
-def _named(case: Case) -> list[Found]:
+def _named(case: Case) -> list[Cause]:
     storage = storage_findings(case)
     return [*storage, *server_findings(case, volume_named=bool(storage))]
 
 
-def _with_episode(case: Case, whole: list[Found]) -> list[Found]:
+def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
     """Findings of all of a step, and of its worst stretch by itself, where there is one.
 
     Medians of a step say little of a stretch of it. What is named only in the stretch is added, with its share of
@@ -145,6 +151,36 @@ def worst_stretch(case: Case) -> Mask | None:
     return None
 
 
+def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause]:
+    """Causes that are there all along are in doubt where a fall of the load is explained by none of them."""
+    if not collapsed:
+        return findings
+    length_s = collapsed * case.grid.width_s
+    text = f"for {number(length_s)} s the load did less than a quarter of its usual: this explains no such fall"
+    fall = row("unexplained_s", length_s, "s", text)
+    return [
+        replace(one, one_of_two=True, evidence=(*one.evidence, fall)) if one.cause in ALL_ALONG else one
+        for one in findings
+    ]
+
+
+def collapsed_intervals(case: Case) -> int:
+    """Consecutive intervals, the most, in which the load did less than COLLAPSED of its usual; 0 for a few.
+
+    The usual is the upper quartile: a fall may last for half of a step. Only a fall that begins at once counts: a
+    load that varies from interval to interval has no usual.
+    """
+    tps = case.at("tps")
+    known = np.empty(0) if tps is None else tps[np.isfinite(tps)]
+    if len(known) < 2 * COLLAPSED_SAMPLES:
+        return 0
+    usual = float(np.quantile(known, 0.75))
+    low = known < COLLAPSED * usual
+    spans = stretches(low, gap=1, least=COLLAPSED_SAMPLES)
+    between = (known >= COLLAPSED * usual) & (known < 0.5 * usual)
+    return 0 if not spans or between.mean() > COLLAPSED else max(last - first for first, last in spans)
+
+
 def finding_rows(
     volume: str, step: str, cells: Mapping[str, Explanation], *, left_out: int = 0
 ) -> tuple[FindingRow, ...]:
@@ -157,7 +193,7 @@ def finding_rows(
         cells: what each repeat showed, by cell.
         left_out: repeats that are not among `cells`, since they are invalid.
     """
-    by_cause: dict[str, dict[str, Found]] = {}
+    by_cause: dict[str, dict[str, Cause]] = {}
     for cell, explanation in cells.items():
         for found in explanation.findings:
             by_cause.setdefault(found.cause, {}).setdefault(cell, found)
@@ -174,7 +210,7 @@ def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
     return tuple(note for note, _ in counted.most_common())
 
 
-def _row(volume: str, step: str, cause: str, found: Mapping[str, Found], repeats: int, left_out: int) -> FindingRow:
+def _row(volume: str, step: str, cause: str, found: Mapping[str, Cause], repeats: int, left_out: int) -> FindingRow:
     shares = [one.share for one in found.values() if one.share is not None]
     middle = median_of(shares) if shares else None
     shown = min(found.values(), key=lambda one: abs((one.share or 0.0) - (middle or 0.0)))
@@ -206,14 +242,14 @@ def _ranked(findings: Sequence[_Finding], weight: Callable[[_Finding], float]) -
     return sorted(ranked, key=lambda one: weight(one) / (2 if one in pair[1:] else 1), reverse=True)
 
 
-def _is_undecided(finding: Found | FindingRow) -> bool:
+def _is_undecided(finding: Cause | FindingRow) -> bool:
     """Whether it is one of two causes that the evidence does not tell apart."""
-    if isinstance(finding, Found):
+    if isinstance(finding, Cause):
         return finding.one_of_two
     return any(piece.metric == "checks" and piece.value == "one of two" for piece in finding.evidence)
 
 
-def _weight(found: Found | FindingRow, taken: float) -> float:
+def _weight(found: Cause | FindingRow, taken: float) -> float:
     """What findings are ranked by: what they explain.
 
     `taken` is the share of its speed that the load lost to something beside it: what was there before explains only
@@ -224,13 +260,13 @@ def _weight(found: Found | FindingRow, taken: float) -> float:
     return share * (1 - taken if found.cause in ALL_ALONG else 1)
 
 
-def _weighed(found: Found) -> Found:
+def _weighed(found: Cause) -> Cause:
     """With a check that could not be made, where it is not known how long queries wait for the volume named."""
     unknown = found.cause.startswith("storage.") and found.share is None
     return replace(found, checks=(*found.checks, None)) if unknown else found
 
 
-def _attributed(found: Sequence[Found]) -> list[Found]:
+def _attributed(found: Sequence[Cause]) -> list[Cause]:
     """A limit that is met only while something else runs is that one's doing, as far as it took speed."""
     others = [one for one in found if one.cause == INTERFERENCE and one.share is not None]
     kept = []
@@ -241,7 +277,7 @@ def _attributed(found: Sequence[Found]) -> list[Found]:
     return kept
 
 
-def _loss(found: Sequence[Found | FindingRow]) -> float:
+def _loss(found: Sequence[Cause | FindingRow]) -> float:
     """The most speed that something beside the load took while it ran, as a share; 0 where nothing did."""
     said = [piece.value for one in found if one.cause in EVENTS for piece in one.evidence if piece.metric == "loss"]
     return max((float(value) for value in said if isinstance(value, int | float)), default=0.0)
@@ -252,7 +288,7 @@ def _within(inner: tuple[float, float], outer: tuple[float, float]) -> bool:
     return shared >= WITHIN_MIN * (inner[1] - inner[0])
 
 
-def _innocent(case: Case) -> Found | None:
+def _innocent(case: Case) -> Cause | None:
     """`none`, where it is known that queries hardly wait for the volume; else nothing."""
     rows: list[EvidenceRow] = []
     checks: list[bool | None] = []
@@ -279,7 +315,7 @@ def _innocent(case: Case) -> Found | None:
             rows.append(row("await_ms", waited, "ms", f"an operation takes {number(waited)} ms{queued}"))
     if not rows or any(check is False for check in checks) or (share is None and not any(checks)):
         return None
-    return Found(
+    return Cause(
         cause=NONE,
         window_s=case.window_s,
         share=None,

@@ -9,7 +9,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Mask, mean, median
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.layers import (
     FOREIGN_MIB_MIN,
     FOREIGN_OPERATIONS_MIN,
@@ -30,7 +30,7 @@ _FIND_WHO = (
 )
 
 
-def foreign_findings(case: Case) -> list[Found]:
+def foreign_findings(case: Case) -> list[Cause]:
     """I/O of others on the same device, with its time, its size, and what it does to this server."""
     flow = case.foreign
     if flow is None or case.device is None or hardly_waited_for(case):
@@ -49,7 +49,7 @@ def foreign_findings(case: Case) -> list[Found]:
         None if not effects else worst is not None and worst.slowdown >= limit.FOREIGN_SLOWDOWN,
     )
     return [
-        Found(
+        Cause(
             cause=NEIGHBOUR,
             window_s=window_s,
             share=_share(case, active, worst, known=bool(effects)),
@@ -60,10 +60,15 @@ def foreign_findings(case: Case) -> list[Found]:
                 *loss_rows(effects),
                 *context(case),
             ),
-            advice=_FIND_WHO,
+            advice=f"{_amount_to_move(flow, active)} {_FIND_WHO}",
             decided_by="before and after" if worst is not None else "level",
         )
     ]
+
+
+def _amount_to_move(flow: ForeignFlow, active: Mask) -> str:
+    operations, mib_per_s = mean(flow.operations[active]) or 0.0, mean(flow.mib_per_s[active]) or 0.0
+    return f"{number(operations)} operations/s and {number(mib_per_s)} MiB/s are not this server's."
 
 
 def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:

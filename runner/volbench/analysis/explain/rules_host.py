@@ -15,8 +15,8 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.device import DIRECTIONS, FILE_LAYER, Direction, Resource
-from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.layers import (
     LOGS,
     SPLIT_MIB,
@@ -86,7 +86,7 @@ class LostTime:
     share: float | None
 
 
-def host_findings(case: Case) -> list[Found]:
+def host_findings(case: Case) -> list[Cause]:
     """Time lost above the device: a configured limit that is met, a meter without a name, else a wait."""
     if hardly_waited_for(case) or case.device is None:
         return []
@@ -157,7 +157,7 @@ def lost_syncs(case: Case) -> LostTime | None:
     )  # fmt: skip
 
 
-def _configured(case: Case, direction: Direction, lost: LostTime | None) -> Found | None:
+def _configured(case: Case, direction: Direction, lost: LostTime | None) -> Cause | None:
     """A limit of the server's control group that its operations meet while they wait."""
     limits = configured_limits(case.grid, direction)
     flows = [cgroup_flow(case.grid, direction, case.device.entity if case.device is not None else "")]
@@ -175,7 +175,7 @@ def _configured(case: Case, direction: Direction, lost: LostTime | None) -> Foun
 
 def _limit_of_group(
     case: Case, direction: Direction, resource: Resource, during: Mask, carried: Floats, maximum: Floats
-) -> Found | None:
+) -> Cause | None:
     """A configured limit in the intervals in which it acts; None where nobody waits for it then."""
     spans = stretches(during, gap=max(2, round(GAP_S / case.grid.width_s)), least=limit.LIMIT_MET_SAMPLES)
     if not spans:
@@ -198,7 +198,7 @@ def _limit_of_group(
     )
     names = {"verb": direction, "Verb": direction.capitalize()}
     names |= {"unit": "iops", "Unit": "IOPS"} if resource == "iops" else {"unit": "bps", "Unit": "Bandwidth"}
-    return Found(
+    return Cause(
         cause=HOST_LIMIT,
         window_s=(float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last - 1])),
         share=None if share is None else share * case.time_share_of(during),
@@ -273,7 +273,7 @@ def _share_of(case: Case, direction: Direction) -> float | None:
     return syncs + hidden_commit_share(case)
 
 
-def _unnamed(case: Case, lost: LostTime) -> Found | None:
+def _unnamed(case: Case, lost: LostTime) -> Cause | None:
     """A meter that nothing names, where what passes it comes as regularly as only a meter lets it; else a wait."""
     limits = host_limits(case, lost)
     if not limits and case.cpu_bound and not _cpu_is_little(case, lost):
@@ -289,7 +289,7 @@ def _unnamed(case: Case, lost: LostTime) -> Found | None:
         window_s = plateau.window_s
     elif lost.direction == "write":
         checks.append(None)  # what a sync is made of is bounded, not counted
-    return Found(
+    return Cause(
         cause=HOST_LIMIT if limits else HOST_WAIT,
         window_s=window_s,
         share=lost.share,

@@ -12,8 +12,8 @@ from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.calibration import Evidence
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.device import Resource
-from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import Plateau
 from volbench.analysis.explain.rules_credits import emptied_findings
 from volbench.analysis.explain.shared_evidence import (
@@ -37,14 +37,14 @@ COUNTED_FULL = 0.8
 """Share of an interval above the limit from which its value is about the limit."""
 
 
-def limit_findings(case: Case) -> list[Found]:
+def limit_findings(case: Case) -> list[Cause]:
     """The instance's limit, else a burst that ended, else limits of the volume: each would look like the next."""
     if case.device is None:
         return []
     return [*_instance(case)] or [*_burst(case)] or [*emptied_findings(case)] or [*_limits(case)]
 
 
-def _limits(case: Case) -> Iterator[Found]:
+def _limits(case: Case) -> Iterator[Cause]:
     """One finding for each resource: its longest plateau."""
     either = [*_either(case, case.limits)]
     likely_first = sorted(
@@ -61,7 +61,7 @@ def _limits(case: Case) -> Iterator[Found]:
         plateau = max(named, key=lambda one: one.last - one.first)
         checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
         shares.append(_queue_share(case, plateau))
-        yield Found(
+        yield Cause(
             cause=cause,
             window_s=plateau.window_s,
             share=shares[0] if either else shares[-1],  # of two that cannot be told apart, the likely one is first
@@ -88,7 +88,7 @@ def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
         yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=direction or 'read')}")
 
 
-def likely_limit_findings(case: Case, share: float | None) -> Iterator[Found]:
+def likely_limit_findings(case: Case, share: float | None) -> Iterator[Cause]:
     """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure.
 
     Args:
@@ -106,7 +106,7 @@ def likely_limit_findings(case: Case, share: float | None) -> Iterator[Found]:
         if not named or hardly_waited_for(case):
             continue
         plateau = max(named, key=lambda one: one.last - one.first)
-        yield Found(
+        yield Cause(
             cause=cause,
             window_s=plateau.window_s,
             share=share,
@@ -123,7 +123,7 @@ def likely_limit_findings(case: Case, share: float | None) -> Iterator[Found]:
         )
 
 
-def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]:
+def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Cause]:
     """A limit that the volume counts as exceeded, met too seldom or too briefly for a plateau."""
     counted, device = case.exceeded.of(resource), case.device
     share = mean(counted)
@@ -139,7 +139,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
         unit = "1/s" if resource == "iops" else "MiB/s"
         rows.append(row(resource, level, unit, f"it then gave {amount(level, resource)}"))
     checks = [True, None if level is None else True, queue_holds(case), None]
-    yield Found(
+    yield Cause(
         cause=cause,
         decided_by="counted",
         window_s=window_s,
@@ -152,7 +152,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Found]
     )
 
 
-def _burst(case: Case) -> Iterator[Found]:
+def _burst(case: Case) -> Iterator[Cause]:
     if hardly_waited_for(case):
         return
     if case.burst is not None:
@@ -164,7 +164,7 @@ def _burst(case: Case) -> Iterator[Found]:
     for plateau in case.limits[:1]:  # empty all the time: the baseline is all there is to see
         checks = [True, queue_holds(case), *(check.holds for check in plateau.checks)]
         text = f"the credits were at {balance:.1f} % all the time: the volume gives its baseline"
-        yield Found(
+        yield Cause(
             cause="storage.burst_exhausted",
             decided_by="counted",
             window_s=plateau.window_s,
@@ -179,7 +179,7 @@ def _burst(case: Case) -> Iterator[Found]:
         )
 
 
-def _burst_within(case: Case, burst: Burst) -> Found:
+def _burst_within(case: Case, burst: Burst) -> Cause:
     at, unit = burst.exhausted_at_s, "1/s" if burst.resource == "iops" else "MiB/s"
     fell = (
         f"the volume fell from {number(burst.burst)} to {amount(burst.baseline, burst.resource)} (burst exhausted)"
@@ -215,7 +215,7 @@ def _burst_within(case: Case, burst: Burst) -> Found:
         f" could, and gets {amount(burst.baseline, burst.resource)} as long as it goes on. What was measured before"
         f" {when} is the burst, not the volume."
     )
-    return Found(
+    return Cause(
         cause="storage.burst_exhausted",
         decided_by="before and after" if emptied is None else "counted",
         window_s=(at, case.window_s[1]),
@@ -226,7 +226,7 @@ def _burst_within(case: Case, burst: Burst) -> Found:
     )
 
 
-def _instance(case: Case) -> Iterator[Found]:
+def _instance(case: Case) -> Iterator[Cause]:
     """The instance's own limit: only its counter can tell it from the volume's."""
     counted = case.exceeded
     shares: dict[Resource, float | None] = {
@@ -250,7 +250,7 @@ def _instance(case: Case) -> Iterator[Found]:
         unit = "1/s" if resource == "iops" else "MiB/s"
         rows.append(row("level", level, unit, f"it gave {amount(level, resource)}"))
     checks = [True, queue_holds(case)]
-    yield Found(
+    yield Cause(
         cause="instance.storage_limit",
         decided_by="counted",
         window_s=case.window_s,

@@ -10,7 +10,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, mean
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.rules_streams import STREAMS
 from volbench.analysis.explain.wording import number, percent, row
 
@@ -41,7 +41,7 @@ class _Trips:
         return self.seconds / (self.seconds + self.data_s)
 
 
-def metadata_findings(case: Case) -> Iterator[Found]:
+def metadata_findings(case: Case) -> Iterator[Cause]:
     """One finding where most of the storage's time goes to round trips without data."""
     trips = _counted(case) or _of_the_server(case)
     streams = float(case.threads or 1)
@@ -50,7 +50,7 @@ def metadata_findings(case: Case) -> Iterator[Found]:
     checks = [True, trips.each_ms >= 1.0, True if trips.counted else None]
     text = f"{percent(trips.share)} of the storage's time is spent on metadata"
     what = "opens, lookups and the like" if trips.counted else "opens and closes of data files, no syncs,"
-    yield Found(
+    yield Cause(
         cause="storage.metadata_latency",
             decided_by="counted" if trips.counted else "level",
         window_s=case.window_s,

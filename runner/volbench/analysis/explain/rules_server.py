@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.advice import pool_text, redo_text
 from volbench.analysis.explain.align import Floats, Mask, mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.cliffs import rank_sum_z
-from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.layers import device_flow, server_flow, time_above_ms
 from volbench.analysis.explain.shared_evidence import data_read_ms, slowest_sync_ms, sync_by_volume_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
@@ -22,7 +23,7 @@ from volbench.records.report import EvidenceRow
 _PAGE_BYTES = 16_384
 
 
-def server_findings(case: Case, *, volume_named: bool) -> list[Found]:
+def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
     """What acts beside the volume.
 
     Args:
@@ -30,12 +31,14 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Found]:
         volume_named: a storage cause was found already, so that many reads are not the pool's fault alone.
     """
     bound = [*_client(case)]
-    cpu = [] if bound else [*_cpu(case)] or [*_starved_syncs(case)]  # a client that is behind tells nothing
+    cpu = (
+        [] if bound or case.is_served else [*_cpu(case)] or [*_starved_syncs(case)]
+    )  # a client that is behind tells nothing
     found = [*bound, *_steal(case), *cpu, *_locks(case), *_checkpoint(case), *_interference(case)]
     return found if volume_named else [*found, *_pool(case)]
 
 
-def _client(case: Case) -> Iterator[Found]:
+def _client(case: Case) -> Iterator[Cause]:
     used, held = case.client_cpu_ratio, case.client_throttled
     bound = [used is not None and used >= limit.CLIENT_CPU_MIN, held is not None and held >= limit.THROTTLED_MIN]
     if not any(bound):
@@ -48,7 +51,7 @@ def _client(case: Case) -> Iterator[Found]:
         text = f"a CPU quota held the client back in {percent(held)} of its periods"
         rows.append(row("client_throttled_ratio", held, "1", text))
     checks = [True, used is None or bound[0], held is None or bound[1]]
-    yield Found(
+    yield Cause(
         cause="cpu.client_saturated",
         decided_by="counted",
         window_s=case.window_s,
@@ -59,7 +62,7 @@ def _client(case: Case) -> Iterator[Found]:
     )
 
 
-def _steal(case: Case) -> Iterator[Found]:
+def _steal(case: Case) -> Iterator[Cause]:
     stolen = mean(case.at("steal_ratio", "cpu"))
     if stolen is not None and stolen >= limit.STEAL_MIN:
         yield _simple(
@@ -69,7 +72,7 @@ def _steal(case: Case) -> Iterator[Found]:
         )  # fmt: skip
 
 
-def _cpu(case: Case) -> Iterator[Found]:
+def _cpu(case: Case) -> Iterator[Cause]:
     """The CPUs of the host, or the part of them that a quota leaves the server."""
     busy, pressure, held = case.cpu_busy, median(case.at("cpu_some_ratio", "psi")), case.server_throttled
     rest = case.budget.no_wait if case.budget is not None else None
@@ -97,7 +100,7 @@ def _cpu(case: Case) -> Iterator[Found]:
         rows.append(row("cpu_some_ratio", pressure, "1", waited))
     rows += _cpu_rows(case, cycle, rest)
     checks = [True, throttled or (None if pressure is None else True), None if rest is None else True]
-    yield Found(
+    yield Cause(
         cause="cpu.server_saturated",
         decided_by="counted" if throttled or cycle is not None else "level",
         window_s=case.window_s,
@@ -128,7 +131,7 @@ def _commits_may_be_hidden(case: Case) -> bool:
     return hides and any(one.direction != "read" for one in case.limits)
 
 
-def _starved_syncs(case: Case) -> Iterator[Found]:
+def _starved_syncs(case: Case) -> Iterator[Cause]:
     """Commits whose fsyncs wait for a CPU, which something else than this load uses: no fault of the volume."""
     volume_ms, sync_ms, budget = sync_by_volume_ms(case), slowest_sync_ms(case), case.budget
     if volume_ms is None or sync_ms is None or budget is None or case.cpu_busy is None:
@@ -143,7 +146,7 @@ def _starved_syncs(case: Case) -> Iterator[Found]:
     )
     used = f"the host's CPUs are {percent(case.cpu_busy)} busy; {percent(own)} of statement time is CPU time"
     checks = [True, sync_ms >= 2 * limit.SYNC_BY_VOLUME * volume_ms or None, own < limit.CPU_SHARE_MIN or None]
-    yield Found(
+    yield Cause(
         cause="cpu.server_saturated",
         window_s=case.window_s,
         share=share,
@@ -156,7 +159,7 @@ def _starved_syncs(case: Case) -> Iterator[Found]:
     )
 
 
-def _locks(case: Case) -> Iterator[Found]:
+def _locks(case: Case) -> Iterator[Cause]:
     share = case.budget.share("row_locks") if case.budget is not None else None
     if share is None or share < limit.ROW_LOCK_SHARE_MIN:
         return
@@ -173,7 +176,7 @@ def _locks(case: Case) -> Iterator[Found]:
     )  # fmt: skip
 
 
-def _checkpoint(case: Case) -> Iterator[Found]:
+def _checkpoint(case: Case) -> Iterator[Cause]:
     """The redo log is full: writers wait for pages to be flushed, which no instrument shows.
 
     A log that is written full within seconds fills and empties between two ticks: then its highest tick counts,
@@ -210,7 +213,7 @@ def _checkpoint(case: Case) -> Iterator[Found]:
         text = f"{percent(rest)} of statement time is no wait that is seen, and no CPU time"
         rows.append(row("rest_share", rest, "1", text))
     checks = [True, dips, unseen, fast or None]
-    yield Found(
+    yield Cause(
         cause="redo.checkpoint_stall",
         decided_by="before and after" if dips else "level",
         window_s=case.window_s,
@@ -241,17 +244,11 @@ def _redo_turnover_s(case: Case) -> float | None:
 
 def _enough_redo(case: Case) -> str:
     """How much redo this load writes in the time that a log should hold."""
-    written = mean(case.at("os_log_written_mib_per_s", "innodb"))
-    if not written:
-        return ""
-    minutes = limit.REDO_HOLDS_S / 60
-    return (
-        f" This load writes {number(written)} MiB/s of redo, {number(written * limit.REDO_HOLDS_S / 1024)} GiB in"
-        f" {number(minutes)} minutes."
-    )
+    written = case.at("os_log_written_mib_per_s", "innodb")
+    return "" if written is None else redo_text(written.tolist(), limit.REDO_HOLDS_S / 60)
 
 
-def _pool(case: Case) -> Iterator[Found]:
+def _pool(case: Case) -> Iterator[Cause]:
     """Reads that are fast each, and too many: the pool was read full at least once within the window.
 
     While something runs beside the load, the pages read are not the load's alone: that time is left out.
@@ -282,7 +279,8 @@ def _pool(case: Case) -> Iterator[Found]:
             f"{percent(missed)} of page requests must read{_read_each(reads[part], read_ms)}; what was read is"
             f" {turnover:.1f} times the buffer pool of {pool >> 20} MiB",
         ),
-        "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often.",
+        "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often."
+        + pool_text(pool, missed),
     )  # fmt: skip
 
 
@@ -306,7 +304,7 @@ def _read_each(pages: Floats, read_ms: float | None) -> str:
     return "" if rate is None else f", {number(rate)} pages a second{each}"
 
 
-def _interference(case: Case) -> Iterator[Found]:
+def _interference(case: Case) -> Iterator[Cause]:
     """Something ran beside the load for part of the window: with it against without it.
 
     A closed loop shows it in its throughput, a load at a fixed rate in its latency.
@@ -318,7 +316,7 @@ def _interference(case: Case) -> Iterator[Found]:
         if worst is None or worst.loss < limit.INTERFERENCE_MIN or not worst.beyond_noise:
             continue
         shown = "; ".join(one.text for one in known)
-        yield Found(
+        yield Cause(
             cause="interference.backup",
             decided_by="before and after",
             window_s=(max(other.t0_s, case.window_s[0]), min(other.t1_s, case.window_s[1])),
@@ -383,8 +381,8 @@ def _effect(case: Case, other: Beside, metric: str) -> _Effect | None:
 
 def _simple(
     case: Case, cause: str, share: float | None, checks: list[bool | None], evidence: EvidenceRow, advice: str
-) -> Found:
-    return Found(
+) -> Cause:
+    return Cause(
         cause=cause,
         decided_by="level" if cause == "memory.buffer_pool_small" else "counted",
         window_s=case.window_s,

@@ -16,10 +16,10 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.cliffs import cliffs
 from volbench.analysis.explain.device import Device
 from volbench.analysis.explain.episodes import RISE_MIN, Change, find_change
-from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.limits import dispersion, elasticity
 from volbench.analysis.explain.shared_evidence import context, effect_rows, loss_rows
 from volbench.analysis.explain.wording import clock, number, row
@@ -47,7 +47,7 @@ class Slowdown:
         return self.during_ms / self.before_ms
 
 
-def slower_findings(case: Case) -> Iterator[Found]:
+def slower_findings(case: Case) -> Iterator[Cause]:
     """One finding for the largest rise of the waiting time that no limit and no heavier load explains."""
     device = case.device
     if device is None or device.await_ms is None or device.in_flight is None:
@@ -95,7 +95,7 @@ def change_intervals(case: Case, change: Change, values: Floats) -> Mask:
     return np.asarray(middle > change.t0_s)
 
 
-def _finding(case: Case, device: Device, slowdown: Slowdown) -> Found | None:
+def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
     during = slowdown.during
     if _heavier(device, during) or _cpus_filled(case, during):
         return None
@@ -128,7 +128,7 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Found | None:
         f" {'no limit is reached' if decided else 'whether a limit began is not known'}"
     )
     time_share = case.time_share_of(during)
-    return Found(
+    return Cause(
         cause="storage.degraded",
         decided_by="before and after",
         window_s=_window_s(case, during),
@@ -148,7 +148,7 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Found | None:
     )
 
 
-def _perhaps_limited(case: Case, device: Device, slowdown: Slowdown, finding: Found) -> Found:
+def _perhaps_limited(case: Case, device: Device, slowdown: Slowdown, finding: Cause) -> Cause:
     """The other of two causes that look alike: a limit that began."""
     level = median(device.served[slowdown.during]) or 0.0
     when = clock(slowdown.change.t0_s, case.clock_zero_s)

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.advice import p95_text
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.rules_foreign import foreign_findings
 from volbench.analysis.explain.rules_host import host_findings
 from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
@@ -35,7 +36,7 @@ _SECOND = 0.9
 _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 
 
-def storage_findings(case: Case) -> list[Found]:
+def storage_findings(case: Case) -> list[Cause]:
     """What the volume does to this step; several where several act."""
     if case.device is None:
         return [*metadata_findings(case)] or [*_slow_files(case)]
@@ -62,7 +63,7 @@ def storage_findings(case: Case) -> list[Found]:
     return [*limits, *_stalls(case), *metadata_findings(case), *slow]
 
 
-def _stalls(case: Case) -> Iterator[Found]:
+def _stalls(case: Case) -> Iterator[Cause]:
     storage = case.storage_stalls
     if not storage:
         return
@@ -75,7 +76,7 @@ def _stalls(case: Case) -> Iterator[Found]:
         return
     who = "no transaction finished and the volume completed nothing" if known else "the volume completed nothing"
     checks = [True, known or None, longest.length_s >= 2 * case.grid.width_s]
-    yield Found(
+    yield Cause(
         cause="storage.stall",
         decided_by="before and after",
         window_s=(together[0].t0_s, together[-1].t1_s),
@@ -105,7 +106,7 @@ def _times(case: Case, together: Sequence[Stall]) -> str:
     return listed if len(shown) == len(together) else f"the longest {listed}"
 
 
-def _degraded(case: Case) -> Iterator[Found]:
+def _degraded(case: Case) -> Iterator[Cause]:
     """Busy and slow at a few operations a second: no limit of any known volume, so no limit at all."""
     device = case.device
     if device is None or device.await_ms is None or _counts_exceeded(case) or hardly_waited_for(case):
@@ -148,7 +149,7 @@ def _degraded(case: Case) -> Iterator[Found]:
             )
         )
     checks = [True, before is not None and before * limit.DEGRADED_RISE <= (median(waits[few]) or 0.0)]
-    yield Found(
+    yield Cause(
         cause="storage.degraded",
         decided_by="before and after" if before is not None else "level",
         window_s=(at - case.grid.width_s, float(case.grid.t_s[int(np.flatnonzero(few)[-1])])),
@@ -182,7 +183,7 @@ def _more_traffic(case: Case, since: int) -> Iterator[EvidenceRow]:
         return
 
 
-def _slow_files(case: Case) -> Iterator[Found]:
+def _slow_files(case: Case) -> Iterator[Cause]:
     """Reads or syncs that are slow by themselves, without a limit that explains it."""
     budget = case.budget
     if budget is None:
@@ -224,7 +225,7 @@ def _holders(case: Case, share: float) -> tuple[float, float] | None:
     return min(1.0, of_holders), sessions
 
 
-def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, threshold_ms: float) -> Found:
+def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, threshold_ms: float) -> Cause:
     waited = case.base_await_ms
     checks = [True, each_ms >= 2 * threshold_ms, None if waited is None else what == "sync" or waited >= 1.0]
     noun = "a read of the volume" if what == "read" else "an fsync of the log"
@@ -233,7 +234,7 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
         "sync": "Storage with a lower write and flush latency, or fewer syncs for each commit (group commit)."
         " Relaxing innodb_flush_log_at_trx_commit or sync_binlog loses transactions in a crash.",
     }[what]  # fmt: skip
-    return Found(
+    return Cause(
         cause=cause,
         window_s=case.window_s,
         share=share,
@@ -247,7 +248,7 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
             *context(case),
         ),
         one_of_two=case.device is None,
-        advice=advice,
+        advice=advice + p95_text(case, None),
     )
 
 

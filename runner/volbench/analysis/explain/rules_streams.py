@@ -13,7 +13,7 @@ import numpy as np
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, mean, median
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.shared_evidence import context
 from volbench.analysis.explain.wording import number, percent, row
 
@@ -26,7 +26,7 @@ _ADVICE = {
 }
 
 
-def waiting_streams(case: Case) -> Iterator[Found]:
+def waiting_streams(case: Case) -> Iterator[Cause]:
     """Reads, and writes with their syncs, that streams wait for most of their time, each slow by itself."""
     device = case.device
     if device is None:
@@ -47,7 +47,7 @@ def waiting_streams(case: Case) -> Iterator[Found]:
             f" {percent(share)} of the time: {number(mean(rate) or 0.0)} a second{_size(rate, mib_per_s)},"
             f" {number(each_ms)} ms each"
         )
-        yield Found(
+        yield Cause(
             cause=cause,
             window_s=case.window_s,
             share=share,

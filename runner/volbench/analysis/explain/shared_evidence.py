@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Mask, median
+from volbench.analysis.explain.align import Mask, mean, median
 from volbench.analysis.explain.budget import PART_TEXT, STORAGE
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cliffs import rank_sum_z
@@ -153,7 +153,10 @@ def sync_by_volume_ms(case: Case) -> float | None:
     write_ms, flush_ms = median(device.w_await_ms), median(device.f_await_ms) or 0.0  # no flush: none sent
     if write_ms is None or sync_ms < limit.SYNC_BY_VOLUME * (write_ms + flush_ms):
         return None
-    return write_ms + flush_ms
+    syncs, delayed = server_flow(case.grid, "sync", LOGS), case.grid.column("tasks", "run_delay_s_per_s", "cell")
+    # All tasks of the cell together waited for CPUs for less than half of that: the rest of a sync is no such wait.
+    seconds = None if delayed is None or syncs is None else mean(syncs.in_flight)
+    return None if seconds is not None and (mean(delayed) or 0.0) < 0.5 * seconds else write_ms + flush_ms
 
 
 def hardly_waited_for(case: Case) -> bool:

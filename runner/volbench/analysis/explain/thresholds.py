@@ -102,6 +102,10 @@ CPU_BUSY_MIN = 0.90
 CPU_PRESSURE_MIN = 0.5
 CPU_SHARE_MIN = 0.5
 """Of statement time that is neither file nor lock waits: when it is less, something else holds most of the time."""
+SERVED_MIN = 0.9
+SERVED_WAIT_MAX = 0.25
+"""Of the rate that a load wants, and of its clients' time in statements: who gets the rate with a quarter of the
+time is held back by nothing that is merely busy."""
 CPU_IDLE_MAX = 0.5
 """Below it, time that no instrument shows is waiting, not computing."""
 CLIENT_CPU_MIN = 0.90

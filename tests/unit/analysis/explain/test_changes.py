@@ -13,8 +13,8 @@ from synthetic_cell import Load, Storage, columns
 
 from volbench.analysis.explain.align import Floats, align
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.found import Found
 from volbench.analysis.recorded.directory import explain_recorded
 
 RECORDINGS = Path(__file__).parents[3] / "fixtures" / "recordings"
@@ -26,11 +26,11 @@ def case(latency_ms: Callable[[Floats], Floats], seed: int, load: Load = LOAD) -
     return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8)
 
 
-def degraded(of: Case) -> Found:
+def degraded(of: Case) -> Cause:
     return next(one for one in explain_case(of).findings if one.cause == "storage.degraded")
 
 
-def text(finding: Found) -> str:
+def text(finding: Cause) -> str:
     return "\n".join(row.text for row in finding.evidence)
 
 

@@ -15,12 +15,12 @@ from volbench.analysis.explain.calibration import (
     Kind,
     fit,
 )
-from volbench.analysis.explain.found import Found, confidence_rows
+from volbench.analysis.explain.cause import Cause, confidence_rows
 
-STALL = Found(cause="storage.stall", window_s=(0.0, 1.0), share=None, checks=(True, True), evidence=(), advice="")
+STALL = Cause(cause="storage.stall", window_s=(0.0, 1.0), share=None, checks=(True, True), evidence=(), advice="")
 
 
-def stall(*checks: bool | None, one_of_two: bool = False) -> Found:
+def stall(*checks: bool | None, one_of_two: bool = False) -> Cause:
     return dataclasses.replace(STALL, checks=checks, one_of_two=one_of_two)
 
 
@@ -39,7 +39,7 @@ def calibration(outcomes: list[tuple[str, str, bool]]) -> Calibration:
         (stall(True, True, one_of_two=True), "one of two"),
     ],
 )
-def test_the_kind_is_what_the_checks_came_to(finding: Found, kind: Kind) -> None:
+def test_the_kind_is_what_the_checks_came_to(finding: Cause, kind: Kind) -> None:
     assert finding.kind == kind
     assert finding.confidence == CALIBRATION.confidence(kind, finding.cause)
 

@@ -11,8 +11,8 @@ from synthetic_cell import Load, Storage, columns
 from volbench.analysis.explain.align import align
 from volbench.analysis.explain.calibration import CALIBRATION, ONE_OF_TWO_MAX
 from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
-from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.wording import row
 from volbench.store.series import Series, SeriesKey
 
@@ -231,7 +231,7 @@ def test_without_evidence_nothing_is_said() -> None:
 
 
 def made(cause: str, share: float | None) -> Explanation:
-    found = Found(cause=cause, window_s=(0.0, 1.0), share=share, checks=(True,), evidence=(), advice="")
+    found = Cause(cause=cause, window_s=(0.0, 1.0), share=share, checks=(True,), evidence=(), advice="")
     return Explanation(findings=(found,))
 
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 from kernel_throttle import case_of
 
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.found import Found
 
 STORAGE = ("storage.", "host.", "interference.")
 
 
-def storage_causes(name: str) -> list[Found]:
+def storage_causes(name: str) -> list[Cause]:
     """What is named outside the server; the machine's CPUs were busy with other work in all runs."""
     return [cause for cause in explain_case(case_of(name)).findings if cause.cause.startswith(STORAGE)]
 
 
-def value(cause: Found, metric: str) -> float:
+def value(cause: Cause, metric: str) -> float:
     (number,) = (row.value for row in cause.evidence if row.metric == metric)
     assert isinstance(number, int | float)
     return float(number)
 
 
-def text(cause: Found) -> str:
+def text(cause: Cause) -> str:
     return "\n".join(row.text for row in cause.evidence)
 
 

@@ -10,8 +10,8 @@ from kernel_throttle import case_of
 
 from volbench.analysis.explain.align import Floats
 from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.found import Found
 from volbench.analysis.explain.layers import (
     Flow,
     bytes_conserved,
@@ -46,7 +46,7 @@ def changed(case: Case, columns: dict[tuple[str, str, str], Floats | float]) -> 
     return replace(case, grid=replace(grid, columns={**grid.columns, **new}))
 
 
-def first_named(case: Case, prefixes: tuple[str, ...] = ("storage.", "host.", "interference.")) -> Found | None:
+def first_named(case: Case, prefixes: tuple[str, ...] = ("storage.", "host.", "interference.")) -> Cause | None:
     return next((one for one in explain_case(case).findings if one.cause.startswith(prefixes)), None)
 
 

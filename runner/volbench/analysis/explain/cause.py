@@ -16,7 +16,7 @@ from volbench.records.report import EvidenceRow
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class Cause:
     """One cause. `share` is the part of the latency that it explains, None where that cannot be said.
 
     A check of `checks` that could not be made is None. `one_of_two`: the evidence does not tell it from
@@ -58,7 +58,7 @@ class Found:
         return RECORDINGS if self.recorded else CALIBRATION
 
 
-def confidence_rows(found: Found) -> tuple[EvidenceRow, EvidenceRow]:
+def confidence_rows(found: Cause) -> tuple[EvidenceRow, EvidenceRow]:
     """What the confidence rests on, and what it does not say."""
     held, unmade = sum(check is True for check in found.checks), sum(check is None for check in found.checks)
     text = f"{held} of {len(found.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
