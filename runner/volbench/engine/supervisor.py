@@ -17,6 +17,7 @@ from volbench.placement.processes import KnownProcess
 
 SUPERVISOR_PID_FILE = "supervisor.pid"
 SERVER_LOG = "mysqld.log"
+STATE_FILE = "state"
 COMMAND_TIMEOUT_S = 10.0
 """The supervisor reads a command at once; on a machine that swaps that may take a moment."""
 _POLL_S = 0.01
@@ -206,7 +207,7 @@ class Supervisor:
 
     def _read_state(self) -> ServerState | None:
         try:
-            fields = (self.control_dir / "state").read_text().split()
+            fields = (self.control_dir / STATE_FILE).read_text().split()
             seq, status = int(fields[0]), fields[1]
             number = int(fields[2]) if len(fields) > 2 else None
         except (FileNotFoundError, ValueError, IndexError):
@@ -264,7 +265,7 @@ def launch_supervisor(control_dir: Path, *, timeout_s: float = 30.0) -> Supervis
     pid_file = control_dir / SUPERVISOR_PID_FILE
     process = KnownProcess.from_file(pid_file)
     if process is None or not process.running():
-        for stale in ("state", "command"):
+        for stale in (STATE_FILE, "command"):
             (control_dir / stale).unlink(missing_ok=True)
         script = control_dir / "supervisor.sh"
         script.write_bytes(supervisor_script())

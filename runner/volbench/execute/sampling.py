@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volbench.engine.supervisor import SUPERVISOR_PID_FILE
+from volbench.engine.supervisor import STATE_FILE, SUPERVISOR_PID_FILE
 from volbench.execute.cell_server import CellServer
 from volbench.execute.recorder import CellRecorder
 from volbench.execute.result_builder import CellResultBuilder
@@ -78,6 +78,7 @@ def _config(cell: CellSpec, raw_file: Path, builder: CellResultBuilder, server: 
         ebs_volume_id=ebs_volume_id(facts.disk),
         mount_point=facts.mount_point or "" if facts.nfs_server else "",
         cgroup_dir=accounts.server_io,
+        server_state=_state_file(cell),
         server_cpu_files=accounts.server_cpu,
         client_cpu_files=accounts.client_cpu,
         option_file=str(server.option_file),
@@ -125,27 +126,30 @@ def _accounts(cell: CellSpec) -> _Accounts:
                 server_cpu=own_cpu_files(server),
                 client_cpu=own_cpu_files(CGROUPS),
             )
-    group, own = _server_group(cell), Path("/proc/self/cgroup").read_text()
-    apart = bool(group) and group != own  # in one group, the server's CPU time cannot be told from the client's
+    group = _server_group(cell)
     return _Accounts(
         server_io=_cgroup_dir(group),
-        server_cpu=_cpu_files(group) if apart else (),
-        client_cpu=_cpu_files(own) if apart else (),
+        server_cpu=_cpu_files(group),
+        client_cpu=_cpu_files(Path("/proc/self/cgroup").read_text()) if group else (),
     )
 
 
+def _state_file(cell: CellSpec) -> str:
+    """Where the supervisor says which process its server is; empty when that is no process of this machine."""
+    if cell.places is None or cell.places.supervisor != "launch":
+        return ""
+    return str(Path(cell.places.control_dir) / STATE_FILE)
+
+
 def _server_group(cell: CellSpec) -> str:
-    """Return /proc/PID/cgroup of the server as the target wrote it, else of what starts it here; empty: unknown."""
+    """Return what the target wrote of the server's control group; empty if the server has none of its own.
+
+    A server that is started here is followed by its process, see `_state_file`.
+    """
     if cell.places is None:
         return ""
-    control = Path(cell.places.control_dir)
     try:
-        return (control / SERVER_CGROUP_FILE).read_text()
-    except OSError:
-        pass  # the target did not put the server into a container
-    known = KnownProcess.from_file(control / SUPERVISOR_PID_FILE) if cell.places.supervisor == "launch" else None
-    try:
-        return Path(f"/proc/{known.pid}/cgroup").read_text() if known else ""
+        return (Path(cell.places.control_dir) / SERVER_CGROUP_FILE).read_text()
     except OSError:
         return ""
 

@@ -11,9 +11,12 @@ from volbench.sample.change import Change, ratio
 from volbench.sample.files import KernelFile
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.cgroup import parse_cpu_stat, parse_proc_cgroup
+from volbench.sample.server_group import CGROUPS, ServerGroup
 
 STAT, USAGE, QUOTA = "cpu.stat", "cpuacct.usage", "cpu.max"
 _US_PER_S = 1e6
+GROUP = "group"
+"""Inode of the group: counters of another group are no continuation."""
 
 
 class CgroupCpuAccount(Sampler):
@@ -21,22 +24,51 @@ class CgroupCpuAccount(Sampler):
 
     Args:
         groups: who (`server`, `client`) to the files of its account, see `find_cpu_files`.
+        server: a server of this machine, whose group is looked up at each reading; where it is not the client's,
+            both have accounts, and `groups` does not count.
+        cgroups: where the hierarchies are mounted.
     """
 
     source: ClassVar[str] = "cgroup_cpu"
 
-    def __init__(self, groups: Mapping[str, tuple[str, ...]]) -> None:
-        self._files = {who: [KernelFile(Path(name)) for name in files] for who, files in groups.items() if files}
+    def __init__(
+        self,
+        groups: Mapping[str, tuple[str, ...]],
+        *,
+        server: ServerGroup | None = None,
+        cgroups: Path = CGROUPS,
+    ) -> None:
+        self._groups: Mapping[str, tuple[str, ...]] = {}
+        self._files: dict[str, list[KernelFile]] = {}
+        self._server, self._cgroups = server, cgroups
+        self._open(groups)
 
     def read(self) -> Values:
         """Microseconds used, and periods of the quota, by group."""
+        if self._server is not None:
+            self._open(self._groups_now(self._server))
         if not self._files:
             raise Unavailable("neither server nor client has a control group of its own here")
-        return {
+        counters: Values = {
             (name, who): value
             for who, files in self._files.items()
             for name, value in parse_cpu_stat(*(file.read() for file in files)).items()
         }
+        if self._server is None:
+            return counters
+        return {**counters, **{(GROUP, who): _inode(files[0]) for who, files in self._files.items()}}
+
+    def _open(self, groups: Mapping[str, tuple[str, ...]]) -> None:
+        if groups != self._groups:
+            self.close()
+            self._groups = groups
+            self._files = {who: [KernelFile(Path(one)) for one in files] for who, files in groups.items() if files}
+
+    def _groups_now(self, server: ServerGroup) -> dict[str, tuple[str, ...]]:
+        """Files of server and client; none where both are in one group, whose account is of both."""
+        texts = {"server": server.text(), "client": server.own()}
+        files = {who: find_cpu_files(text, self._cgroups) for who, text in texts.items()}
+        return files if files["server"] != files["client"] else {}
 
     def close(self) -> None:
         """Close the files."""
@@ -51,6 +83,8 @@ class CgroupCpuAccount(Sampler):
         if not change.usable:
             return
         for who in change.entities("used_us"):
+            if before.values.get((GROUP, who)) != after.values.get((GROUP, who)):
+                continue
             held, periods = change.grown("throttled", who), change.grown("periods", who)
             yield from change.rows(
                 (
@@ -59,6 +93,10 @@ class CgroupCpuAccount(Sampler):
                 ),
                 who,
             )
+
+
+def _inode(file: KernelFile) -> int:
+    return file.path.parent.stat().st_ino
 
 
 def find_cpu_files(proc_cgroup: str, root: Path) -> tuple[str, ...]:

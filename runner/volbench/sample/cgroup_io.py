@@ -24,6 +24,7 @@ from volbench.sample.parsers.cgroup import (
     parse_proc_cgroup,
     tightest,
 )
+from volbench.sample.server_group import CGROUPS, ServerGroup
 from volbench.volume.facts.sysfs import SYS, disks_of
 
 V2_FILE = "io.stat"
@@ -31,6 +32,8 @@ V1_FILES = ("blkio.throttle.io_serviced", "blkio.throttle.io_service_bytes")
 V2_LIMIT = "io.max"
 V1_LIMITS = tuple(f"blkio.throttle.{name}_device" for name in ("read_iops", "write_iops", "read_bps", "write_bps"))
 SERVER = "server"
+GROUP = "group"
+"""Inode of the group: counters of another group are no continuation."""
 LIMITS = {
     "reads": ("read_iops_max", 1),
     "writes": ("write_iops_max", 1),
@@ -50,12 +53,23 @@ class CgroupIoAccount(Sampler):
         directory: the group's directory, see `find_directory`; None: not known.
         disks: kernel names of the volume's devices, its own first.
         sys: sysfs, which names the devices and says what lies below them.
+        server: a server of this machine, whose group is looked up at each reading; `directory` does not count then.
+        cgroups: where the hierarchies are mounted.
     """
 
     source: ClassVar[str] = "cgroup_io"
 
-    def __init__(self, directory: Path | None, disks: Sequence[str] = (), *, sys: Path = SYS) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        disks: Sequence[str] = (),
+        *,
+        sys: Path = SYS,
+        server: ServerGroup | None = None,
+        cgroups: Path = CGROUPS,
+    ) -> None:
         self._directory = directory
+        self._server, self._cgroups = server, cgroups
         self._own_disk = disks[0] if disks else ""
         self._volume = disks_of(disks, sys=sys)
         self._devices = sys / "dev/block"
@@ -66,6 +80,9 @@ class CgroupIoAccount(Sampler):
 
     def probe(self) -> Presence:
         """Present when the group has an account of its own; the root group of version 1 has none."""
+        self.close()
+        if self._server is not None:
+            self._directory = find_directory(self._server.text(), self._cgroups)
         if self._directory is None:
             return Presence(present=False, reason="the server's control group is not known or not visible")
         names = (V2_FILE,) if (self._directory / V2_FILE).exists() else V1_FILES
@@ -82,6 +99,10 @@ class CgroupIoAccount(Sampler):
 
     def read(self) -> Values:
         """Counters by device, and limits."""
+        if self._server is not None and find_directory(self._server.text(), self._cgroups) != self._directory:
+            found = self.probe()
+            if not found.present:
+                raise Unavailable(found.reason)
         texts = self._texts(self._files)
         accounts = parse_io_stat(texts[0]) if len(texts) == 1 else join_blkio(*texts)
         limits = self._server_limits(self._texts(self._limits)) if self._limits else {}
@@ -93,6 +114,8 @@ class CgroupIoAccount(Sampler):
             for entity in self._entities_of(device)
             for name, value in asdict(account).items()
         }
+        if self._server is not None and self._directory is not None:
+            values[GROUP, ""] = self._directory.stat().st_ino
         return {**values, **limits}
 
     def _server_limits(self, texts: Sequence[str]) -> Values:
@@ -123,6 +146,7 @@ class CgroupIoAccount(Sampler):
         """Close the files."""
         for file in (*self._files, *self._limits):
             file.close()
+        self._files, self._limits = [], []
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
@@ -130,7 +154,8 @@ class CgroupIoAccount(Sampler):
         change = Change(source=CgroupIoAccount.source, before=before, after=after)
         if not change.usable:
             return
-        for entity in change.entities("reads"):
+        is_same = before.values.get((GROUP, "")) == after.values.get((GROUP, ""))
+        for entity in change.entities("reads") if is_same else ():
             names = ("read_ops_per_s", "write_ops_per_s") if entity == SERVER else ("reads_per_s", "writes_per_s")
             yield from change.rows(
                 (

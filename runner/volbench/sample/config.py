@@ -26,6 +26,8 @@ class SamplingConfig:
         ebs_csi_url, ebs_volume_id: metrics of the EBS CSI driver, and the volume of the data directory in them.
         mount_point: the data directory's mount, for NFS.
         cgroup_dir: directory with the server's I/O account (`cgroup_io.find_directory`).
+        server_state: the supervisor's state file of a server that is a process of this machine; its groups are
+            looked up at each tick, and the two rows above and below do not count then.
         server_cpu_files, client_cpu_files: their CPU accounts (`cgroup_cpu.find_cpu_files`).
         option_file, socket: how the server is reached; credentials are in the option file only.
         emulator_socket: control socket of the emulated volume.
@@ -45,6 +47,7 @@ class SamplingConfig:
     ebs_volume_id: str = ""
     mount_point: str = ""
     cgroup_dir: str = ""
+    server_state: str = ""
     server_cpu_files: tuple[str, ...] = ()
     client_cpu_files: tuple[str, ...] = ()
     option_file: str = ""

@@ -24,6 +24,7 @@ from volbench.sample.mountstats import MountStats
 from volbench.sample.performance_schema import PerformanceSchema
 from volbench.sample.psi import Pressure
 from volbench.sample.server import ServerConnection
+from volbench.sample.server_group import ServerGroup
 from volbench.sample.tasks import Tasks
 from volbench.sample.vm import VirtualMemory
 
@@ -68,18 +69,26 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
     emulator = Path(config.emulator_socket) if config.emulator_socket else None
     task_file = Path(config.task_file) if config.task_file else None
     helper = Path(config.node_helper) if config.node_helper else None
+    group = ServerGroup(Path(config.server_state)) if config.server_state else None
     lanes = (
         Lane(
             samplers=(
                 DiskStats(config.disks),
                 MountStats(config.mount_point),
-                CgroupIoAccount(cgroup_dir, config.disks),
-                CgroupCpuAccount({"server": config.server_cpu_files, "client": config.client_cpu_files}),
                 Pressure(group=cgroup_dir),
                 Cpu(),
                 VirtualMemory(),
             ),
             remote=False,
+        ),
+        Lane(
+            samplers=(
+                CgroupIoAccount(cgroup_dir, config.disks, server=group),
+                CgroupCpuAccount(
+                    {"server": config.server_cpu_files, "client": config.client_cpu_files}, server=group
+                ),
+            ),
+            remote=group is not None,  # its server starts later, and may be moved
         ),
         Lane(samplers=(EbsNvme(config.nvme_devices, helper),), remote=bool(config.nvme_devices)),
         Lane(samplers=(EbsCsi(config.ebs_csi_url, config.ebs_volume_id),), remote=bool(config.ebs_csi_url)),

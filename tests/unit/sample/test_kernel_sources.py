@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from volbench.sample import cgroup_io
 from volbench.sample.cgroup_cpu import CgroupCpuAccount, find_cpu_files
 from volbench.sample.cgroup_io import CgroupIoAccount, find_directory
 from volbench.sample.cpu import Cpu
@@ -16,6 +17,7 @@ from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.mountstats import MountStats
 from volbench.sample.parsers.diskstats import parse_diskstats
 from volbench.sample.psi import Pressure
+from volbench.sample.server_group import ServerGroup
 from volbench.sample.vm import VirtualMemory
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sample"
@@ -333,3 +335,67 @@ def test_a_group_of_version_2_without_a_quota_has_no_throttled_ratio(tmp_path: P
     assert find_cpu_files("0::/\n", tmp_path) == ()
     before = {("used_us", "client"): 100, ("periods", "client"): 0, ("throttled", "client"): 0}
     assert set(rates(CgroupCpuAccount, before, before)) == {("cpus_used", "client")}
+
+
+def moved_server(tmp_path: Path) -> tuple[ServerGroup, Callable[[str], None]]:
+    """A server that runs as process 77, and what puts it into a group of all hierarchies."""
+    (tmp_path / "state").write_text("3 running 77\n")
+    for process in ("77", "self"):
+        (tmp_path / "proc" / process).mkdir(parents=True)
+        (tmp_path / "proc" / process / "cgroup").write_text("4:cpu:/\n3:cpuacct:/\n2:blkio:/\n")
+
+    def move(group: str) -> None:
+        (tmp_path / "proc/77/cgroup").write_text(f"4:cpu:/{group}\n3:cpuacct:/{group}\n2:blkio:/{group}\n")
+
+    return ServerGroup(tmp_path / "state", tmp_path / "proc"), move
+
+
+def test_a_server_that_is_moved_into_a_limited_group_is_followed(tmp_path: Path) -> None:
+    """Systemd, or a DBA, sets a limit while the server runs."""
+    for name in ("first", "second"):
+        group = tmp_path / "blkio" / name
+        group.mkdir(parents=True)
+        for place in (group, group.parent):
+            (place / "cgroup.procs").write_text("")
+            (place / "blkio.throttle.io_serviced").write_text((FIXTURES / "blkio-serviced-v1.txt").read_text())
+            (place / "blkio.throttle.io_service_bytes").write_text((FIXTURES / "blkio-bytes-v1.txt").read_text())
+        for limit in ("read_iops", "write_iops", "read_bps", "write_bps"):
+            (group / f"blkio.throttle.{limit}_device").write_text("8:16 300\n" if name == "second" else "")
+    server, move = moved_server(tmp_path)
+    sampler = CgroupIoAccount(None, ("sdb",), sys=sysfs(tmp_path, {"8:16": "sdb"}), server=server, cgroups=tmp_path)
+    assert "root group" in sampler.probe().reason
+    move("first")
+    assert sampler.probe().present
+    before = sampler.read()
+    move("second")
+    after = sampler.read()
+    sampler.close()
+    assert set(rates(CgroupIoAccount, before, after)) == {
+        (name, "server") for name, _ in cgroup_io.LIMITS.values()
+    }, "limits of the new group, and no rates between two groups"
+    assert ("read_ops_per_s", "server") in rates(CgroupIoAccount, after, after)
+    (tmp_path / "state").write_text("4 stopped 0\n")
+    with pytest.raises(Unavailable, match="not known"):
+        sampler.read()
+
+
+def test_a_quota_of_the_servers_group_is_seen_once_it_is_in_one(tmp_path: Path) -> None:
+    for controller, file, text in (
+        ("cpu", "cpu.stat", "nr_periods 10\nnr_throttled 5\nthrottled_time 9\n"),
+        ("cpuacct", "cpuacct.usage", "1000000\n"),
+    ):
+        for group in ("server", "."):
+            (tmp_path / controller / group).mkdir(parents=True, exist_ok=True)
+            (tmp_path / controller / group / file).write_text(text)
+    server, move = moved_server(tmp_path)
+    sampler = CgroupCpuAccount({}, server=server, cgroups=tmp_path)
+    assert not sampler.probe().present, "the server is where the client is"
+    move("server")
+    before = sampler.read()
+    (tmp_path / "cpu/server/cpu.stat").write_text("nr_periods 20\nnr_throttled 12\nthrottled_time 99\n")
+    found = rates(CgroupCpuAccount, before, sampler.read())
+    sampler.close()
+    assert found["throttled_ratio", "server"] == pytest.approx(0.7)
+    move("")
+    with pytest.raises(Unavailable):
+        sampler.read()

@@ -14,7 +14,7 @@ import numpy as np
 
 from volbench.analysis.explain.align import Floats, median, quantile
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.found import Found
+from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.shared_evidence import context, hardly_waited_for
 from volbench.analysis.explain.wording import amount, clock, number, row
 from volbench.records.report import EvidenceRow
@@ -28,7 +28,7 @@ FALL_MAX = 0.8
 """Rate while empty over rate before, below which the volume gives visibly less."""
 
 
-def emptied_findings(case: Case) -> Iterator[Found]:
+def emptied_findings(case: Case) -> Iterator[Cause]:
     """`storage.burst_exhausted` from the balance alone, for evidence without a plateau of waiting operations."""
     balance, device = case.balance_percent, case.device
     if balance is None or device is None or hardly_waited_for(case):
@@ -46,8 +46,9 @@ def emptied_findings(case: Case) -> Iterator[Found]:
     when = f"at {clock(emptied_s, case.clock_zero_s)}" if began_filled else "before the first sample"
     text = f"the burst credits ran out {when}, and stayed at {number(float(np.nanmin(balance)))} %"
     last = float(t_s[int(np.flatnonzero(empty)[-1])])
-    yield Found(
+    yield Cause(
         cause="storage.burst_exhausted",
+        decided_by="counted",
         window_s=(start_s, last),
         share=case.storage_share,
         checks=(True, fell),
