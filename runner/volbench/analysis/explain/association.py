@@ -55,20 +55,22 @@ def associations(grid: Grid, latency: SeriesKey) -> tuple[Association, ...]:
     target = grid.columns.get(latency)
     if target is None:
         return ()
-    found = {}
+    tested = {}
     for key, column in grid.columns.items():
         if key.source != latency.source and not key.metric.startswith(_PARTS_OF_LATENCY):
             best = strongest(column, target)
             if best is not None:
-                found[key] = best
-    q_values = benjamini_hochberg({key: one[3] for key, one in found.items()})
+                tested[key] = best
+    q_values = benjamini_hochberg({key: association[3] for key, association in tested.items()})
     rows = [
         Association(
             key=key, rho=rho, lag=lag, samples=size, effective_samples=effective, p_value=p, q_value=q_values[key]
         )
-        for key, (rho, lag, (size, effective), p) in found.items()
+        for key, (rho, lag, (size, effective), p) in tested.items()
     ]
-    return tuple(sorted(rows, key=lambda one: (one.q_value, -abs(one.rho), one.key)))
+    return tuple(
+        sorted(rows, key=lambda association: (association.q_value, -abs(association.rho), association.key))
+    )
 
 
 def strongest(metric: Floats, target: Floats) -> tuple[float, int, tuple[int, float], float] | None:

@@ -80,10 +80,10 @@ def explain_run(directory: RunDirectory) -> RunExplanation:
     for result in results:
         try:
             for case in cases_of(directory, result):
-                seen = views.setdefault((volume_of[result.cell_id], case.name), {})
-                why = _why_invalid(result, case.name, reasons[result.cell_id])
-                ranked = not why and not valid_views(seen)
-                seen[result.cell_id] = _view(case, ranked=ranked, invalid_reasons=why)
+                cells_seen = views.setdefault((volume_of[result.cell_id], case.name), {})
+                invalid = _why_invalid(result, case.name, reasons[result.cell_id])
+                ranked = not invalid and not valid_views(cells_seen)
+                cells_seen[result.cell_id] = _view(case, ranked=ranked, invalid_reasons=invalid)
         except RunUnreadable as error:
             unreadable.append(f"{error.where}: {error.what}")
     return RunExplanation(
@@ -101,13 +101,13 @@ def valid_views(cells: Mapping[str, StepView]) -> dict[str, StepView]:
 
 def _why_invalid(result: CellResult, name: str, reasons: Sequence[Reasons]) -> Reasons:
     """Why a case is invalid: as its own step is, or as any of the parts that are explained together."""
-    found = [
+    reasons_found = [
         reason
-        for step, why in zip(result.steps, reasons, strict=True)
+        for step, invalid in zip(result.steps, reasons, strict=True)
         if step.step == name or (step.step.startswith(f"{name}/") and step.kind in (*PHASED, *SWEPT))
-        for reason in why
+        for reason in invalid
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(reasons_found))
 
 
 def _findings(volume: str, step: str, cells: Mapping[str, StepView]) -> tuple[FindingRow, ...]:
@@ -117,8 +117,10 @@ def _findings(volume: str, step: str, cells: Mapping[str, StepView]) -> tuple[Fi
     rows = finding_rows(volume, step, explained, left_out=len(cells) - len(explained))
     if valid:
         return rows
-    why = row("invalid_cells", len(cells), "1", f"no valid cell: {_first_reasons(cells)}")
-    return tuple(one.model_copy(update={"valid": False, "evidence": (*one.evidence, why)}) for one in rows)
+    invalid = row("invalid_cells", len(cells), "1", f"no valid cell: {_first_reasons(cells)}")
+    return tuple(
+        entry.model_copy(update={"valid": False, "evidence": (*entry.evidence, invalid)}) for entry in rows
+    )
 
 
 def _notes(cells: Mapping[str, StepView]) -> tuple[str, ...]:
@@ -138,7 +140,7 @@ def _first_reasons(cells: Mapping[str, StepView]) -> str:
 
 def _view(case: Case, *, ranked: bool, invalid_reasons: tuple[str, ...]) -> StepView:
     """`ranked`: with the metrics that move with p95, which takes a while and is shown of one cell only."""
-    held = [one for one in associations(case.grid, LATENCY) if one.holds] if ranked else []
+    associated = [entry for entry in associations(case.grid, LATENCY) if entry.holds] if ranked else []
     return StepView(
         explanation=explain_case(case),
         per_transaction=per_transaction(case),
@@ -146,7 +148,7 @@ def _view(case: Case, *, ranked: bool, invalid_reasons: tuple[str, ...]) -> Step
         demand=demand_of(case),
         length_s=case.length_s,
         threads=case.threads,
-        associations=tuple(held[:ASSOCIATIONS_MAX]),
+        associations=tuple(associated[:ASSOCIATIONS_MAX]),
         interval_s=case.grid.width_s,
         invalid_reasons=invalid_reasons,
     )
@@ -157,19 +159,19 @@ def cases_of(directory: RunDirectory, result: CellResult) -> Iterator[Case]:
 
     Raises RunUnreadable for a damaged table.
     """
-    place = directory.cell_dir(result.cell_id)
-    if not series_files(place):
+    cell_path = directory.cell_dir(result.cell_id)
+    if not series_files(cell_path):
         return
     whole: Grid | None = None
     for step in result.steps:
         if step.kind not in KINDS or "/" in step.step:
             continue
         if whole is None:
-            whole = align(read_all_series(place))
+            whole = align(read_all_series(cell_path))
         yield _case(result, step, whole)
     for name, steps in _grouped(result.steps).items():
         if whole is None:
-            whole = align(read_all_series(place))
+            whole = align(read_all_series(cell_path))
         yield _case_of_several(result, name, steps, whole)
 
 
@@ -177,8 +179,8 @@ def _grouped(steps: Iterable[StepResult]) -> dict[str, list[StepResult]]:
     """Parts of steps that are explained together, by the name that their findings have."""
     groups: dict[str, list[StepResult]] = {}
     for step in steps:
-        name, _, part = step.step.partition("/")
-        if part and step.kind in (*PHASED, *SWEPT):
+        name, _, phase = step.step.partition("/")
+        if phase and step.kind in (*PHASED, *SWEPT):
             groups.setdefault(name if step.kind in PHASED else step.step, []).append(step)
     return groups
 
@@ -203,12 +205,14 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
 
 def _streams(step: StepResult) -> int | None:
     """How many operations a step has under way at a time; None where it does not say."""
-    said = step.parameters
-    counts = [said[name] for name in ("threads", "jobs", "readers", "iodepth", "numjobs") if name in said]
-    known = [int(count) for count in counts if isinstance(count, int | float)]
+    parameters = step.parameters
+    counts = [
+        parameters[name] for name in ("threads", "jobs", "readers", "iodepth", "numjobs") if name in parameters
+    ]
+    numbers = [int(count) for count in counts if isinstance(count, int | float)]
     if step.kind == "sequential":
         return 1
-    return math.prod(known) if known else None
+    return math.prod(numbers) if numbers else None
 
 
 def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
@@ -230,9 +234,12 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         ),
         beside=tuple(
             Beside(
-                name=str(other.parameters.get("tool", other.kind)), t0_s=other.window_s[0], t1_s=other.window_s[1]
+                name=str(second_step.parameters.get("tool", second_step.kind)),
+                t0_s=second_step.window_s[0],
+                t1_s=second_step.window_s[1],
             )
-            for other in result.steps
-            if other.step.startswith(f"{step.step}/") and other.kind != step.kind  # the load's own phases
+            for second_step in result.steps
+            if second_step.step.startswith(f"{step.step}/")
+            and second_step.kind != step.kind  # the load's own phases
         ),
     )
