@@ -50,13 +50,13 @@ def lift(case: Case, resource: Resource) -> Lift | None:
     rate = _HEADROOM * cost * free.tps
     charge = Charge(unit="io" if resource == "iops" else "byte")
     cap = Limit(name=resource, scope="volume", resource=resource, rate_per_s=rate, charge=charge)
-    (found,) = outlooks_of(demand, OtherVolume(name="", read_s=same.read_s, write_s=same.write_s, caps=(cap,)))
-    if found.tps < LIFT_MIN * demand.tps:
+    (lifted,) = outlooks_of(demand, OtherVolume(name="", read_s=same.read_s, write_s=same.write_s, caps=(cap,)))
+    if lifted.tps < LIFT_MIN * demand.tps:
         return None
     return Lift(
         rate=rate if resource == "iops" else rate / _MIB,
-        tps=found.tps,
-        tps_interval=found.tps_interval,
+        tps=lifted.tps,
+        tps_interval=lifted.tps_interval,
         bound="CPU" if free.bound == "CPU" else "the volume's latency",
     )
 
@@ -75,8 +75,8 @@ class Needed:
     @property
     def decides(self) -> bool:
         """Whether the interval is narrow enough to buy by."""
-        known = self.least is not None and self.likely is not None and self.enough is not None
-        return known and (self.enough or 0.0) <= WIDEST * (self.least or 1.0)
+        finite = self.least is not None and self.likely is not None and self.enough is not None
+        return finite and (self.enough or 0.0) <= WIDEST * (self.least or 1.0)
 
 
 def needed_for_p95(
@@ -165,9 +165,9 @@ def p95_text(case: Case, resource: Resource | None) -> str:
             return "?"
         return f"{number(1000 / value)} ms" if resource is None else amount(value, resource)
 
-    what = "reads of" if resource is None else "provision"
+    verb = "reads of" if resource is None else "provision"
     return (
-        f"{goal} {what} about {shown(needed.likely)} (at least {shown(needed.least)}, surely enough"
+        f"{goal} {verb} about {shown(needed.likely)} (at least {shown(needed.least)}, surely enough"
         f" {shown(needed.enough)}; estimated)."
     )
 
@@ -202,12 +202,12 @@ def redo_text(written_mib_per_s: Sequence[float], minutes: float) -> str:
         written_mib_per_s: MiB/s of redo in each interval.
         minutes: that the log should hold.
     """
-    known = [rate for rate in written_mib_per_s if math.isfinite(rate)]
-    if not known or sum(known) <= 0:
+    finite = [rate for rate in written_mib_per_s if math.isfinite(rate)]
+    if not finite or sum(finite) <= 0:
         return ""
-    usual, most = (60 * minutes * rate / 1024 for rate in (sum(known) / len(known), max(known)))
+    usual, most = (60 * minutes * rate / 1024 for rate in (sum(finite) / len(finite), max(finite)))
     return (
-        f" This load writes {number(sum(known) / len(known))} MiB/s of redo: innodb_redo_log_capacity of"
+        f" This load writes {number(sum(finite) / len(finite))} MiB/s of redo: innodb_redo_log_capacity of"
         f" {number(usual)} GiB holds {number(minutes)} minutes of it, {number(most)} GiB at its highest rate."
     )
 
@@ -215,15 +215,15 @@ def redo_text(written_mib_per_s: Sequence[float], minutes: float) -> str:
 def more_of(case: Case, resource: Resource, level: float) -> str:
     """Advice for a limit of operations or bytes."""
     lever = "buffer pool" if _reads_rule(case) else "writes per transaction"
-    other = f"; or fewer operations: look at the {lever}"
-    found = lift(case, resource)
-    if found is None:
-        more = f"Provision more than {amount(level, resource)}, or move to a volume that gives more{other}."
+    alternative = f"; or fewer operations: look at the {lever}"
+    lifted = lift(case, resource)
+    if lifted is None:
+        more = f"Provision more than {amount(level, resource)}, or move to a volume that gives more{alternative}."
         return more + _at_most(case, resource) + p95_text(case, resource)
-    low, high = found.tps_interval
+    low, high = lifted.tps_interval
     return (
-        f"About {amount(found.rate, resource)} provisioned would lift this to about {number(found.tps)} tps"
-        f" ({number(low)} to {number(high)}, estimated): next limit is {found.bound}{other}."
+        f"About {amount(lifted.rate, resource)} provisioned would lift this to about {number(lifted.tps)} tps"
+        f" ({number(low)} to {number(high)}, estimated): next limit is {lifted.bound}{alternative}."
         f"{p95_text(case, resource)}"
     )
 

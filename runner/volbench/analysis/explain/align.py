@@ -36,8 +36,8 @@ class Grid:
 
     def column(self, source: str, metric: str, entity: str = "") -> Floats | None:
         """One series, or None when it was not sampled or has no value here."""
-        found = self.columns.get(SeriesKey(source=source, metric=metric, entity=entity))
-        return None if found is None or np.isnan(found).all() else found
+        values = self.columns.get(SeriesKey(source=source, metric=metric, entity=entity))
+        return None if values is None or np.isnan(values).all() else values
 
     def entities(self, source: str, metric: str) -> tuple[str, ...]:
         """The entities that a metric has values of, sorted."""
@@ -49,11 +49,9 @@ class Grid:
         middle = self.t_s - self.width_s / 2
         return self.where((middle > t0_s) & (middle <= t1_s))
 
-    def where(self, wanted: Mask) -> Grid:
+    def where(self, mask: Mask) -> Grid:
         """The buckets of a mask of shape (buckets,)."""
-        return replace(
-            self, t_s=self.t_s[wanted], columns={key: value[wanted] for key, value in self.columns.items()}
-        )
+        return replace(self, t_s=self.t_s[mask], columns={key: value[mask] for key, value in self.columns.items()})
 
 
 def align(
@@ -75,7 +73,7 @@ def align(
 
     Raises UsageError for a grid of more than BUCKETS_MAX buckets.
     """
-    filled = {key: one for key, one in series.items() if len(one.t_s)}
+    filled = {key: sampled for key, sampled in series.items() if len(sampled.t_s)}
     width = width_s or _natural_width_s(filled)
     start, end = window_s or _extent_s(filled, width)
     buckets_wanted = (end - start) / width
@@ -87,7 +85,9 @@ def align(
         )
     buckets = max(0, round(buckets_wanted))
     t_s = start + width * np.arange(1, buckets + 1, dtype=np.float64)
-    return Grid(t_s=t_s, width_s=width, columns={key: _placed(one, t_s, width) for key, one in filled.items()})
+    return Grid(
+        t_s=t_s, width_s=width, columns={key: _placed(sampled, t_s, width) for key, sampled in filled.items()}
+    )
 
 
 def interval_s(t_s: Floats) -> float | None:
@@ -97,16 +97,16 @@ def interval_s(t_s: Floats) -> float | None:
 
 def _natural_width_s(series: Mapping[SeriesKey, Series]) -> float:
     client = [key for key in series if key.source == "client"]
-    found = [interval_s(series[key].t_s) for key in client or series]
-    known = [one for one in found if one]
-    return min(known, default=1.0)
+    values = [interval_s(series[key].t_s) for key in client or series]
+    finite = [sampled for sampled in values if sampled]
+    return min(finite, default=1.0)
 
 
 def _extent_s(series: Mapping[SeriesKey, Series], width: float) -> tuple[float, float]:
     if not series:
         return 0.0, 0.0
-    first = min(float(one.t_s[0]) for one in series.values())
-    last = max(float(one.t_s[-1]) for one in series.values())
+    first = min(float(sampled.t_s[0]) for sampled in series.values())
+    last = max(float(sampled.t_s[-1]) for sampled in series.values())
     return first - width, last
 
 
@@ -121,8 +121,8 @@ def _placed(series: Series, t_s: Floats, width: float) -> Floats:
     middle = t_s - width / 2
     sample = np.minimum(np.searchsorted(series.t_s, middle, side="left"), len(series.t_s) - 1)
     slack = 1e-6 + 0.05 * width  # neighbouring intervals of a jittering clock leave no hole between them
-    held = (middle <= series.t_s[sample] + slack) & (middle > series.t_s[sample] - length[sample] - slack)
-    placed[held] = series.value[sample[held]]
+    covered = (middle <= series.t_s[sample] + slack) & (middle > series.t_s[sample] - length[sample] - slack)
+    placed[covered] = series.value[sample[covered]]
     if typical < 0.7 * width:
         _average(series, t_s, width, placed)
     return placed
@@ -144,18 +144,18 @@ def median(values: Floats | Iterable[float] | None) -> float | None:
 
 def quantile(values: Floats | Iterable[float] | None, level: float) -> float | None:
     """Quantile of what is known; None when nothing is."""
-    known = _known(values)
-    return float(np.quantile(known, level)) if len(known) else None
+    finite = _known(values)
+    return float(np.quantile(finite, level)) if len(finite) else None
 
 
 def mean(values: Floats | Iterable[float] | None) -> float | None:
     """Mean of what is known; None when nothing is."""
-    known = _known(values)
-    return float(known.mean()) if len(known) else None
+    finite = _known(values)
+    return float(finite.mean()) if len(finite) else None
 
 
 def _known(values: Floats | Iterable[float] | None) -> Floats:
     if values is None:
         return np.empty(0)
-    found = np.asarray(values if isinstance(values, np.ndarray) else list(values), dtype=np.float64)
-    return found[np.isfinite(found)]
+    array = np.asarray(values if isinstance(values, np.ndarray) else list(values), dtype=np.float64)
+    return array[np.isfinite(array)]

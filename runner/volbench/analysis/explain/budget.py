@@ -60,7 +60,7 @@ class Budget:
 
     def share(self, *parts: str) -> float:
         """The share of statement time of some parts together."""
-        return sum(self.shares.get(part, 0.0) for part in parts)
+        return sum(self.shares.get(seconds, 0.0) for seconds in parts)
 
     @property
     def no_wait(self) -> float:
@@ -85,7 +85,7 @@ class Budget:
     @property
     def largest(self) -> str:
         """The part of storage with the most time."""
-        return max(STORAGE, key=lambda part: self.shares.get(part, 0.0))
+        return max(STORAGE, key=lambda seconds: self.shares.get(seconds, 0.0))
 
 
 def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: int | None = None) -> Budget | None:
@@ -103,15 +103,17 @@ def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: i
     parts, notes = _parts(grid, waits)
     if variables and variables.get("innodb_log_writer_threads", "").upper() == "ON":
         notes.append(_BACKGROUND_REDO)
-    known = np.isfinite(statements)
-    total = float(statements[known].sum())
-    seen = np.sum([np.nan_to_num(part) for part in parts.values()], axis=0) if parts else np.zeros(len(grid))
+    finite = np.isfinite(statements)
+    total = float(statements[finite].sum())
+    explained_s = (
+        np.sum([np.nan_to_num(seconds) for seconds in parts.values()], axis=0) if parts else np.zeros(len(grid))
+    )
     cpu = statement_cpu(grid)
     if cpu is not None:
-        parts["cpu"] = np.clip(np.nan_to_num(cpu), 0.0, np.maximum(0.0, statements - seen))
-        seen = seen + parts["cpu"]
-    parts["rest"] = np.maximum(0.0, statements - seen)
-    sums = {name: float(np.nansum(part[known])) for name, part in parts.items() if name != "rest"}
+        parts["cpu"] = np.clip(np.nan_to_num(cpu), 0.0, np.maximum(0.0, statements - explained_s))
+        explained_s = explained_s + parts["cpu"]
+    parts["rest"] = np.maximum(0.0, statements - explained_s)
+    sums = {name: float(np.nansum(seconds[finite])) for name, seconds in parts.items() if name != "rest"}
     scale = max(1.0, sum(sums.values()) / total)  # waits that began before the window may make it overflow
     shares = {name: value / total / scale for name, value in sums.items()}
     shares["rest"] = max(0.0, 1.0 - sum(shares.values()))
@@ -136,9 +138,9 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
         ("doublewrite", "file_dblwr"),
         ("binlog_group", "binlog_group"),
     ):
-        found = waits.get(name)
-        if found is not None:
-            parts[part] = found
+        column = waits.get(name)
+        if column is not None:
+            parts[part] = column
         elif name == "file_redo":
             notes.append(_NO_REDO)
     if "binlog_sync" in parts and "binlog_group" not in parts:
@@ -146,19 +148,19 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
     row_locks = grid.column("innodb", "row_lock_wait_s_per_s")
     if row_locks is not None:
         parts["row_locks"] = row_locks
-    tables = [found for name in ("lock_table", "lock_metadata") if (found := waits.get(name)) is not None]
+    tables = [column for name in ("lock_table", "lock_metadata") if (column := waits.get(name)) is not None]
     if tables:
-        parts["table_locks"] = np.sum([np.nan_to_num(one) for one in tables], axis=0)
+        parts["table_locks"] = np.sum([np.nan_to_num(seconds) for seconds in tables], axis=0)
     return parts, notes
 
 
 def statement_cpu(grid: Grid) -> Floats | None:
     """CPU seconds of statements in each second; None where the server does not keep them."""
     names = grid.entities(SOURCE, "query_cpu_s_per_s")
-    known = [found for name in names if (found := grid.column(SOURCE, "query_cpu_s_per_s", name)) is not None]
-    if not known:
+    finite = [column for name in names if (column := grid.column(SOURCE, "query_cpu_s_per_s", name)) is not None]
+    if not finite:
         return None
-    return np.where(np.isfinite(known).any(axis=0), np.nansum(known, axis=0), np.nan)
+    return np.where(np.isfinite(finite).any(axis=0), np.nansum(finite, axis=0), np.nan)
 
 
 def _cpu_s(grid: Grid, cpus: int | None) -> Floats | None:

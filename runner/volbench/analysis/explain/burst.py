@@ -83,17 +83,17 @@ def credits_spent(device: Device, resource: Resource, baseline: float) -> float:
 def fit_burst(
     t_s: Floats,
     device: Device,
-    found: Sequence[Plateau],
+    levels: Sequence[Plateau],
     *,
     balance_percent: Floats | None = None,
 ) -> Burst | None:
-    """The burst that ended within the series, or None. `found` are the plateaus, those that are limits first.
+    """The burst that ended within the series, or None. `levels` are the plateaus, those that are limits first.
 
     It is one when operations (or bytes) fell at a cliff while the queue stayed and the waiting time rose, and a
     plateau follows that nothing speaks against. A load that ends takes its queue with it; a volume that merely got
     slower has no plateau that holds against its queue, unless its own counters tell of an empty bucket.
     """
-    for plateau in found:
+    for plateau in levels:
         values = device.carried(plateau.resource)
         if values is None or not _may_be_baseline(plateau, balance_percent):
             continue
@@ -126,10 +126,10 @@ def _came_back(values: Floats, plateau: Plateau, index: int) -> bool:
 
 def _other_load(device: Device, plateau: Plateau, index: int) -> bool:
     """Whether bytes rose while operations fell, or the other way round: another load, such as a backup's reads."""
-    other = device.carried("throughput" if plateau.resource == "iops" else "iops")
-    if other is None:
+    counterpart = device.carried("throughput" if plateau.resource == "iops" else "iops")
+    if counterpart is None:
         return False
-    before, during = median(other[:index]), median(other[index : plateau.last])
+    before, during = median(counterpart[:index]), median(counterpart[index : plateau.last])
     return before is not None and during is not None and during > before
 
 
@@ -145,7 +145,7 @@ def _burst(
         return None
     before, after = slice(0, index), slice(index, plateau.last)
     queue = median(device.in_flight[after]) or 0.0
-    waits = [None if device.await_ms is None else median(device.await_ms[part]) for part in (before, after)]
+    waits = [None if device.await_ms is None else median(device.await_ms[span]) for span in (before, after)]
     rose = waits[0] is None or waits[1] is None or waits[1] >= AWAIT_RISE_MIN * waits[0]
     if queue < limit.QUEUE_MIN or not rose:
         return None

@@ -126,7 +126,10 @@ class Case:
             together=together,
             cpu_bound=self.cpu_bound,
         )
-        return (*one_way, *(one for one in together if not any(_at_once(one, other) for other in one_way)))
+        return (
+            *one_way,
+            *(plateau for plateau in together if not any(_at_once(plateau, second) for second in one_way)),
+        )
 
     @cached_property
     def likely_limits(self) -> tuple[Plateau, ...]:
@@ -135,8 +138,8 @@ class Case:
             return ()
         whole = device_of(self.whole, self.disk)
         one_way = one_way_plateaus(self.grid.t_s, self.moving, whole, cpu_bound=self.cpu_bound)
-        levels = [one for one in one_way if one.may_be_limit]
-        return tuple(levels or [one for one in self.plateaus if one.may_be_limit])
+        levels = [plateau for plateau in one_way if plateau.may_be_limit]
+        return tuple(levels or [plateau for plateau in self.plateaus if plateau.may_be_limit])
 
     @cached_property
     def foreign(self) -> ForeignFlow | None:
@@ -150,8 +153,8 @@ class Case:
         """A burst that ended in the window; what was spent is counted from the cell's start."""
         if self.moving is None:
             return None
-        found = (*(one for one in self.limits if one.direction is None), *self.plateaus)
-        fitted = fit_burst(self.grid.t_s, self.moving, found, balance_percent=self.balance_percent)
+        levels = (*(plateau for plateau in self.limits if plateau.direction is None), *self.plateaus)
+        fitted = fit_burst(self.grid.t_s, self.moving, levels, balance_percent=self.balance_percent)
         before = device_of(self.whole.within(float("-inf"), fitted.exhausted_at_s), self.disk) if fitted else None
         if fitted is None or before is None:
             return fitted
@@ -172,13 +175,13 @@ class Case:
     @cached_property
     def balance_percent(self) -> Floats | None:
         """The emptiest bucket of credits, as the volume or its vendor says."""
-        found = [
+        levels = [
             column
             for source in ("emulator", "cloudwatch")
             for entity in self.grid.entities(source, "balance_percent")
             if (column := self.grid.column(source, "balance_percent", entity)) is not None
         ]
-        return min(found, key=lambda column: mean(column) or 0.0) if found else None
+        return min(levels, key=lambda column: mean(column) or 0.0) if levels else None
 
     @cached_property
     def client_stalls(self) -> tuple[Stall, ...]:
@@ -347,12 +350,12 @@ class Case:
         for source in ("ebs_nvme", "ebs_csi", "emulator", "cloudwatch"):
             entities = self.grid.entities(source, f"{name}_ratio")
             columns = [self.grid.column(source, f"{name}_ratio", entity) for entity in entities]
-            known = [column for column in columns if column is not None]
-            if known:
-                return np.asarray(np.max(known, axis=0))
+            counted_columns = [column for column in columns if column is not None]
+            if counted_columns:
+                return np.asarray(np.max(counted_columns, axis=0))
         return None
 
 
-def _at_once(one: Plateau, other: Plateau) -> bool:
+def _at_once(plateau: Plateau, second: Plateau) -> bool:
     """Whether two plateaus share a bucket."""
-    return min(one.last, other.last) > max(one.first, other.first)
+    return min(plateau.last, second.last) > max(plateau.first, second.first)

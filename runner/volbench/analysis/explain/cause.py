@@ -58,16 +58,16 @@ class Cause:
         return RECORDINGS if self.recorded else CALIBRATION
 
 
-def confidence_rows(found: Cause) -> tuple[EvidenceRow, EvidenceRow]:
+def confidence_rows(cause: Cause) -> tuple[EvidenceRow, EvidenceRow]:
     """What the confidence rests on, and what it does not say."""
-    held, unmade = sum(check is True for check in found.checks), sum(check is None for check in found.checks)
-    text = f"{held} of {len(found.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
-    text += ", and it is one of two causes that cannot be told apart" if found.one_of_two else ""
-    counted = found.calibration.said(found.kind, found.cause, found.decided_by)
+    passed, unmade = sum(check is True for check in cause.checks), sum(check is None for check in cause.checks)
+    text = f"{passed} of {len(cause.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
+    text += ", and it is one of two causes that cannot be told apart" if cause.one_of_two else ""
+    counted = cause.calibration.said(cause.kind, cause.cause, cause.decided_by)
     return (
-        EvidenceRow(metric="checks", value=found.kind, text=f"{text}; {counted}"),
+        EvidenceRow(metric="checks", value=cause.kind, text=f"{text}; {counted}"),
         EvidenceRow(
-            metric="decided_by", value=found.evidence_kind, text=f"decided by: {_DECIDED_BY[found.decided_by]}"
+            metric="decided_by", value=cause.evidence_kind, text=f"decided by: {_DECIDED_BY[cause.decided_by]}"
         ),
     )
 

@@ -54,19 +54,21 @@ def cliffs(t_s: Floats, values: Floats, *, ratio_min: float = RATIO_MIN) -> tupl
 
     A slow ramp is no cliff: the three samples on either side must show half of the change.
     """
-    known = np.flatnonzero(np.isfinite(values))
-    found = []
-    points = change_points(values[known])
-    bounds = [0, *points, len(known)]
+    finite = np.flatnonzero(np.isfinite(values))
+    lasting = []
+    points = change_points(values[finite])
+    bounds = [0, *points, len(finite)]
     for number, point in enumerate(points, start=1):
-        left, right = values[known[bounds[number - 1] : point]], values[known[point : bounds[number + 1]]]
+        left, right = values[finite[bounds[number - 1] : point]], values[finite[point : bounds[number + 1]]]
         before, after = float(np.median(left)), float(np.median(right))
         step = float(np.median(right[:3])) - float(np.median(left[-3:]))
         low, high = sorted((abs(before), abs(after)))
         if high < ratio_min * low or high == 0 or abs(step) < 0.5 * abs(after - before):
             continue
-        found.append(Cliff(at_s=float(t_s[known[point - 1]]), index=int(known[point]), before=before, after=after))
-    return tuple(found)
+        lasting.append(
+            Cliff(at_s=float(t_s[finite[point - 1]]), index=int(finite[point]), before=before, after=after)
+        )
+    return tuple(lasting)
 
 
 def change_points(values: Floats) -> list[int]:
@@ -84,31 +86,31 @@ def change_points(values: Floats) -> list[int]:
 
 def _placed_anew(values: Floats, points: list[int]) -> list[int]:
     """Each point placed once more, between its neighbours; one that no longer shows there is dropped."""
-    kept = list(points)
+    points_left = list(points)
     for point in points:
-        others = [p for p in kept if p != point]
+        neighbours = [p for p in points_left if p != point]
         start, end = (
-            max([0, *(p for p in others if p < point)]),
-            min([len(values), *(p for p in others if p > point)]),
+            max([0, *(p for p in neighbours if p < point)]),
+            min([len(values), *(p for p in neighbours if p > point)]),
         )
         better = _split(values, start, end)
-        kept = others if better is None else sorted({*others, better})
-    return kept
+        points_left = neighbours if better is None else sorted({*neighbours, better})
+    return points_left
 
 
 def _clear(values: Floats, points: list[int]) -> list[int]:
     """The points whose levels differ by SPREADS_MIN spreads: the least clear one goes until all are."""
-    kept = list(points)
-    while kept:
-        bounds = [0, *kept, len(values)]
+    points_left = list(points)
+    while points_left:
+        bounds = [0, *points_left, len(values)]
         clearness = [
-            _clearness(values[a:b], values[b:c]) for a, b, c in zip(bounds, kept, bounds[2:], strict=False)
+            _clearness(values[a:b], values[b:c]) for a, b, c in zip(bounds, points_left, bounds[2:], strict=False)
         ]
         least = int(np.argmin(clearness))
         if clearness[least] >= SPREADS_MIN:
             break
-        del kept[least]
-    return kept
+        del points_left[least]
+    return points_left
 
 
 def _clearness(left: Floats, right: Floats) -> float:
@@ -123,12 +125,12 @@ def _clearness(left: Floats, right: Floats) -> float:
 
 def _split(values: Floats, start: int, end: int) -> int | None:
     """Where the segment falls into two levels, or None when it is one."""
-    part = values[start:end]
-    size = len(part)
+    segment = values[start:end]
+    size = len(segment)
     if size < 2 * SEGMENT_MIN:
         return None
     first = np.arange(1, size, dtype=np.float64)
-    rank_sum = np.cumsum(midranks(part))[:-1]
+    rank_sum = np.cumsum(midranks(segment))[:-1]
     z = np.abs(rank_sum - first * (size + 1) / 2) / np.sqrt(first * (size - first) * (size + 1) / 12)
     z[: SEGMENT_MIN - 1] = 0
     z[size - SEGMENT_MIN :] = 0
@@ -136,16 +138,17 @@ def _split(values: Floats, start: int, end: int) -> int | None:
     largest = np.sqrt(3 * at * (size - at) / (size + 1))  # of two levels that do not overlap at all
     if z[at - 1] == 0 or z[at - 1] < min(Z_MIN, SEPARATION_MIN * largest):
         return None
-    return start + _sharpened(part, at)
+    return start + _sharpened(segment, at)
 
 
-def _sharpened(part: Floats, at: int) -> int:
+def _sharpened(segment: Floats, at: int) -> int:
     """The split near `at` with the least absolute deviation from both medians: ranks place it some off at times."""
-    for _ in range(len(part)):  # as long as that moves it: each move lessens the deviation
-        nearby = range(max(SEGMENT_MIN, at - _NEARBY), min(len(part) - SEGMENT_MIN, at + _NEARBY) + 1)
+    for _ in range(len(segment)):  # as long as that moves it: each move lessens the deviation
+        nearby = range(max(SEGMENT_MIN, at - _NEARBY), min(len(segment) - SEGMENT_MIN, at + _NEARBY) + 1)
         before = at
         at = min(
-            nearby, key=lambda split: (_deviation(part[:split]) + _deviation(part[split:]), abs(split - before))
+            nearby,
+            key=lambda split: (_deviation(segment[:split]) + _deviation(segment[split:]), abs(split - before)),
         )
         if at == before:
             break

@@ -54,17 +54,17 @@ def solve(*, clients: int, delay_s: float, stations: Sequence[Station]) -> Solve
     """
     if not 1 <= clients <= CLIENTS_MAX:
         raise ValueError(f"{clients} clients: 1 to {CLIENTS_MAX} are possible")
-    used = [one for one in stations if one.demand_s > 0]
-    least_s = delay_s + sum(one.demand_s for one in used)
+    used = [station for station in stations if station.demand_s > 0]
+    least_s = delay_s + sum(station.demand_s for station in used)
     if least_s <= 0:
         raise ValueError("a loop that takes no time")
-    waiting_s = delay_s + sum(one.demand_s * (one.servers - 1) / one.servers for one in used)
-    demands = [one.demand_s / one.servers for one in used]
+    waiting_s = delay_s + sum(station.demand_s * (station.servers - 1) / station.servers for station in used)
+    demands = [station.demand_s / station.servers for station in used]
     queues, rate = [0.0] * len(used), 0.0
     for population in range(1, clients + 1):
         residence = [demand * (1 + queue) for demand, queue in zip(demands, queues, strict=True)]
         rate = population / (waiting_s + sum(residence))
-        queues = [rate * one for one in residence]
-    bounds = [(clients / least_s, ""), *((one.rate_max, one.name) for one in used)]
+        queues = [rate * station for station in residence]
+    bounds = [(clients / least_s, ""), *((station.rate_max, station.name) for station in used)]
     most, bound = min(bounds)
     return Solved(rate_min=rate, rate_max=most, bound=bound)

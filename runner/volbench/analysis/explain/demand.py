@@ -109,15 +109,15 @@ def _demand(case: Case) -> Demand:
     _refuse(case, device)
     if tps is None or device is None or device.reads is None or device.writes is None or case.threads is None:
         raise CannotPredict("reads and writes of the volume, or the client's transactions, are not known")
-    known = np.isfinite(tps) & np.isfinite(device.reads) & np.isfinite(device.writes)
-    done = float(tps[known].sum())
+    finite = np.isfinite(tps) & np.isfinite(device.reads) & np.isfinite(device.writes)
+    done = float(tps[finite].sum())
     if done <= 0:
         raise CannotPredict("no transaction finished")
-    reads, writes = (float(one[known].sum()) / done for one in (device.reads, device.writes))
-    response = case.threads * int(known.sum()) / done
+    reads, writes = (float(rates[finite].sum()) / done for rates in (device.reads, device.writes))
+    response = case.threads * int(finite.sum()) / done
     read_s, write_s = _mean_s(device.reads, device.r_await_ms), _mean_s(device.writes, device.w_await_ms)
-    statements_cpu = _per_transaction(case.statement_cpu_s_per_s, known, done)
-    cpu_max = _per_transaction(case.cpu_s_per_s, known, done)
+    statements_cpu = _per_transaction(case.statement_cpu_s_per_s, finite, done)
+    cpu_max = _per_transaction(case.cpu_s_per_s, finite, done)
     if cpu_max is None:
         raise CannotPredict(_NO_CPU)
     cpu = _cpu_known_s(case, tps, response, statements_cpu, cpu_max)
@@ -125,7 +125,7 @@ def _demand(case: Case) -> Demand:
     p95 = median(case.at("latency_ms_p95"))
     return Demand(
         clients=case.threads,
-        tps=done / int(known.sum()),
+        tps=done / int(finite.sum()),
         response_s=response,
         reads=reads,
         writes=writes,
@@ -206,12 +206,12 @@ def _undo_left(case: Case, done: float) -> float:
     purge by default), so a list that never fell within the window does not tell how far purge is.
     """
     length = case.at("history_list_length", "innodb")
-    known = length[np.isfinite(length)] if length is not None else np.empty(0)
-    least = 1 + np.flatnonzero((known[1:-1] < known[:-2]) & (known[1:-1] <= known[2:]))
+    finite = length[np.isfinite(length)] if length is not None else np.empty(0)
+    least = 1 + np.flatnonzero((finite[1:-1] < finite[:-2]) & (finite[1:-1] <= finite[2:]))
     if len(least) < 2:
         return 0.0
     first, last = int(least[0]), int(least[-1])
-    grown = float(known[last] - known[first]) * len(known) / (last - first)
+    grown = float(finite[last] - finite[first]) * len(finite) / (last - first)
     return max(0.0, grown / done)
 
 
@@ -255,8 +255,8 @@ def _done(case: Case) -> float:
     return 0.0 if tps is None else float(np.nansum(tps))
 
 
-def _per_transaction(column: Floats | None, known: Mask, done: float) -> float | None:
-    return None if column is None else float(np.nansum(column[known])) / done
+def _per_transaction(column: Floats | None, finite: Mask, done: float) -> float | None:
+    return None if column is None else float(np.nansum(column[finite])) / done
 
 
 def _cpu_known_s(case: Case, tps: Floats, response: float, statements_s: float | None, most: float) -> float:
@@ -266,9 +266,9 @@ def _cpu_known_s(case: Case, tps: Floats, response: float, statements_s: float |
     """
     if statements_s is None:
         statements_s = 0.0 if case.budget is None else case.budget.no_wait * response
-    seen = statements_s + _client_cpu_s(case, tps)
-    used = seen * float(np.nanmean(tps)) / (case.cpus or 1)
-    return min(most, seen * (1 + _CPU_BEYOND_STATEMENTS * min(1.0, used / _CPU_IDLE)))
+    used_s = statements_s + _client_cpu_s(case, tps)
+    used = used_s * float(np.nanmean(tps)) / (case.cpus or 1)
+    return min(most, used_s * (1 + _CPU_BEYOND_STATEMENTS * min(1.0, used / _CPU_IDLE)))
 
 
 def _client_cpu_s(case: Case, tps: Floats) -> float:

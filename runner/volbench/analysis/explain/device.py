@@ -107,8 +107,8 @@ def device_of(grid: Grid, disk: str | None = None) -> Device | None:
             continue
         if disk in entities:
             return _device(grid, source, disk)
-        found = [_device(grid, source, entity) for entity in sorted(entities)]
-        return max(found, key=lambda one: float(np.nansum(one.iops)))
+        devices = [_device(grid, source, entity) for entity in sorted(entities)]
+        return max(devices, key=lambda device: float(np.nansum(device.iops)))
     return None
 
 
@@ -184,8 +184,8 @@ def _empty_writes(grid: Grid, entity: str, writes: Floats | None, flushes: Float
         return None
     supposed = np.zeros(len(writes)) if flushes is None else _EMPTY_OF_FLUSHES * np.nan_to_num(flushes)
     own = next(
-        (found for source in _OWN_COUNTERS for name in (entity, "")
-         if (found := grid.column(source, "writes_per_s", name)) is not None),
+        (devices for source in _OWN_COUNTERS for name in (entity, "")
+         if (devices := grid.column(source, "writes_per_s", name)) is not None),
         None,
     )  # fmt: skip
     if own is not None:
@@ -208,6 +208,6 @@ def _weighted(
         return None
     weights = sum((np.where(np.isfinite(t), n, 0.0) for n, t in pairs), start=np.zeros(len(pairs[0][0])))
     total = sum((np.where(np.isfinite(t), n * t, 0.0) for n, t in pairs), start=np.zeros(len(pairs[0][0])))
-    known: Floats = np.full(len(weights), np.nan)
-    np.divide(total, weights, out=known, where=weights > 0)
-    return known
+    mean_ms: Floats = np.full(len(weights), np.nan)
+    np.divide(total, weights, out=mean_ms, where=weights > 0)
+    return mean_ms

@@ -86,7 +86,7 @@ class Level:
     @property
     def text(self) -> str:
         """In words."""
-        before, during = ("unknown" if one is None else number(one) for one in (self.before, self.during))
+        before, during = ("unknown" if figure is None else number(figure) for figure in (self.before, self.during))
         times = ""
         if self.before and self.during is not None:
             times = f" (x{self.during / self.before:.2f})"
@@ -100,12 +100,12 @@ def find_episode(grid: Grid, values: Floats | None) -> Episode | None:
         grid: of the recording.
         values: waiting times or latencies on that grid, shape (buckets,); NaN is a gap.
     """
-    known = np.flatnonzero(np.isfinite(values)) if values is not None else np.empty(0, dtype=np.int64)
-    if values is None or len(known) < SAMPLES_MIN:
+    finite = np.flatnonzero(np.isfinite(values)) if values is not None else np.empty(0, dtype=np.int64)
+    if values is None or len(finite) < SAMPLES_MIN:
         return None
-    per_bucket = -(-len(known) // BUCKETS_MAX)
-    starts = np.arange(0, len(known) - per_bucket + 1, per_bucket)
-    level = np.array([float(np.median(values[known[at : at + per_bucket]])) for at in starts])
+    per_bucket = -(-len(finite) // BUCKETS_MAX)
+    starts = np.arange(0, len(finite) - per_bucket + 1, per_bucket)
+    level = np.array([float(np.median(values[finite[at : at + per_bucket]])) for at in starts])
     scores = midranks(level) if len(level) >= RANKS_MIN else np.log(np.maximum(level, 1e-12))
     first, last, stands_out = _stretch(scores)
     inside = np.zeros(len(level), dtype=bool)
@@ -120,8 +120,8 @@ def find_episode(grid: Grid, values: Floats | None) -> Episode | None:
     p_value = (as_much + 1) / (PERMUTATIONS + 1)
     if p_value > P_MAX:
         return None
-    t0_s = float(grid.t_s[known[starts[first]]]) - grid.width_s
-    t1_s = float(grid.t_s[known[min(len(known), starts[last - 1] + per_bucket) - 1]])
+    t0_s = float(grid.t_s[finite[starts[first]]]) - grid.width_s
+    t1_s = float(grid.t_s[finite[min(len(finite), starts[last - 1] + per_bucket) - 1]])
     return Episode(t0_s=t0_s, t1_s=t1_s, p_value=p_value)
 
 
@@ -145,18 +145,18 @@ def find_change(grid: Grid, values: Floats | None) -> Change | None:
     ramp = _ramp(np.log(values[np.isfinite(values) & (values > 0)]))
     if ramp is None or ramp.unexplained > RAMP_GAIN:
         return Change(shape="step", t0_s=episode.t0_s, t1_s=episode.t0_s)
-    known = grid.t_s[np.isfinite(values) & (values > 0)]
-    return Change(shape="ramp", t0_s=float(known[ramp.begin]), t1_s=float(known[ramp.end]))
+    finite = grid.t_s[np.isfinite(values) & (values > 0)]
+    return Change(shape="ramp", t0_s=float(finite[ramp.begin]), t1_s=float(finite[ramp.end]))
 
 
 def _recurring(grid: Grid, values: Floats) -> Change | None:
     """At least PERIODS_MIN stretches on the upper of two separate levels, at even distances; else None."""
-    known = values[np.isfinite(values)]
-    if len(known) < RECURRING_SAMPLES_MIN:
+    finite = values[np.isfinite(values)]
+    if len(finite) < RECURRING_SAMPLES_MIN:
         return None
-    low, high = np.quantile(known, [0.1, 0.9])
+    low, high = np.quantile(finite, [0.1, 0.9])
     third = (high - low) / 3
-    between = (known > low + third) & (known < high - third)
+    between = (finite > low + third) & (finite < high - third)
     if high < RISE_MIN * low or between.mean() > BETWEEN_MAX:
         return None
     above = np.nan_to_num(values, nan=low) > (low + high) / 2
@@ -212,7 +212,7 @@ def _left(values: Floats, shapes: Floats) -> tuple[Floats, Floats]:
 
 
 def levels(
-    grid: Grid, device: Device | None, during: Mask, others: Mapping[str, tuple[Floats | None, str]]
+    grid: Grid, device: Device | None, during: Mask, extra: Mapping[str, tuple[Floats | None, str]]
 ) -> Iterator[Level]:
     """Figures before and during; where nothing was before, the rest of the recording stands for it.
 
@@ -220,7 +220,7 @@ def levels(
         grid: of the recording.
         device: the volume on that grid.
         during: the stretch, shape (buckets,).
-        others: further columns with their units, by name.
+        extra: further columns with their units, by name.
     """
     first = int(np.flatnonzero(during)[0])
     before = ~during
@@ -238,7 +238,7 @@ def levels(
             "operation size": (size, "KiB"),
             "in flight": (device.in_flight, ""),
         }
-    for name, (values, unit) in {**columns, **others}.items():
+    for name, (values, unit) in {**columns, **extra}.items():
         if values is not None:
             yield Level(name=name, unit=unit, before=median(values[before]), during=median(values[during]))
 
@@ -271,11 +271,11 @@ def _independent_share(ranks: Floats, inside: Mask) -> float:
     r is the correlation of neighbours within the stretch and outside, corrected for its bias (Kendall 1954),
     twice: the stretch was chosen to leave little outside of it.
     """
-    rest = np.where(inside, ranks - ranks[inside].mean(), ranks - ranks[~inside].mean())
+    residuals = np.where(inside, ranks - ranks[inside].mean(), ranks - ranks[~inside].mean())
     ramp = _ramp(ranks)  # a straight rise leaves neighbours alike that are not alike around it
-    if ramp is not None and float((ramp.rest**2).sum()) <= RAMP_GAIN * float((rest**2).sum()):
-        rest = ramp.rest
-    total = float((rest**2).sum())
-    r = float((rest[1:] * rest[:-1]).sum()) / total if total > 0 else 0.0
+    if ramp is not None and float((ramp.rest**2).sum()) <= RAMP_GAIN * float((residuals**2).sum()):
+        residuals = ramp.rest
+    total = float((residuals**2).sum())
+    r = float((residuals[1:] * residuals[:-1]).sum()) / total if total > 0 else 0.0
     r = min(0.95, max(0.0, r + 2 * (1 + 3 * r) / len(ranks)))
     return float(np.sqrt((1 - r) / (1 + r)))

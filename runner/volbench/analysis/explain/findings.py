@@ -70,19 +70,21 @@ def explain_case(case: Case) -> Explanation:
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
     notes = tuple(_missing(case))
-    found = _with_episode(case, _named(case))
-    explained = any(one.cause in EVENTS | _OF_ALL | LIMITS for one in found)
+    findings = _with_episode(case, _named(case))
+    explained = any(finding.cause in EVENTS | _OF_ALL | LIMITS for finding in findings)
     collapsed = 0 if explained else collapsed_intervals(case)
-    found = _questioned(case, found, collapsed)
-    if not found:
+    findings = _questioned(case, findings, collapsed)
+    if not findings:
         innocent = None if collapsed else _innocent(case)
-        found = [innocent] if innocent is not None else []
-        notes = notes if found else (*notes, _unexplained(case))
-    found, taken = [_weighed(one) for one in _attributed(found)], _loss(found)
-    found = [replace(one, recorded=case.recorded) for one in found]
-    ranked = _ranked(found, lambda one: _weight(one, taken))
-    said = (replace(one, evidence=(*one.evidence, *confidence_rows(one))) for one in ranked)
-    return Explanation(findings=tuple(said), notes=notes)
+        findings = [innocent] if innocent is not None else []
+        notes = notes if findings else (*notes, _unexplained(case))
+    findings, loss = [_weighed(finding) for finding in _attributed(findings)], _loss(findings)
+    findings = [replace(finding, recorded=case.recorded) for finding in findings]
+    ranked = _ranked(findings, lambda finding: _weight(finding, loss))
+    with_confidence = (
+        replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
+    )
+    return Explanation(findings=tuple(with_confidence), notes=notes)
 
 
 def _named(case: Case) -> list[Cause]:
@@ -101,19 +103,27 @@ def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
     if during is None:
         return whole
     inside, outside = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
-    named = [one for one in _named(inside) if one.cause not in _OF_ALL]
-    causes = {one.cause for one in whole}
-    added = [one for one in named if one.cause not in causes and not _was_there_before(one.cause, causes, outside)]
+    named = [finding for finding in _named(inside) if finding.cause not in _OF_ALL]
+    causes = {finding.cause for finding in whole}
+    added = [
+        finding
+        for finding in named
+        if finding.cause not in causes and not _was_there_before(finding.cause, causes, outside)
+    ]
     if not named:
         return whole
-    elsewhere = {one.cause for one in named} | {one.cause for one in _named(outside)}
+    elsewhere = {finding.cause for finding in named} | {finding.cause for finding in _named(outside)}
     share = case.time_share_of(during)
-    changed = [one.evidence for one in effect_rows(case, during) if one.is_worse]
+    changed = [finding.evidence for finding in effect_rows(case, during) if finding.is_worse]
     return [
-        *(one for one in whole if one.cause not in _BY_MEDIANS or one.cause in elsewhere),
+        *(finding for finding in whole if finding.cause not in _BY_MEDIANS or finding.cause in elsewhere),
         *(
-            replace(one, share=None if one.share is None else one.share * share, evidence=(*one.evidence, *changed))
-            for one in added
+            replace(
+                finding,
+                share=None if finding.share is None else finding.share * share,
+                evidence=(*finding.evidence, *changed),
+            )
+            for finding in added
         ),
     ]
 
@@ -135,16 +145,18 @@ def worst_stretch(case: Case) -> Mask | None:
     pace = None if tps is None else np.where(tps > 0, 1 / np.maximum(tps, 1e-9), np.nan)
     flows = (server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS))
     waits = [None if flow is None else flow.each_ms_series for flow in flows]
-    known = [values for values in (p95, pace, *waits) if values is not None]
-    if not known and case.device is not None and case.device.await_ms is not None:
-        known = [case.device.await_ms]
-    for column in known:
+    finite = [values for values in (p95, pace, *waits) if values is not None]
+    if not finite and case.device is not None and case.device.await_ms is not None:
+        finite = [case.device.await_ms]
+    for column in finite:
         values = np.where(case.stalled, np.nan, column) if case.device is not None else column
         change = find_change(case.grid, values)
         if change is None:
             continue
         during = change_intervals(case, change, values)
-        harmed = any(one.is_worse for one in effect_rows(case, during) if one.evidence.metric in _OF_CLIENTS)
+        harmed = any(
+            finding.is_worse for finding in effect_rows(case, during) if finding.evidence.metric in _OF_CLIENTS
+        )
         long_enough = SAMPLES_MIN <= int(during.sum()) <= len(case.grid) - SAMPLES_MIN
         if long_enough and (harmed or tps is None):
             return during
@@ -159,8 +171,10 @@ def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause
     text = f"for {number(length_s)} s the load did less than a quarter of its usual: this explains no such fall"
     fall = row("unexplained_s", length_s, "s", text)
     return [
-        replace(one, one_of_two=True, evidence=(*one.evidence, fall)) if one.cause in ALL_ALONG else one
-        for one in findings
+        replace(finding, one_of_two=True, evidence=(*finding.evidence, fall))
+        if finding.cause in ALL_ALONG
+        else finding
+        for finding in findings
     ]
 
 
@@ -171,13 +185,13 @@ def collapsed_intervals(case: Case) -> int:
     load that varies from interval to interval has no usual.
     """
     tps = case.at("tps")
-    known = np.empty(0) if tps is None else tps[np.isfinite(tps)]
-    if len(known) < 2 * COLLAPSED_SAMPLES:
+    finite = np.empty(0) if tps is None else tps[np.isfinite(tps)]
+    if len(finite) < 2 * COLLAPSED_SAMPLES:
         return 0
-    usual = float(np.quantile(known, 0.75))
-    low = known < COLLAPSED * usual
+    usual = float(np.quantile(finite, 0.75))
+    low = finite < COLLAPSED * usual
     spans = stretches(low, gap=1, least=COLLAPSED_SAMPLES)
-    between = (known >= COLLAPSED * usual) & (known < 0.5 * usual)
+    between = (finite >= COLLAPSED * usual) & (finite < 0.5 * usual)
     return 0 if not spans or between.mean() > COLLAPSED else max(last - first for first, last in spans)
 
 
@@ -195,40 +209,42 @@ def finding_rows(
     """
     by_cause: dict[str, dict[str, Cause]] = {}
     for cell, explanation in cells.items():
-        for found in explanation.findings:
-            by_cause.setdefault(found.cause, {}).setdefault(cell, found)
+        for findings in explanation.findings:
+            by_cause.setdefault(findings.cause, {}).setdefault(cell, findings)
     if len(by_cause) > 1:
         by_cause.pop(NONE, None)
-    rows = [_row(volume, step, cause, found, len(cells), left_out) for cause, found in by_cause.items()]
-    taken = _loss(rows)
-    return tuple(_ranked(rows, lambda one: len(one.cell_ids) * _weight(one, taken)))
+    rows = [_row(volume, step, cause, findings, len(cells), left_out) for cause, findings in by_cause.items()]
+    loss = _loss(rows)
+    return tuple(_ranked(rows, lambda finding: len(finding.cell_ids) * _weight(finding, loss)))
 
 
 def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
     """Each note once, the most frequent first."""
-    counted = Counter(note for one in explanations for note in one.notes)
+    counted = Counter(note for finding in explanations for note in finding.notes)
     return tuple(note for note, _ in counted.most_common())
 
 
-def _row(volume: str, step: str, cause: str, found: Mapping[str, Cause], repeats: int, left_out: int) -> FindingRow:
-    shares = [one.share for one in found.values() if one.share is not None]
+def _row(
+    volume: str, step: str, cause: str, findings: Mapping[str, Cause], repeats: int, left_out: int
+) -> FindingRow:
+    shares = [finding.share for finding in findings.values() if finding.share is not None]
     middle = median_of(shares) if shares else None
-    shown = min(found.values(), key=lambda one: abs((one.share or 0.0) - (middle or 0.0)))
-    evidence = list(shown.evidence)
+    typical = min(findings.values(), key=lambda finding: abs((finding.share or 0.0) - (middle or 0.0)))
+    evidence = list(typical.evidence)
     if repeats > 1 or left_out:
         which = f"{repeats} valid cell{'s' if repeats > 1 else ''}; {left_out} invalid left out"
-        text = f"found in {len(found)} of {which if left_out else f'{repeats} cells'}"
-        evidence.append(row("cells", len(found), "1", text))
+        text = f"found in {len(findings)} of {which if left_out else f'{repeats} cells'}"
+        evidence.append(row("cells", len(findings), "1", text))
     return FindingRow(
         cause=cause,
         volume=volume,
         step=step,
-        cell_ids=tuple(found),
-        window_s=shown.window_s,
+        cell_ids=tuple(findings),
+        window_s=typical.window_s,
         share=middle,
-        confidence=median_of(one.confidence for one in found.values()) * len(found) / repeats,
+        confidence=median_of(finding.confidence for finding in findings.values()) * len(findings) / repeats,
         evidence=tuple(evidence),
-        advice=shown.advice,
+        advice=typical.advice,
     )
 
 
@@ -238,8 +254,8 @@ def _ranked(findings: Sequence[_Finding], weight: Callable[[_Finding], float]) -
     Of causes of the volume that cannot be told apart only the first has its whole weight: they explain one thing.
     """
     ranked = sorted(findings, key=weight, reverse=True)
-    pair = [one for one in ranked if one.cause.startswith("storage.") and _is_undecided(one)]
-    return sorted(ranked, key=lambda one: weight(one) / (2 if one in pair[1:] else 1), reverse=True)
+    pair = [finding for finding in ranked if finding.cause.startswith("storage.") and _is_undecided(finding)]
+    return sorted(ranked, key=lambda finding: weight(finding) / (2 if finding in pair[1:] else 1), reverse=True)
 
 
 def _is_undecided(finding: Cause | FindingRow) -> bool:
@@ -249,38 +265,48 @@ def _is_undecided(finding: Cause | FindingRow) -> bool:
     return any(piece.metric == "checks" and piece.value == "one of two" for piece in finding.evidence)
 
 
-def _weight(found: Cause | FindingRow, taken: float) -> float:
+def _weight(findings: Cause | FindingRow, loss: float) -> float:
     """What findings are ranked by: what they explain.
 
-    `taken` is the share of its speed that the load lost to something beside it: what was there before explains only
+    `loss` is the share of its speed that the load lost to something beside it: what was there before explains only
     the rest of the latency that it rose to. Confidences are no part of it: of two causes that cannot be told apart
     each has half, and both together explain no less.
     """
-    share = _UNKNOWN_SHARE if found.share is None else found.share
-    return share * (1 - taken if found.cause in ALL_ALONG else 1)
+    share = _UNKNOWN_SHARE if findings.share is None else findings.share
+    return share * (1 - loss if findings.cause in ALL_ALONG else 1)
 
 
-def _weighed(found: Cause) -> Cause:
+def _weighed(findings: Cause) -> Cause:
     """With a check that could not be made, where it is not known how long queries wait for the volume named."""
-    unknown = found.cause.startswith("storage.") and found.share is None
-    return replace(found, checks=(*found.checks, None)) if unknown else found
+    unknown = findings.cause.startswith("storage.") and findings.share is None
+    return replace(findings, checks=(*findings.checks, None)) if unknown else findings
 
 
-def _attributed(found: Sequence[Cause]) -> list[Cause]:
+def _attributed(findings: Sequence[Cause]) -> list[Cause]:
     """A limit that is met only while something else runs is that one's doing, as far as it took speed."""
-    others = [one for one in found if one.cause == INTERFERENCE and one.share is not None]
-    kept = []
-    for one in found:
-        meanwhile = [other for other in others if one.cause in LIMITS and _within(one.window_s, other.window_s)]
+    backups = [finding for finding in findings if finding.cause == INTERFERENCE and finding.share is not None]
+    attributed = []
+    for finding in findings:
+        meanwhile = [
+            backup for backup in backups if finding.cause in LIMITS and _within(finding.window_s, backup.window_s)
+        ]
         brought = _loss(meanwhile)
-        kept.append(one if one.share is None else replace(one, share=one.share * (1 - brought)))
-    return kept
+        attributed.append(
+            finding if finding.share is None else replace(finding, share=finding.share * (1 - brought))
+        )
+    return attributed
 
 
-def _loss(found: Sequence[Cause | FindingRow]) -> float:
+def _loss(findings: Sequence[Cause | FindingRow]) -> float:
     """The most speed that something beside the load took while it ran, as a share; 0 where nothing did."""
-    said = [piece.value for one in found if one.cause in EVENTS for piece in one.evidence if piece.metric == "loss"]
-    return max((float(value) for value in said if isinstance(value, int | float)), default=0.0)
+    with_confidence = [
+        piece.value
+        for finding in findings
+        if finding.cause in EVENTS
+        for piece in finding.evidence
+        if piece.metric == "loss"
+    ]
+    return max((float(value) for value in with_confidence if isinstance(value, int | float)), default=0.0)
 
 
 def _within(inner: tuple[float, float], outer: tuple[float, float]) -> bool:
@@ -327,15 +353,15 @@ def _innocent(case: Case) -> Cause | None:
 
 def _waits_are_short(case: Case) -> bool:
     """Whether reads and fsyncs take what they take on any volume: many short waits are the load's own nature."""
-    synced = [one for kind in ("redo", "binlog") if (one := log_sync_ms(case, kind)) is not None]
+    synced = [finding for kind in ("redo", "binlog") if (finding := log_sync_ms(case, kind)) is not None]
     read_ms = median(case.device.r_await_ms) if case.device is not None else None
-    known = (read_ms is not None or case.budget is not None) and case.device is not None
+    finite = (read_ms is not None or case.budget is not None) and case.device is not None
     slow = (read_ms or 0.0) >= limit.READ_SLOW_MS or max(synced, default=0.0) >= limit.SYNC_SLOW_MS
-    return known and not slow and not case.limits and not case.storage_stalls
+    return finite and not slow and not case.limits and not case.storage_stalls
 
 
 def _short_rows(case: Case) -> list[EvidenceRow]:
-    synced = [one for kind in ("redo", "binlog") if (one := log_sync_ms(case, kind)) is not None]
+    synced = [finding for kind in ("redo", "binlog") if (finding := log_sync_ms(case, kind)) is not None]
     text = (
         f"an fsync of a log takes {number(max(synced, default=0.0))} ms; it is called slow from"
         f" {number(limit.SYNC_SLOW_MS)} ms on"

@@ -133,16 +133,16 @@ def server_flow(grid: Grid, operation: Operation, kinds: tuple[str, ...] | None 
         operation: of the kind `sync`, performance_schema also counts opening, closing and stat.
         kinds: classes of files; None: all of them.
     """
-    known = grid.entities(FILE_LAYER, f"file_{operation}s_per_s")
-    wanted = [kind for kind in known if kinds is None or kind in kinds]
-    rate = _sum(grid, f"file_{operation}s_per_s", wanted)
+    classes = grid.entities(FILE_LAYER, f"file_{operation}s_per_s")
+    chosen = [kind for kind in classes if kinds is None or kind in kinds]
+    rate = _sum(grid, f"file_{operation}s_per_s", chosen)
     if rate is None:
         return None
     return Flow(
         layer="the server's files",
         rate=rate,
-        in_flight=_sum(grid, f"file_{operation}_s_per_s", wanted),
-        mib_per_s=None if operation == "sync" else _sum(grid, f"file_{operation}_mib_per_s", wanted),
+        in_flight=_sum(grid, f"file_{operation}_s_per_s", chosen),
+        mib_per_s=None if operation == "sync" else _sum(grid, f"file_{operation}_mib_per_s", chosen),
     )
 
 

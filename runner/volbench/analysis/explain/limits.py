@@ -118,7 +118,7 @@ def plateaus(
         base_await_ms: its waiting time without a queue, see `base_await_ms`.
         cpu_bound: the CPUs were saturated: then they may be what keeps the rate from following the queue.
     """
-    found = []
+    levels = []
     counted = exceeded or Exceeded()
     for resource in RESOURCES:
         values = device.carried(resource)
@@ -129,20 +129,20 @@ def plateaus(
                 t_s, device, resource, values, (first, last), counted, base_await_ms, cpu_bound=cpu_bound
             )
             if plateau is not None:
-                found.append(plateau)
-    return tuple(sorted(found, key=lambda one: one.first))
+                levels.append(plateau)
+    return tuple(sorted(levels, key=lambda level: level.first))
 
 
-def limits_of(found: tuple[Plateau, ...], size_kib: float | None) -> tuple[Plateau, ...]:
+def limits_of(levels: tuple[Plateau, ...], size_kib: float | None) -> tuple[Plateau, ...]:
     """The plateaus that are limits; where operations and bytes are flat together, the one that the size speaks for.
 
     With operations of one size both are flat. The volume's own counter decides, else which of both is clearly the
     more regular. Where neither does, both stay, the one first that the size of an operation speaks for.
     """
-    named = [one for one in found if one.is_limit]
-    clear = [one for one in named if not any(_yields(one, other) for other in named)]
+    named = [plateau for plateau in levels if plateau.is_limit]
+    clear = [plateau for plateau in named if not any(_yields(plateau, rival) for rival in named)]
     large = size_kib is not None and size_kib >= LARGE_KIB
-    return tuple(sorted(clear, key=lambda one: (one.resource == "iops") == large))
+    return tuple(sorted(clear, key=lambda plateau: (plateau.resource == "iops") == large))
 
 
 def one_way_limits(
@@ -163,7 +163,9 @@ def one_way_limits(
     # No type of volume is known to limit a direction's operations before its bytes: the size decides nothing.
     limits = limits_of(one_way_plateaus(t_s, device, whole, cpu_bound=cpu_bound), None)
     return tuple(
-        one for one in limits if all(_less_regular(sum_, one) for sum_ in together if _overlap(one, sum_) > 0)
+        plateau
+        for plateau in limits
+        if all(_less_regular(sum_, plateau) for sum_ in together if _overlap(plateau, sum_) > 0)
     )
 
 
@@ -173,14 +175,14 @@ def one_way_plateaus(
     """Plateaus of reads alone and of writes alone, where both are more than a trace; see `one_way_limits`."""
     levels: list[Plateau] = []
     for direction in DIRECTIONS:
-        other = device.only("write" if direction == "read" else "read")
+        rival = device.only("write" if direction == "read" else "read")
         view, quiet = device.only(direction), None if whole is None else whole.only(direction)
-        if view is None or other is None or not _has_share(other, device):
+        if view is None or rival is None or not _has_share(rival, device):
             continue
         quiet_ms = None if quiet is None else base_await_ms(quiet)
-        seen = plateaus(t_s, view, base_await_ms=quiet_ms, cpu_bound=cpu_bound)
-        levels += [replace(one, direction=direction) for one in seen]
-    return tuple(sorted(levels, key=lambda one: one.first))
+        directed = plateaus(t_s, view, base_await_ms=quiet_ms, cpu_bound=cpu_bound)
+        levels += [replace(plateau, direction=direction) for plateau in directed]
+    return tuple(sorted(levels, key=lambda plateau: plateau.first))
 
 
 def base_await_ms(device: Device) -> float | None:
@@ -262,11 +264,11 @@ def compensation(reads: Floats, writes: Floats) -> float | None:
 
 def _segments(values: Floats) -> list[tuple[int, int]]:
     """Stretches between change points, as first and last + 1 bucket."""
-    known = np.flatnonzero(np.isfinite(values))
-    if not len(known):
+    finite = np.flatnonzero(np.isfinite(values))
+    if not len(finite):
         return []
-    points = [int(known[point]) for point in change_points(values[known])]
-    bounds = [int(known[0]), *points, int(known[-1]) + 1]
+    points = [int(finite[point]) for point in change_points(values[finite])]
+    bounds = [int(finite[0]), *points, int(finite[-1]) + 1]
     return list(pairwise(bounds))
 
 
@@ -281,21 +283,21 @@ def _plateau(
     *,
     cpu_bound: bool,
 ) -> Plateau | None:
-    part = slice(*span)
+    inside_span = slice(*span)
     if device.in_flight is None:
         return None
-    busy: Mask = np.isfinite(values[part]) & (device.in_flight[part] >= limit.QUEUE_MIN)
+    busy: Mask = np.isfinite(values[inside_span]) & (device.in_flight[inside_span] >= limit.QUEUE_MIN)
     if int(busy.sum()) < limit.PLATEAU_SAMPLES_MIN or busy.mean() < limit.FLAT_SHARE_MIN:
         return None
-    inside = values[part][busy]
+    inside = values[inside_span][busy]
     top = float(np.quantile(inside, limit.LEVEL_QUANTILE))
     low, high = (top * edge for edge in limit.FLAT_TOLERANCE)
     flat = (inside >= low) & (inside <= high)
     if top <= 0 or flat.mean() < limit.FLAT_SHARE_MIN:
         return None
     level = float(np.median(inside[flat]))
-    in_flight = device.in_flight[part][busy]
-    waited = None if device.await_ms is None else median(device.await_ms[part][busy])
+    in_flight = device.in_flight[inside_span][busy]
+    waited = None if device.await_ms is None else median(device.await_ms[inside_span][busy])
     counted = exceeded.of(resource)
     width = float(t_s[1] - t_s[0]) if len(t_s) > 1 else 0.0
     return Plateau(
@@ -308,9 +310,9 @@ def _plateau(
         await_ms=waited,
         base_await_ms=base_ms,
         checks=(
-            _exceeded_check(None if counted is None else counted[part][busy]),
+            _exceeded_check(None if counted is None else counted[inside_span][busy]),
             _not_made("elasticity") if cpu_bound else _elasticity_check(elasticity(inside, in_flight)),
-            _not_made("compensation") if cpu_bound else _compensation_check(device, resource, part, busy),
+            _not_made("compensation") if cpu_bound else _compensation_check(device, resource, inside_span, busy),
             _inflation_check(waited, base_ms),
             _absorption_check(inside, in_flight, cpu_bound=cpu_bound),
             *_regularity_checks(_operations(device, resource, inside, width)),
@@ -339,7 +341,7 @@ def _elasticity_check(slope: float | None) -> Check:
     return Check(name="elasticity", holds=holds, value=slope, text=text)
 
 
-def _compensation_check(device: Device, resource: Resource, part: slice, busy: Mask) -> Check:
+def _compensation_check(device: Device, resource: Resource, inside_span: slice, busy: Mask) -> Check:
     both = {
         "iops": (device.reads, device.writes),
         "throughput": (device.read_mib_per_s, device.write_mib_per_s),
@@ -347,13 +349,13 @@ def _compensation_check(device: Device, resource: Resource, part: slice, busy: M
     reads, writes = both[resource]
     if reads is None or writes is None:
         return _not_made("compensation")
-    found = compensation(reads[part][busy], writes[part][busy])
-    if found is None:
+    levels = compensation(reads[inside_span][busy], writes[inside_span][busy])
+    if levels is None:
         return _not_made("compensation")
     # Reads that cause writes rise together in a free volume, too: only the fall is proof.
-    holds = True if found <= limit.COMPENSATION_CAPPED else None
-    text = f"reads and writes take from each other: their sum varies {found:.2f} times as much as both alone"
-    return Check(name="compensation", holds=holds, value=found, text=text)
+    holds = True if levels <= limit.COMPENSATION_CAPPED else None
+    text = f"reads and writes take from each other: their sum varies {levels:.2f} times as much as both alone"
+    return Check(name="compensation", holds=holds, value=levels, text=text)
 
 
 def _inflation_check(waited: float | None, base_ms: float | None) -> Check:
@@ -396,21 +398,21 @@ def _regularity_checks(counts: Floats | None) -> tuple[Check, Check]:
     )
 
 
-def _regularity(one: Plateau) -> float | None:
-    return next((check.value for check in one.checks if check.name == "regularity"), None)
+def _regularity(plateau: Plateau) -> float | None:
+    return next((check.value for check in plateau.checks if check.name == "regularity"), None)
 
 
-def _less_regular(one: Plateau, other: Plateau) -> bool | None:
+def _less_regular(plateau: Plateau, rival: Plateau) -> bool | None:
     """Which of two is clearly less regular, so that the other is the metered one; None: neither."""
-    mine, theirs = _regularity(one), _regularity(other)
-    if mine is None or theirs is None or max(mine, theirs) <= REGULARITY_APART * min(mine, theirs):
+    mine, rival_value = _regularity(plateau), _regularity(rival)
+    if mine is None or rival_value is None or max(mine, rival_value) <= REGULARITY_APART * min(mine, rival_value):
         return None
-    return mine > theirs
+    return mine > rival_value
 
 
-def _overlap(one: Plateau, other: Plateau) -> int:
+def _overlap(plateau: Plateau, rival: Plateau) -> int:
     """Buckets that two plateaus share; negative when they are apart."""
-    return min(one.last, other.last) - max(one.first, other.first)
+    return min(plateau.last, rival.last) - max(plateau.first, rival.first)
 
 
 def _has_share(direction: Device, device: Device) -> bool:
@@ -420,11 +422,11 @@ def _has_share(direction: Device, device: Device) -> bool:
     return total > 0 and float(direction.iops[both].sum()) >= limit.DIRECTION_SHARE_MIN * total
 
 
-def _yields(one: Plateau, other: Plateau) -> bool:
+def _yields(plateau: Plateau, rival: Plateau) -> bool:
     """Whether `one` is only the shadow of `other`, the limit of the other resource at the same time."""
-    if one.resource == other.resource or _overlap(one, other) <= 0:
+    if plateau.resource == rival.resource or _overlap(plateau, rival) <= 0:
         return False
-    mine, theirs = (any(c.name == "exceeded" and c.holds for c in p.checks) for p in (one, other))
-    if mine != theirs:
-        return theirs
-    return _less_regular(one, other) is True
+    mine, rival_value = (any(c.name == "exceeded" and c.holds for c in p.checks) for p in (plateau, rival))
+    if mine != rival_value:
+        return rival_value
+    return _less_regular(plateau, rival) is True

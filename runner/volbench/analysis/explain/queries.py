@@ -39,27 +39,27 @@ class QueryCost:
 
 def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
     """All texts of a window, the one with most time first; empty where the server does not tell them apart."""
-    found = [_cost(grid, query) for query in grid.entities(_SOURCE, "query_s_per_s")]
-    return tuple(sorted((one for one in found if one.time_s > 0), key=lambda one: (-one.time_s, one.query)))
+    costs = [_cost(grid, query) for query in grid.entities(_SOURCE, "query_s_per_s")]
+    return tuple(sorted((cost for cost in costs if cost.time_s > 0), key=lambda cost: (-cost.time_s, cost.query)))
 
 
 def together(costs: list[tuple[QueryCost, ...]]) -> tuple[QueryCost, ...]:
     """Several windows as one. CPU and lock time are known where they are known of each."""
     by_query: dict[str, list[QueryCost]] = {}
     for window in costs:
-        for one in window:
-            by_query.setdefault(one.query, []).append(one)
+        for cost in window:
+            by_query.setdefault(cost.query, []).append(cost)
     merged = [
         QueryCost(
             query=query,
-            statements=sum(one.statements for one in found),
-            time_s=sum(one.time_s for one in found),
-            cpu_s=_sum([one.cpu_s for one in found]),
-            lock_s=_sum([one.lock_s for one in found]),
+            statements=sum(cost.statements for cost in found),
+            time_s=sum(cost.time_s for cost in found),
+            cpu_s=_sum([cost.cpu_s for cost in found]),
+            lock_s=_sum([cost.lock_s for cost in found]),
         )
         for query, found in by_query.items()
     ]
-    return tuple(sorted(merged, key=lambda one: (-one.time_s, one.query)))
+    return tuple(sorted(merged, key=lambda cost: (-cost.time_s, cost.query)))
 
 
 def _cost(grid: Grid, query: str) -> QueryCost:
@@ -81,5 +81,5 @@ def _total(column: Floats, width_s: float) -> float:
 
 
 def _sum(values: list[float | None]) -> float | None:
-    known = [one for one in values if one is not None]
-    return sum(known) if len(known) == len(values) else None
+    finite = [cost for cost in values if cost is not None]
+    return sum(finite) if len(finite) == len(values) else None

@@ -42,7 +42,7 @@ def foreign_findings(case: Case) -> list[Cause]:
     bounded = first >= limit.FOREIGN_SAMPLES or len(active) - 1 - last >= limit.FOREIGN_SAMPLES
     window_s = float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
     effects = [*effect_rows(case, active)] if bounded else []
-    worst = max((one for one in effects if one.is_worse), key=lambda one: one.slowdown, default=None)
+    worst = max((effect for effect in effects if effect.is_worse), key=lambda effect: effect.slowdown, default=None)
     checks = (
         True,
         True if bounded else None,
@@ -95,20 +95,20 @@ def own_tool_intervals(case: Case) -> Mask:
     if case.kind != "oltp":  # a dump, a restore, a cold read: its files may lie on the volume
         return ~mask
     middle = case.grid.t_s - case.grid.width_s / 2
-    for other in case.beside:
-        if other.name not in LOGICAL_TOOLS:
-            mask |= (middle > other.t0_s - case.grid.width_s) & (middle <= other.t1_s + case.grid.width_s)
+    for tool in case.beside:
+        if tool.name not in LOGICAL_TOOLS:
+            mask |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
     return mask
 
 
 def _without_own_tools(case: Case, flow: ForeignFlow) -> ForeignFlow:
     """Without the writes of a logical dump, whose files may lie on the volume: its reads are the server's own."""
-    if not any(other.name in LOGICAL_TOOLS for other in case.beside) or case.device is None:
+    if not any(tool.name in LOGICAL_TOOLS for tool in case.beside) or case.device is None:
         return flow
     middle = case.grid.t_s - case.grid.width_s / 2
     during = np.zeros(len(case.grid), dtype=np.bool_)
-    for other in case.beside:
-        during |= (middle > other.t0_s - case.grid.width_s) & (middle <= other.t1_s + case.grid.width_s)
+    for tool in case.beside:
+        during |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
     reads = np.where(during, 0.0, 1.0)
     device_reads = np.zeros(len(case.grid)) if case.device.reads is None else np.nan_to_num(case.device.reads)
     read_share = np.zeros(len(case.grid))
@@ -152,8 +152,8 @@ def _flow_rows(case: Case, flow: ForeignFlow, active: Mask, *, bounded: bool) ->
 
 def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
     """The effects that are clear; the first where none is."""
-    clear = [one.evidence for one in effects if one.is_worse]
-    return clear or [one.evidence for one in effects[:1] if worst is None]
+    clear = [effect.evidence for effect in effects if effect.is_worse]
+    return clear or [effect.evidence for effect in effects[:1] if worst is None]
 
 
 def _share(case: Case, active: Mask, worst: Effect | None, *, known: bool) -> float | None:

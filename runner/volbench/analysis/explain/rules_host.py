@@ -162,7 +162,7 @@ def _configured(case: Case, direction: Direction, lost: LostTime | None) -> Caus
     limits = configured_limits(case.grid, direction)
     flows = [cgroup_flow(case.grid, direction, case.device.entity if case.device is not None else "")]
     flows.append(device_flow(case.device, direction) if case.device is not None else None)
-    for flow, (resource, maximum) in product([one for one in flows if one is not None], limits.items()):
+    for flow, (resource, maximum) in product([effect for effect in flows if effect is not None], limits.items()):
         carried = flow.rate if resource == "iops" else flow.mib_per_s
         if carried is None:
             continue
@@ -183,7 +183,7 @@ def _limit_of_group(
     limited = case if during.all() else replace(case, grid=case.grid.where(during))
     lost = _lost(limited, direction)
     share = lost.share if lost is not None else _share_of(limited, direction)
-    effects = [one for one in effect_rows(case, during) if one.is_worse]
+    effects = [effect for effect in effect_rows(case, during) if effect.is_worse]
     at_it = np.abs(carried[during] / maximum[during] - 1) <= 1 - limit.LIMIT_MET
     if during.mean() > _MOST and at_it.mean() > _MOST and case.unseen_share is not None:
         share = max(share or 0.0, case.unseen_share)  # reads ahead of who waits for them have no instrument
@@ -206,7 +206,7 @@ def _limit_of_group(
         evidence=(
             row(f"{direction}_{resource}", level, "1/s" if resource == "iops" else "MiB/s", text),
             *(() if lost is None else _layer_rows(lost)),
-            *(one.evidence for one in effects),
+            *(effect.evidence for effect in effects),
             *loss_rows(effects),
             *context(case),
         ),
@@ -221,16 +221,16 @@ def _limited(case: Case, carried: Floats, maximum: Floats, lost: LostTime | None
     A limit that comes and goes within seconds, or few long operations that are charged at once: it acts where the
     server was clearly slower while it was set, or where time is lost above the device, and what passed is near it.
     """
-    known = np.isfinite(carried) & np.isfinite(maximum)
-    nothing = np.zeros(len(known), dtype=np.bool_)
-    if not known.any() or float(np.median(np.minimum(carried[known] / maximum[known], 1.0))) < _NEAR:
-        near = known.any() and float(np.mean(carried[known])) >= _NEAR * float(np.mean(maximum[known]))
-        if not near or float(np.mean(carried[known])) > _CHARGED_AT_ONCE * float(np.mean(maximum[known])):
+    finite = np.isfinite(carried) & np.isfinite(maximum)
+    nothing = np.zeros(len(finite), dtype=np.bool_)
+    if not finite.any() or float(np.median(np.minimum(carried[finite] / maximum[finite], 1.0))) < _NEAR:
+        near = finite.any() and float(np.mean(carried[finite])) >= _NEAR * float(np.mean(maximum[finite]))
+        if not near or float(np.mean(carried[finite])) > _CHARGED_AT_ONCE * float(np.mean(maximum[finite])):
             return nothing
-    if known.all():
-        return known if lost is not None else nothing
-    slower = [one.slowdown for one in effect_rows(case, known) if one.is_worse]
-    return known if slower and max(slower) >= _CLEAR_SLOWDOWN else nothing
+    if finite.all():
+        return finite if lost is not None else nothing
+    slower = [effect.slowdown for effect in effect_rows(case, finite) if effect.is_worse]
+    return finite if slower and max(slower) >= _CLEAR_SLOWDOWN else nothing
 
 
 def limit_met(carried: Floats, maximum: Floats) -> Mask:
@@ -243,9 +243,9 @@ def limit_met(carried: Floats, maximum: Floats) -> Mask:
     An interval by itself, or a running mean over LIMIT_MET_SAMPLES intervals with the limit, is within LIMIT_MET of
     it. A limit that is exceeded most of the time is none of what was counted: no interval with it counts.
     """
-    known = np.isfinite(carried) & np.isfinite(maximum)
+    finite = np.isfinite(carried) & np.isfinite(maximum)
     met = np.zeros(len(carried), dtype=np.bool_)
-    for first, last in stretches(known, gap=1, least=1):
+    for first, last in stretches(finite, gap=1, least=1):
         ratios = np.minimum(carried[first:last] / maximum[first:last], _CHARGED_AT_ONCE)
         met[first:last] = np.abs(ratios - 1) <= 1 - limit.LIMIT_MET
         beyond = 0
@@ -282,8 +282,8 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
     checks: list[bool | None] = [True]
     window_s = case.window_s
     if limits:
-        plateau = max(limits, key=lambda one: one.last - one.first)
-        rows.insert(0, _limit_row(lost, plateau, either=len({one.resource for one in limits}) > 1))
+        plateau = max(limits, key=lambda effect: effect.last - effect.first)
+        rows.insert(0, _limit_row(lost, plateau, either=len({effect.resource for effect in limits}) > 1))
         rows += [row(check.name, check.value, "1", check.text) for check in plateau.checks if check.holds]
         checks += [check.holds for check in plateau.checks]
         window_s = plateau.window_s
@@ -324,7 +324,7 @@ def host_limits(case: Case, lost: LostTime) -> tuple[Plateau, ...]:
     if own is not None:
         passed = replace(passed, iops=own.rate, mib_per_s=own.mib_per_s, empty_writes=None)
     levels = plateaus(case.grid.t_s, passed, base_await_ms=lost.lower.each_ms, cpu_bound=case.cpu_bound)
-    return tuple(replace(one, direction=lost.direction) for one in limits_of(levels, None))
+    return tuple(replace(effect, direction=lost.direction) for effect in limits_of(levels, None))
 
 
 def _limit_row(lost: LostTime, plateau: Plateau, *, either: bool) -> EvidenceRow:
@@ -345,9 +345,9 @@ def _limit_row(lost: LostTime, plateau: Plateau, *, either: bool) -> EvidenceRow
 def _layer_rows(lost: LostTime) -> Iterator[EvidenceRow]:
     """The same operations at both layers."""
     sent, arrived = mean(lost.upper.rate) or 0.0, mean(lost.lower.rate) or 0.0
-    taken = "the device" if lost.direction == "read" else "the device, with all that a journal may add,"
+    device_text = "the device" if lost.direction == "read" else "the device, with all that a journal may add,"
     text = (
-        f"a {lost.noun} takes the server {number(lost.each_ms)} ms and {taken} {number(lost.below_ms)} ms, at"
+        f"a {lost.noun} takes the server {number(lost.each_ms)} ms and {device_text} {number(lost.below_ms)} ms, at"
         f" {number(sent)} a second in the server and {number(arrived)} {lost.direction}s at the device:"
         f" {number(lost.above_ms)} ms are lost above the device"
     )

@@ -48,17 +48,17 @@ def _limits(case: Case) -> Iterator[Cause]:
     """One finding for each resource: its longest plateau."""
     either = [*_either(case, case.limits)]
     likely_first = sorted(
-        _LIMIT_CAUSE.items(), key=lambda pair: [*(one.resource for one in case.limits), pair[0]].index(pair[0])
+        _LIMIT_CAUSE.items(), key=lambda pair: [*(level.resource for level in case.limits), pair[0]].index(pair[0])
     )
     shares: list[float | None] = []
     for resource, cause in likely_first:
-        named = [one for one in case.limits if one.resource == resource]
+        named = [level for level in case.limits if level.resource == resource]
         if hardly_waited_for(case):
             continue
         if not named:
             yield from _counted_only(case, resource, cause)
             continue
-        plateau = max(named, key=lambda one: one.last - one.first)
+        plateau = max(named, key=lambda level: level.last - level.first)
         checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
         shares.append(_queue_share(case, plateau))
         yield Cause(
@@ -75,8 +75,8 @@ def _limits(case: Case) -> Iterator[Cause]:
 
 def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
     """Says so where operations and bytes are flat together and nothing tells which of them is limited."""
-    iops, throughput = ([one for one in levels if one.resource == kind] for kind in _LIMIT_CAUSE)
-    together = any(one.first < other.last and other.first < one.last for one in iops for other in throughput)
+    iops, throughput = ([level for level in levels if level.resource == kind] for kind in _LIMIT_CAUSE)
+    together = any(level.first < rival.last and rival.first < level.last for level in iops for rival in throughput)
     size_kib = case.device.size_kib if case.device is not None else None
     if together and size_kib is not None:
         text = (
@@ -84,7 +84,7 @@ def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
             " cannot be told without the volume's own counters; it is one of the two"
         )
         yield row("size_kib", size_kib, "KiB", text)
-        direction = next((one.direction for one in levels if one.direction is not None), None)
+        direction = next((level.direction for level in levels if level.direction is not None), None)
         yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=direction or 'read')}")
 
 
@@ -102,10 +102,10 @@ def likely_limit_findings(case: Case, share: float | None) -> Iterator[Cause]:
         " rate, a slow volume halves it"
     )
     for resource, cause in _LIMIT_CAUSE.items():
-        named = [one for one in case.likely_limits if one.resource == resource]
+        named = [level for level in case.likely_limits if level.resource == resource]
         if not named or hardly_waited_for(case):
             continue
-        plateau = max(named, key=lambda one: one.last - one.first)
+        plateau = max(named, key=lambda level: level.last - level.first)
         yield Cause(
             cause=cause,
             window_s=plateau.window_s,
@@ -186,7 +186,7 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
     )
     rose, when = latency_rise(case, burst.index), clock(at, case.clock_zero_s)
     text = f"{rose} at {when}, when {fell}" if rose else f"at {when} {fell}"
-    plateau = next(one for one in case.plateaus if one.level == burst.baseline)
+    plateau = next(level for level in case.plateaus if level.level == burst.baseline)
     emptied = None if burst.balance_percent is None else burst.balance_percent <= BALANCE_EMPTY_PERCENT
     checks = [True, rose is not None, emptied, queue_holds(case), *(check.holds for check in plateau.checks)]
     spent_unit = "I/Os" if burst.resource == "iops" else "MiB"

@@ -49,7 +49,7 @@ def metadata_findings(case: Case) -> Iterator[Cause]:
         return
     checks = [True, trips.each_ms >= 1.0, True if trips.counted else None]
     text = f"{percent(trips.share)} of the storage's time is spent on metadata"
-    what = "opens, lookups and the like" if trips.counted else "opens and closes of data files, no syncs,"
+    noun = "opens, lookups and the like" if trips.counted else "opens and closes of data files, no syncs,"
     yield Cause(
         cause="storage.metadata_latency",
             decided_by="counted" if trips.counted else "level",
@@ -60,7 +60,7 @@ def metadata_findings(case: Case) -> Iterator[Cause]:
             row("metadata_share", trips.share, "1", text),
             row(
                 "metadata_await_ms", trips.each_ms, "ms",
-                f"{number(trips.per_s)} {what} a second, {number(trips.each_ms)} ms each",
+                f"{number(trips.per_s)} {noun} a second, {number(trips.each_ms)} ms each",
             ),
         ),
         advice=f"Fewer round trips: {'' if case.kind in STREAMS else 'a larger table_open_cache, '}fewer and"
@@ -84,20 +84,20 @@ def _of_the_server(case: Case) -> _Trips | None:
 
     Its MISC holds open, close, stat and fsync alike; InnoDB counts the fsyncs of all its files.
     """
-    found = [
+    columns = [
         case.grid.column(_SERVER, metric, "data")
         for metric in ("file_syncs_per_s", "file_sync_s_per_s", "file_read_s_per_s", "file_write_s_per_s")
     ]
     fsyncs = mean(case.at("data_fsyncs_per_s", "innodb"))
-    others, seconds, reading, writing = found
-    if others is None or seconds is None or reading is None or writing is None or fsyncs is None:
+    operations, seconds, reading, writing = columns
+    if operations is None or seconds is None or reading is None or writing is None or fsyncs is None:
         return None
-    if fsyncs > limit.METADATA_FSYNCS_MAX * (mean(others) or 0.0):
+    if fsyncs > limit.METADATA_FSYNCS_MAX * (mean(operations) or 0.0):
         return None
-    return _trips(others, seconds, reading + writing, counted=False)
+    return _trips(operations, seconds, reading + writing, counted=False)
 
 
 def _trips(rate: Floats, seconds: Floats, data_s: Floats, *, counted: bool) -> _Trips | None:
     """Means over the window; None without a round trip."""
-    per_s, spent, data = (mean(np.nan_to_num(one)) or 0.0 for one in (rate, seconds, data_s))
+    per_s, spent, data = (mean(np.nan_to_num(rates)) or 0.0 for rates in (rate, seconds, data_s))
     return _Trips(per_s=per_s, seconds=spent, data_s=data, counted=counted) if per_s > 0 and spent > 0 else None

@@ -34,23 +34,26 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
     cpu = (
         [] if bound or case.is_served else [*_cpu(case)] or [*_starved_syncs(case)]
     )  # a client that is behind tells nothing
-    found = [*bound, *_steal(case), *cpu, *_locks(case), *_checkpoint(case), *_interference(case)]
-    return found if volume_named else [*found, *_pool(case)]
+    findings = [*bound, *_steal(case), *cpu, *_locks(case), *_checkpoint(case), *_interference(case)]
+    return findings if volume_named else [*findings, *_pool(case)]
 
 
 def _client(case: Case) -> Iterator[Cause]:
-    used, held = case.client_cpu_ratio, case.client_throttled
-    bound = [used is not None and used >= limit.CLIENT_CPU_MIN, held is not None and held >= limit.THROTTLED_MIN]
+    used, throttled_ratio = case.client_cpu_ratio, case.client_throttled
+    bound = [
+        used is not None and used >= limit.CLIENT_CPU_MIN,
+        throttled_ratio is not None and throttled_ratio >= limit.THROTTLED_MIN,
+    ]
     if not any(bound):
         return
     rows = []
     if used is not None:
         text = f"sysbench used {percent(used)} of the CPU that it can use"
         rows.append(row("client_cpu_ratio", used, "1", text))
-    if held is not None:
-        text = f"a CPU quota held the client back in {percent(held)} of its periods"
-        rows.append(row("client_throttled_ratio", held, "1", text))
-    checks = [True, used is None or bound[0], held is None or bound[1]]
+    if throttled_ratio is not None:
+        text = f"a CPU quota held the client back in {percent(throttled_ratio)} of its periods"
+        rows.append(row("client_throttled_ratio", throttled_ratio, "1", text))
+    checks = [True, used is None or bound[0], throttled_ratio is None or bound[1]]
     yield Cause(
         cause="cpu.client_saturated",
         decided_by="counted",
@@ -74,37 +77,39 @@ def _steal(case: Case) -> Iterator[Cause]:
 
 def _cpu(case: Case) -> Iterator[Cause]:
     """The CPUs of the host, or the part of them that a quota leaves the server."""
-    busy, pressure, held = case.cpu_busy, median(case.at("cpu_some_ratio", "psi")), case.server_throttled
-    rest = case.budget.no_wait if case.budget is not None else None
+    busy, pressure, throttled_ratio = case.cpu_busy, median(case.at("cpu_some_ratio", "psi")), case.server_throttled
+    cpu_share = case.budget.no_wait if case.budget is not None else None
     if case.waiting_share is not None:
-        rest = 1 - case.waiting_share
-    throttled = held is not None and held >= limit.THROTTLED_MIN
+        cpu_share = 1 - case.waiting_share
+    throttled = throttled_ratio is not None and throttled_ratio >= limit.THROTTLED_MIN
     reach = None if throttled else case.cpu_reach
-    if rest is not None and reach is not None:
-        rest = min(rest, reach)  # others may fill the CPUs of a host whose server waits for something else
+    if cpu_share is not None and reach is not None:
+        cpu_share = min(
+            cpu_share, reach
+        )  # others may fill the CPUs of a host whose server waits for something else
     cycle = case.cpu_cycle_share
     if cycle is not None:
-        rest = cycle
-    if not (throttled or case.cpu_bound) or (rest is not None and rest < limit.CPU_SHARE_MIN):
+        cpu_share = cycle
+    if not (throttled or case.cpu_bound) or (cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN):
         return
     rows = []
-    if throttled and held is not None:
+    if throttled and throttled_ratio is not None:
         used = mean(case.grid.column("cgroup_cpu", "cpus_used", "server"))
-        given = "" if used is None else f" and left it {number(used)} CPUs"
-        text = f"a CPU quota held the server back in {percent(held)} of its periods{given}"
-        rows.append(row("server_throttled_ratio", held, "1", text))
+        quota_text = "" if used is None else f" and left it {number(used)} CPUs"
+        text = f"a CPU quota held the server back in {percent(throttled_ratio)} of its periods{quota_text}"
+        rows.append(row("server_throttled_ratio", throttled_ratio, "1", text))
     if busy is not None:
         rows.append(row("cpu_busy_ratio", busy, "1", f"the host's CPUs are {percent(busy)} busy"))
     if pressure is not None:
         waited = f"tasks waited for a CPU in {percent(pressure)} of the time"
         rows.append(row("cpu_some_ratio", pressure, "1", waited))
-    rows += _cpu_rows(case, cycle, rest)
-    checks = [True, throttled or (None if pressure is None else True), None if rest is None else True]
+    rows += _cpu_rows(case, cycle, cpu_share)
+    checks = [True, throttled or (None if pressure is None else True), None if cpu_share is None else True]
     yield Cause(
         cause="cpu.server_saturated",
         decided_by="counted" if throttled or cycle is not None else "level",
         window_s=case.window_s,
-        share=rest,
+        share=cpu_share,
         checks=tuple(checks),
         one_of_two=not throttled and cycle is None and _commits_may_be_hidden(case),
         evidence=tuple(rows),
@@ -113,22 +118,22 @@ def _cpu(case: Case) -> Iterator[Cause]:
     )
 
 
-def _cpu_rows(case: Case, cycle: float | None, rest: float | None) -> Iterator[EvidenceRow]:
+def _cpu_rows(case: Case, cycle: float | None, cpu_share: float | None) -> Iterator[EvidenceRow]:
     """How much of the time computing and waiting for a CPU take."""
     if cycle is not None:
         text = f"{percent(cycle)} of the clients' time the cell's processes run or wait for a CPU (schedstat)"
         yield row("cpu_cycle_share", cycle, "1", text)
-    elif rest is not None:
+    elif cpu_share is not None:
         text = "of the time nothing waits for the volume"
         if case.waiting_share is None:
             text = "of statement time is neither file nor lock waits"
-        yield row("rest_share", rest, "1", f"{percent(rest)} {text}")
+        yield row("rest_share", cpu_share, "1", f"{percent(cpu_share)} {text}")
 
 
 def _commits_may_be_hidden(case: Case) -> bool:
     """Whether time that no wait shows may be commits that wait for limited writes, not computing."""
     hides = case.budget is not None and case.budget.hides_commits and case.cpu_reach is None
-    return hides and any(one.direction != "read" for one in case.limits)
+    return hides and any(effect.direction != "read" for effect in case.limits)
 
 
 def _starved_syncs(case: Case) -> Iterator[Cause]:
@@ -192,15 +197,15 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
     if tps is not None and not fast:
         high, low = median(tps[age >= limit.CHECKPOINT_AGE_FULL]), median(tps[age < limit.CHECKPOINT_AGE_FULL])
         dips = None if high is None or low is None else high <= 0.8 * low
-    rest = unseen = None
+    cpu_share = unseen = None
     if case.budget is not None and case.cpu_busy is not None:
         # Where the statements' own CPU time is known, what is left is waiting, unless they wait for a CPU.
-        known = case.statement_cpu_s_per_s is not None
-        rest = case.budget.share("rest") if known else case.budget.no_wait
-        computing = case.cpu_bound if known else case.cpu_busy > limit.CPU_IDLE_MAX
+        effects_known = case.statement_cpu_s_per_s is not None
+        cpu_share = case.budget.share("rest") if effects_known else case.budget.no_wait
+        computing = case.cpu_bound if effects_known else case.cpu_busy > limit.CPU_IDLE_MAX
         if case.cpu_reach is not None:
-            computing = case.cpu_reach >= rest
-        unseen = rest >= limit.STORAGE_SHARE_MIN and not computing
+            computing = case.cpu_reach >= cpu_share
+        unseen = cpu_share >= limit.STORAGE_SHARE_MIN and not computing
     if dips is False or not (dips or unseen):
         return
     capacity = _redo_capacity(case)
@@ -209,15 +214,15 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
     rows = [row("checkpoint_age_ratio", full, "1", text)]
     if turnover_s is not None:
         rows.append(row("redo_turnover_s", turnover_s, "s", f"what it holds is written in {number(turnover_s)} s"))
-    if unseen and rest is not None:
-        text = f"{percent(rest)} of statement time is no wait that is seen, and no CPU time"
-        rows.append(row("rest_share", rest, "1", text))
+    if unseen and cpu_share is not None:
+        text = f"{percent(cpu_share)} of statement time is no wait that is seen, and no CPU time"
+        rows.append(row("rest_share", cpu_share, "1", text))
     checks = [True, dips, unseen, fast or None]
     yield Cause(
         cause="redo.checkpoint_stall",
         decided_by="before and after" if dips else "level",
         window_s=case.window_s,
-        share=rest if unseen else None,
+        share=cpu_share if unseen else None,
         checks=tuple(checks),
         evidence=tuple(rows),
         advice=f"A larger redo log{now}, and enough innodb_io_capacity to flush steadily.{_enough_redo(case)}",
@@ -255,13 +260,13 @@ def _pool(case: Case) -> Iterator[Cause]:
     """
     misses, reads = case.at("buffer_pool_miss_ratio", "innodb"), case.at("pages_read_per_s", "innodb")
     pool, page = (whole_variable(case, name) for name in ("innodb_buffer_pool_size", "innodb_page_size"))
-    alone = ~np.logical_or.reduce([_during(case, other) for other in case.beside]) if case.beside else None
-    part = slice(None) if alone is None else alone
-    share = _read_share(case, part)
+    alone = ~np.logical_or.reduce([_during(case, beside) for beside in case.beside]) if case.beside else None
+    span = slice(None) if alone is None else alone
+    share = _read_share(case, span)
     if misses is None or reads is None or share is None or pool is None:
         return
-    missed = median(misses[part])
-    turnover = float(np.nansum(reads[part])) * case.grid.width_s * (page or _PAGE_BYTES) / pool
+    missed = median(misses[span])
+    turnover = float(np.nansum(reads[span])) * case.grid.width_s * (page or _PAGE_BYTES) / pool
     if missed is None or missed < limit.POOL_MISS_MIN or share < limit.POOL_SHARE_MIN or turnover < 1:
         return
     if alone is not None:
@@ -276,7 +281,7 @@ def _pool(case: Case) -> Iterator[Cause]:
         case, "memory.buffer_pool_small", share, [True, turnover >= 2, None if read_ms is None else True],
         row(
             "buffer_pool_miss_ratio", missed, "1",
-            f"{percent(missed)} of page requests must read{_read_each(reads[part], read_ms)}; what was read is"
+            f"{percent(missed)} of page requests must read{_read_each(reads[span], read_ms)}; what was read is"
             f" {turnover:.1f} times the buffer pool of {pool >> 20} MiB",
         ),
         "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often."
@@ -309,27 +314,27 @@ def _interference(case: Case) -> Iterator[Cause]:
 
     A closed loop shows it in its throughput, a load at a fixed rate in its latency.
     """
-    for other in case.beside:
-        effects = [_effect(case, other, name) for name in ("tps", "latency_ms_p50", "latency_ms_p95")]
-        known = [one for one in effects if one is not None]
-        worst = max(known, key=lambda one: one.loss * one.beyond_noise, default=None)
+    for beside in case.beside:
+        effects = [_effect(case, beside, name) for name in ("tps", "latency_ms_p50", "latency_ms_p95")]
+        effects_known = [effect for effect in effects if effect is not None]
+        worst = max(effects_known, key=lambda effect: effect.loss * effect.beyond_noise, default=None)
         if worst is None or worst.loss < limit.INTERFERENCE_MIN or not worst.beyond_noise:
             continue
-        shown = "; ".join(one.text for one in known)
+        effects_text = "; ".join(effect.text for effect in effects_known)
         yield Cause(
             cause="interference.backup",
             decided_by="before and after",
-            window_s=(max(other.t0_s, case.window_s[0]), min(other.t1_s, case.window_s[1])),
-            share=worst.loss * case.time_share((other.t0_s, other.t1_s)),
+            window_s=(max(beside.t0_s, case.window_s[0]), min(beside.t1_s, case.window_s[1])),
+            share=worst.loss * case.time_share((beside.t0_s, beside.t1_s)),
             checks=(True, worst.beyond_noise, worst.samples >= 20 or None),
             evidence=(
                 row(
                     "loss", worst.loss, "1",
-                    f"{other.name} ran from {clock(other.t0_s, case.clock_zero_s)} to"
-                    f" {clock(other.t1_s, case.clock_zero_s)}: {shown}",
+                    f"{beside.name} ran from {clock(beside.t0_s, case.clock_zero_s)} to"
+                    f" {clock(beside.t1_s, case.clock_zero_s)}: {effects_text}",
                 ),
             ),
-            advice=f"Move {other.name} out of the busy hours or to a replica, throttle it, or take volume"
+            advice=f"Move {beside.name} out of the busy hours or to a replica, throttle it, or take volume"
             " snapshots.",
         )  # fmt: skip
 
@@ -344,26 +349,26 @@ class _Effect:
     text: str
 
 
-def _read_share(case: Case, part: Mask | slice) -> float | None:
+def _read_share(case: Case, span: Mask | slice) -> float | None:
     """Share of statement time that reads of data files took, in a part of the window."""
     budget = case.budget
     if budget is None or "data_reads" not in budget.parts:
         return None
-    total = float(np.nansum(budget.statement_s[part]))
-    return min(1.0, float(np.nansum(budget.parts["data_reads"][part])) / total) if total > 0 else None
+    total = float(np.nansum(budget.statement_s[span]))
+    return min(1.0, float(np.nansum(budget.parts["data_reads"][span])) / total) if total > 0 else None
 
 
-def _during(case: Case, other: Beside) -> Mask:
+def _during(case: Case, beside: Beside) -> Mask:
     middle = case.grid.t_s - case.grid.width_s / 2
-    return (middle > other.t0_s) & (middle <= other.t1_s)
+    return (middle > beside.t0_s) & (middle <= beside.t1_s)
 
 
-def _effect(case: Case, other: Beside, metric: str) -> _Effect | None:
+def _effect(case: Case, beside: Beside, metric: str) -> _Effect | None:
     values = case.at(metric)
     if values is None:
         return None
-    during = _during(case, other)
-    counts = [int(np.isfinite(values[part]).sum()) for part in (during, ~during)]
+    during = _during(case, beside)
+    counts = [int(np.isfinite(values[span]).sum()) for span in (during, ~during)]
     with_it, without = median(values[during]), median(values[~during])
     if min(counts) < limit.INTERFERENCE_SAMPLES or not with_it or not without:
         return None

@@ -52,7 +52,7 @@ def slower_findings(case: Case) -> Iterator[Cause]:
     device = case.device
     if device is None or device.await_ms is None or device.in_flight is None:
         return
-    for slowdown in sorted(slowdowns(case, device), key=lambda one: -one.ratio):
+    for slowdown in sorted(slowdowns(case, device), key=lambda candidate: -candidate.ratio):
         finding = _finding(case, device, slowdown)
         if finding is not None:
             yield from (
@@ -71,10 +71,14 @@ def slowdowns(case: Case, device: Device) -> list[Slowdown]:
         waits = np.where(case.stalled, np.nan, column)  # operations that a stall held took long once
         if np.isnan(waits).all():
             continue
-        abrupt = [one for one in cliffs(case.grid.t_s, waits, ratio_min=limit.DEGRADED_RISE) if one.ratio > 1]
-        lasting = [Change(shape="step", t0_s=one.at_s, t1_s=one.at_s) for one in abrupt]
+        abrupt = [
+            candidate
+            for candidate in cliffs(case.grid.t_s, waits, ratio_min=limit.DEGRADED_RISE)
+            if candidate.ratio > 1
+        ]
+        lasting = [Change(shape="step", t0_s=candidate.at_s, t1_s=candidate.at_s) for candidate in abrupt]
         change = None if lasting else find_change(case.grid, waits)
-        changes += [(one, waits) for one in (*lasting, *(() if change is None else (change,)))]
+        changes += [(candidate, waits) for candidate in (*lasting, *(() if change is None else (change,)))]
     slow = []
     for change, waits in changes:
         during = change_intervals(case, change, waits)
@@ -100,8 +104,8 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
     if _heavier(device, during) or _cpus_filled(case, during):
         return None
     spreads = [_spread(rates, during, case.grid.width_s) for rates in (device.reads, device.writes)]
-    known = [spread for spread in spreads if spread is not None]
-    if any(spread <= limit.REGULARITY_CAPPED for spread in known):
+    finite = [spread for spread in spreads if spread is not None]
+    if any(spread <= limit.REGULARITY_CAPPED for spread in finite):
         return None
     slope = _slope(device, during)
     silent = _silent(case, during)
@@ -113,17 +117,19 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
         return None
     share = _share(case, slowdown)
     effects = [*effect_rows(case, during)]
-    if (share is not None and share < limit.SHARE_MIN) or (effects and not any(one.is_worse for one in effects)):
+    if (share is not None and share < limit.SHARE_MIN) or (
+        effects and not any(candidate.is_worse for candidate in effects)
+    ):
         return None
     alike = _both_rose(device.r_await_ms, device.w_await_ms, during)
     decided = bool(free or silent or unmetered)
-    even = any(spread <= limit.EVENNESS_CAPPED for spread in known)
+    even = any(spread <= limit.EVENNESS_CAPPED for spread in finite)
     rates = median(device.iops[~during]) or 0.0, median(device.iops[during]) or 0.0
     queues = (
         median(np.asarray(device.in_flight)[~during]) or 0.0,
         median(np.asarray(device.in_flight)[during]) or 0.0,
     )
-    given = (
+    rate_text = (
         f"it does {number(rates[1])} operations a second, and did {number(rates[0])} before:"
         f" {'no limit is reached' if decided else 'whether a limit began is not known'}"
     )
@@ -133,12 +139,19 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
         decided_by="before and after",
         window_s=_window_s(case, during),
         share=None if share is None else share * time_share,
-        checks=(True, free, silent, unmetered, alike or None, any(one.is_worse for one in effects) or None),
+        checks=(
+            True,
+            free,
+            silent,
+            unmetered,
+            alike or None,
+            any(candidate.is_worse for candidate in effects) or None,
+        ),
         one_of_two=not decided or (even and not silent),
         evidence=(
             row("await_ms", slowdown.during_ms, "ms", _text(case, slowdown, queues)),
-            row("iops", rates[1], "1/s", given),
-            *(one.evidence for one in effects if one.is_worse),
+            row("iops", rates[1], "1/s", rate_text),
+            *(candidate.evidence for candidate in effects if candidate.is_worse),
             *loss_rows(effects),
             *(() if decided else (row("decide", None, "1", _DECIDE),)),
             *context(case),
@@ -220,7 +233,7 @@ def _spread(rates: Floats | None, during: Mask, width_s: float) -> float | None:
 def _slope(device: Device, during: Mask) -> float | None:
     """How the rate follows the queue, of the direction that waits most: a free one would hide the other's limit."""
     views = [view for view in (device.only("read"), device.only("write")) if view is not None]
-    view = max(views or [device], key=lambda one: mean(np.asarray(one.in_flight)[during]) or 0.0)
+    view = max(views or [device], key=lambda candidate: mean(np.asarray(candidate.in_flight)[during]) or 0.0)
     return elasticity(view.iops[during], np.asarray(view.in_flight)[during])
 
 
@@ -261,10 +274,10 @@ def _silent(case: Case, during: Mask) -> bool | None:
         counted.volume_iops, counted.volume_throughput, counted.instance_iops, counted.instance_throughput,
     )  # fmt: skip
     shares = [mean(column[during]) for column in columns if column is not None]
-    known = [share for share in shares if share is not None]
-    if not known or limit.EXCEEDED_SILENT < max(known) < limit.EXCEEDED_MIN:
+    finite = [share for share in shares if share is not None]
+    if not finite or limit.EXCEEDED_SILENT < max(finite) < limit.EXCEEDED_MIN:
         return None
-    return max(known) <= limit.EXCEEDED_SILENT
+    return max(finite) <= limit.EXCEEDED_SILENT
 
 
 def _both_rose(reads: Floats | None, writes: Floats | None, during: Mask) -> bool | None:

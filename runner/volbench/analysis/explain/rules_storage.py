@@ -45,10 +45,12 @@ def storage_findings(case: Case) -> list[Cause]:
         return [*degraded, *_stalls(case)]
     outside = [*host_findings(case), *foreign_findings(case)]
     if outside:  # the device's own limits may be met as well, with the others' I/O; its waiting times are explained
-        most = max((one.share for one in outside if one.share is not None), default=None)
+        most = max((finding.share for finding in outside if finding.share is not None), default=None)
         limits = [
-            replace(one, share=min(one.share, _SECOND * most)) if one.share is not None and most else one
-            for one in limit_findings(case)
+            replace(finding, share=min(finding.share, _SECOND * most))
+            if finding.share is not None and most
+            else finding
+            for finding in limit_findings(case)
         ]
         return [*outside, *limits, *_stalls(case)]
     streams = case.kind in STREAMS
@@ -56,10 +58,10 @@ def storage_findings(case: Case) -> list[Cause]:
     if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design
         limits = [*slower_findings(case)]
     slow = [] if limits else [*waiting_streams(case)] if streams else [*_slow_files(case)]
-    latencies = [one for one in slow if one.cause in _LATENCIES]
+    latencies = [finding for finding in slow if finding.cause in _LATENCIES]
     if case.likely_limits and latencies:  # a latency comes first: it needs no further assumption
         alike = [*likely_limit_findings(case, latencies[0].share)]
-        slow = [*(replace(one, one_of_two=bool(alike)) for one in slow), *alike]
+        slow = [*(replace(finding, one_of_two=bool(alike)) for finding in slow), *alike]
     return [*limits, *_stalls(case), *metadata_findings(case), *slow]
 
 
@@ -67,15 +69,20 @@ def _stalls(case: Case) -> Iterator[Cause]:
     storage = case.storage_stalls
     if not storage:
         return
-    known = case.grid.column("client", "tps") is not None
-    together = stalled_together(case.client_stalls, storage, case.grid.width_s) if known else storage
+    has_client = case.grid.column("client", "tps") is not None
+    together = stalled_together(case.client_stalls, storage, case.grid.width_s) if has_client else storage
     if not together:
         return
-    total, longest = sum(one.length_s for one in together), max(together, key=lambda one: one.length_s)
-    if not known and longest.length_s < limit.STALL_UNSEEN_S_MIN:
+    total, longest = (
+        sum(finding.length_s for finding in together),
+        max(together, key=lambda finding: finding.length_s),
+    )
+    if not has_client and longest.length_s < limit.STALL_UNSEEN_S_MIN:
         return
-    who = "no transaction finished and the volume completed nothing" if known else "the volume completed nothing"
-    checks = [True, known or None, longest.length_s >= 2 * case.grid.width_s]
+    who = (
+        "no transaction finished and the volume completed nothing" if has_client else "the volume completed nothing"
+    )
+    checks = [True, has_client or None, longest.length_s >= 2 * case.grid.width_s]
     yield Cause(
         cause="storage.stall",
         decided_by="before and after",
@@ -100,10 +107,12 @@ def _in_all(together: Sequence[Stall]) -> str:
 
 def _times(case: Case, together: Sequence[Stall]) -> str:
     """The longest ones, in order of time."""
-    longest = sorted(together, key=lambda one: -one.length_s)[:STALLS_SHOWN]
-    shown = sorted(longest, key=lambda one: one.t0_s)
-    listed = ", ".join(f"{number(one.length_s)} s from {clock(one.t0_s, case.clock_zero_s)}" for one in shown)
-    return listed if len(shown) == len(together) else f"the longest {listed}"
+    longest = sorted(together, key=lambda finding: -finding.length_s)[:STALLS_SHOWN]
+    listed_stalls = sorted(longest, key=lambda finding: finding.t0_s)
+    listed = ", ".join(
+        f"{number(finding.length_s)} s from {clock(finding.t0_s, case.clock_zero_s)}" for finding in listed_stalls
+    )
+    return listed if len(listed_stalls) == len(together) else f"the longest {listed}"
 
 
 def _degraded(case: Case) -> Iterator[Cause]:
@@ -174,9 +183,9 @@ def _more_traffic(case: Case, since: int) -> Iterator[EvidenceRow]:
         if usual is None or most is None or most < 2 * usual or usual <= 0:
             continue
         at = float(case.grid.t_s[since + int(np.nanargmax(values[since:]))])
-        shown = number(most) if name == "iops" else f"{number(most)} MiB/s"
+        listed_stalls = number(most) if name == "iops" else f"{number(most)} MiB/s"
         text = (
-            f"own load adds to it: {shown} {'operations a second' if name == 'iops' else ''} at"
+            f"own load adds to it: {listed_stalls} {'operations a second' if name == 'iops' else ''} at"
             f" {clock(at, case.clock_zero_s)}, {most / usual:.1f} times as much as before"
         )
         yield row(name, most, unit, " ".join(text.split()))
@@ -252,10 +261,10 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
     )
 
 
-def _unseen_queue(case: Case, what: str) -> Iterator[EvidenceRow]:
+def _unseen_queue(case: Case, noun: str) -> Iterator[EvidenceRow]:
     """Says so where only the server saw the waits."""
     if case.device is None:
-        text = f"whether the volume is slow or its {what}s queue at a limit cannot be told without its counters"
+        text = f"whether the volume is slow or its {noun}s queue at a limit cannot be told without its counters"
         yield row("in_flight", None, "1", text)
 
 
@@ -269,13 +278,13 @@ def _of_the_volume(case: Case) -> Iterator[EvidenceRow]:
         yield row("flush_ms", flush_ms, "ms", text)
 
 
-def _held_locks(case: Case, share: float, what: str) -> Iterator[EvidenceRow]:
+def _held_locks(case: Case, share: float, noun: str) -> Iterator[EvidenceRow]:
     """Says so where others wait for the locks of those who wait for the volume."""
     holders, budget = _holders(case, share), case.budget
     if holders is not None and budget is not None:
         text = (
             f"{percent(budget.share('row_locks'))} of statement time is waiting for row locks, and of the rest"
-            f" {percent(holders[0])} is {what}s: {number(holders[1])} sessions wait for one at a time and keep"
+            f" {percent(holders[0])} is {noun}s: {number(holders[1])} sessions wait for one at a time and keep"
             " their locks meanwhile, so that lock waits grow with it"
         )
         yield row("holders_share", holders[0], "1", text)
@@ -283,4 +292,4 @@ def _held_locks(case: Case, share: float, what: str) -> Iterator[EvidenceRow]:
 
 def _counts_exceeded(case: Case) -> bool:
     counted = (case.exceeded.volume_iops, case.exceeded.volume_throughput, case.exceeded.instance_iops)
-    return any((mean(one) or 0.0) >= limit.EXCEEDED_MIN for one in counted if one is not None)
+    return any((mean(finding) or 0.0) >= limit.EXCEEDED_MIN for finding in counted if finding is not None)

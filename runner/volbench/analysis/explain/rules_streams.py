@@ -33,7 +33,7 @@ def waiting_streams(case: Case) -> Iterator[Cause]:
         return
     reads = ("read", "storage.read_latency", limit.READ_SLOW_MS)
     writes = ("write", "storage.sync_latency", limit.SYNC_SLOW_MS)
-    for (what, cause, slow_ms), rate, waited, mib_per_s in (
+    for (noun, cause, slow_ms), rate, waited, mib_per_s in (
         (reads, device.reads, device.r_await_ms, device.read_mib_per_s),
         (writes, device.writes, device.w_await_ms, device.write_mib_per_s),
     ):
@@ -43,7 +43,7 @@ def waiting_streams(case: Case) -> Iterator[Cause]:
         streams = case.threads or 1
         checks = [True, each_ms >= 2 * slow_ms, share >= 2 * limit.STORAGE_SHARE_MIN]
         text = (
-            f"{'the one stream waits' if streams == 1 else f'{streams} streams wait'} for {what}s in"
+            f"{'the one stream waits' if streams == 1 else f'{streams} streams wait'} for {noun}s in"
             f" {percent(share)} of the time: {number(mean(rate) or 0.0)} a second{_size(rate, mib_per_s)},"
             f" {number(each_ms)} ms each"
         )
@@ -52,8 +52,8 @@ def waiting_streams(case: Case) -> Iterator[Cause]:
             window_s=case.window_s,
             share=share,
             checks=tuple(checks),
-            evidence=(row(f"{what}_ms", each_ms, "ms", text), *context(case)),
-            advice=_ADVICE[what],
+            evidence=(row(f"{noun}_ms", each_ms, "ms", text), *context(case)),
+            advice=_ADVICE[noun],
         )
 
 

@@ -81,9 +81,9 @@ def explain_run(directory: RunDirectory) -> RunExplanation:
     for result in results:
         try:
             for case in cases_of(directory, result):
-                seen = views.setdefault((volume_of[result.cell_id], case.name), {})
-                why = _why_invalid(result, case.name, reasons[result.cell_id])
-                seen[result.cell_id] = _view(case, invalid_reasons=why)
+                step_views = views.setdefault((volume_of[result.cell_id], case.name), {})
+                invalid = _why_invalid(result, case.name, reasons[result.cell_id])
+                step_views[result.cell_id] = _view(case, invalid_reasons=invalid)
         except RunUnreadable as error:
             unreadable.append(f"{error.where}: {error.what}")
     return RunExplanation(
@@ -101,13 +101,13 @@ def valid_views(cells: Mapping[str, StepView]) -> dict[str, StepView]:
 
 def _why_invalid(result: CellResult, name: str, reasons: Sequence[Reasons]) -> Reasons:
     """Why a case is invalid: as its own step is, or as any of the parts that are explained together."""
-    found = [
+    reasons_found = [
         reason
-        for step, why in zip(result.steps, reasons, strict=True)
+        for step, invalid in zip(result.steps, reasons, strict=True)
         if step.step == name or (step.step.startswith(f"{name}/") and step.kind in (*PHASED, *SWEPT))
-        for reason in why
+        for reason in invalid
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(reasons_found))
 
 
 def _findings(volume: str, step: str, cells: Mapping[str, StepView]) -> tuple[FindingRow, ...]:
@@ -117,8 +117,10 @@ def _findings(volume: str, step: str, cells: Mapping[str, StepView]) -> tuple[Fi
     rows = finding_rows(volume, step, explained, left_out=len(cells) - len(explained))
     if valid:
         return rows
-    why = row("invalid_cells", len(cells), "1", f"no valid cell: {_first_reasons(cells)}")
-    return tuple(one.model_copy(update={"valid": False, "evidence": (*one.evidence, why)}) for one in rows)
+    invalid = row("invalid_cells", len(cells), "1", f"no valid cell: {_first_reasons(cells)}")
+    return tuple(
+        entry.model_copy(update={"valid": False, "evidence": (*entry.evidence, invalid)}) for entry in rows
+    )
 
 
 def _notes(cells: Mapping[str, StepView]) -> tuple[str, ...]:
@@ -156,19 +158,19 @@ def cases_of(directory: RunDirectory, result: CellResult) -> Iterator[Case]:
 
     Raises RunUnreadable for a damaged table.
     """
-    place = directory.cell_dir(result.cell_id)
-    if not series_files(place):
+    cell_path = directory.cell_dir(result.cell_id)
+    if not series_files(cell_path):
         return
     whole: Grid | None = None
     for step in result.steps:
         if step.kind not in KINDS or "/" in step.step:
             continue
         if whole is None:
-            whole = align(read_all_series(place))
+            whole = align(read_all_series(cell_path))
         yield _case(result, step, whole)
     for name, steps in _grouped(result.steps).items():
         if whole is None:
-            whole = align(read_all_series(place))
+            whole = align(read_all_series(cell_path))
         yield _case_of_several(result, name, steps, whole)
 
 
@@ -176,8 +178,8 @@ def _grouped(steps: Iterable[StepResult]) -> dict[str, list[StepResult]]:
     """Parts of steps that are explained together, by the name that their findings have."""
     groups: dict[str, list[StepResult]] = {}
     for step in steps:
-        name, _, part = step.step.partition("/")
-        if part and step.kind in (*PHASED, *SWEPT):
+        name, _, phase = step.step.partition("/")
+        if phase and step.kind in (*PHASED, *SWEPT):
             groups.setdefault(name if step.kind in PHASED else step.step, []).append(step)
     return groups
 
@@ -202,12 +204,14 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
 
 def _streams(step: StepResult) -> int | None:
     """How many operations a step has under way at a time; None where it does not say."""
-    said = step.parameters
-    counts = [said[name] for name in ("threads", "jobs", "readers", "iodepth", "numjobs") if name in said]
-    known = [int(count) for count in counts if isinstance(count, int | float)]
+    parameters = step.parameters
+    counts = [
+        parameters[name] for name in ("threads", "jobs", "readers", "iodepth", "numjobs") if name in parameters
+    ]
+    numbers = [int(count) for count in counts if isinstance(count, int | float)]
     if step.kind == "sequential":
         return 1
-    return math.prod(known) if known else None
+    return math.prod(numbers) if numbers else None
 
 
 def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
@@ -229,9 +233,12 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         ),
         beside=tuple(
             Beside(
-                name=str(other.parameters.get("tool", other.kind)), t0_s=other.window_s[0], t1_s=other.window_s[1]
+                name=str(second_step.parameters.get("tool", second_step.kind)),
+                t0_s=second_step.window_s[0],
+                t1_s=second_step.window_s[1],
             )
-            for other in result.steps
-            if other.step.startswith(f"{step.step}/") and other.kind != step.kind  # the load's own phases
+            for second_step in result.steps
+            if second_step.step.startswith(f"{step.step}/")
+            and second_step.kind != step.kind  # the load's own phases
         ),
     )

@@ -53,9 +53,9 @@ def effect_rows(case: Case, during: Mask) -> Iterator[Effect]:
         if values is None:
             continue
         inside, outside = values[during], values[~during]
-        known = min(int(np.isfinite(inside).sum()), int(np.isfinite(outside).sum()))
+        samples = min(int(np.isfinite(inside).sum()), int(np.isfinite(outside).sum()))
         now, before = median(inside), median(outside)
-        if known < limit.FOREIGN_SAMPLES or not now or not before:
+        if samples < limit.FOREIGN_SAMPLES or not now or not before:
             continue
         slowdown = now / before if higher_is_worse else before / now
         z = rank_sum_z(inside, outside) * (1 if higher_is_worse else -1)
@@ -69,7 +69,7 @@ def effect_rows(case: Case, during: Mask) -> Iterator[Effect]:
 
 def loss_rows(effects: Sequence[Effect]) -> Iterator[EvidenceRow]:
     """The most speed that was lost meanwhile, as a share: what was there before explains only the rest."""
-    slowest = max((one.slowdown for one in effects if one.is_worse), default=None)
+    slowest = max((effect.slowdown for effect in effects if effect.is_worse), default=None)
     if slowest is not None:
         loss = 1 - 1 / slowest
         yield row("loss", loss, "1", f"{percent(loss)} of the speed was lost meanwhile")
@@ -79,10 +79,10 @@ def context(case: Case) -> Iterator[EvidenceRow]:
     """Who pays for the volume, and how busy the CPU is."""
     budget = case.budget
     if budget is not None:
-        parts = (*STORAGE, "binlog_group")
-        shown = sorted(parts, key=lambda part: -budget.shares.get(part, 0.0))[:PARTS_SHOWN]
+        names = (*STORAGE, "binlog_group")
+        largest = sorted(names, key=lambda name: -budget.shares.get(name, 0.0))[:PARTS_SHOWN]
         listed = ", ".join(
-            f"{percent(budget.share(part))} {PART_TEXT[part]}" for part in shown if budget.share(part)
+            f"{percent(budget.share(name))} {PART_TEXT[name]}" for name in largest if budget.share(name)
         )
         if listed:
             yield row("storage_share", budget.storage_share, "1", f"of foreground statement time: {listed}")
@@ -104,8 +104,8 @@ def context(case: Case) -> Iterator[EvidenceRow]:
 def latency_rise(case: Case, index: int) -> str | None:
     """How the client's latency rose from one interval on, in words; None where it did not, or is not known."""
     for name, label in (("latency_ms_p95", "p95"), ("latency_ms_p99", "p99"), ("latency_ms_p50", "p50")):
-        found = case.at(name)
-        levels = None if found is None else before_and_after(found, index)
+        values = case.at(name)
+        levels = None if values is None else before_and_after(values, index)
         if levels is not None and levels[1] > RISE_MIN * levels[0]:
             return f"{label} rose from {number(levels[0])} to {number(levels[1])} ms"
     return None
@@ -113,8 +113,8 @@ def latency_rise(case: Case, index: int) -> str | None:
 
 def throughput_fall(case: Case, index: int) -> Iterator[EvidenceRow]:
     """Transactions per second before and after."""
-    found = case.at("tps")
-    levels = None if found is None else before_and_after(found, index)
+    values = case.at("tps")
+    levels = None if values is None else before_and_after(values, index)
     if levels is not None:
         text = f"{number(levels[0])} transactions a second before, {number(levels[1])} after"
         yield row("tps", levels[1], "1/s", text)
@@ -130,8 +130,12 @@ def latency_floor(case: Case) -> Iterator[EvidenceRow]:
 
 def data_read_ms(case: Case) -> float | None:
     """Median time of a read, of the volume's own counters or else as the server sees it."""
-    seen = None if case.device is None else median(case.device.r_await_ms)
-    return seen if seen is not None else median(case.grid.column("performance_schema", "file_read_ms", "data"))
+    device_ms = None if case.device is None else median(case.device.r_await_ms)
+    return (
+        device_ms
+        if device_ms is not None
+        else median(case.grid.column("performance_schema", "file_read_ms", "data"))
+    )
 
 
 def log_sync_ms(case: Case, kind: str) -> float | None:
@@ -142,7 +146,7 @@ def log_sync_ms(case: Case, kind: str) -> float | None:
 def slowest_sync_ms(case: Case) -> float | None:
     """Median time of an fsync of the log whose fsyncs take longer."""
     syncs = [log_sync_ms(case, kind) for kind in ("redo", "binlog")]
-    return max((one for one in syncs if one is not None), default=None)
+    return max((effect for effect in syncs if effect is not None), default=None)
 
 
 def sync_by_volume_ms(case: Case) -> float | None:

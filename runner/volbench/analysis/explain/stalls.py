@@ -59,9 +59,12 @@ def storage_stalls(t_s: Floats, width_s: float, device: Device, queue: Floats | 
 def stalled_together(client: tuple[Stall, ...], storage: tuple[Stall, ...], slack_s: float) -> tuple[Stall, ...]:
     """The client's stalls during which, or up to `slack_s` beside which, the volume stood still as well."""
     return tuple(
-        one
-        for one in client
-        if any(other.t0_s - slack_s <= one.t1_s and one.t0_s <= other.t1_s + slack_s for other in storage)
+        stall
+        for stall in client
+        if any(
+            storage_stall.t0_s - slack_s <= stall.t1_s and stall.t0_s <= storage_stall.t1_s + slack_s
+            for storage_stall in storage
+        )
     )
 
 
@@ -90,8 +93,8 @@ def _widened(t_s: Floats, width_s: float, rate: Floats, still: tuple[Stall, ...]
 
 
 def _waiting(device: Device, queue: Floats | None) -> Mask | None:
-    seen = [one >= 0.9 for one in (device.in_flight, queue) if one is not None]
-    return None if not seen else np.logical_or.reduce(seen)
+    queues = [stall >= 0.9 for stall in (device.in_flight, queue) if stall is not None]
+    return None if not queues else np.logical_or.reduce(queues)
 
 
 def _stretches(t_s: Floats, width_s: float, mask: Mask) -> tuple[Stall, ...]:

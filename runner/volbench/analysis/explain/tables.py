@@ -21,11 +21,11 @@ _About = tuple[str, str, int | None]
 _Views = Mapping[tuple[str, str], Mapping[str, StepView]]
 
 
-def transaction_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[TransactionRow, ...]:
+def transaction_rows(explained: RunExplanation, volumes: Sequence[str]) -> tuple[TransactionRow, ...]:
     """Per step and metric, each volume; `volumes`: names, the baseline first."""
     rows = []
-    for (volume, step, threads), cells in _in_order(found.views, volumes):
-        baseline = _costs(_with_threads(found.views.get((volumes[0], step), {}), threads))
+    for (volume, step, threads), cells in _in_order(explained.views, volumes):
+        baseline = _costs(_with_threads(explained.views.get((volumes[0], step), {}), threads))
         for metric, (value, unit, count) in _costs(cells).items():
             base = baseline.get(metric)
             ratio = value / base[0] if base is not None and base[0] > 0 else None
@@ -44,28 +44,28 @@ def transaction_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[Tra
     return tuple(rows)
 
 
-def query_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[QueryRow, ...]:
+def query_rows(explained: RunExplanation, volumes: Sequence[str]) -> tuple[QueryRow, ...]:
     """Per volume and step, the queries with most time."""
     rows: list[QueryRow] = []
-    for (volume, step, threads), cells in _in_order(found.views, volumes):
-        first = _with_threads(found.views.get((volumes[0], step), {}), threads)
-        baseline = {one.query: _mean_ms(one) for one in _queries(first)}
+    for (volume, step, threads), cells in _in_order(explained.views, volumes):
+        first = _with_threads(explained.views.get((volumes[0], step), {}), threads)
+        baseline = {cost.query: _mean_ms(cost) for cost in _queries(first)}
         costs, length_s = _queries(cells), sum(view.length_s for view in cells.values())
-        total = sum(one.time_s for one in costs)
+        total = sum(cost.time_s for cost in costs)
         rows += [
-            _query_row(one, (volume, step, threads), total, length_s, baseline.get(one.query))
-            for one in costs[:QUERIES_MAX]
+            _query_row(cost, (volume, step, threads), total, length_s, baseline.get(cost.query))
+            for cost in costs[:QUERIES_MAX]
         ]
     return tuple(rows)
 
 
-def association_rows(found: RunExplanation, volumes: Sequence[str]) -> tuple[AssociationRow, ...]:
+def association_rows(explained: RunExplanation, volumes: Sequence[str]) -> tuple[AssociationRow, ...]:
     """Per volume and step, the metrics that move most with p95 over its valid cells; `cell_id` is one to draw."""
     rows: list[AssociationRow] = []
-    for (volume, step, _), cells in _in_order(found.views, volumes):
+    for (volume, step, _), cells in _in_order(explained.views, volumes):
         every = pooled([view.correlations for view in cells.values()])
-        cpu = max((one.rho for one in every if one.key in CPU_USE), key=abs, default=None)
-        for association in [one for one in every if one.holds][:ASSOCIATIONS_MAX]:
+        cpu = max((metric.rho for metric in every if metric.key in CPU_USE), key=abs, default=None)
+        for association in [metric for metric in every if metric.holds][:ASSOCIATIONS_MAX]:
             cell = _clearest(cells, association)
             rows.append(
                 AssociationRow(
@@ -98,14 +98,14 @@ def _clearest(cells: Mapping[str, StepView], association: Association) -> str:
 
 
 def what_if_rows(
-    found: RunExplanation, volumes: Sequence[str], others: Sequence[OtherVolume]
+    explained: RunExplanation, volumes: Sequence[str], volumes_asked: Sequence[OtherVolume]
 ) -> tuple[WhatIfRow, ...]:
     """Each step of each volume on each other volume."""
     return tuple(
         row
-        for about, cells in _in_order(found.views, volumes)
-        for other in others
-        for row in _rows_of(predict([view.demand for view in cells.values()], other), about)
+        for about, cells in _in_order(explained.views, volumes)
+        for volume_asked in volumes_asked
+        for row in _rows_of(predict([view.demand for view in cells.values()], volume_asked), about)
     )
 
 
@@ -138,21 +138,21 @@ def _rows_of(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
             volume=volume, step=step, threads=threads, spec=prediction.spec, cannot=prediction.cannot,
             text=f"cannot be predicted: {prediction.cannot}",
         )  # fmt: skip
-    for one in prediction.outlooks:
+    for cost in prediction.outlooks:
         yield WhatIfRow(
             volume=volume,
             step=step,
             threads=threads,
             spec=prediction.spec,
-            regime=one.regime,
-            lasts_s=one.lasts_s,
-            tps=one.tps,
-            tps_interval=one.tps_interval,
-            latency_ms_p95=one.p95_ms,
-            latency_interval=one.p95_interval,
-            limited_by=one.bound,
-            limit_per_s=one.bound_per_s,
-            text=outlook_text(one) + (f"; {prediction.caveat}" if prediction.caveat else ""),
+            regime=cost.regime,
+            lasts_s=cost.lasts_s,
+            tps=cost.tps,
+            tps_interval=cost.tps_interval,
+            latency_ms_p95=cost.p95_ms,
+            latency_interval=cost.p95_interval,
+            limited_by=cost.bound,
+            limit_per_s=cost.bound_per_s,
+            text=outlook_text(cost) + (f"; {prediction.caveat}" if prediction.caveat else ""),
         )
 
 
@@ -160,7 +160,7 @@ def _in_order(views: _Views, volumes: Sequence[str]) -> Iterator[tuple[_About, M
     """Valid cells by step and threads, then by volume in their order: other threads make another load."""
     for step in dict.fromkeys(step for _, step in views):
         of = [view for volume in volumes for view in views.get((volume, step), {}).values()]
-        for threads in sorted({view.threads for view in of}, key=lambda one: one or 0):
+        for threads in sorted({view.threads for view in of}, key=lambda cost: cost or 0):
             for volume in volumes:
                 cells = _with_threads(views.get((volume, step), {}), threads)
                 if cells:
@@ -177,7 +177,7 @@ def _costs(cells: Mapping[str, StepView]) -> dict[str, tuple[float, str, int]]:
     for view in cells.values():
         for name, pair in view.per_transaction.values.items():
             values.setdefault(name, []).append(pair)
-    return {name: (median(one for one, _ in pairs), pairs[0][1], len(pairs)) for name, pairs in values.items()}
+    return {name: (median(cost for cost, _ in pairs), pairs[0][1], len(pairs)) for name, pairs in values.items()}
 
 
 def _queries(cells: Mapping[str, StepView]) -> tuple[QueryCost, ...]:

@@ -112,10 +112,10 @@ def _flush_s(resolved: ResolvedVolume) -> float:
     return 0.0 if resolved.durability == "write_through" else latency_s(resolved, "flush", 0.0)
 
 
-def predict(found: Sequence[Demand | Unpredictable], volume: OtherVolume) -> Prediction:
+def predict(outlooks: Sequence[Demand | Unpredictable], volume: OtherVolume) -> Prediction:
     """One step on another volume; of several repeats the medians, and the outermost ends of the intervals."""
-    demands = [one for one in found if isinstance(one, Demand)]
-    reasons = [one.reason for one in found if isinstance(one, Unpredictable)]
+    demands = [limit for limit in outlooks if isinstance(limit, Demand)]
+    reasons = [limit.reason for limit in outlooks if isinstance(limit, Unpredictable)]
     if not demands:
         return Prediction(spec=volume.name, cannot=reasons[0] if reasons else "no cell to predict from")
     by_regime: dict[str, list[Outlook]] = {}
@@ -127,18 +127,18 @@ def predict(found: Sequence[Demand | Unpredictable], volume: OtherVolume) -> Pre
         return Prediction(spec=volume.name, cannot=_WHOSE_CPU)
     return Prediction(
         spec=volume.name,
-        outlooks=tuple(_together(found) for found in by_regime.values()),
+        outlooks=tuple(_together(outlooks) for outlooks in by_regime.values()),
         caveat="; ".join(_caveats(demands)),
     )
 
 
 def _caveats(demands: Sequence[Demand]) -> Iterator[str]:
     """What the outlooks leave out."""
-    if median(one.undo_left for one in demands) >= PURGE_LAG_MIN:
+    if median(outlook.undo_left for outlook in demands) >= PURGE_LAG_MIN:
         yield _PURGE_LAG
-    if median(one.writes / max(one.reads + one.writes, 1e-9) for one in demands) >= MOSTLY_WRITES:
+    if median(outlook.writes / max(outlook.reads + outlook.writes, 1e-9) for outlook in demands) >= MOSTLY_WRITES:
         yield _MOSTLY_WRITES
-    free = median(one.pool_free for one in demands)
+    free = median(outlook.pool_free for outlook in demands)
     if free >= POOL_FREE_MIN:
         yield (
             f"InnoDB kept {100 * free:.0f} % of its buffer pool free for pages to come (innodb_lru_scan_depth); how"
@@ -150,7 +150,9 @@ def outlooks_of(demand: Demand, volume: OtherVolume) -> tuple[Outlook, ...]:
     """Steady, or the burst and what follows it."""
     with_credits = _outlook("steady", demand, volume, volume.caps)
     lasts = [
-        found for bucket in volume.buckets if (found := _lasts_s(bucket, demand, with_credits.tps)) is not None
+        outlooks
+        for bucket in volume.buckets
+        if (outlooks := _lasts_s(bucket, demand, with_credits.tps)) is not None
     ]
     if not lasts:
         return (with_credits,)
@@ -206,8 +208,10 @@ def _outlook(
 
 def _stations(demand: Demand, limits: Iterable[Limit], writes_times: float) -> list[Station]:
     """The limits as stations, of a demand with so many times its writes."""
-    wanted = replace(demand, writes=demand.writes * writes_times)
-    return [Station(name=one.name, demand_s=_units(one, wanted) / one.rate_per_s) for one in limits]
+    changed = replace(demand, writes=demand.writes * writes_times)
+    return [
+        Station(name=outlook.name, demand_s=_units(outlook, changed) / outlook.rate_per_s) for outlook in limits
+    ]
 
 
 def _writes_apart(times_slower: float, power: float) -> float:
@@ -227,20 +231,23 @@ def _p95_ms(
     tail = demand.tail
     if tail is None:
         return None, None
-    usual, low, high = (1000 * demand.clients / one for one in (tps, interval[1], interval[0]))
+    usual, low, high = (1000 * demand.clients / outlook for outlook in (tps, interval[1], interval[0]))
     return usual * tail, (low * min(tail, TAILS[0]), high * max(tail, TAILS[1]))
 
 
-def _together(found: Sequence[Outlook]) -> Outlook:
+def _together(outlooks: Sequence[Outlook]) -> Outlook:
     """Several repeats as one."""
-    middle = sorted(found, key=lambda one: one.tps)[len(found) // 2]
-    p95 = [one.p95_ms for one in found if one.p95_ms is not None]
-    spans = [one.p95_interval for one in found if one.p95_interval is not None]
-    lasts = [one.lasts_s for one in found if one.lasts_s is not None]
+    middle = sorted(outlooks, key=lambda outlook: outlook.tps)[len(outlooks) // 2]
+    p95 = [outlook.p95_ms for outlook in outlooks if outlook.p95_ms is not None]
+    spans = [outlook.p95_interval for outlook in outlooks if outlook.p95_interval is not None]
+    lasts = [outlook.lasts_s for outlook in outlooks if outlook.lasts_s is not None]
     return Outlook(
         regime=middle.regime,
-        tps=median(one.tps for one in found),
-        tps_interval=(min(one.tps_interval[0] for one in found), max(one.tps_interval[1] for one in found)),
+        tps=median(outlook.tps for outlook in outlooks),
+        tps_interval=(
+            min(outlook.tps_interval[0] for outlook in outlooks),
+            max(outlook.tps_interval[1] for outlook in outlooks),
+        ),
         p95_ms=median(p95) if p95 else None,
         p95_interval=(min(low for low, _ in spans), max(high for _, high in spans)) if spans else None,
         bound=middle.bound,
