@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
-from volbench.records.cell import ServerSpec
+from volbench.records.cell import CellResult, ServerSpec
 from volbench.records.run import RunRecord, TargetName
 from volbench.target import means
 from volbench.target.docker import DockerTarget
@@ -53,29 +54,31 @@ def with_flavor(server: ServerSpec, target: TargetName) -> ServerSpec:
     return server.model_copy(update={"flavor": flavor})
 
 
-def make_target(run: RunRecord) -> tuple[Target, dict[str, Volume]]:
+def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Target, dict[str, Volume]]:
     """The run's target and its volumes by name, not yet opened; a server that runs already has none.
 
-    Raises EnvironmentLacks when the target's engine or cluster is not to be had.
+    `results` are those of earlier cells of the run. Raises EnvironmentLacks when the target's engine or cluster is
+    not to be had.
     """
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     tools = str(run.target_options.get("tools", ""))
     if run.target == "kubernetes":
-        return _kubernetes(run, workspace, tools)
+        node = next((result.host.hostname for result in reversed(results) if result.status == "done"), None)
+        return _kubernetes(run, workspace, tools, node or "")
     target: Target = DockerTarget(workspace, tools=tools) if run.target == "docker" else LocalTarget(workspace)
     if run.target == "attach":
         return target, {}
     return target, {spec.name: make_volume(spec, target=run.target, run_id=run.run_id) for spec in run.volumes}
 
 
-def _kubernetes(run: RunRecord, workspace: Workspace, tools: str) -> tuple[Target, dict[str, Volume]]:
+def _kubernetes(run: RunRecord, workspace: Workspace, tools: str, node: str) -> tuple[Target, dict[str, Volume]]:
     # imported here: the client takes half a second, which no other target should cost
     from volbench.target.kubernetes import KubernetesTarget  # noqa: PLC0415
     from volbench.volume.cluster import Cluster  # noqa: PLC0415
 
     options = read_options(run.target_options)
     cluster = Cluster(context=options.context, namespace=options.namespace)
-    target = KubernetesTarget(workspace, cluster=cluster, options=options, tools=tools)
+    target = KubernetesTarget(workspace, cluster=cluster, options=options, tools=tools, node=node)
     volumes = {
         spec.name: make_volume(spec, target=run.target, run_id=run.run_id, cluster=cluster, keep=options.keep)
         for spec in run.volumes

@@ -44,7 +44,8 @@ class CellObjects:
     """The data for the manifests of one cell's attempt.
 
     Args:
-        near: name of the preferred node, so that a run's cells share one if possible.
+        near: name of the run's node, on which its cells are compared.
+        pinned: the cell must run on that node; else the node is preferred.
         apart: concurrent pods of this run must not share a node.
         emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
     """
@@ -62,6 +63,7 @@ class CellObjects:
     deadline_s: float
     options: KubernetesOptions
     near: str = ""
+    pinned: bool = False
     apart: bool = False
     emulator_claim: str = ""
 
@@ -224,14 +226,26 @@ def _unreachable_tolerations() -> list[dict[str, Any]]:
 def _affinity(cell: CellObjects) -> dict[str, Any]:
     affinity: dict[str, Any] = {}
     if cell.near and not cell.options.node:
-        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [cell.near]}
-        preference = {"weight": 100, "preference": {"matchExpressions": [expression]}}
-        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
-    if cell.apart:
-        labels = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
-        term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
-        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [cell.near]}]}
+        affinity["nodeAffinity"] = (
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            if cell.pinned
+            else {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
+        )
+    affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [_apart(cell)]}
     return affinity
+
+
+def _apart(cell: CellObjects) -> dict[str, Any]:
+    """Return the term that keeps other cells off the node: those of other runs, or all in a parallel run.
+
+    The scheduler keeps it, so that a run whose orchestrator is away is not disturbed either.
+    """
+    labels = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
+    selector: dict[str, Any] = {"matchLabels": labels}
+    if not cell.apart:
+        selector["matchExpressions"] = [{"key": LABEL_RUN, "operator": "NotIn", "values": [cell.run_id]}]
+    return {"labelSelector": selector, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname"}
 
 
 def _server(cell: CellObjects) -> dict[str, Any]:
