@@ -18,6 +18,7 @@ from volbench.target.images import OFFICIAL_IMAGES
 from volbench.target.interface import Job, Placement
 from volbench.target.kubernetes_options import KubernetesOptions
 from volbench.target.kubernetes_placement import KubernetesPlacement
+from volbench.target.kubernetes_requests import server_requests
 from volbench.target.kubernetes_rights import missing_rights
 from volbench.target.workspace import Workspace
 from volbench.volume.claim import LABEL_RUN
@@ -218,6 +219,7 @@ def objects_of(
         pinned=pinned,
         apart=apart,
         emulator_claim=job.volume.emulator_claim or "",
+        server_requests=server_requests(job.cell),
     )
 
 

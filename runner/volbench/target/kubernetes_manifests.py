@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from volbench import __version__
 from volbench.records.cell import CellPlaces
 from volbench.target.interface import JobKind
 from volbench.target.kubernetes_options import KubernetesOptions, labels_of, tolerations_of
+from volbench.target.kubernetes_requests import AGENT_REQUESTS
 from volbench.volume import ebs_csi, node_helper
 from volbench.volume.claim import LABEL_CELL, LABEL_RUN, MANAGED_BY, object_name
 
@@ -34,6 +36,11 @@ _EMPTY = ("control", "scratch", "out", "tmp-server", "tmp-agent")
 RESULT_RETENTION_S = 24 * 3600
 """How long results wait in the pod for an orchestrator."""
 GRACE_S = 5
+NO_DISRUPTION = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+"""Annotations that keep autoscalers from ending a pod to save a node."""
 NODE_LOST_S = 300
 _SPARE_S = 3600
 _CELL_CHARACTERS = 36
@@ -47,6 +54,7 @@ class CellObjects:
         near: name of the run's node, on which its cells are compared.
         pinned: the cell must run on that node; else the node is preferred.
         apart: concurrent pods of this run must not share a node.
+        server_requests: what the server's container requests where no option says so.
         emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
     """
 
@@ -66,6 +74,7 @@ class CellObjects:
     pinned: bool = False
     apart: bool = False
     emulator_claim: str = ""
+    server_requests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -118,7 +127,7 @@ def job(cell: CellObjects) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": cell.name, "labels": cell.labels},
+        "metadata": {"name": cell.name, "labels": {**labels_of(cell.options.labels), **cell.labels}},
         "spec": {
             "backoffLimit": 0,
             "completions": 1,
@@ -126,7 +135,13 @@ def job(cell: CellObjects) -> dict[str, Any]:
             "podReplacementPolicy": "Failed",
             "activeDeadlineSeconds": int(cell.deadline_s) + RESULT_RETENTION_S + _SPARE_S,
             "ttlSecondsAfterFinished": RESULT_RETENTION_S,
-            "template": {"metadata": {"labels": cell.labels}, "spec": pod(cell)},
+            "template": {
+                "metadata": {
+                    "labels": {**labels_of(cell.options.labels), **cell.labels},
+                    "annotations": {**labels_of(cell.options.annotations), **NO_DISRUPTION},
+                },
+                "spec": pod(cell),
+            },
         },
     }
 
@@ -254,7 +269,7 @@ def _server(cell: CellObjects) -> dict[str, Any]:
     return {
         **_container(cell.options, SERVER, cell.server_image, ["sh", "-c", script]),
         "restartPolicy": "Always",
-        "resources": _resources(cell.options.server_cpu, cell.options.server_memory),
+        "resources": _resources(cell.options.server_cpu, cell.options.server_memory, cell.server_requests),
         "volumeMounts": [*_shared(cell), _mount("given", INPUT, read_only=True), _mount("tmp-server", TMP)],
     }
 
@@ -269,7 +284,7 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
             {"name": node_helper.VARIABLE, "value": f"{NODE_HELPER}/{node_helper.SOCKET}"},
             *([{"name": ebs_csi.VARIABLE, "value": cell.options.ebs_csi}] if cell.options.ebs_csi else []),
         ],
-        "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory),
+        "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory, AGENT_REQUESTS),
         "volumeMounts": [
             *_shared(cell), _mount("given", INPUT, read_only=True), _mount("scratch", SCRATCH), _mount("out", OUT),
             _mount("tmp-agent", TMP), _mount(node_helper.DIRECTORY, NODE_HELPER, read_only=True),
@@ -329,7 +344,8 @@ def _mount(name: str, path: str, *, read_only: bool = False) -> dict[str, Any]:
     return {**mount, "readOnly": True} if read_only else mount
 
 
-def _resources(cpu: str, memory: str) -> dict[str, Any]:
-    """Return requests equal to limits for set amounts; without them, the pod may use the whole node."""
+def _resources(cpu: str, memory: str, requests: Mapping[str, str]) -> dict[str, Any]:
+    """Return requests equal to limits for set amounts; else requests alone: the pod may use the whole node."""
     amounts = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value}
-    return {"requests": amounts, "limits": amounts} if amounts else {}
+    limits = {"limits": amounts} if amounts else {}
+    return {"requests": {**requests, **amounts}, **limits}

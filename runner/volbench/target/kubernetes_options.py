@@ -37,6 +37,8 @@ class KubernetesOptions(Record):
     start_timeout_s: Seconds = Field(
         default=300.0, alias="start_timeout", gt=0, description="How long a pod may take to be scheduled and ready."
     )
+    labels: str = Field(default="", description="Further labels of jobs and pods: key=value,key=value.")
+    annotations: str = Field(default="", description="Further annotations of pods: key=value,key=value.")
     pin_node: bool = Field(
         default=True,
         description="All cells run on the first one's node, where their claims allow that; false: they prefer it.",

@@ -63,6 +63,7 @@ class KubernetesPlacement:
         self._pod: Object | None = None
         self._version = ""
         self._waiting_since_s: float | None = None
+        self._is_queued = False
         self._progress_s = 0.0
         self._has_ended = False
         self._deleted_pod: Object | None = None
@@ -202,11 +203,11 @@ class KubernetesPlacement:
     def _check_waiting(self, trouble: Trouble | None) -> None:
         """Raise if a pod cannot start, or did not start in time."""
         now_s = time.monotonic()
-        if self._waiting_since_s is None:
-            self._waiting_since_s = now_s
+        queued = trouble is not None and trouble.cause == QUEUED
+        if self._waiting_since_s is None or queued != self._is_queued:
+            self._waiting_since_s, self._is_queued = now_s, queued  # each wait has a limit of its own
         waited_s = now_s - self._waiting_since_s
         final = trouble is not None and trouble.final and waited_s > FINAL_TROUBLE_AFTER_S
-        queued = trouble is not None and trouble.cause == QUEUED
         limit_s = self._options.queue_timeout_s if queued else self._options.start_timeout_s
         if not final and waited_s < limit_s:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ import pytest
 from fake_cluster import CLASSES, NODES, VOLUMES, FakeCluster
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
+from volbench.errors import EnvironmentLacks
 from volbench.records.cell import CellResult, CellSpec, DatasetSpec, ServerSpec
 from volbench.store.run_directory import RESULT_FILE
 from volbench.target.interface import Job
 from volbench.target.kubernetes import KubernetesTarget
 from volbench.target.kubernetes_options import read_options
-from volbench.target.kubernetes_pods import mount_trouble, waiting_trouble
+from volbench.target.kubernetes_placement import KubernetesPlacement
+from volbench.target.kubernetes_pods import Trouble, mount_trouble, waiting_trouble
 from volbench.target.kubernetes_result import enrich_from_cluster
 from volbench.target.workspace import Workspace
 from volbench.volume.claim_facts import identity
@@ -185,6 +188,27 @@ def test_a_cell_that_waits_for_another_runs_cell_is_queued(message: str) -> None
     trouble = waiting_trouble({"spec": {}, "status": {"conditions": [condition]}})
     assert trouble is not None
     assert trouble.cause == "queued"
+
+
+def test_time_in_the_queue_does_not_count_as_time_to_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, start_timeout="60s", queue_timeout="1h")
+    placement = bench.target.find(bench.job("01-a", "a"))
+    assert isinstance(placement, KubernetesPlacement)
+    now_s = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    queued = Trouble(cause="queued", what="other cells occupy the nodes", evidence="", final=False)
+    for now_s[0], trouble in ((0.0, None), (50.0, queued), (3000.0, queued), (3001.0, None), (3060.0, None)):
+        placement._check_waiting(trouble)
+    now_s[0] = 3062.0
+    with pytest.raises(EnvironmentLacks, match="does not start") as failed:
+        placement._check_waiting(None)
+    assert "start_timeout" in failed.value.next_step
+    for now_s[0] in (4000.0, 7500.0):
+        placement._check_waiting(queued)
+    now_s[0] = 7601.0
+    with pytest.raises(EnvironmentLacks, match="occupy") as failed:
+        placement._check_waiting(queued)
+    assert "queue_timeout" in failed.value.next_step
 
 
 def test_a_node_that_cannot_run_a_pinned_pod_is_named() -> None:
