@@ -59,6 +59,10 @@ class EnvironmentLacks(VolbenchError):
     exit_code = EXIT_ENVIRONMENT
 
 
+class VolumeUnavailable(EnvironmentLacks):
+    """One volume cannot be used; cells on other volumes can run."""
+
+
 class Refused(VolbenchError):
     """Refused for safety: a data directory that is not ours, a foreign run directory."""
 

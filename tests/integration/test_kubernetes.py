@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import cluster_run
@@ -15,6 +16,7 @@ import pytest
 from cluster_run import ClusterBench, kubectl
 from cluster_volumes import emulated_claim
 
+from volbench.placement.docker.image_names import tools_image
 from volbench.records.cell import CellResult
 
 SCHEMA = Path(__file__).parents[2] / "results" / "schema" / "report.schema.json"
@@ -51,6 +53,10 @@ def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(c
         assert placed.kind == "placement"
         assert placed.metrics["pod_ready_s"].value < 60
         assert placed.details["node"] == result.host.hostname
+        node = kubectl("get", "node", str(result.host.hostname), "-o", "jsonpath={.status.nodeInfo.kubeletVersion}")
+        assert result.host.kubelet == node
+        assert result.volume_facts.claim_uid
+        assert result.volume_facts.persistent_volume_uid
         assert result.volume_facts.mount_point == "/volbench/volume"
         present = {source.source for source in result.sources if source.present}
         assert {"diskstats", "innodb", "performance_schema", "cpu"} <= present
@@ -191,6 +197,79 @@ def test_ctrl_c_keeps_what_is_done_and_cleans_up(cluster: ClusterBench) -> None:
     assert ended.code == 130, ended.output
     assert '"status": "interrupted"' in (cell / "result.json").read_text()
     assert cluster.leftovers() == []
+
+
+@pytest.mark.timeout(400)
+def test_a_measured_claim_stays_after_ctrl_c_and_another_one_is_refused(cluster: ClusterBench) -> None:
+    """The result names the PersistentVolume by its uid; a claim made anew would be another volume."""
+    volumes = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
+    process = cluster.start("repeats=2", "steps.0.duration=8s", volumes=volumes)
+    cluster.until(lambda: len(cluster.events("cell_finished")) == 1 and cluster.in_step(), process)
+    live_run.send(process, signal.SIGINT)
+    ended = cluster.end(process)
+    assert ended.code == 130, ended.output
+    (claim,) = cluster.objects("persistentvolumeclaims")
+    name = claim["metadata"]["name"]
+    assert f"kubectl delete pvc -n {cluster.namespace} {name}" in ended.output
+    (measured,) = [result for result in cluster.directory.results() if result.status == "done"]
+    uid = kubectl("get", "pv", claim["spec"]["volumeName"], "-o", "jsonpath={.metadata.uid}")
+    assert measured.volume_facts.persistent_volume_uid == uid
+    kubectl("delete", "pvc", "-n", cluster.namespace, name)
+    refused = cluster.end(cluster.resume())
+    assert refused.code == 3, refused.output
+    assert f"claim {name} is not on the volume that the cells of this run measured" in refused.output
+    assert uid in refused.output
+    assert cluster.leftovers() == []
+
+
+@pytest.mark.timeout(400)
+def test_a_class_that_does_not_exist_costs_its_own_cells(cluster: ClusterBench) -> None:
+    """The other volume is measured, and its claim waits for a resume."""
+    volumes = {"bad": "storage-class:missing", "good": f"storage-class:{cluster_run.STORAGE_CLASS}"}
+    ended = cluster.end(cluster.start(volumes=volumes))
+    assert ended.code == 3, ended.output
+    assert "Volume bad could not be used" in ended.output
+    (result,) = cluster.directory.results()
+    assert (result.cell_id[-4:], result.status) == ("good", "done")
+    (claim,) = cluster.objects("persistentvolumeclaims")
+    kubectl("delete", "pvc", "-n", cluster.namespace, claim["metadata"]["name"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_cell_waits_while_another_runs_cell_is_on_every_node(cluster: ClusterBench) -> None:
+    """The scheduler itself keeps them apart; the wait is not taken for a pod that cannot start."""
+    labels = {
+        "app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell", "volbench.org/run": "another",
+    }  # fmt: skip
+    nodes = [node["metadata"]["name"] for node in json.loads(kubectl("get", "nodes", "-o", "json"))["items"]]
+    security = {
+        "runAsNonRoot": True, "runAsUser": 999, "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    for number, node in enumerate(nodes):
+        container = {"name": "cell", "image": tools_image(), "imagePullPolicy": "IfNotPresent",
+                     "command": ["sleep", "600"], "securityContext": security}  # fmt: skip
+        kubectl("apply", "-n", cluster.namespace, "-f", "-", stdin=json.dumps({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"other-{number}", "labels": labels},
+            "spec": {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 1},
+        }))  # fmt: skip
+    others = [f"pod/other-{number}" for number in range(len(nodes))]
+    kubectl("wait", "-n", cluster.namespace, "--for=condition=Ready", "--timeout=60s", *others)
+    volumes = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
+    process = cluster.start(options=["start_timeout=40s"], volumes=volumes)
+
+    def queued_s() -> float:
+        pods = cluster.objects("pods")
+        begun = [datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) for pod in pods]
+        return max(((datetime.now(UTC) - moment).total_seconds() for moment in begun), default=0.0)
+
+    cluster.until(lambda: queued_s() > 45, process)
+    events = kubectl("get", "events", "-n", cluster.namespace, "--field-selector", "reason=FailedScheduling")
+    assert "anti-affinity" in events
+    kubectl("delete", "-n", cluster.namespace, *others)
+    ended = cluster.end(process)
+    assert ended.code == 0, ended.output
 
 
 @pytest.fixture

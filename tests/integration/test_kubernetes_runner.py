@@ -47,12 +47,14 @@ def manifests(tmp_path: Path) -> Iterator[Path]:
     listed = "".join(f"            - {word}\n" for word in words)
     text, replaced = re.subn(r"(          args:\n)(?:            - .*\n)+", rf"\1{listed}", text)
     assert replaced == 1
-    text = text.replace("[ReadWriteOnce]\n", f"[ReadWriteOnce]\n  storageClassName: {STORAGE_CLASS}\n", 1)
     (runner / "runner.yaml").write_text(text)
+    claim = (runner / "results.yaml").read_text()
+    claim = claim.replace("[ReadWriteOnce]\n", f"[ReadWriteOnce]\n  storageClassName: {STORAGE_CLASS}\n", 1)
+    (runner / "results.yaml").write_text(claim)
     for file in ("runner.yaml", "fetch.yaml"):
         (runner / file).write_text((runner / file).read_text().replace(DOCUMENTED, tools_image()))
     yield directory
-    kubectl("delete", "--ignore-not-found", "--wait=false", "-k", str(runner))
+    kubectl("delete", "--ignore-not-found", "--wait=false", "-k", str(directory / "base"))
     until(lambda: not has_namespace(), "the namespace is gone")
 
 
@@ -102,6 +104,8 @@ def test_a_runner_that_is_drained_away_goes_on_elsewhere_and_its_results_are_fet
     manifests: Path, tmp_path: Path
 ) -> None:
     """It needs no right beyond the role; a second pod takes the run over; of the run only the results are left."""
+    kubectl("apply", "-k", str(manifests / "base"))
+    kubectl("apply", "-n", NAMESPACE, "-f", str(manifests / "runner" / "results.yaml"))
     kubectl("apply", "-k", str(manifests / "runner"))
     for verb, thing in (("create", "pods"), ("get", "secrets"), ("list", "nodes"), ("update", "jobs"), ("*", "*")):
         asked = ["kubectl", "auth", "can-i", verb, thing, f"--as={ACCOUNT}", "-n", NAMESPACE]

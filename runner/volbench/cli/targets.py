@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from volbench.base.nearest import suggestion
 from volbench.cli import console
@@ -13,7 +14,7 @@ from volbench.placement.interface import Target
 from volbench.placement.kubernetes.options import read_options
 from volbench.placement.local import LocalTarget
 from volbench.placement.workspace import Workspace, default_cache
-from volbench.records.cell import ServerSpec
+from volbench.records.cell import CellResult, ServerSpec
 from volbench.records.run import RunRecord, TargetName
 from volbench.volume.factory import make_volume
 from volbench.volume.interface import Volume
@@ -56,29 +57,31 @@ def with_flavor(server: ServerSpec, target: TargetName) -> ServerSpec:
     return server.model_copy(update={"flavor": flavor})
 
 
-def make_target(run: RunRecord) -> tuple[Target, dict[str, Volume]]:
+def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Target, dict[str, Volume]]:
     """Return the run's target and its volumes by name, not yet opened; an attached server has no volumes.
 
-    Raises EnvironmentLacks when the target's engine or cluster is not available.
+    `results` are those of earlier cells of the run. Raises EnvironmentLacks when the target's engine or cluster is
+    not available.
     """
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     tools = str(run.target_options.get("tools", ""))
     if run.target == "kubernetes":
-        return _kubernetes(run, workspace, tools)
+        node = next((result.host.hostname for result in reversed(results) if result.status == "done"), None)
+        return _kubernetes(run, workspace, tools, node or "")
     target: Target = DockerTarget(workspace, tools=tools) if run.target == "docker" else LocalTarget(workspace)
     if run.target == "attach":
         return target, {}
     return target, {spec.name: make_volume(spec, target=run.target, run_id=run.run_id) for spec in run.volumes}
 
 
-def _kubernetes(run: RunRecord, workspace: Workspace, tools: str) -> tuple[Target, dict[str, Volume]]:
+def _kubernetes(run: RunRecord, workspace: Workspace, tools: str, node: str) -> tuple[Target, dict[str, Volume]]:
     # imported here: the client takes half a second, which other targets do not need
     from volbench.placement.kubernetes.target import KubernetesTarget  # noqa: PLC0415
     from volbench.volume.cluster import Cluster  # noqa: PLC0415
 
     options = read_options(run.target_options)
     cluster = Cluster(context=options.context, namespace=options.namespace)
-    target = KubernetesTarget(workspace, cluster=cluster, options=options, tools=tools)
+    target = KubernetesTarget(workspace, cluster=cluster, options=options, tools=tools, node=node)
     volumes = {
         spec.name: make_volume(spec, target=run.target, run_id=run.run_id, cluster=cluster, keep=options.keep)
         for spec in run.volumes

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from volbench.analysis.disturbance import held_share
 from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import remove_attached_dataset
-from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError
+from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.execute.attempts import Attempts, CellState
 from volbench.execute.cleanup import push_cleanup
 from volbench.execute.interruptions import Interruptions
@@ -33,6 +33,9 @@ Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
 TRIES = 2
 """How often a cell is tried in one invocation; every attempt has a directory of its own."""
+DISRUPTIONS_MAX = 5
+"""How often a cell may be begun again because the cluster ended its pod: no fault of the cell."""
+_DISRUPTIONS = frozenset({"evicted", "node_lost"})
 FAILED_CELLS_MAX = 2
 """A run with so many failed cells is stopped: the failures are not random."""
 
@@ -93,6 +96,7 @@ class Orchestrator:
         self._interruptions = Interruptions()
         self._attempts = Attempts(directory, target, self._interruptions, watch, attach=attach)
         self._watches: dict[str, VolumeWatch] = {}
+        self._unavailable: dict[str, VolumeUnavailable] = {}
 
     def run(self) -> Outcome:
         """Prepare the dataset's template, run every cell that is not done, clean up.
@@ -121,7 +125,7 @@ class Orchestrator:
             self._at_end(stack, self._target.clean_up)
             if self._attach is not None:
                 self._check_attached_server(stack, self._attach)
-            opened = {name: self._open(stack, name) for name in self._volumes}
+            opened = self._open_all(stack)
             self._check_mounts(opened)
             mounts = {name: _mount(volume) for name, volume in opened.items()}
             self._directory.journal.append("run_resumed" if resumed else "run_started", mounts=mounts)
@@ -135,7 +139,7 @@ class Orchestrator:
                 failures = self._run_cells(opened, repeated_cells)
                 for cell_id in repeated_cells:
                     self._select_less_disturbed(cell_id)
-            return failures
+            return [*failures, *self._unavailable.values()]
 
     def _select_less_disturbed(self, cell_id: str) -> None:
         """Of a cell that was repeated and is invalid again, use the attempt that was disturbed less.
@@ -166,10 +170,47 @@ class Orchestrator:
         steps = result.steps if result is not None else ()
         return "; ".join(dict.fromkeys(reason for step in steps for reason in step.invalid_reasons))
 
+    def _open_all(self, stack: ExitStack) -> dict[str, OpenVolume]:
+        """Open the volumes; of several, one that cannot be used only loses its own cells."""
+        opened = {}
+        for name in self._volumes:
+            try:
+                opened[name] = self._open(stack, name)
+            except VolumeUnavailable as error:
+                self._give_up(name, error)
+        return opened
+
+    def _give_up(self, volume: str, error: VolumeUnavailable) -> None:
+        """Skip the volume's cells from now on. Raise the error if no other volume is left."""
+        if len(self._unavailable) + 1 >= len(self._volumes):
+            raise error
+        self._unavailable[volume] = error
+        details: dict[str, Any] = {"volume": volume, "cause": error.cause, "what": error.what, "where": error.where,
+                   "evidence": error.evidence, "next_step": error.next_step}  # fmt: skip
+        self._directory.journal.append("volume_unavailable", **details)
+        self._say(f"volume {volume} cannot be used, its cells are skipped: {error.what}: {error.evidence}")
+
+    def _measured(self, volume: str) -> CellResult | None:
+        """Return the result of the last cell that is done on the volume."""
+        results = [self._directory.result(cell.cell_id) for cell in self._run.cells if cell.volume == volume]
+        return next((result for result in reversed(results) if result and result.status == "done"), None)
+
+    def _close(self, name: str) -> None:
+        """Close a volume; one that cells were measured on stays as it is while the run can be resumed."""
+        volume = self._volumes[name]
+        finished = all(_is_done(self._directory, cell) for cell in self._run.cells)
+        volume.retained = not finished and self._measured(name) is not None
+        volume.__exit__(None, None, None)
+        if volume.retained and (leftover := volume.leftover()):
+            self._say(leftover)
+
     def _open(self, stack: ExitStack, name: str) -> OpenVolume:
         volume = self._volumes[name]
+        measured = self._measured(name)
+        volume.measured = measured.volume_facts if measured is not None else None
+        volume.retained = measured is not None  # a failed `open` closes the volume too
         opened = volume.__enter__()
-        self._at_end(stack, lambda: volume.__exit__(None, None, None))
+        self._at_end(stack, lambda: self._close(name))
         if opened.host_path is not None:
             self._watches[name] = VolumeWatch(opened.host_path)
         self._at_end(stack, lambda: close_volume(opened, self._watches.get(name), self._target.close_volume))
@@ -212,22 +253,33 @@ class Orchestrator:
         cells = [(cell, volumes.get(cell.volume)) for cell in self._run.cells]
         cells += [(cell.planned, self._volume_for_template(cell, volumes)) for cell in self._template_cells()]
         for cell, volume in cells:
-            self._attempts.take_over(cell, volume)
+            try:
+                self._attempts.take_over(cell, volume)
+            except VolumeUnavailable as error:
+                self._give_up(volume.name if volume else cell.volume, error)
         for cell, volume in cells:
             self._attempts.record_abandoned(cell, volume)
 
     def _run_cells(self, volumes: Mapping[str, OpenVolume], to_repeat: Collection[str]) -> list[VolbenchError]:
         """Run cells that are not done or to be repeated; return failures of cells, raise one that stops the run."""
         waiting = [
-            cell for cell in self._run.cells if cell.cell_id in to_repeat or not _is_done(self._directory, cell)
+            cell
+            for cell in self._run.cells
+            if (cell.cell_id in to_repeat or not _is_done(self._directory, cell))
+            and cell.volume not in self._unavailable
         ]
         keys = self._prepare_templates(volumes, waiting) if self._attach is None else {}
         failures: list[VolbenchError] = []
 
         def do(cell: PlannedCell) -> None:
+            if cell.volume in self._unavailable:
+                return
             template_key = keys.get(shape_of(self._run, cell), "")
             failure = self._run_cell(cell, volumes.get(cell.volume), template_key)
             if failure is None:
+                return
+            if isinstance(failure, VolumeUnavailable):
+                self._give_up(cell.volume, failure)
                 return
             failures.append(failure)
             if not _is_retryable(failure) or len(failures) >= FAILED_CELLS_MAX:
@@ -256,7 +308,13 @@ class Orchestrator:
         keys: dict[str, str] = {}
 
         def do(cell: TemplateCell) -> None:
-            result = self._attempts.new(cell.planned, self._volume_for_template(cell, volumes), "prepare")
+            if cell.volume in self._unavailable:
+                return
+            try:
+                result = self._attempts.new(cell.planned, self._volume_for_template(cell, volumes), "prepare")
+            except VolumeUnavailable as error:
+                self._give_up(cell.volume, error)
+                return
             if result.status != "done":
                 raise _failure(result)
             directory = self._directory.cell_dir(cell.planned.cell_id)
@@ -269,12 +327,20 @@ class Orchestrator:
         return keys
 
     def _run_cell(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
-        """Try the cell until it is done; return its failure after TRIES attempts, or one that is not retryable."""
+        """Try the cell until it is done; return its failure after TRIES attempts, or one that is not retryable.
+
+        Attempts that the cluster ended are not counted, up to DISRUPTIONS_MAX.
+        """
         failure: VolbenchError | None = None
-        for _ in range(TRIES):
+        tries, disruptions = 0, 0
+        while tries < TRIES:
             failure = self._attempt(planned, volume, template_key)
             if failure is None or not _is_retryable(failure):
                 break
+            if failure.cause in _DISRUPTIONS and disruptions < DISRUPTIONS_MAX:
+                disruptions += 1
+            else:
+                tries += 1
             _log.info("cell %s failed, tried at most %d times: %s", planned.cell_id, TRIES, failure.what)
         return failure
 
@@ -286,6 +352,8 @@ class Orchestrator:
                 watch.check(where=f"volume {planned.volume}")
             result = self._attempts.new(planned, volume, "run", template_key=template_key)
         except (EnvironmentLacks, StepFailed) as error:
+            if isinstance(error, VolumeUnavailable):
+                return error
             if isinstance(error, EnvironmentLacks) and error.cause not in CAUSES:
                 raise
             return error

@@ -33,6 +33,12 @@ class VolumeFacts(Record):
     nfs_version: str | None = None
     overlay: bool = Field(default=False, description="On an overlay filesystem: a container layer, not a volume.")
     memory_backed: bool = Field(default=False, description="tmpfs or ramfs: no device behind it.")
+    claim: str | None = Field(default=None, description="In a cluster: the claim's name.")
+    claim_uid: str | None = None
+    persistent_volume: str | None = Field(default=None, description="What the claim is bound to.")
+    persistent_volume_uid: str | None = Field(
+        default=None, description="Another uid is another volume. None: no right to read PersistentVolumes."
+    )
     emulated_profile: str | None = None
     emulated_parameters: dict[str, Scalar] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -49,6 +55,9 @@ class HostFacts(Record):
     cgroup_version: int | None = None
     virtualization: str | None = None
     cloud_instance_type: str | None = None
+    zone: str | None = Field(default=None, description="Of a node of a cluster.")
+    kubelet: str | None = Field(default=None, description="Version of the node's kubelet.")
+    container_runtime: str | None = Field(default=None, description="Of a node of a cluster, with its version.")
     container: bool = False
     tools: dict[str, str] = Field(
         default_factory=dict, description="Tool name to version: sysbench, mysqldump, ..."

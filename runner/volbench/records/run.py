@@ -100,7 +100,7 @@ class JournalEvent(Record):
     at: str
     event: Literal[
         "run_started", "template_ready", "cell_started", "cell_finished", "cell_failed", "cell_abandoned",
-        "run_interrupted", "run_resumed", "run_finished", "cell_replaced",
+        "run_interrupted", "run_resumed", "run_finished", "cell_replaced", "volume_unavailable",
     ]  # fmt: skip
     cell_id: FileName | Literal[""] = ""
     attempt: int = 0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from volbench.analysis.comparison_summary import summarise
 from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.analysis.explain.what_if import OtherVolume
+from volbench.records.cell import CellResult
 from volbench.records.report import Report
 from volbench.report.rows.backup import backup_rows
-from volbench.report.rows.caveats import caveats
+from volbench.report.rows.caveats import caveats, unavailable_volumes
 from volbench.report.rows.cells import (
     cell_rows,
     data_row,
@@ -27,6 +28,7 @@ from volbench.report.rows.differences import differing_settings
 from volbench.report.rows.durability import durability_rows
 from volbench.report.rows.effects import as_declared, effect_rows, sweep_row
 from volbench.report.rows.forecast import forecast_rows
+from volbench.report.rows.nodes import hosts_by_volume, node_caveats, without_verdict_across_nodes
 from volbench.report.rows.saturation import curve_rows
 from volbench.report.rows.summary import summarise_run
 from volbench.report.rows.time_budget import (
@@ -49,9 +51,17 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     """
     run, results, events = directory.run, directory.results(), directory.events()
     every = [volume.name for volume in run.volumes]
-    names = [volume.name for volume in run.volumes if not volume.variant_of]
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    unavailable = unavailable_volumes(events, volume_of)
+    names = [
+        volume.name for volume in run.volumes
+        if not volume.variant_of and not (volume.name in unavailable and _is_empty(volume.name, results, volume_of))
+    ]  # fmt: skip
     cells, volumes, engine = cell_rows(run, results), volume_rows(run, results), engine_row(results)
-    comparisons = compared_cells(as_declared(run, cells), names, run.suite.comparison)
+    hosts = hosts_by_volume(results, volume_of)
+    comparisons = without_verdict_across_nodes(
+        compared_cells(as_declared(run, cells), names, run.suite.comparison), hosts
+    )
     cells = used_within_bounds(cells, comparisons)
     explained = explain_run(directory)
     effects = effect_rows(run, cells)
@@ -59,11 +69,13 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     differences = time_difference_rows(budgets, every[0]) if every else ()
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
-    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     done = sum(result.status == "done" for result in results)
     declared = [volume for volume in volumes if volume.name in names]  # a variant is emulated as its volume is
     replaced = sum(event.event == "cell_replaced" for event in events)
-    warnings = caveats(run, declared, cells, engine, pairs, with_result=done, replaced=replaced)
+    warnings = caveats(
+        run, declared, cells, engine, pairs, with_result=done, replaced=replaced,
+        first=(*unavailable.values(), *node_caveats({name: hosts[name] for name in names if name in hosts})),
+    )  # fmt: skip
     return Report(
         run_id=run.run_id,
         suite=run.suite.name,
@@ -105,3 +117,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         differing_settings=differing_settings(results, volume_of),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),
     )
+
+
+def _is_empty(volume: str, results: Iterable[CellResult], volume_of: Mapping[str, str]) -> bool:
+    return all(volume_of[result.cell_id] != volume for result in results)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.analysis.comparison import Comparison
 from volbench.errors import MustNotCompare, UsageError
+from volbench.records.cell import CellResult
+from volbench.records.facts import HostFacts
 from volbench.records.report import CellRow, Report
 from volbench.records.run import RunRecord
 from volbench.report.build import build_report
 from volbench.report.rows.comparisons import compared_cells
+from volbench.report.rows.nodes import host_name, hosts_by_volume, without_verdict_across_nodes
 from volbench.store.run_directory import RunDirectory
 
 VALUE_CHARACTERS_MAX = 200
+ABSENT = "absent"
+MEMORY_TOLERANCE = 0.02
+"""Kernels keep a part of the memory for themselves, each version another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +35,28 @@ class CrossRunComparison:
 class _Run:
     record: RunRecord
     report: Report
+    results: tuple[CellResult, ...]
+
+    @property
+    def hosts(self) -> tuple[HostFacts, ...]:
+        """Of the cells: the orchestrator may have run elsewhere. Without a result, the orchestrator's."""
+        return tuple(result.host for result in self.results) or (self.record.host,)
 
 
 _Fact = Callable[[_Run], object]
+
+
+def _host_fact(name: str) -> _Fact:
+    """Return a fact of the cells' hosts; several values in one run are joined."""
+
+    def fact(run: _Run) -> object:
+        values = {host_name(host) if name == "hostname" else getattr(host, name) for host in run.hosts}
+        known = sorted(str(value) for value in values if value is not None)
+        return " and ".join(known) or None
+
+    return fact
+
+
 _COMPARABILITY_FACTS: dict[str, _Fact] = {
     "dataset": lambda run: run.record.suite.dataset.model_dump(),
     "steps": lambda run: [step.model_dump() for step in run.record.suite.steps],
@@ -39,14 +64,17 @@ _COMPARABILITY_FACTS: dict[str, _Fact] = {
     "engine.flavor": lambda run: run.report.engine and run.report.engine.flavor,
     "engine.version": lambda run: run.report.engine and run.report.engine.version,
     "target": lambda run: run.record.target,
-    "host.cpu_model": lambda run: run.record.host.cpu_model,
-    "host.cpus": lambda run: run.record.host.cpus,
-    "host.memory_bytes": lambda run: run.record.host.memory_bytes,
+    "host.cpu_model": _host_fact("cpu_model"),
+    "host.cpus": _host_fact("cpus"),
+    "host.memory_bytes": _host_fact("memory_bytes"),
+    "host.cloud_instance_type": _host_fact("cloud_instance_type"),
 }
 """Facts that change the figures by themselves; runs that differ in them do not compare volumes."""
+_WHERE_KNOWN = {"host.cloud_instance_type"}
+"""Facts that refuse only where every run knows them: older runs and other clouds do not."""
 _CONTEXT_FACTS: dict[str, _Fact] = {
-    "host.hostname": lambda run: run.record.host.hostname,
-    "host.kernel": lambda run: run.record.host.kernel,
+    "host.hostname": _host_fact("hostname"),
+    "host.kernel": _host_fact("kernel"),
     "volbench": lambda run: run.record.volbench_version,
     "started_at": lambda run: run.record.started_at,
 }
@@ -70,7 +98,8 @@ def compare_runs(
             where="--by",
             evidence=f"known: volume, run, {', '.join(_COMPARABILITY_FACTS)}",
         )
-    runs = [_Run(record=directory.run, report=build_report(directory)) for directory in directories]
+    runs = [_Run(record=directory.run, report=build_report(directory), results=tuple(directory.results()))
+            for directory in directories]  # fmt: skip
     _refuse_differing(runs, by)
     cells = [_regrouped(cell, run, by, several=len(runs) > 1) for run in runs for cell in run.report.cells]
     groups = _ordered_groups(runs, cells, by)
@@ -84,9 +113,18 @@ def compare_runs(
         cells = [_with_metrics(cell, metrics) for cell in cells]
     return CrossRunComparison(
         groups=groups,
-        comparisons=tuple(compared_cells(cells, groups, runs[0].record.suite.comparison)),
+        comparisons=tuple(_compared(runs, cells, groups)),
         context=_differing(runs, _CONTEXT_FACTS),
     )
+
+
+def _compared(runs: Sequence[_Run], cells: Sequence[CellRow], groups: Sequence[str]) -> list[Comparison]:
+    """Compare the groups; without a verdict where one run had each of two volumes on nodes of its own."""
+    comparisons = compared_cells(cells, groups, runs[0].record.suite.comparison)
+    for run in runs:
+        hosts = hosts_by_volume(run.results, {cell.cell_id: cell.volume for cell in run.record.cells})
+        comparisons = without_verdict_across_nodes(comparisons, hosts)
+    return comparisons
 
 
 def _ordered_groups(runs: Sequence[_Run], cells: Sequence[CellRow], by: str) -> tuple[str, ...]:
@@ -100,7 +138,7 @@ def _refuse_differing(runs: Sequence[_Run], by: str) -> None:
     differing = {
         name: values
         for name, values in _differing(runs, _COMPARABILITY_FACTS).items()
-        if name != by and not name.startswith(f"{by}.")
+        if name != by and not name.startswith(f"{by}.") and not _may_differ(name, values.values())
     }
     if differing:
         raise MustNotCompare(
@@ -115,13 +153,21 @@ def _refuse_differing(runs: Sequence[_Run], by: str) -> None:
         )
 
 
+def _may_differ(name: str, values: Collection[str]) -> bool:
+    """Return whether a difference says nothing: an unknown value, or what kernels keep of equal memory."""
+    if name == "host.memory_bytes" and all(value.isdigit() for value in values):
+        sizes = [int(value) for value in values]
+        return max(sizes) <= min(sizes) * (1 + MEMORY_TOLERANCE)
+    return name in _WHERE_KNOWN and ABSENT in values
+
+
 def _differing(runs: Sequence[_Run], facts: Mapping[str, _Fact]) -> dict[str, dict[str, str]]:
     """Return fact -> run -> value for facts that differ; of a nested fact only the items that differ."""
     differing: dict[str, dict[str, str]] = {}
     for name, fact in facts.items():
         leaves_by_run = {run.record.run_id: dict(_leaves(name, fact(run))) for run in runs}
         for leaf in dict.fromkeys(leaf for leaves in leaves_by_run.values() for leaf in leaves):
-            values = {run_id: leaves.get(leaf, "absent") for run_id, leaves in leaves_by_run.items()}
+            values = {run_id: leaves.get(leaf, ABSENT) for run_id, leaves in leaves_by_run.items()}
             if len(set(values.values())) > 1:
                 differing[leaf] = {run_id: value[:VALUE_CHARACTERS_MAX] for run_id, value in values.items()}
     return differing
@@ -139,7 +185,7 @@ def _leaves(name: str, value: object) -> Iterator[tuple[str, str]]:
         for number, item in enumerate(value):
             yield from _leaves(f"{name}.{number}", item)
     else:
-        yield name, "absent" if value is None else str(value)
+        yield name, ABSENT if value is None else str(value)
 
 
 def _regrouped(cell: CellRow, run: _Run, by: str, *, several: bool) -> CellRow:

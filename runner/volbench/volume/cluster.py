@@ -91,6 +91,17 @@ class Cluster:
         except NotFound:
             return
 
+    def ask_if_allowed(self, path: str, *, doing: str) -> Any:
+        """Return an object; None if it does not exist or this user has no right to read it."""
+        try:
+            return self.ask("GET", path, doing=doing)
+        except NotFound:
+            return None
+        except EnvironmentLacks as error:
+            if error.cause != "no_permission":
+                raise
+            return None
+
     def text(self, path: str, *, doing: str, **query: Any) -> str:
         """Return an answer that is text, such as a log."""
         return str(

@@ -43,6 +43,10 @@ class Volume(Protocol):
     """A volume of some kind; a context manager that opens and closes it."""
 
     spec: VolumeSpec
+    measured: VolumeFacts | None
+    """What earlier cells of the run measured; `open` refuses another volume where it can tell."""
+    retained: bool
+    """The run can be resumed on the volume: `close` leaves it as it is."""
 
     def open(self) -> OpenVolume:
         """Check, mount or create the volume.
@@ -52,6 +56,9 @@ class Volume(Protocol):
 
     def close(self) -> None:
         """Undo what `open` did and nothing else. Safe to call twice, and after a failed `open`."""
+
+    def leftover(self) -> str:
+        """Return what a retained volume leaves, and the command that removes it; empty for nothing."""
 
     def __enter__(self) -> OpenVolume: ...
 
@@ -65,6 +72,8 @@ class VolumeBase:
 
     def __init__(self, spec: VolumeSpec) -> None:
         self.spec = spec
+        self.measured: VolumeFacts | None = None
+        self.retained = False
 
     def open(self) -> OpenVolume:
         """Open the volume; each kind implements this."""
@@ -72,6 +81,10 @@ class VolumeBase:
 
     def close(self) -> None:
         """Do nothing; a kind may override this."""
+
+    def leftover(self) -> str:
+        """Return nothing; a kind may override this."""
+        return ""
 
     def __enter__(self) -> OpenVolume:
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,7 @@ def test_rendered_manifests_fit_the_api(version: str) -> None:
     found = rendered(
         "namespace=n", "selector=disk=nvme,zone=a", "tolerations=only=volbench:NoSchedule,spot:NoExecute",
         "server_cpu=2", "server_memory=4Gi", "agent_cpu=1", "agent_memory=1Gi", "pull_secret=s", "priority_class=p",
-        "parallel=2", "ebs_csi=http://ebs-csi-node.kube-system:3302/metrics",
+        "labels=team=dba", "annotations=owner=anna", "parallel=2", "ebs_csi=http://ebs-csi-node.kube-system:3302/metrics",
     )  # fmt: skip
     assert [one["kind"] for one in found] == ["PersistentVolumeClaim", *["ConfigMap", "Job"] * 4]
     for manifest in found:
@@ -73,9 +76,32 @@ def test_pods_have_no_rights_and_the_sizes_that_were_asked_for() -> None:
     assert not any("hostPath" in volume for volume in pod["volumes"])
 
 
+def test_pods_request_what_the_suite_needs_and_are_not_for_autoscalers_to_end() -> None:
+    """Without requests a pod is the first to be evicted; without limits it may use the node."""
+    job = rendered("labels=team=dba,volbench.org/run=x", "annotations=owner=anna")[2]
+    template = job["spec"]["template"]
+    assert template["metadata"]["annotations"] == {
+        "owner": "anna", "karpenter.sh/do-not-disrupt": "true",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    }  # fmt: skip
+    assert template["metadata"]["labels"]["team"] == job["metadata"]["labels"]["team"] == "dba"
+    assert template["metadata"]["labels"]["volbench.org/run"] != "x"
+    (server,) = template["spec"]["initContainers"]
+    assert "limits" not in server["resources"]
+    assert server["resources"]["requests"]["memory"] == "584Mi", "a pool of 32M, and room for the clients"
+    agent = template["spec"]["containers"][0]
+    assert agent["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}}
+    (half,) = rendered("server_cpu=2")[2]["spec"]["template"]["spec"]["initContainers"]
+    assert half["resources"] == {"requests": {"cpu": "2", "memory": "584Mi"}, "limits": {"cpu": "2"}}
+
+
 def test_parallel_cells_are_kept_apart_unless_they_may_share_a_node() -> None:
+    """Cells of other runs are kept off the node in any case."""
+
     def apart(*options: str) -> bool:
-        return "podAntiAffinity" in rendered(*options)[2]["spec"]["template"]["spec"]["affinity"]
+        affinity = rendered(*options)[2]["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
+        (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+        return "matchExpressions" not in term["labelSelector"]
 
     assert apart("parallel=3")
     assert not apart("parallel=3", "share_nodes=true")
@@ -122,8 +148,71 @@ def test_overlays_fit_the_api(overlay: str, version: str) -> None:
 
 @pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
 def test_the_runner_in_the_cluster_fits_the_api(version: str) -> None:
-    for manifest in documents((ROOT / "k8s" / "runner" / "runner.yaml").read_text()):
-        kubernetes_schemas.check(manifest, version)
+    for file in ("runner", "results"):
+        for manifest in documents((ROOT / "k8s" / "runner" / f"{file}.yaml").read_text()):
+            kubernetes_schemas.check(manifest, version)
+
+
+DELETED = {
+    "ebs-gp2": {"StorageClass volbench-ebs-gp2"},
+    "ebs-gp3": {"StorageClass volbench-ebs-gp3"},
+    "ebs-io2": {"StorageClass volbench-ebs-io2"},
+    "efs": {"StorageClass volbench-efs"},
+    "fargate-efs": {
+        "PersistentVolume volbench-fargate-efs", "PersistentVolumeClaim volbench/volbench-fargate-efs",
+    },
+    "fsx-openzfs": {
+        "StorageClass volbench-fsx-openzfs", "PersistentVolumeClaim volbench/volbench-fsx-openzfs",
+    },
+    "local-path": {"PersistentVolumeClaim volbench/volbench-local-path"},
+    "rook-ceph-rbd": {"CephBlockPool rook-ceph/volbench", "StorageClass volbench-rook-ceph-rbd"},
+}  # fmt: skip
+"""All that `kubectl delete -k` of an overlay removes: no namespace, no driver, no results, no other run."""
+
+
+def built(directory: Path) -> list[dict[str, Any]]:
+    """Return what `kubectl kustomize` builds, or where there is no kubectl, what the resources of the file are."""
+    if shutil.which("kubectl") is not None:
+        command = ["kubectl", "kustomize", str(directory)]
+        return documents(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    (kustomization,) = documents((directory / "kustomization.yaml").read_text())
+    assert set(kustomization) <= {"apiVersion", "kind", "resources", "components", "namespace"}
+    made = [one for name in kustomization.get("components", []) for one in built(directory / name)]
+    for file in kustomization.get("resources", []):
+        made += documents((directory / file).read_text())
+    for one in made:
+        if "namespace" in kustomization:
+            one["metadata"]["namespace"] = kustomization["namespace"]
+    return made
+
+
+def deleted_with(directory: Path) -> set[str]:
+    return {
+        f"{one['kind']} {'/'.join(filter(None, (one['metadata'].get('namespace'), one['metadata']['name'])))}"
+        for one in built(directory)
+    }
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_deletes_what_it_made_and_nothing_else(overlay: str) -> None:
+    """A claim is part of it only where its own comment runs on that claim."""
+    directory = ROOT / "k8s" / "overlays" / overlay
+    assert deleted_with(directory) == DELETED[overlay]
+    claims = [one for one in built(directory) if one["kind"] == "PersistentVolumeClaim"]
+    text = (directory / "storage.yaml").read_text()
+    assert all(f"pvc:{one['metadata']['name']}" in text for one in claims)
+
+
+def test_overlays_can_be_composed(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "k8s", tmp_path / "k8s")
+    both = {"kind": "Kustomization", "components": ["../overlays/ebs-gp2", "../overlays/ebs-gp3"]}
+    (tmp_path / "k8s" / "both").mkdir()
+    (tmp_path / "k8s" / "both" / "kustomization.yaml").write_text(json.dumps(both))
+    assert deleted_with(tmp_path / "k8s" / "both") == DELETED["ebs-gp2"] | DELETED["ebs-gp3"]
+
+
+def test_the_runner_s_deletion_leaves_its_results_and_its_rights() -> None:
+    assert deleted_with(ROOT / "k8s" / "runner") == {"Job volbench/volbench-runner"}
 
 
 def node_helper() -> list[dict[str, Any]]:

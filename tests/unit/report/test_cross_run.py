@@ -22,7 +22,10 @@ Making = Callable[..., RunDirectory]
 
 @pytest.fixture(name="make")
 def making(tmp_path: Path) -> Making:
-    """Builds a run of one volume, five cells of one load; changes of run.json as keywords."""
+    """Builds a run of one volume, five cells of one load; changes of run.json as keywords.
+
+    `host` changes facts of the cells' host, `orchestrator` those of the host that started them.
+    """
 
     def make(
         name: str,
@@ -32,22 +35,25 @@ def making(tmp_path: Path) -> Making:
         step: Mapping[str, object] | None = None,
         version: str = "8.4.7",
         host: Mapping[str, object] | None = None,
+        orchestrator: Mapping[str, object] | None = None,
         **changes: object,
     ) -> RunDirectory:
         steps = (OLTP.model_copy(update={"duration_s": 12.0, **(step or {})}),)
         wanted = Synthetic(volumes=(SyntheticVolume(name=name, speed=speed),), steps=steps)
         directory = build_run(tmp_path, wanted, run_id=run_id)
         run = directory.run
-        facts: dict[str, Any] = {**run.host.model_dump(), **(host or {})}
-        write_record(
-            directory.path / RUN_FILE,
-            run.model_copy(update={"host": HostFacts.model_validate(facts), **changes}),
-        )
+        changed = run.model_copy(update={"host": _changed(run.host, orchestrator), **changes})
+        write_record(directory.path / RUN_FILE, changed)
         for result in directory.results():
-            _with_version(directory, result, version)
+            host_facts = _changed(result.host, host)
+            _with_version(directory, result.model_copy(update={"host": host_facts}), version)
         return RunDirectory.open(directory.path)
 
     return make
+
+
+def _changed(facts: HostFacts, changes: Mapping[str, object] | None) -> HostFacts:
+    return HostFacts.model_validate({**facts.model_dump(), **(changes or {})})
 
 
 def _with_version(directory: RunDirectory, result: CellResult, version: str) -> None:
@@ -99,6 +105,7 @@ def test_one_volume_in_two_runs_is_compared_by_run(make: Making) -> None:
         ({"version": "8.0.44"}, "engine.version", ("8.4.7", "8.0.44")),
         ({"host": {"cpus": 2}}, "host.cpus", ("8", "2")),
         ({"host": {"cpu_model": "EPYC"}}, "host.cpu_model", ("Xeon 8259CL", "EPYC")),
+        ({"host": {"memory_bytes": 16 << 30}}, "host.memory_bytes", (str(32 << 30), str(16 << 30))),
         ({"target": "local"}, "target", ("docker", "local")),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -112,6 +119,33 @@ def test_what_changes_the_numbers_by_itself_is_refused_by_name_with_both_values(
     assert caught.value.exit_code == 4
     assert f"{fact}: {FIRST}: {values[0]} | {SECOND}: {values[1]}" in caught.value.evidence
     assert "--by" in caught.value.next_step
+
+
+LAPTOPS = ({"cpu_model": "Core i7", "cpus": 4, "memory_bytes": 8 << 30, "hostname": "anna"},
+           {"cpu_model": "M3", "cpus": 12, "memory_bytes": 64 << 30, "hostname": "ben"})  # fmt: skip
+
+
+def test_equal_nodes_are_compared_whichever_laptops_started_the_runs(make: Making) -> None:
+    first, second = LAPTOPS
+    found = compare_runs([make("a", FIRST, orchestrator=first), make("b", SECOND, speed=1.5, orchestrator=second)])
+    assert tps_of(found).verdict == "better"
+    assert found.noted == {}
+
+
+def test_different_nodes_are_refused_although_one_laptop_started_both_runs(make: Making) -> None:
+    large = {"cloud_instance_type": "m5.large", "cpus": 2}
+    larger = {"cloud_instance_type": "c7i.4xlarge", "cpus": 16}
+    laptop = LAPTOPS[0]
+    runs = [make("a", FIRST, host=large, orchestrator=laptop), make("b", SECOND, host=larger, orchestrator=laptop)]
+    with pytest.raises(MustNotCompare) as caught:
+        compare_runs(runs)
+    assert f"host.cpus: {FIRST}: 2 | {SECOND}: 16" in caught.value.evidence
+    assert f"host.cloud_instance_type: {FIRST}: m5.large | {SECOND}: c7i.4xlarge" in caught.value.evidence
+
+
+def test_an_instance_type_that_one_run_does_not_know_refuses_nothing(make: Making) -> None:
+    found = compare_runs([make("a", FIRST, host={"cloud_instance_type": "m5.large"}), make("b", SECOND, speed=1.5)])
+    assert tps_of(found).verdict == "better"
 
 
 def test_every_fact_that_differs_is_named(make: Making) -> None:

@@ -128,7 +128,7 @@ def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = 
     outcome: Outcome | None = None
     failure: VolbenchError | None = None
     try:
-        target, volumes = make_target(run_record)
+        target, volumes = make_target(run_record, directory.results())
         with progress_watcher(directory, json=json) as watch:
             orchestrator = Orchestrator(
                 directory, target, volumes, attach=attach, watch=watch, invalid_cells=cells_to_replace,

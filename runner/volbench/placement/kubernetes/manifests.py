@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from volbench import __version__
 from volbench.placement.interface import JobKind
 from volbench.placement.kubernetes.options import KubernetesOptions, labels_of, tolerations_of
+from volbench.placement.kubernetes.requests import AGENT_REQUESTS
 from volbench.records.cell import CellPlaces
 from volbench.volume import node_helper
 from volbench.volume.facts import ebs_csi
@@ -35,6 +37,11 @@ _EMPTY = ("control", "scratch", "out", "tmp-server", "tmp-agent")
 RESULT_RETENTION_S = 24 * 3600
 """How long results wait in the pod for an orchestrator."""
 GRACE_S = 5
+NO_DISRUPTION = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+"""Annotations that keep autoscalers from ending a pod to save a node."""
 NODE_LOST_S = 300
 _SPARE_S = 3600
 _CELL_CHARACTERS = 36
@@ -45,8 +52,10 @@ class CellObjects:
     """The data for the manifests of one cell's attempt.
 
     Args:
-        near: name of the preferred node, so that a run's cells share one if possible.
+        near: name of the run's node, on which its cells are compared.
+        pinned: the cell must run on that node; else the node is preferred.
         apart: concurrent pods of this run must not share a node.
+        server_requests: what the server's container requests where no option says so.
         emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
     """
 
@@ -63,8 +72,10 @@ class CellObjects:
     deadline_s: float
     options: KubernetesOptions
     near: str = ""
+    pinned: bool = False
     apart: bool = False
     emulator_claim: str = ""
+    server_requests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -117,7 +128,7 @@ def job(cell: CellObjects) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": cell.name, "labels": cell.labels},
+        "metadata": {"name": cell.name, "labels": {**labels_of(cell.options.labels), **cell.labels}},
         "spec": {
             "backoffLimit": 0,
             "completions": 1,
@@ -125,7 +136,13 @@ def job(cell: CellObjects) -> dict[str, Any]:
             "podReplacementPolicy": "Failed",
             "activeDeadlineSeconds": int(cell.deadline_s) + RESULT_RETENTION_S + _SPARE_S,
             "ttlSecondsAfterFinished": RESULT_RETENTION_S,
-            "template": {"metadata": {"labels": cell.labels}, "spec": pod(cell)},
+            "template": {
+                "metadata": {
+                    "labels": {**labels_of(cell.options.labels), **cell.labels},
+                    "annotations": {**labels_of(cell.options.annotations), **NO_DISRUPTION},
+                },
+                "spec": pod(cell),
+            },
         },
     }
 
@@ -225,14 +242,26 @@ def _unreachable_tolerations() -> list[dict[str, Any]]:
 def _affinity(cell: CellObjects) -> dict[str, Any]:
     affinity: dict[str, Any] = {}
     if cell.near and not cell.options.node:
-        expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [cell.near]}
-        preference = {"weight": 100, "preference": {"matchExpressions": [expression]}}
-        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}
-    if cell.apart:
-        labels = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
-        term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
-        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [cell.near]}]}
+        affinity["nodeAffinity"] = (
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            if cell.pinned
+            else {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
+        )
+    affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [_apart(cell)]}
     return affinity
+
+
+def _apart(cell: CellObjects) -> dict[str, Any]:
+    """Return the term that keeps other cells off the node: those of other runs, or all in a parallel run.
+
+    The scheduler keeps it, so that a run whose orchestrator is away is not disturbed either.
+    """
+    labels = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
+    selector: dict[str, Any] = {"matchLabels": labels}
+    if not cell.apart:
+        selector["matchExpressions"] = [{"key": LABEL_RUN, "operator": "NotIn", "values": [cell.run_id]}]
+    return {"labelSelector": selector, "namespaceSelector": {}, "topologyKey": "kubernetes.io/hostname"}
 
 
 def _server(cell: CellObjects) -> dict[str, Any]:
@@ -241,7 +270,7 @@ def _server(cell: CellObjects) -> dict[str, Any]:
     return {
         **_container(cell.options, SERVER, cell.server_image, ["sh", "-c", script]),
         "restartPolicy": "Always",
-        "resources": _resources(cell.options.server_cpu, cell.options.server_memory),
+        "resources": _resources(cell.options.server_cpu, cell.options.server_memory, cell.server_requests),
         "volumeMounts": [*_shared(cell), _mount("given", INPUT, read_only=True), _mount("tmp-server", TMP)],
     }
 
@@ -256,7 +285,7 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
             {"name": node_helper.VARIABLE, "value": f"{NODE_HELPER}/{node_helper.SOCKET}"},
             *([{"name": ebs_csi.VARIABLE, "value": cell.options.ebs_csi}] if cell.options.ebs_csi else []),
         ],
-        "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory),
+        "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory, AGENT_REQUESTS),
         "volumeMounts": [
             *_shared(cell), _mount("given", INPUT, read_only=True), _mount("scratch", SCRATCH), _mount("out", OUT),
             _mount("tmp-agent", TMP), _mount(node_helper.DIRECTORY, NODE_HELPER, read_only=True),
@@ -316,7 +345,8 @@ def _mount(name: str, path: str, *, read_only: bool = False) -> dict[str, Any]:
     return {**mount, "readOnly": True} if read_only else mount
 
 
-def _resources(cpu: str, memory: str) -> dict[str, Any]:
-    """Return requests equal to limits for set amounts; without them, the pod may use the whole node."""
+def _resources(cpu: str, memory: str, requests: Mapping[str, str]) -> dict[str, Any]:
+    """Return requests equal to limits for set amounts; else requests alone: the pod may use the whole node."""
     amounts = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value}
-    return {"requests": amounts, "limits": amounts} if amounts else {}
+    limits = {"limits": amounts} if amounts else {}
+    return {"requests": {**requests, **amounts}, **limits}

@@ -37,6 +37,16 @@ class KubernetesOptions(Record):
     start_timeout_s: Seconds = Field(
         default=300.0, alias="start_timeout", gt=0, description="How long a pod may take to be scheduled and ready."
     )
+    labels: str = Field(default="", description="Further labels of jobs and pods: key=value,key=value.")
+    annotations: str = Field(default="", description="Further annotations of pods: key=value,key=value.")
+    pin_node: bool = Field(
+        default=True,
+        description="All cells run on the first one's node, where their claims allow that; false: they prefer it.",
+    )
+    queue_timeout_s: Seconds = Field(
+        default=4 * 3600.0, alias="queue_timeout", gt=0,
+        description="How long a cell waits for a node on which another run's cell runs.",
+    )  # fmt: skip
     keep: bool = Field(default=False, description="Leave jobs, pods and claims, to look at.")
     parallel: int = Field(default=1, ge=1, le=64, description="Cells that run at once, never two on one node.")
     share_nodes: bool = Field(default=False, description="Let parallel cells share a node.")

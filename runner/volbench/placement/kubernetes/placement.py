@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,27 @@ from typing import Any
 from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
-from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
+from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.placement.interface import Job
 from volbench.placement.kubernetes.collect import RESULT, collect, run_in_pod
 from volbench.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
 from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.pods import (
+    QUEUED,
     Trouble,
     describe_pod,
     ended_trouble,
     has_ended,
     is_over,
     is_running,
+    mount_trouble,
     waiting_trouble,
 )
 from volbench.placement.kubernetes.result import enrich_from_cluster, needs_cause
 from volbench.records.parse import parse_json
 from volbench.volume.cluster import Cluster, NotFound, cluster_errors, quota_exceeded
 from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN
+from volbench.volume.kinds.claim_facts import identity, persistent_volume
 
 WATCH_S = 1
 PROGRESS_EVERY_S = 2.0
@@ -43,7 +47,15 @@ Object = dict[str, Any]
 class KubernetesPlacement:
     """The pod of a cell's attempt, found by its labels."""
 
-    def __init__(self, cluster: Cluster, job: Job, options: KubernetesOptions) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        job: Job,
+        options: KubernetesOptions,
+        on_node: Callable[[Object], None] | None = None,
+    ) -> None:
+        """`on_node` is called with the pod once it has a node."""
+        self._on_node = on_node
         self._cluster = cluster
         self._job = job
         self._options = options
@@ -51,6 +63,7 @@ class KubernetesPlacement:
         self._pod: Object | None = None
         self._version = ""
         self._waiting_since_s: float | None = None
+        self._is_queued = False
         self._progress_s = 0.0
         self._has_ended = False
         self._deleted_pod: Object | None = None
@@ -65,6 +78,8 @@ class KubernetesPlacement:
         pod = self._refresh()
         if pod is None:
             return self._without_pod()
+        if self._on_node is not None and pod["spec"].get("nodeName"):
+            self._on_node(pod)
         if has_ended(pod, AGENT) or is_over(pod):
             self._finish(pod)
             return False
@@ -188,17 +203,22 @@ class KubernetesPlacement:
     def _check_waiting(self, trouble: Trouble | None) -> None:
         """Raise if a pod cannot start, or did not start in time."""
         now_s = time.monotonic()
-        if self._waiting_since_s is None:
-            self._waiting_since_s = now_s
+        queued = trouble is not None and trouble.cause == QUEUED
+        if self._waiting_since_s is None or queued != self._is_queued:
+            self._waiting_since_s, self._is_queued = now_s, queued  # each wait has a limit of its own
         waited_s = now_s - self._waiting_since_s
         final = trouble is not None and trouble.final and waited_s > FINAL_TROUBLE_AFTER_S
-        if not final and waited_s < self._options.start_timeout_s:
+        limit_s = self._options.queue_timeout_s if queued else self._options.start_timeout_s
+        if not final and waited_s < limit_s:
             return
-        raise EnvironmentLacks(
+        trouble = trouble or mount_trouble(self._events())
+        failure = VolumeUnavailable if trouble and trouble.cause == "volume_pending" else EnvironmentLacks
+        option = "queue_timeout" if queued else "start_timeout"
+        raise failure(
             trouble.what if trouble else "the pod does not start",
             where=self._where,
             evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}\n{self.evidence()}",
-            next_step="fix that, then `volbench resume`; --target-option start_timeout=10min waits longer",
+            next_step=f"fix that, then `volbench resume`; --target-option {option}=... of `run` waits longer",
             cause=trouble.cause if trouble else "pod_pending",
         )
 
@@ -208,10 +228,27 @@ class KubernetesPlacement:
 
             def complete(directory: Path) -> None:
                 trouble = self._await_termination_cause(pod) if needs_cause(directory / RESULT) else None
-                enrich_from_cluster(directory / RESULT, pod, trouble, self._events())
+                enrich_from_cluster(
+                    directory / RESULT, pod, trouble, self._events(), node=self._node(pod), volume=self._identity()
+                )
 
             collect(self._cluster, pod["metadata"]["name"], self._job.out, complete=complete)
         self._has_ended = True
+
+    def _node(self, pod: Object) -> Object | None:
+        """Return the pod's node; None if this user may not read nodes."""
+        node: Object | None = self._cluster.ask_if_allowed(
+            f"/api/v1/nodes/{pod['spec'].get('nodeName', '')}", doing=f"reading the node of {self.name}"
+        )
+        return node
+
+    def _identity(self) -> dict[str, str | None]:
+        """Return which volume the cell was on; it was bound by the pod at the latest."""
+        if self._job.volume is None or self._job.volume.claim is None:
+            return {}
+        path = f"persistentvolumeclaims/{self._job.volume.claim}"
+        claim = self._cluster.ask_if_allowed(path, doing=f"reading the claim of {self.name}")
+        return identity(claim, persistent_volume(self._cluster, claim)) if claim else {}
 
     def _await_termination_cause(self, pod: Object) -> Trouble | None:
         """Return why the server ended, if the cluster knows; the pod's status is updated a moment later."""

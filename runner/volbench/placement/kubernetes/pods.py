@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,18 +52,48 @@ def is_over(pod: Object) -> bool:
     return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
 
 
+_OTHER_CELLS = re.compile("anti-?affinity")
+"""Of the scheduler: `didn't match pod anti-affinity rules`, `didn't satisfy existing pods anti-affinity`."""
+QUEUED = "queued"
+"""Cause of a pod that waits for other cells, mostly those of another run."""
+
+
+def pinned_node(pod: Object) -> str:
+    """Return the node that the pod must run on as its run's other cells do; empty if there is none."""
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+    return next((str(field["values"][0]) for term in terms for field in term.get("matchFields", [])), "")
+
+
+def _unscheduled(pod: Object, message: str) -> Trouble:
+    pending = "PersistentVolumeClaim" in message or "volume" in message
+    if _OTHER_CELLS.search(message):
+        cause, what = QUEUED, "other cells, mostly of another run, occupy the nodes"
+    elif pending:
+        cause, what = "volume_pending", "no volume is bound to the claim"
+    elif node := pinned_node(pod):
+        cause, what = "unschedulable", f"node {node}, on which this run measures, cannot run the pod"
+    else:
+        cause, what = "unschedulable", "no node can run the pod"
+    return Trouble(cause=cause, what=what, evidence=message, final=False)
+
+
+def mount_trouble(events: Sequence[Object]) -> Trouble | None:
+    """Return why the node cannot attach or mount the claim's volume; None if no event says so."""
+    for event in reversed(events):
+        if event.get("reason") in {"FailedAttachVolume", "FailedMount", "ProvisioningFailed"}:
+            return Trouble(
+                cause="volume_pending", what="the claim's volume cannot be provisioned, attached or mounted",
+                evidence=f"{event['reason']}: {event.get('message')}", final=False,
+            )  # fmt: skip
+    return None
+
+
 def waiting_trouble(pod: Object) -> Trouble | None:
     """Return why a pod does not start; None if unknown."""
     for condition in pod.get("status", {}).get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            message = str(condition.get("message", ""))
-            pending = "PersistentVolumeClaim" in message or "volume" in message
-            return Trouble(
-                cause="volume_pending" if pending else "unschedulable",
-                what="no volume is bound to the claim" if pending else "no node can run the pod",
-                evidence=message,
-                final=False,
-            )
+            return _unscheduled(pod, str(condition.get("message", "")))
     for name in (SERVER, AGENT, KEEPER):
         waiting = status_of(pod, name).get("state", {}).get("waiting", {})
         reason = waiting.get("reason", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,49 @@ _UNSPECIFIC_CAUSES = frozenset(
 """Causes that an agent may report if another process ended the server."""
 
 
-def enrich_from_cluster(file: Path, pod: Object, trouble: Trouble | None, events: Sequence[Object] = ()) -> None:
-    """Complete a collected result.json."""
+def enrich_from_cluster(
+    file: Path,
+    pod: Object,
+    trouble: Trouble | None,
+    events: Sequence[Object] = (),
+    *,
+    node: Object | None = None,
+    volume: Mapping[str, str | None] | None = None,
+) -> None:
+    """Complete a collected result.json.
+
+    Args:
+        node: the pod's node, None if unknown.
+        volume: fields of VolumeFacts that tell which volume the cell was on.
+    """
     if not file.exists():
         return
     result = CellResult.model_validate_json(file.read_bytes())
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {
+        "host": result.host.model_copy(update=node_facts(node)),
+        "volume_facts": result.volume_facts.model_copy(update=dict(volume or {})),
+    }
     if result.steps:
         changes["steps"] = (*result.steps, placement_step(pod, result, events))
     if trouble is not None and result.failure is not None and result.failure.cause in _UNSPECIFIC_CAUSES:
         changes["failure"] = _with_termination(result.failure, trouble)
-    if changes:
-        text = result.model_copy(update=changes).model_dump_json(indent=1, by_alias=True)
-        file.write_text(text + "\n")
+    text = result.model_copy(update=changes).model_dump_json(indent=1, by_alias=True)
+    file.write_text(text + "\n")
+
+
+def node_facts(node: Object | None) -> dict[str, str]:
+    """Return fields of HostFacts for what the cluster knows of a node; what it does not know is absent."""
+    if node is None:
+        return {}
+    labels, info = node["metadata"].get("labels", {}), node.get("status", {}).get("nodeInfo", {})
+    facts = {
+        "cloud_instance_type": labels.get("node.kubernetes.io/instance-type"),
+        "zone": labels.get("topology.kubernetes.io/zone"),
+        "kernel": info.get("kernelVersion"),
+        "kubelet": info.get("kubeletVersion"),
+        "container_runtime": info.get("containerRuntimeVersion"),
+    }
+    return {name: value for name, value in facts.items() if value}
 
 
 def needs_cause(file: Path) -> bool:

@@ -17,6 +17,7 @@ from volbench.placement.interface import Job, Placement
 from volbench.placement.kubernetes import manifests
 from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.placement import KubernetesPlacement
+from volbench.placement.kubernetes.requests import server_requests
 from volbench.placement.kubernetes.rights import missing_rights
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces, ServerSpec
@@ -24,8 +25,10 @@ from volbench.volume.cluster import RULES, Cluster
 from volbench.volume.emulated.control import CONTROL_SOCKET
 from volbench.volume.interface import OpenVolume
 from volbench.volume.kinds.claim import LABEL_RUN
+from volbench.volume.kinds.claim_facts import SELECTED_NODE, fits_node, persistent_volume
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_FARGATE = "fargate-scheduler"
+"""Scheduler of pods that each get a node of their own: a second pod cannot run there."""
 _POLL_S = 0.5
 
 
@@ -36,15 +39,28 @@ class KubernetesTarget:
     template_on_volume = True
 
     def __init__(
-        self, workspace: Workspace, *, cluster: Cluster, options: KubernetesOptions, tools: str = ""
+        self,
+        workspace: Workspace,
+        *,
+        cluster: Cluster,
+        options: KubernetesOptions,
+        tools: str = "",
+        node: str = "",
     ) -> None:
-        """`tools` names the tools image; empty: that of this code, which the nodes must have or be able to pull."""
+        """Connect to nothing yet.
+
+        Args:
+            tools: name of the tools image; empty: that of this code, which the nodes must have or be able to pull.
+            node: name of the node that earlier cells of the run measured on; empty: the first pod's becomes that.
+        """
         self._workspace = workspace
         self._cluster = cluster
         self._options = options
         self.parallel = options.parallel
         self._tools = tools or image_names.tools_image()
-        self._near = ""
+        self._measured_node = node
+        self._node_name = ""
+        self._node: dict[str, Any] | None = None
 
     def check(self) -> None:
         """Check that the cluster answers and grants the permissions that a run needs."""
@@ -70,7 +86,8 @@ class KubernetesTarget:
         """Create the attempt's config map and job, unless they exist."""
         apart = self._options.parallel > 1 and not self._options.share_nodes
         near = "" if apart else self._node_of_run()
-        cell = objects_of(job, options=self._options, tools=self._tools, near=near, apart=apart)
+        pinned = bool(near) and self._options.pin_node and self._fits(job, near)
+        cell = objects_of(job, options=self._options, tools=self._tools, near=near, pinned=pinned, apart=apart)
         doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"
         self._cluster.apply_once("configmaps", manifests.config_map(cell), doing=doing)
         self._cluster.apply_once(self._cluster.jobs(), manifests.job(cell), doing=doing)
@@ -78,7 +95,7 @@ class KubernetesTarget:
 
     def find(self, job: Job) -> Placement:
         """Return the attempt's job and pod."""
-        return KubernetesPlacement(self._cluster, job, self._options)
+        return KubernetesPlacement(self._cluster, job, self._options, on_node=self._note_node)
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Erase the run's directories on a claim that stays."""
@@ -102,15 +119,45 @@ class KubernetesTarget:
             time.sleep(_POLL_S)
 
     def _node_of_run(self) -> str:
-        """Return the node of the run's first volume, which the other cells prefer too."""
-        if not self._near and not self._options.node:
+        """Return the node on which the run measures: of earlier cells, the first pod or the first claim.
+
+        A node of earlier cells that is gone or cordoned is given up: the report says that nodes differ.
+        """
+        if self._options.node:
+            return ""
+        if self._measured_node:
+            node = self._cluster.ask_if_allowed(
+                f"/api/v1/nodes/{self._measured_node}", doing="reading the run's node"
+            )
+            if node is not None and not node["spec"].get("unschedulable"):
+                self._node_name = self._measured_node
+            self._measured_node = ""
+        if not self._node_name:
             selector = f"{LABEL_RUN}={self._workspace.run_id}"
             claims = self._cluster.ask(
                 "GET", "persistentvolumeclaims", doing="looking at the run's claims", labelSelector=selector
             )["items"]
             nodes = [claim["metadata"].get("annotations", {}).get(SELECTED_NODE, "") for claim in claims]
-            self._near = next(filter(None, nodes), "")
-        return self._near
+            self._node_name = next(filter(None, nodes), "")
+        return self._node_name
+
+    def _note_node(self, pod: dict[str, Any]) -> None:
+        """Make the first pod's node the run's, unless a node runs one pod only."""
+        if not self._node_name and pod["spec"].get("schedulerName") != _FARGATE:
+            self._node_name = pod["spec"]["nodeName"]
+
+    def _fits(self, job: Job, node_name: str) -> bool:
+        """Return whether the claim's own topology certainly allows the node."""
+        if job.volume is None or job.volume.claim is None:
+            return False
+        doing = f"looking where claim {job.volume.claim} can be used"
+        claim = self._cluster.ask("GET", f"persistentvolumeclaims/{job.volume.claim}", doing=doing)
+        class_name = claim["spec"].get("storageClassName")
+        storage_class = class_name and self._cluster.ask_if_allowed(
+            f"/apis/storage.k8s.io/v1/storageclasses/{class_name}", doing=doing
+        )
+        self._node = self._node or self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing=doing)
+        return fits_node(claim, persistent_volume(self._cluster, claim), self._node, node_name, storage_class)
 
     def _erase(self, volume: str, claim: str) -> None:
         """Run a job on the claim that removes volbench's directories, and nothing without the marker."""
@@ -150,7 +197,7 @@ def pod_paths(folder: str) -> CellPlaces:
 
 
 def objects_of(
-    job: Job, *, options: KubernetesOptions, tools: str, near: str = "", apart: bool = False
+    job: Job, *, options: KubernetesOptions, tools: str, near: str = "", pinned: bool = False, apart: bool = False
 ) -> manifests.CellObjects:
     """Return the data for the manifests of an attempt. Raise EnvironmentLacks for a volume that is not a claim."""
     if job.volume is None or job.volume.claim is None or job.cell.places is None:
@@ -169,8 +216,10 @@ def objects_of(
         deadline_s=job.cell.deadline_s,
         options=options,
         near=near,
+        pinned=pinned,
         apart=apart,
         emulator_claim=job.volume.emulator_claim or "",
+        server_requests=server_requests(job.cell),
     )
 
 

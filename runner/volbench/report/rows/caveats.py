@@ -9,7 +9,7 @@ from volbench.base.text import percent
 from volbench.records.cell import Disturbance
 from volbench.records.facts import VolumeFacts
 from volbench.records.report import CellRow, EngineRow, VolumeRow
-from volbench.records.run import RunRecord
+from volbench.records.run import JournalEvent, RunRecord
 from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
@@ -36,9 +36,15 @@ def caveats(
     *,
     with_result: int,
     replaced: int = 0,
+    first: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return all caveats that apply, the gravest first."""
+    """Return all caveats that apply, the gravest first.
+
+    Args:
+        first: caveats of volumes that could not be used, and of the nodes of the cells.
+    """
     sentences = [
+        *first,
         *_of_losses(cells),
         *_of_volumes(volumes),
         *_of_places(run, volumes),
@@ -50,6 +56,24 @@ def caveats(
         *_of_power(run, pairs),
     ]
     return tuple(dict.fromkeys(sentences))
+
+
+def unavailable_volumes(events: Iterable[JournalEvent], volume_of: Mapping[str, str]) -> dict[str, str]:
+    """Return volume -> the caveat that it could not be used; without volumes that a later cell ran on.
+
+    Args:
+        events: the journal.
+        volume_of: the volume of each cell id.
+    """
+    volumes: dict[str, str] = {}
+    for event in events:
+        if event.event == "volume_unavailable":
+            name, details = str(event.details.get("volume")), event.details
+            why = f"{details.get('what')} ({details.get('evidence')})"
+            volumes[name] = f"Volume {name} could not be used, and its other cells did not run: {why}."
+        elif event.event == "cell_started":
+            volumes.pop(volume_of.get(event.cell_id, ""), None)
+    return volumes
 
 
 def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from volbench.records.cell import CellResult
 from volbench.records.facts import VolumeFacts
+from volbench.report.rows.nodes import HOST_FACTS, host_name
 
-_CONTAINER_ID = re.compile("[0-9a-f]{12}(?:[0-9a-f]{52})?")
 ABSENT = "\N{EN DASH}"
 _LOCATION_FACTS = {
     "path",
@@ -18,6 +17,10 @@ _LOCATION_FACTS = {
     "free_bytes",
     "notes",
     "loop_backing_file",
+    "claim",
+    "claim_uid",
+    "persistent_volume",
+    "persistent_volume_uid",
 }
 """Facts about the location of a volume, which always differ and explain nothing."""
 _PER_CELL_VARIABLES = (
@@ -66,10 +69,8 @@ def _facts(result: CellResult) -> Iterator[tuple[str, str]]:
         for name, text in result.server.variables.items():
             if name not in _PER_CELL_VARIABLES:
                 yield f"server.{name}", text
-    for name in ("hostname", "kernel", "cpu_model", "cpus", "memory_bytes", "cloud_instance_type"):
-        value = getattr(result.host, name)
-        if name == "hostname" and result.host.container and _CONTAINER_ID.fullmatch(value or ""):
-            continue  # it names the agent's container, a new one for each cell
+    for name in (*HOST_FACTS, "cpus", "memory_bytes"):
+        value = host_name(result.host) if name == "hostname" else getattr(result.host, name)
         if value is not None:
             yield f"host.{name}", _text(value)
 

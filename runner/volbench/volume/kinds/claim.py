@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from volbench.errors import EnvironmentLacks, Refused
+from volbench.errors import Refused, VolumeUnavailable
 from volbench.profile.spec import parse_volume
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import VolumeSpec
 from volbench.volume.cluster import Cluster, NotFound
 from volbench.volume.interface import OpenVolume, VolumeBase
+from volbench.volume.kinds.claim_facts import changed_volume, identity, persistent_volume
 
 DEFAULT_SIZE = "20Gi"
 LABEL_RUN = "volbench.org/run"
@@ -44,10 +45,12 @@ class ClaimVolume(VolumeBase):
     def open(self) -> OpenVolume:
         """Check that the claim exists and is usable, or create it.
 
-        Raises EnvironmentLacks if claim or class are missing, Refused for a claim without a filesystem.
+        Raises VolumeUnavailable if claim or class are missing, Refused for a claim without a filesystem,
+        EnvironmentLacks if it is not on the volume that earlier cells measured.
         """
         if self.spec.kind == "storage-class":
             self._check_class()
+            self._check_measured_claim()
             self._cluster.apply_once(
                 "persistentvolumeclaims", claim_manifest(self.spec, self._run_id), doing=f"making {self._where}"
             )
@@ -57,26 +60,50 @@ class ClaimVolume(VolumeBase):
                 "the claim is a block device", where=self._where, next_step="name a claim with a filesystem"
             )
         if claim["status"].get("phase") == "Lost":
-            raise EnvironmentLacks(
+            raise VolumeUnavailable(
                 "the claim has lost its volume", where=self._where, evidence="phase Lost", cause="volume_gone"
             )
+        volume = persistent_volume(self._cluster, claim)
+        facts = _facts(claim).model_copy(update=identity(claim, volume))
+        self._refuse_changed(facts)
         return OpenVolume(
-            name=self.spec.name, spec=self.spec, claim=self.claim, facts=_facts(claim),
+            name=self.spec.name, spec=self.spec, claim=self.claim, facts=facts,
             emulator_claim=claim["metadata"].get("annotations", {}).get(EMULATOR),
         )  # fmt: skip
 
     def close(self) -> None:
-        """Delete a claim that was created for the run."""
-        if self.spec.kind == "storage-class" and not self._keep:
+        """Delete a claim that was created for the run, unless the run can be resumed on it."""
+        if self.spec.kind == "storage-class" and not (self._keep or self.retained):
             path = f"persistentvolumeclaims/{self.claim}"
             self._cluster.delete(path, doing=f"deleting the claim {self.claim}")
+
+    def leftover(self) -> str:
+        """Return which claim waits for a resume, and the command that deletes it with its data."""
+        if self.spec.kind != "storage-class":
+            return ""
+        delete = f"kubectl delete pvc -n {self._cluster.namespace} {self.claim}"
+        return f"claim {self.claim} and its volume stay for `volbench resume`; to delete both: {delete}"
+
+    def _check_measured_claim(self) -> None:
+        """Raise EnvironmentLacks if earlier cells measured a claim that is gone: a new one is another volume."""
+        if self.measured is not None and self.measured.claim_uid is not None:
+            try:
+                self._cluster.ask("GET", f"persistentvolumeclaims/{self.claim}", doing=f"looking for {self._where}")
+            except NotFound:
+                self._refuse_changed(None)
+
+    def _refuse_changed(self, present: VolumeFacts | None) -> None:
+        refusal = changed_volume(self.measured, present) if self.measured is not None else None
+        if refusal is not None:
+            refusal.where = self._where
+            raise refusal
 
     def _check_class(self) -> None:
         path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.place}"
         try:
             self._cluster.ask("GET", path, doing=f"looking for the storage class of {self._where}")
         except NotFound as missing:
-            raise EnvironmentLacks(
+            raise VolumeUnavailable(
                 f"the cluster has no storage class {self.spec.place!r}",
                 where=self._where,
                 evidence=missing.evidence,
@@ -90,7 +117,7 @@ class ClaimVolume(VolumeBase):
                 "GET", f"persistentvolumeclaims/{self.claim}", doing=f"looking for {self._where}"
             )
         except NotFound as missing:
-            raise EnvironmentLacks(
+            raise VolumeUnavailable(
                 f"namespace {self._cluster.namespace} has no claim {self.claim!r}",
                 where=self._where,
                 evidence=missing.evidence,

@@ -1,0 +1,116 @@
+"""Which nodes the cells of each volume ran on, and whether node and volume changed together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from volbench.analysis.comparison import Comparison
+from volbench.records.cell import CellResult
+from volbench.records.facts import HostFacts
+
+HOST_FACTS = (
+    "hostname", "cloud_instance_type", "zone", "cpu_model", "kernel", "kubelet", "container_runtime",
+)  # fmt: skip
+OVERLAP_MIN = 0.5
+"""A verdict needs at least this share of either volume's cells on nodes that the other volume used alike."""
+_LABELS = {
+    "cloud_instance_type": "", "zone": "", "cpu_model": "", "kernel": "kernel ", "kubelet": "kubelet ",
+    "container_runtime": "",
+}  # fmt: skip
+_CONTAINER_ID = re.compile("[0-9a-f]{12}(?:[0-9a-f]{52})?")
+Hosts = Mapping[str, Sequence[HostFacts]]
+
+
+def host_name(host: HostFacts) -> str | None:
+    """Return the host's name; None where it names the agent's container, a new one for each cell."""
+    if host.container and _CONTAINER_ID.fullmatch(host.hostname or ""):
+        return None
+    return host.hostname
+
+
+def hosts_by_volume(results: Iterable[CellResult], volume_of: Mapping[str, str]) -> dict[str, list[HostFacts]]:
+    """Return volume -> the host of each of its cells that is done."""
+    hosts: dict[str, list[HostFacts]] = {}
+    for result in results:
+        if result.status == "done":
+            hosts.setdefault(volume_of[result.cell_id], []).append(result.host)
+    return hosts
+
+
+def without_verdict_across_nodes(comparisons: Iterable[Comparison], hosts: Hosts) -> list[Comparison]:
+    """Return the comparisons; those of volumes whose nodes differ as the volumes do are inconclusive.
+
+    Ratios and intervals stay: they are of volume and node together.
+    """
+    return [_without_verdict(comparison, hosts) for comparison in comparisons]
+
+
+def node_caveats(hosts: Hosts) -> Iterator[str]:
+    """Return what a reader must know of the nodes: first pairs without a verdict, then nodes that differ."""
+    if len({host_name(host) for cells in hosts.values() for host in cells}) < 2:
+        return
+    names = list(hosts)
+    pairs = [(names[0], other) for other in names[1:] if changed_together(hosts[names[0]], hosts[other])]
+    for baseline, candidate in pairs:
+        yield (
+            f"Node and volume changed together: {baseline} and {candidate} ran on different nodes, so a difference "
+            "may be that of the nodes, and no verdict is given."
+        )
+    yield f"Cells ran on several nodes: {'; '.join(_of_volume(name, hosts) for name in names)}."
+
+
+def changed_together(baseline: Sequence[HostFacts], candidate: Sequence[HostFacts]) -> bool:
+    """Return whether a difference between two groups of cells may be that of their nodes.
+
+    It may not where each cell of both groups had a node of its own and all nodes are of one kind: then nodes vary
+    within the groups, and the test accounts for that.
+    """
+    if _overlap(baseline, candidate, _kind) < OVERLAP_MIN:
+        return True
+    each_its_own = all(
+        len({host_name(host) for host in cells}) == len(cells) > 1 for cells in (baseline, candidate)
+    )
+    return not each_its_own and _overlap(baseline, candidate, host_name) < OVERLAP_MIN
+
+
+def _without_verdict(comparison: Comparison, hosts: Hosts) -> Comparison:
+    baseline, candidate = comparison.baseline, comparison.candidate
+    if not changed_together(hosts.get(baseline, ()), hosts.get(candidate, ())):
+        return comparison
+    reason = f"node and volume changed together ({_nodes(baseline, hosts)}, {_nodes(candidate, hosts)})"
+    return replace(comparison, verdict="inconclusive", reason=reason, runs_needed=None)
+
+
+def _overlap(
+    baseline: Sequence[HostFacts], candidate: Sequence[HostFacts], key: Callable[[HostFacts], Hashable]
+) -> float:
+    """Return the common part of two distributions over nodes, 0 to 1; 1 where a group has no cell."""
+    if not baseline or not candidate:
+        return 1.0
+    first, second = Counter(map(key, baseline)), Counter(map(key, candidate))
+    return sum(min(first[one] / len(baseline), second[one] / len(candidate)) for one in first)
+
+
+def _kind(host: HostFacts) -> Hashable:
+    return host.cloud_instance_type, host.cpu_model, host.cpus
+
+
+def _nodes(volume: str, hosts: Hosts) -> str:
+    counts = Counter(host_name(host) or "an unknown node" for host in hosts[volume])
+    return f"{volume} on {', '.join(counts)}"
+
+
+def _of_volume(volume: str, hosts: Hosts) -> str:
+    """`a on node2 (m5.large, kernel 6.1; 5 cells)`, with the facts that differ between any two cells of the run."""
+    every = [host for cells in hosts.values() for host in cells]
+    differing = [name for name in _LABELS if len({getattr(host, name) for host in every}) > 1]
+    counts = Counter(host_name(host) or "an unknown node" for host in hosts[volume])
+    texts = []
+    for name, count in counts.items():
+        host = next(host for host in hosts[volume] if (host_name(host) or "an unknown node") == name)
+        facts = [f"{_LABELS[fact]}{getattr(host, fact)}" for fact in differing if getattr(host, fact)]
+        texts.append(f"{name} ({', '.join([*facts, f'{count} cells' if count > 1 else '1 cell'])})")
+    return f"{volume} on {', '.join(texts)}"

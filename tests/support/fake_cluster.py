@@ -1,0 +1,78 @@
+"""The API server of a cluster as a dictionary, for tests of what is asked of it: no scheduler, no kubelet."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from kubernetes.client.exceptions import ApiException
+
+from volbench.volume.cluster import Cluster, cluster_errors
+
+Object = dict[str, Any]
+NAMESPACE = "bench"
+NODES, VOLUMES, CLASSES = "/api/v1/nodes", "/api/v1/persistentvolumes", "/apis/storage.k8s.io/v1/storageclasses"
+
+
+class FakeCluster(Cluster):
+    """Objects by path; `forbidden` are beginnings of paths that this user may not read."""
+
+    def __init__(self) -> None:
+        self.namespace = NAMESPACE
+        self.objects: dict[str, Object] = {}
+        self.forbidden: tuple[str, ...] = ()
+        self._uids = itertools.count(1)
+
+    def put(self, path: str, **parts: Any) -> Object:
+        """Create or replace an object; returns it."""
+        name = path.rpartition("/")[2]
+        metadata = {"name": name, "uid": f"uid-{next(self._uids)}", **parts.pop("metadata", {})}
+        made: Object = {"metadata": metadata, "spec": {}, "status": {}, **parts}
+        self.objects[self.object_path(path)] = made
+        return made
+
+    def bind(self, claim: str, volume: str, **spec: Any) -> None:
+        """Bind a claim to a new PersistentVolume."""
+        self.put(f"{VOLUMES}/{volume}", spec=spec)
+        self.objects[self.object_path(f"persistentvolumeclaims/{claim}")]["spec"]["volumeName"] = volume
+
+    def with_retries(self, request: Callable[[], Any], *, doing: str) -> Any:
+        """Ask once: this server never goes away."""
+        with cluster_errors(doing):
+            return request()
+
+    def _request(self, method: str, path: str, body: Any, query: dict[str, Any]) -> Any:
+        path = self.object_path(path)
+        if path.startswith(self.forbidden) and self.forbidden:
+            raise ApiException(status=403, reason="forbidden")
+        if method == "POST":
+            return self._create(f"{path}/{body['metadata']['name']}", body)
+        if method == "DELETE":
+            return self.objects.pop(path, None) or _refuse(404)
+        if path in self.objects:
+            return self.objects[path]
+        return self._listed(path, query) if not path.startswith((NODES, VOLUMES, CLASSES)) else _refuse(404)
+
+    def _raw(self, method: str, path: str, body: Any, query: dict[str, Any]) -> bytes:  # noqa: ARG002
+        return b""  # logs
+
+    def _create(self, path: str, body: Object) -> Object:
+        if path in self.objects:
+            _refuse(409)
+        parts = {key: value for key, value in body.items() if key != "metadata"}
+        return self.put(path, metadata=body["metadata"], **parts)
+
+    def _listed(self, path: str, query: dict[str, Any]) -> Object:
+        if path.rpartition("/")[2] not in {"pods", "jobs", "configmaps", "persistentvolumeclaims", "events"}:
+            _refuse(404)
+        wanted = dict(part.split("=", 1) for part in query.get("labelSelector", "").split(",") if part)
+        items = [
+            one for place, one in self.objects.items()
+            if place.startswith(f"{path}/") and wanted.items() <= one["metadata"].get("labels", {}).items()
+        ]  # fmt: skip
+        return {"metadata": {"resourceVersion": ""}, "items": items}
+
+
+def _refuse(status: int) -> Object:
+    raise ApiException(status=status, reason={404: "not found", 409: "exists"}[status])

@@ -1,0 +1,253 @@
+"""Cells of a run share the node of its first pod, and say in their results on which node and volume they were."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_cluster import CLASSES, NODES, VOLUMES, FakeCluster
+from synthetic_run import Synthetic, SyntheticVolume, build_run
+
+from volbench.errors import EnvironmentLacks
+from volbench.placement.interface import Job
+from volbench.placement.kubernetes.options import read_options
+from volbench.placement.kubernetes.placement import KubernetesPlacement
+from volbench.placement.kubernetes.pods import Trouble, mount_trouble, waiting_trouble
+from volbench.placement.kubernetes.result import enrich_from_cluster
+from volbench.placement.kubernetes.target import KubernetesTarget
+from volbench.placement.workspace import Workspace
+from volbench.profile.spec import parse_volume
+from volbench.records.cell import CellResult, CellSpec, DatasetSpec, ServerSpec
+from volbench.store.run_directory import RESULT_FILE
+from volbench.volume.interface import OpenVolume
+from volbench.volume.kinds.claim_facts import identity
+
+RUN_ID = "20260101T000000Z-quick-abcdef"
+LOCAL = {"required": {"nodeSelectorTerms": [
+    {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node3"]}]},
+]}}  # fmt: skip
+ZONE = {"required": {"nodeSelectorTerms": [
+    {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["eu-1a"]}]},
+]}}  # fmt: skip
+
+
+class Bench:
+    """A target with two claims and two nodes; the first pod runs on node2."""
+
+    def __init__(self, root: Path, *, measured_node: str = "", **options: object) -> None:
+        self.root, self.cluster = root, FakeCluster()
+        self.cluster.put(f"{CLASSES}/efs", volumeBindingMode="Immediate")
+        self.cluster.put(f"{CLASSES}/late", volumeBindingMode="WaitForFirstConsumer")
+        for name in ("node2", "node3"):
+            labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "eu-1a"}
+            self.cluster.put(f"{NODES}/{name}", metadata={"labels": labels})
+        for name in "ab":
+            self.cluster.put(f"persistentvolumeclaims/claim-{name}", spec={"storageClassName": "efs"})
+            self.cluster.bind(f"claim-{name}", f"pv-{name}")
+        self.target = KubernetesTarget(
+            Workspace(run_id=RUN_ID, cache=root), cluster=self.cluster, tools="tools:1", node=measured_node,
+            options=read_options(options),  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def job(self, cell_id: str, volume: str) -> Job:
+        opened = OpenVolume(name=volume, spec=parse_volume("pvc:x", name=volume), claim=f"claim-{volume}")
+        cell = CellSpec(
+            run_id=RUN_ID, cell_id=cell_id, suite="s", volume=volume, block=0, repeat=1, seed=1,
+            server=ServerSpec(), dataset=DatasetSpec(), steps=(), places=self.target.cell_paths(cell_id, opened),
+        )  # fmt: skip
+        return Job(kind="run", cell=cell, out=self.root, supervisor_script=b"", volume=opened)
+
+    def start_first(self, **spec: object) -> None:
+        """Launch a cell on volume a; its pod gets node2."""
+        job = self.job("01-a", "a")
+        self.target.launch(job)
+        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path]
+        self.cluster.put(
+            "pods/first", metadata={"labels": made["metadata"]["labels"]}, spec={"nodeName": "node2", **spec},
+            status={"containerStatuses": [{"name": "agent", "state": {"running": {}}}]},
+        )  # fmt: skip
+        assert self.target.find(job).running()
+
+    def affinity_of(self, cell_id: str, volume: str) -> dict[str, Any]:
+        """Launch a cell and return its pod's node affinity."""
+        self.target.launch(self.job(cell_id, volume))
+        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and cell_id in path]
+        affinity: dict[str, Any] = made["spec"]["template"]["spec"]["affinity"].get("nodeAffinity", {})
+        return affinity
+
+
+def required(affinity: dict[str, Any]) -> str:
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+    return str(terms[0]["matchFields"][0]["values"][0]) if terms else ""
+
+
+def preferred(affinity: dict[str, Any]) -> str:
+    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
+    return str(terms[0]["preference"]["matchFields"][0]["values"][0]) if terms else ""
+
+
+def test_a_claim_that_any_node_can_use_is_measured_on_the_first_pods_node(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.start_first()
+    assert required(bench.affinity_of("02-b", "b")) == "node2"
+    assert required(bench.affinity_of("03-a", "a")) == "node2"
+
+
+@pytest.mark.parametrize(
+    ("topology", "node"), [({}, "node2"), (ZONE, "node2"), (LOCAL, "")], ids=["none", "zone", "other-node"]
+)
+def test_a_claims_own_topology_decides(tmp_path: Path, topology: dict[str, Any], node: str) -> None:
+    bench = Bench(tmp_path)
+    bench.cluster.bind("claim-b", "pv-b", nodeAffinity=topology)
+    bench.start_first()
+    affinity = bench.affinity_of("02-b", "b")
+    assert required(affinity) == node
+    assert preferred(affinity) == ("" if node else "node2")
+
+
+def test_a_volume_that_is_made_for_its_first_pod_is_made_for_that_node(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.cluster.put("persistentvolumeclaims/claim-b", spec={"storageClassName": "late"})
+    bench.start_first()
+    assert required(bench.affinity_of("02-b", "b")) == "node2"
+
+
+def test_a_class_of_another_zone_is_not_forced_onto_the_node(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    zones = [{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["eu-1b"]}]}]
+    bench.cluster.put(f"{CLASSES}/late", volumeBindingMode="WaitForFirstConsumer", allowedTopologies=zones)
+    bench.cluster.put("persistentvolumeclaims/claim-b", spec={"storageClassName": "late"})
+    bench.start_first()
+    assert required(bench.affinity_of("02-b", "b")) == ""
+
+
+def test_what_this_user_may_not_read_is_preferred_only(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.cluster.forbidden = (NODES, VOLUMES)
+    bench.start_first()
+    affinity = bench.affinity_of("02-b", "b")
+    assert (required(affinity), preferred(affinity)) == ("", "node2")
+
+
+@pytest.mark.parametrize(
+    ("options", "spec", "expected"),
+    [
+        ({"pin_node": "false"}, {}, ("", "node2")),
+        ({"node": "node3"}, {}, ("", "")),
+        ({"parallel": "2"}, {}, ("", "")),
+        ({"parallel": "2", "share_nodes": "true"}, {}, ("node2", "")),
+        ({}, {"schedulerName": "fargate-scheduler"}, ("", "")),
+    ],
+    ids=["option", "named", "parallel", "shared", "fargate"],
+)
+def test_other_ways_to_place_cells(
+    tmp_path: Path, options: dict[str, object], spec: dict[str, object], expected: tuple[str, str]
+) -> None:
+    bench = Bench(tmp_path, **options)
+    bench.start_first(**spec)
+    affinity = bench.affinity_of("02-b", "b")
+    assert (required(affinity), preferred(affinity)) == expected
+
+
+def test_a_resumed_run_stays_on_its_node_unless_that_is_cordoned(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, measured_node="node3")
+    assert required(bench.affinity_of("01-a", "a")) == "node3"
+    bench = Bench(tmp_path, measured_node="node3")
+    bench.cluster.put(f"{NODES}/node3", spec={"unschedulable": True})
+    assert required(bench.affinity_of("01-a", "a")) == ""
+
+
+def test_cells_of_two_runs_are_never_on_one_node(tmp_path: Path) -> None:
+    """The scheduler keeps them apart, in whichever namespaces they are; a cell waits for another run's cell."""
+    bench = Bench(tmp_path)
+    bench.target.launch(bench.job("01-a", "a"))
+    (made,) = [one for path, one in bench.cluster.objects.items() if "/jobs/" in path]
+    (term,) = made["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert term["namespaceSelector"] == {}
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert term["labelSelector"]["matchExpressions"] == [
+        {"key": "volbench.org/run", "operator": "NotIn", "values": [RUN_ID]}
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.",
+        "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
+        "0/2 nodes are available: 1 node(s) had volume node affinity conflict, 1 node(s) didn't match pod "
+        "anti-affinity rules.",
+    ],
+)
+def test_a_cell_that_waits_for_another_runs_cell_is_queued(message: str) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    trouble = waiting_trouble({"spec": {}, "status": {"conditions": [condition]}})
+    assert trouble is not None
+    assert trouble.cause == "queued"
+
+
+def test_time_in_the_queue_does_not_count_as_time_to_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path, start_timeout="60s", queue_timeout="1h")
+    placement = bench.target.find(bench.job("01-a", "a"))
+    assert isinstance(placement, KubernetesPlacement)
+    now_s = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    queued = Trouble(cause="queued", what="other cells occupy the nodes", evidence="", final=False)
+    for now_s[0], trouble in ((0.0, None), (50.0, queued), (3000.0, queued), (3001.0, None), (3060.0, None)):
+        placement._check_waiting(trouble)
+    now_s[0] = 3062.0
+    with pytest.raises(EnvironmentLacks, match="does not start") as failed:
+        placement._check_waiting(None)
+    assert "start_timeout" in failed.value.next_step
+    for now_s[0] in (4000.0, 7500.0):
+        placement._check_waiting(queued)
+    now_s[0] = 7601.0
+    with pytest.raises(EnvironmentLacks, match="occupy") as failed:
+        placement._check_waiting(queued)
+    assert "queue_timeout" in failed.value.next_step
+
+
+def test_a_node_that_cannot_run_a_pinned_pod_is_named() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes: 1 Insufficient cpu"}
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node2"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    trouble = waiting_trouble({"spec": {"affinity": affinity}, "status": {"conditions": [condition]}})
+    assert trouble is not None
+    assert "node node2, on which this run measures" in trouble.what
+
+
+def test_a_volume_that_the_node_cannot_mount_is_named() -> None:
+    events = [{"reason": "FailedMount", "message": "mount.nfs4: access denied"}, {"reason": "Pulled"}]
+    trouble = mount_trouble(events)
+    assert trouble is not None
+    assert trouble.cause == "volume_pending"
+    assert "access denied" in trouble.evidence
+    assert mount_trouble([{"reason": "Pulled"}]) is None
+
+
+def test_results_say_on_which_node_and_volume_a_cell_was(tmp_path: Path) -> None:
+    directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),), repeats=1, steps=()))
+    file = directory.path / "cells" / directory.run.cells[0].cell_id / RESULT_FILE
+    node = {
+        "metadata": {"name": "node2", "labels": {
+            "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "eu-1a",
+        }},
+        "status": {"nodeInfo": {
+            "kernelVersion": "6.1.0", "kubeletVersion": "v1.34.1", "containerRuntimeVersion": "containerd://2.1",
+        }},
+    }  # fmt: skip
+    claim = {"metadata": {"name": "c", "uid": "u-1"}, "spec": {"volumeName": "pv"}}
+    volume = {"metadata": {"name": "pv", "uid": "u-2"}}
+    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "node2"}}
+    enrich_from_cluster(file, pod, None, node=node, volume=identity(claim, volume))
+    result = CellResult.model_validate_json(file.read_bytes())
+    assert result.host.cloud_instance_type == "m5.large"
+    assert (result.host.zone, result.host.kernel) == ("eu-1a", "6.1.0")
+    assert (result.host.kubelet, result.host.container_runtime) == ("v1.34.1", "containerd://2.1")
+    assert (result.volume_facts.claim_uid, result.volume_facts.persistent_volume_uid) == ("u-1", "u-2")
+    enrich_from_cluster(file, pod, None)
+    assert CellResult.model_validate_json(file.read_bytes()).host == result.host
