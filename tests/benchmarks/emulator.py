@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any
 
 from volbench.profile.resolve import ResolvedVolume, resolve
-from volbench.volume.emulated.teardown import attachments, run, started_at
+from volbench.volume.emulated.teardown import attachments, process_start_ticks, run
 from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.volume.facts.discovery import discover
 from volbench.volume.facts.host import memory_bytes
@@ -255,7 +255,7 @@ def cpu_s(pid: int) -> float:
 
 
 def resident_mib(pid: int) -> float:
-    assert started_at(pid) is not None
+    assert process_start_ticks(pid) is not None
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 

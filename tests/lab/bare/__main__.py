@@ -24,7 +24,7 @@ from root_filesystem import CLONE, SUITES, clone_work_tree, configure, share_cac
 
 from bootstrap.command import run
 from bootstrap.console import Console, open_console
-from bootstrap.directories import Places, find_places
+from bootstrap.directories import Directories, find_directories
 from bootstrap.packages import install, program
 from volbench.errors import EXIT_INTERRUPTED, EnvironmentLacks, VolbenchError
 
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("commands", nargs="+")
     options = parser.parse_args(arguments)
     console = open_console()
-    places = find_places()
+    places = find_directories()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stopped job is cleaned up like an interrupted one
     try:
         if os.geteuid() != 0:
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def _run_commands(options: argparse.Namespace, places: Places, console: Console) -> int:
+def _run_commands(options: argparse.Namespace, places: Directories, console: Console) -> int:
     with ExitStack() as cleanup:
         directory = Path(tempfile.mkdtemp(prefix="volbench-bare-", dir="/var/tmp"))
         if not options.keep:
@@ -112,7 +112,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _remove(directory: Path, places: Places) -> None:
+def _remove(directory: Path, places: Directories) -> None:
     """Remove the root file system, of which nothing is mounted any more."""
     mounted = [
         line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {directory}" in line

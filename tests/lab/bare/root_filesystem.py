@@ -15,7 +15,7 @@ from pathlib import Path
 from bootstrap import offline
 from bootstrap.command import run
 from bootstrap.console import Console
-from bootstrap.directories import Places
+from bootstrap.directories import Directories
 from bootstrap.packages import install
 
 SUITES = ("bookworm", "trixie")
@@ -26,7 +26,7 @@ CLONE = "/root/volbench"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
-def unpack(suite: str, root: Path, places: Places, console: Console) -> None:
+def unpack(suite: str, root: Path, places: Directories, console: Console) -> None:
     """Fill `root` from the suite's archive, which debootstrap makes when it is absent or older than a week.
 
     Raises EnvironmentLacks with the log's last lines when that fails.
@@ -44,7 +44,7 @@ def unpack(suite: str, root: Path, places: Places, console: Console) -> None:
     )
 
 
-def _make_archive(suite: str, archive: Path, places: Places, console: Console) -> None:
+def _make_archive(suite: str, archive: Path, places: Directories, console: Console) -> None:
     install(offline.DEBOOTSTRAP_NEEDS, places, console)
     console.say(f"making the root file system of Debian {suite} by debootstrap")
     archive.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def clone_work_tree(work_tree: Path, root: Path, console: Console) -> None:
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(work_tree), str(destination)], check=True)
 
 
-def share_caches(root: Path, suite: str, places: Places, cleanup: ExitStack) -> list[tuple[Path, Path]]:
+def share_caches(root: Path, suite: str, places: Directories, cleanup: ExitStack) -> list[tuple[Path, Path]]:
     """Directories of this machine and where they are mounted in the bare one: downloads, compiled programs.
 
     Returns pairs of existing directories; the mount points inside `root` are made.
