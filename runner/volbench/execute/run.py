@@ -182,7 +182,9 @@ class Orchestrator:
 
     def _give_up(self, volume: str, error: VolumeUnavailable) -> None:
         """Skip the volume's cells from now on. Raise the error if no other volume is left."""
-        if len(self._unavailable) + 1 >= len(self._volumes):
+        if volume in self._unavailable:
+            return
+        if {*self._unavailable, volume} >= set(self._volumes):
             raise error
         self._unavailable[volume] = error
         details: dict[str, Any] = {"volume": volume, "cause": error.cause, "what": error.what, "where": error.where,

@@ -69,7 +69,8 @@ def unavailable_volumes(events: Iterable[JournalEvent], volume_of: Mapping[str, 
     for event in events:
         if event.event == "volume_unavailable":
             name, details = str(event.details.get("volume")), event.details
-            why = f"{details.get('what')} ({details.get('evidence')})"
+            evidence = next(iter(str(details.get("evidence", "")).splitlines()), "")
+            why = f"{details.get('what')} ({evidence})"
             volumes[name] = f"Volume {name} could not be used, and its other cells did not run: {why}."
         elif event.event == "cell_started":
             volumes.pop(volume_of.get(event.cell_id, ""), None)
