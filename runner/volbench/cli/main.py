@@ -30,6 +30,7 @@ COMMANDS = {
     "validate": "validate",
     "capacity": "capacity",
     "capture": "capture",
+    "observe": "observe",
     "query": "query",
     "doctor": "doctor",
     "credits": "credits",

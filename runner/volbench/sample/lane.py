@@ -52,6 +52,8 @@ class LaneThread(threading.Thread):
         read: dict[str, Reading] = {}
         failed: dict[str, str] = {}
         for sampler in self._lane.samplers:
+            if tick % sampler.every_ticks:
+                continue
             if not self._presences[sampler.source].present:
                 if not self._lane.remote:
                     continue

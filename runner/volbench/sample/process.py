@@ -28,8 +28,12 @@ _NICENESS = -5
 """Where that is allowed: a tick shall be on time although the server keeps all CPUs busy."""
 
 
-def run(config: SamplingConfig) -> bool:
+def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
     """Sample until told to end. False when a thread ended before its time; its traceback is on stderr.
+
+    Args:
+        config: what to sample.
+        raw: takes the readings; None: a writer of `config.raw_file`.
 
     Raises OSError when the raw file cannot be written.
     """
@@ -37,7 +41,7 @@ def run(config: SamplingConfig) -> bool:
     parent = config.parent_pid or os.getppid()
     _raise_priority()
     grid = Grid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
-    raw = RawWriter(Path(config.raw_file))
+    raw = RawWriter(Path(config.raw_file)) if raw is None else raw
     raw.header(interval_s=config.interval_s, zero_monotonic_ns=config.zero_monotonic_ns)
     for source in not_asked_for(config):
         raw.presence(source, Presence(present=False, reason="not asked for"), remote=False, next_tick=0)
