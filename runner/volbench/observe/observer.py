@@ -16,7 +16,7 @@ from volbench.observe.cases import case_of, is_quiet, suspicion
 from volbench.observe.model import INCIDENT_FILE, INCIDENTS, OBSERVATION_FILE, Incident, Observation
 from volbench.observe.place import ServerPlace, find_place
 from volbench.observe.process import LIMITS_FILE
-from volbench.observe.recent import Readings, Window, trigger_values
+from volbench.observe.recent import Readings, StallClock, Window, trigger_values
 from volbench.observe.ring import (
     RING,
     SIZE_MIN_BYTES,
@@ -29,7 +29,7 @@ from volbench.observe.ring import (
     write_json,
 )
 from volbench.observe.server import ObservedServer, look_at_server
-from volbench.observe.triggers import METRICS, Fired, Trigger, TriggerState
+from volbench.observe.triggers import METRICS, STALLED, Fired, Trigger, TriggerState
 from volbench.records.cell import AttachSpec
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
@@ -94,6 +94,7 @@ class Observer:
         self._names: dict[tuple[str, float], str] = {}
         self._volume_source = len(_VOLUME_ORDER)
         self._explained_s = 0.0
+        self._stall_clock = StallClock()
         self._presences: dict[str, str] = {}
         self.now = Now()
 
@@ -133,6 +134,9 @@ class Observer:
                     if source in _VOLUME_ORDER:
                         values = self._of_best_source(source, values)
                     end_s = record.read[source].t_s
+                    stalled_ms = self._stall_clock.see(values, end_s - begin_s)
+                    if stalled_ms is not None:
+                        values[STALLED] = stalled_ms
                     self._see(source, values, begin_s, end_s)
 
     def _of_best_source(self, source: str, values: dict[str, float]) -> dict[str, float]:
@@ -160,8 +164,14 @@ class Observer:
             name = state.trigger.metric
             if name in values:
                 self._keep(state.see(values[name], begin_s, end_s))
-            elif source == _SOURCE_OF.get(name):
+            elif source == self._source_of(name):
                 self._keep(state.see(None, begin_s, end_s))
+
+    def _source_of(self, metric: str) -> str | None:
+        """Which source would have told a metric, had there been anything to tell; None while that is not known."""
+        if metric not in _SOURCE_OF and metric != "credits" and self._volume_source < len(_VOLUME_ORDER):
+            return _VOLUME_ORDER[self._volume_source]
+        return _SOURCE_OF.get(metric)
 
     def _keep(self, fired: Fired | None) -> None:
         """Keep the readings around an incident; called again and again while it goes on."""

@@ -36,8 +36,8 @@ _TRIGGERED = {
 }
 _OF_VOLUME = {
     "reads_per_s": ("reads", 1.0), "writes_per_s": ("writes", 1.0), "r_await_ms": ("r_await", 1.0),
-    "w_await_ms": ("w_await", 1.0), "aqu_sz": ("queue", 1.0), "queue_length": ("queue", 1.0),
-    "util_ratio": ("util", 100.0),
+    "w_await_ms": ("w_await", 1.0), "aqu_sz": ("queue", 1.0), "queue_length": ("in_flight", 1.0),
+    "util_ratio": ("util", 100.0), "in_flight": ("in_flight", 1.0),
 }  # fmt: skip
 
 
@@ -119,6 +119,21 @@ class Window:
             values = np.array(rows, dtype=np.float64)
             found[key] = Series(t_s=values[:, 0], value=values[:, 1])
         return found
+
+
+@dataclass(kw_only=True)
+class StallClock:
+    """How long the volume has completed nothing while a request was in flight."""
+
+    stalled_ms: float = 0.0
+
+    def see(self, values: Mapping[str, float], length_s: float) -> float | None:
+        """Take an interval of the volume; None where it is not known what is in flight."""
+        if "iops" not in values or "in_flight" not in values:
+            return None
+        still = values["iops"] == 0 and values["in_flight"] > 0
+        self.stalled_ms = self.stalled_ms + 1000 * length_s if still else 0.0
+        return self.stalled_ms
 
 
 def trigger_values(rows: Iterable[SeriesRow], disk: str | None) -> dict[str, float]:

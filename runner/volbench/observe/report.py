@@ -147,7 +147,8 @@ def _as_incident(episode: Episode, case: Case) -> Incident:
 
 def _incident(case: Case, incident: Incident, volume: str) -> IncidentReport:
     end_s = incident.end_s if incident.end_s is not None else case.window_s[1]
-    part = dataclasses.replace(case, whole=case.whole.within(*incident.window_s))
+    around = case.whole.within(*incident.window_s)
+    part = dataclasses.replace(case, grid=around, whole=around)
     if not len(part.whole.within(incident.onset_s - 1, end_s + 1)):
         gone = "the readings of this incident were erased: it was older than --keep, or --max-size had no room"
         return IncidentReport(

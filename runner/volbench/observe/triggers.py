@@ -53,6 +53,10 @@ METRICS: dict[str, TriggerMetric] = {
     "await": TriggerMetric(unit="ms", units=_TIMES, text="mean time of an operation of the volume"),
     "r_await": TriggerMetric(unit="ms", units=_TIMES, text="mean time of a read"),
     "w_await": TriggerMetric(unit="ms", units=_TIMES, text="mean time of a write"),
+    "stalled": TriggerMetric(
+        unit="ms", units=_TIMES, text="so long the volume has completed nothing while a request is in flight"
+    ),
+    "in_flight": TriggerMetric(unit="", units=_NUMBERS, text="requests in flight at the volume at the tick"),
     "queue": TriggerMetric(unit="", units=_NUMBERS, text="requests in flight at the volume, mean"),
     "util": TriggerMetric(unit="%", units=_PERCENT, text="time with a request in flight; no measure of headroom"),
     "credits": TriggerMetric(unit="%", units=_PERCENT, text="burst credits left, where the volume tells"),
@@ -66,6 +70,7 @@ _FORM = re.compile(
     r"\s*(?P<metric>[A-Za-z_][\w.]*)\s*(?P<compared>>=|<=|>|<)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-zµ%/]*)"
     r"(?:\s+for\s+(?P<duration>\S+(?:\s\w+)?))?\s*"
 )
+STALLED = "stalled"
 _EXAMPLE = 'for example --on "p95 > 200ms for 5s"'
 
 
@@ -145,6 +150,7 @@ class TriggerState:
     cooldown_s: float = 10.0
     length_s_max: float = 1800.0
     _since_s: float | None = None
+    _unknown_since_s: float | None = None
     _last_s: float = 0.0
     _worst: float = 0.0
     _fired: bool = False
@@ -153,9 +159,13 @@ class TriggerState:
     def see(self, value: float | None, t0_s: float, t1_s: float) -> Fired | None:
         """Take the value of an interval; the incident when one begins, goes on or ends, else None."""
         if value is None:
+            if self._unknown_since_s is None:
+                self._unknown_since_s = t0_s
             return self._incident(None) if self._fired else None
+        unknown_since_s, self._unknown_since_s = self._unknown_since_s, None
         if self.trigger.holds(value):
-            return self._met(value, t0_s, t1_s)
+            begin_s = t1_s - value / 1000 if self.trigger.metric == STALLED else t0_s
+            return self._met(value, self._begin(value, begin_s, unknown_since_s), t1_s)
         if self._too_long or not self._fired:
             self._since_s, self._fired, self._too_long = None, False, False
             return None
@@ -170,6 +180,16 @@ class TriggerState:
         ended = self._incident(self._last_s) if self._fired and not self._too_long else None
         self._since_s, self._fired = None, False
         return ended
+
+    def _begin(self, value: float, t0_s: float, unknown_since_s: float | None) -> float:
+        """When what an interval shows began.
+
+        Latencies count when an operation ends. Where none ended directly before, the slow ones of this interval
+        began there: at most twice their mean time ago, since those of a stall began all along it.
+        """
+        if unknown_since_s is None or METRICS[self.trigger.metric].units is not _TIMES:
+            return t0_s
+        return max(unknown_since_s, t0_s - 2 * value / 1000)
 
     def _met(self, value: float, t0_s: float, t1_s: float) -> Fired | None:
         worse = max if self.trigger.compared.startswith(">") else min

@@ -23,7 +23,7 @@ _OWN = re.compile(
     SELECT\b.*\binformation_schema\b |
     KILL\ |
     USE\ .*|
-    (.*\bvolbench_(others|programs)\b)
+    (.*\bvolbench(_others|_programs)?\b)
     """,
     re.IGNORECASE | re.VERBOSE,
 )

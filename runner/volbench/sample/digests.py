@@ -158,7 +158,7 @@ class StatementDigests(Sampler):
 
     def _columns(self) -> str:
         sums = [field if field != "SUM_CPU_TIME" or self._has_cpu else "NULL" for field in FIELDS]
-        return ", ".join(("COALESCE(SCHEMA_NAME, '')", "COALESCE(DIGEST, '')", *sums))
+        return ", ".join(("COALESCE(SCHEMA_NAME, '') AS volbench", "COALESCE(DIGEST, '')", *sums))
 
     def _rows(self, sql: str) -> Iterator[_Row]:
         for schema, digest, *rest in self._server.rows(sql):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from volbench.errors import EXIT_USAGE, UsageError
+from volbench.observe.recent import StallClock
 from volbench.observe.triggers import METRICS, Fired, TriggerState, parse_trigger
 
 
@@ -82,6 +83,26 @@ def test_seconds_without_a_value_neither_begin_nor_end_anything() -> None:
     found = fired("p95 > 10ms for 4s", [20, None, None, None, 20, 1, 1, 1, 1])
     assert (found[-1].onset_s, found[-1].end_s) == (0.0, 5.0)
     assert fired("p95 > 10ms", [None, None, 1]) == []
+
+
+def test_what_ends_after_a_stall_began_before_it() -> None:
+    """Nothing completed for three seconds, then operations that took 1.5 s on average."""
+    (first, *_) = fired("await > 50ms", [1, 1, None, None, None, 1500, 1, 1])
+    assert first.onset_s == 2.0
+    (idle, *_) = fired("await > 50ms", [1, *[None] * 60, 100, 1])
+    assert idle.onset_s == 60.8, "an idle hour is no stall"
+    (rate, *_) = fired("iops < 5", [9, None, None, 1, 9])
+    assert rate.onset_s == 3.0
+
+
+def test_a_stall_is_seen_while_it_lasts() -> None:
+    clock = StallClock()
+    seconds = [(30, 1), (2, 1), (0, 3), (0, 3), (0, 3), (90, 0), (0, 0), (0, 0)]
+    values = [clock.see({"iops": iops, "in_flight": waiting}, 1.0) for iops, waiting in seconds]
+    assert values == [0, 0, 1000, 2000, 3000, 0, 0, 0]
+    assert clock.see({"reads": 3}, 1.0) is None
+    (first, *_, last) = fired("stalled > 1s", values)
+    assert (first.onset_s, last.end_s) == (2.0, 5.0)
 
 
 def test_one_long_interval_counts_with_its_length() -> None:

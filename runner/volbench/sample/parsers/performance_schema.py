@@ -86,6 +86,9 @@ OWN_HISTORY = (
     " SEPARATOR '\\n') FROM performance_schema.events_statements_history"
     " WHERE THREAD_ID = {thread} AND END_EVENT_ID IS NOT NULL"
 )
+SCANNED_THREADS_MAX = 100
+"""Threads beyond which tables by thread are not asked at every tick where each of their rows is gone through."""
+THREADS_QUERY = "SELECT COUNT(*), @@global.version LIKE '%MariaDB%' FROM performance_schema.threads"
 OWN_THREAD_QUERY = "SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()"
 BACKUP_TOOLS = (
     "mysqldump", "mariadb-dump", "mysqlpump", "mydumper", "xtrabackup", "mariabackup", "mariadb-backup",
@@ -127,12 +130,17 @@ _DIGESTS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Available:
-    """What this server's performance_schema keeps, found out once for each connection."""
+    """What this server's performance_schema keeps, found out once for each connection.
+
+    `indexed`: its tables are looked up by thread, as MySQL's are; MariaDB goes through the rows of all threads.
+    """
 
     tables: frozenset[str]
     consumers: frozenset[str]
     instruments: frozenset[str]
     digests: int | None = None
+    threads: int | None = None
+    indexed: bool = True
 
 
 def columns_of(available: Available) -> dict[str, str]:
@@ -164,9 +172,15 @@ def columns_without_own(available: Available, thread: int) -> dict[str, str]:
 
     Digests are left out: they are read less often, by a source of their own.
     """
-    columns = columns_of(available)
-    columns.pop("digests", None)
-    if "statements" in columns and "events_statements_summary_by_thread_by_event_name" in available.tables:
+    columns = {"volbench": "1"}  # so that the text of its digest says whose it is
+    columns |= {name: sql for name, sql in columns_of(available).items() if name != "digests"}
+    if not available.indexed and (available.threads or 0) > SCANNED_THREADS_MAX:
+        columns.pop("background", None)
+    if (
+        available.indexed
+        and "statements" in columns
+        and "events_statements_summary_by_thread_by_event_name" in available.tables
+    ):
         columns["statements"] = _STATEMENTS_OF_OTHERS.format(thread=thread)
     if "events_statements_history" in available.tables and "events_statements_history" in available.consumers:
         columns["own"] = OWN_HISTORY.format(thread=thread)
