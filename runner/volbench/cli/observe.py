@@ -22,8 +22,9 @@ from volbench.cli import console, options
 from volbench.errors import UsageError
 from volbench.observe.markdown import markdown
 from volbench.observe.observer import Now, ObserveOptions, Observer, observing
-from volbench.observe.report import ObservationReport, as_json, report_of
-from volbench.observe.ring import write_json
+from volbench.observe.page import page
+from volbench.observe.report import as_json, report_of
+from volbench.observe.ring import write_whole
 from volbench.observe.triggers import METRICS, parse_trigger
 from volbench.records.base import parse_duration_s, parse_size_bytes
 from volbench.target.attach import parse_dsn
@@ -75,6 +76,7 @@ def observe(
         keep_s=_parsed(parse_duration_s, keep, "--keep"),
         bytes_max=int(_parsed(parse_size_bytes, max_size, "--max-size")),
         interval_s=_parsed(parse_duration_s, interval, "--interval"),
+        explains=not quiet,
     )
     if not 0.1 <= wanted.interval_s <= 60:
         raise UsageError("the interval is outside 0.1s to 60s", where=f"--interval {interval}")
@@ -94,13 +96,14 @@ def report(
 ) -> None:
     """Explain an observation: all of its time, each incident against the time before it, top statements."""
     found = report_of(directory)
-    write_json(directory / "report.json", jsonlib.dumps(as_json(found), indent=1) + "\n")
-    write_json(directory / "report.md", markdown(found))
+    write_whole(directory / "report.json", jsonlib.dumps(as_json(found), indent=1) + "\n")
+    write_whole(directory / "report.md", markdown(found))
+    write_whole(directory / "report.html", page(found))
     if json:
         console.show_json(as_json(found))
         return
     console.show_text(markdown(found))
-    console.say(f"written: {directory / 'report.md'}, {directory / 'report.json'}")
+    console.say(f"written: {directory / 'report.html'}, report.md and report.json beside it")
 
 
 def _parsed(parse: Callable[[str], float], text: str, where: str) -> float:
@@ -199,6 +202,3 @@ def _figure(now: Now, name: str) -> str:
 def metric_lines() -> list[str]:
     """All metrics of triggers with their units, for the documentation."""
     return [f"| `{name}` | {one.unit or 'number'} | {one.text} |" for name, one in METRICS.items()]
-
-
-__all__ = ["ObservationReport", "app"]

@@ -16,7 +16,6 @@ from volbench.observe.model import Observation
 from volbench.store.series import Series, SeriesKey
 
 STEP = "observed"
-_BEFORE_S_MIN = 20.0
 _EDGE_S = 3.0
 """An incident's onset and end are known to a tick or two; findings are looked for a little around it."""
 _TPS = SeriesKey(source="client", metric="tps")

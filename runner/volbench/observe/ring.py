@@ -297,7 +297,7 @@ class Kept:
         return sum(path.stat().st_size for made in self._made.values() for path in made if path.exists())
 
 
-def write_json(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Write a small file so that a crash leaves the old one or the new one."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text)
