@@ -1,10 +1,11 @@
 """What `volbench observe` costs: CPU of its processes, of the server's thread for it, and transactions of the load.
 
-    python tests/benchmarks/observe_cost.py --server mysql --blocks 10 --seconds 15
+    python tests/benchmarks/observe_cost.py --server mysql --blocks 60 --seconds 4
 
 A server (MySQL in a container, or the local mariadbd) with idle connections beside a closed loop of sysbench.
-Blocks with and without observation alternate, the order drawn anew for each pair; transactions are compared by
-pairs. CPU times are the kernel's (schedstat), so that a busy machine does not add to them.
+The observation goes on all the time and is stopped (SIGSTOP) in every other block, the order drawn anew for each
+pair; transactions are compared by pairs of a few seconds, so that what else the machine does hits both alike. CPU
+times are the kernel's (schedstat), so that a busy machine does not add to them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -93,7 +95,7 @@ def block(
     before, begin, cpu = transactions(account), time.monotonic(), watching() if watching else []
     time.sleep(seconds)
     took = time.monotonic() - begin
-    after = watching() if watching else []
+    after = watching()
     rate = (transactions(account) - before) / took
     return rate, [(b - a) / took for a, b in zip(cpu, after, strict=True)]
 
@@ -101,8 +103,8 @@ def block(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", choices=("mysql", "mariadb"), default="mysql")
-    parser.add_argument("--blocks", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--blocks", type=int, default=60)
+    parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--connections", type=int, default=100)
     given = parser.parse_args()
@@ -119,23 +121,23 @@ def main() -> None:
         load = sysbench(account, given.threads, "--time=0", "run")
         stack.callback(lambda: (load.terminate(), load.wait()))
         time.sleep(SETTLE_S)
-        cpus, pairs = [], []
-        for number in range(given.blocks):
+        cpus: list[list[float]] = []
+        pairs: list[float] = []
+        process, sampler, cpu_of = stack.enter_context(observed(account, Path(name) / "o"))
+        for _ in range(given.blocks):
             rates = {}
             for watched in source.sample([True, False], 2):
-                if not watched:
-                    time.sleep(SETTLE_S)
-                    rates[False], _ = block(account, given.seconds, None)
-                    continue
-                with observed(account, Path(name) / f"o{number}") as cpu_of:
-                    time.sleep(SETTLE_S)
-                    rates[True], cpu = block(account, given.seconds, cpu_of)
-                cpus.append(cpu)
+                for pid in (process, sampler):
+                    os.kill(pid, signal.SIGCONT if watched else signal.SIGSTOP)
+                rates[watched], cpu = block(account, given.seconds, cpu_of)
+                if watched:
+                    cpus.append(cpu)
             pairs.append(rates[True] / rates[False])
-            print(f"{rates[False]:.0f} -> {rates[True]:.0f} tps, CPU of a core: "
-                  + ", ".join(f"{100 * one:.2f} %" for one in cpu), flush=True)  # fmt: skip
+        for pid in (process, sampler):
+            os.kill(pid, signal.SIGCONT)
     resampled = sorted(median(source.choices(pairs, k=len(pairs))) for _ in range(2000))
-    print(f"tps with / without: median {median(pairs):.4f}, 95 % {resampled[50]:.4f} to {resampled[1949]:.4f}")
+    interval = f"95 % {resampled[50]:.4f} to {resampled[1949]:.4f}"
+    print(f"tps with / without, median of {len(pairs)} pairs: {median(pairs):.4f}, {interval}")
     for title, column in zip(
         ("observe", "sampling process", "server's thread"), zip(*cpus, strict=True), strict=True
     ):
@@ -143,7 +145,7 @@ def main() -> None:
 
 
 @contextmanager
-def observed(account: Account, out: Path) -> Iterator[Callable[[], list[float]]]:
+def observed(account: Account, out: Path) -> Iterator[tuple[int, int, Callable[[], list[float]]]]:
     dsn = f"mysql://{WATCH}@localhost?socket={account.socket}"
     process = subprocess.Popen(
         [sys.executable, "-m", "volbench", "observe", "--server", dsn, "--out", str(out), "--on", "p95 > 10s"],
@@ -156,7 +158,12 @@ def observed(account: Account, out: Path) -> Iterator[Callable[[], list[float]]]
         time.sleep(2.0)  # the connections that look at the server are closed
         (sampler,) = children_of(process.pid)
         task = server_task(account)
-        yield lambda: [process_cpu_s(process.pid), process_cpu_s(sampler), task_cpu_s(task)]
+        cpu_of: Callable[[], list[float]] = lambda: [  # noqa: E731
+            process_cpu_s(process.pid),
+            process_cpu_s(sampler),
+            task_cpu_s(task),
+        ]
+        yield process.pid, sampler, cpu_of
     finally:
         process.terminate()
         process.wait()

@@ -145,8 +145,8 @@ def main() -> None:
         found = one_round(kind, after_s, given.rate)
         results.append(found)
         late = "" if found["late_s"] is None else f", begin {found['late_s']:+.1f} s"
-        print(f"{kind}: {'named' if found['named'] else 'NOT named'}{late}; {found['causes']}; {found['incidents']}",
-              flush=True)  # fmt: skip
+        verdict = "named" if found["named"] else "NOT named"
+        print(f"{kind}: {verdict}{late}; {found['causes']}; {found['incidents']}", flush=True)
     named = sum(one["named"] for one in results)
     near = sum(one["late_s"] is not None and abs(one["late_s"]) <= 2 for one in results)
     print(f"{named} of {len(results)} named, {near} with their begin within 2 s")

@@ -95,9 +95,7 @@ def report_of(directory: Path) -> ObservationReport:
     case = case_of(series, observation)
     explained = explain_case(case)
     volume = _volume_name(observation)
-    latency = case.at("latency_ms_p95")
-    waits = None if case.device is None else case.device.await_ms
-    episode = find_episode(case.grid, waits if latency is None else latency)
+    episode = _episode(case)
     if episode is not None and not incidents:
         incidents = [_as_incident(episode, case)]
     return ObservationReport(
@@ -134,6 +132,13 @@ def _read(directory: Path) -> tuple[Window, dict[str, str]]:
             elif isinstance(record, Found):
                 sources[record.source] = record.presence.reason
     return window, {name: reason for name, reason in sorted(sources.items()) if reason}
+
+
+def _episode(case: Case) -> Episode | None:
+    """The stretch that was slower than the rest: by what users wait for, else by what the volume takes."""
+    waits = None if case.device is None else case.device.await_ms
+    columns = (case.at("latency_ms_p95"), case.at("statement_ms", _PS), waits)
+    return next((found for one in columns if (found := find_episode(case.grid, one)) is not None), None)
 
 
 def _as_incident(episode: Episode, case: Case) -> Incident:
