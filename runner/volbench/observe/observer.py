@@ -106,6 +106,8 @@ class Observer:
         ends_s = None if self.options.for_s is None else clock() + self.options.for_s
         while not stop() and (ends_s is None or clock() < ends_s):
             if not process.alive():
+                if stop():  # Ctrl-C reaches both
+                    break
                 raise StepFailed(
                     "the sampling process has ended",
                     where="observe",
