@@ -6,7 +6,7 @@ import json as jsonlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ from rich.text import Text
 
 from volbench.cli import console, options
 from volbench.errors import UsageError
+from volbench.observe.exposition import ObservationCollector, parse_listen, serve
 from volbench.observe.markdown import markdown
 from volbench.observe.observer import Now, ObserveOptions, Observer, observing
 from volbench.observe.page import page
@@ -58,6 +59,9 @@ def observe(
     keep: Annotated[str, typer.Option("--keep", help="Erase readings that are older.")] = "2h",
     max_size: Annotated[str, typer.Option("--max-size", help="Never take more on disk.")] = "500MB",
     interval: Annotated[str, typer.Option("--interval", help="Of readings, 0.1s to 60s.")] = "1s",
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Answer Prometheus there: 127.0.0.1:9104.")
+    ] = "",
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but where the observation is.")] = False,
 ) -> None:
     """Watch a server in use: its statements, its volume, and what explains its latency. Only reads."""
@@ -80,7 +84,12 @@ def observe(
     )
     if not 0.1 <= wanted.interval_s <= 60:
         raise UsageError("the interval is outside 0.1s to 60s", where=f"--interval {interval}")
-    with _stopped_by_signal() as stopped, observing(wanted) as (observer, process):
+    place = parse_listen(listen) if listen else None
+    with _stopped_by_signal() as stopped, observing(wanted) as (observer, process), ExitStack() as stack:
+        if place is not None:
+            answering = serve(*place, ObservationCollector(observer.latest, observer.now))
+            stack.callback(answering.server_close)
+            stack.callback(answering.shutdown)
         if not quiet:
             _introduce(observer)
         with _shown(observer, quiet=quiet) as show:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +33,7 @@ from volbench.observe.triggers import METRICS, STALLED, Fired, Trigger, TriggerS
 from volbench.records.cell import AttachSpec
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
+from volbench.sample.interface import Reading
 from volbench.sample.raw import Found, Tick
 from volbench.volume.ebs_csi import driver_url, ebs_volume_id
 
@@ -98,6 +99,10 @@ class Observer:
         self._stall_clock = StallClock()
         self._presences: dict[str, str] = {}
         self.now = Now()
+
+    def latest(self) -> Mapping[str, Reading]:
+        """The last reading of each source."""
+        return self._readings.latest
 
     def run(self, process: SamplingProcess, stop: Callable[[], bool], show: Callable[[Now], None]) -> None:
         """Follow the ring until the end. Raises StepFailed when the sampling process has died."""

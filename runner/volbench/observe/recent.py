@@ -42,19 +42,16 @@ _OF_VOLUME = {
 
 
 class Readings:
-    """Turns ticks into rows, two readings of a source at a time.
-
-    `commits_seen`: whether the load commits by COMMIT, so that a second without one tells something.
-    """
+    """Turns ticks into rows, two readings of a source at a time. `latest` has the last one of each source."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Reading] = {}
+        self.latest: dict[str, Reading] = {}
 
     def rows_of(self, tick: Tick) -> Iterator[tuple[str, float, list[SeriesRow]]]:
         """By source: its name, the begin of the interval, and its rows, latencies of statements with them."""
         for source, reading in tick.read.items():
-            before = self._last.get(source)
-            self._last[source] = reading
+            before = self.latest.get(source)
+            self.latest[source] = reading
             if before is None or source not in OBSERVED or reading.t_s <= before.t_s:
                 continue
             rows = list(OBSERVED[source].rates(before, reading))
