@@ -33,6 +33,8 @@ from volbench.volume.teardown import take_down  # noqa: E402
 
 KINDS = {"stall": "storage.stall", "dump": "interference.backup", "credits": "storage.burst_exhausted"}
 STEADY_S, AFTER_S = 25.0, 30.0
+ROWS = 400_000
+"""Of each table: a dump then takes some seconds on the volume."""
 TRIGGERS = ("stalled > 1s", "await > 20ms for 3s", "statement_time > 5ms for 3s")
 
 
@@ -48,7 +50,7 @@ class ServerOn(ScratchServer):
 def sysbench(server: ScratchServer, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["sysbench", f"--mysql-socket={server.socket}", "--mysql-user=root", "--mysql-db=app", "--tables=4",
-         "--table-size=150000", "--threads=4", "--db-ps-mode=disable", "oltp_read_write", *words],
+         f"--table-size={ROWS}", "--threads=4", "--db-ps-mode=disable", "oltp_read_write", *words],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 

@@ -27,7 +27,15 @@ def observation(**changes: object) -> Observation:
     return Observation.model_validate({**said, **changes})
 
 
-def build(directory: Path, seconds: int, load: Load, *, statements_per_write: float = 10.0) -> Path:
+def build(
+    directory: Path,
+    seconds: int,
+    load: Load,
+    *,
+    statements_per_write: float = 10.0,
+    histogram: bool = True,
+    programs: Callable[[int], dict[str, int]] = lambda _: {},
+) -> Path:
     """An observation of a load that writes: each statement takes 0.1 ms and waits for its share of the writes."""
     directory.mkdir()
     (directory / OBSERVATION_FILE).write_text(observation().model_dump_json(by_alias=True))
@@ -46,14 +54,16 @@ def build(directory: Path, seconds: int, load: Load, *, statements_per_write: fl
         totals["ps"] += (writes * each_ms + writes * statements_per_write * 0.1) * 1e9
         ring.tick(tick, late_s=0, took_s=0, failed={}, read={
             source: Reading(t_s=float(tick), values=values)
-            for source, values in _values(totals, waiting).items()
+            for source, values in _values(totals, waiting, programs(tick), histogram=histogram).items()
         })  # fmt: skip
     ring.end(float(seconds))
     ring.close()
     return directory
 
 
-def _values(totals: dict[str, float], waiting: float) -> dict[str, Values]:
+def _values(
+    totals: dict[str, float], waiting: float, programs: dict[str, int], *, histogram: bool
+) -> dict[str, Values]:
     count = int(totals["statements"])
     disk = {
         "reads": 0, "reads_merged": 0, "read_sectors": 0, "read_ms": 0, "writes": int(totals["writes"]),
@@ -64,6 +74,9 @@ def _values(totals: dict[str, float], waiting: float) -> dict[str, Values]:
         ("connection", ""): 1, ("statement_bucket", "51"): count, ("statements", ""): count,
         ("statement_ps", ""): int(totals["ps"]), ("statement_lock_ps", ""): 0, ("statement_errors", ""): 0,
     }  # fmt: skip
+    schema |= {("program", name): connected for name, connected in programs.items()}
+    if not histogram:
+        del schema["statement_bucket", "51"]
     innodb: Values = {("connection", ""): 1, ("com_commit", ""): count // 10, ("threads_running", ""): 2 + waiting}
     return {
         "diskstats": {(name, DISK): value for name, value in disk.items()},

@@ -20,6 +20,10 @@ from volbench.store.series import Series, SeriesKey
 LATENCY_SOURCE = "client"
 """Latencies of statements are put where the analysis looks for what users waited for."""
 QUANTILES = {"latency_ms_p50": 0.5, "latency_ms_p95": 0.95, "latency_ms_p99": 0.99}
+_OF_CLIENT = {
+    ("innodb", "commits_per_s"): "tps",
+    ("performance_schema", "statement_ms"): "latency_ms_avg",
+}
 _VOLUME_SOURCES = ("diskstats", "mountstats", "ebs_nvme", "ebs_csi", "emulator")
 _TRIGGERED = {
     ("client", "latency_ms_p50"): ("p50", 1.0),
@@ -57,8 +61,7 @@ class Readings:
             rows = list(OBSERVED[source].rates(before, reading))
             if source == PerformanceSchema.source:
                 rows += latency_rows(histogram_of(before, reading))
-            elif source == "innodb":
-                rows += [_transactions(row) for row in rows if row.metric == "commits_per_s"]
+            rows += [_as_of_client(row) for row in rows if (row.source, row.metric) in _OF_CLIENT]
             yield source, before.t_s, rows
 
 
@@ -81,8 +84,10 @@ def latency_rows(histogram: HistogramRow | None) -> list[SeriesRow]:
     ]
 
 
-def _transactions(commits: SeriesRow) -> SeriesRow:
-    return SeriesRow(t_s=commits.t_s, source=LATENCY_SOURCE, metric="tps", value=commits.value)
+def _as_of_client(row: SeriesRow) -> SeriesRow:
+    """What users see of the server, under the name by which the analysis knows it."""
+    metric = _OF_CLIENT[row.source, row.metric]
+    return SeriesRow(t_s=row.t_s, source=LATENCY_SOURCE, metric=metric, value=row.value)
 
 
 @dataclass(kw_only=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from synthetic_observation import build
 
 from volbench.observe.recent import Readings, Window, trigger_values
+from volbench.observe.report import report_of
 from volbench.records.series import SeriesRow
 from volbench.sample.interface import Reading, Values
 from volbench.sample.raw import Tick
@@ -105,3 +109,21 @@ def test_a_window_forgets_what_is_old() -> None:
     window.add([SeriesRow(t_s=99.0, source="cpu", metric="user_ratio", value=1.0)])
     (faults,) = [one for key, one in window.series().items() if key.source == "vm"]
     assert faults.t_s.tolist() == [float(second) for second in range(89, 100)]
+
+
+def test_a_dump_is_named_by_its_program_also_where_there_are_no_percentiles(tmp_path: Path) -> None:
+    """The load goes on at its rate, and each statement takes four times as long while mysqldump is connected."""
+    dump = range(61, 76)
+
+    def load(tick: int) -> tuple[float, float, float]:
+        return 300.0 + tick % 7, (4.0 if tick in dump else 1.0) + tick % 5 / 10, 1.0
+
+    place = build(
+        tmp_path / "o", 100, load, histogram=False, programs=lambda tick: {"mysqldump": int(tick in dump)}
+    )
+    found = report_of(place)
+    assert found.case.at("latency_ms_p95") is None
+    (cause,) = [one for one in found.findings if one.cause == "interference.backup"]
+    assert cause.window_s == pytest.approx((60.0, 75.0), abs=1.0)
+    assert "mysqldump ran from" in cause.evidence[0].text
+    assert "avg" in cause.evidence[0].text
