@@ -267,3 +267,24 @@ def _sleep_for(account: Account, *, each_s: float, seconds: float) -> int:
             cursor.fetchall()
             sent += 1
     return sent
+
+
+@pytest.mark.mysqld
+def test_an_idle_server_is_seen_to_be_idle_where_no_history_is_kept(tmp_path: Path) -> None:
+    """MariaDB counts our statements with all others: they are subtracted by their digests."""
+    out = tmp_path / "observed"
+    with (
+        scratch_server(tmp_path) as server,
+        observe(server.socket, account_for(server.query, tmp_path), out, "--volume", "none") as watching,
+    ):
+        wait_until(lambda: ticks(out) >= 22 if out.exists() else False, watching)
+        code, output = ended(watching, signal.SIGINT)
+        assert code == EXIT_OK, output
+    found = report_of(out)
+    rate = found.case.at("statements_per_s", "performance_schema")
+    seconds = found.case.at("statement_s_per_s", "performance_schema")
+    assert rate is not None
+    assert seconds is not None
+    assert rate[2:].max() == 0.0
+    assert seconds[2:].max() == pytest.approx(0.0, abs=1e-6)
+    assert found.statements == ()

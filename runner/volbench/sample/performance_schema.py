@@ -39,8 +39,6 @@ class PerformanceSchema(Sampler):
         self._own = own
         self._generation = 0
         self._columns: dict[str, str] = {}
-        self._subtracts_sent = False
-        self._others_ps = 0
 
     def probe(self) -> Presence:
         """Present when it is switched on; the reason then names the parts that this server does not have."""
@@ -60,12 +58,10 @@ class PerformanceSchema(Sampler):
         if self._own is None:
             return parse.columns_of(available)
         self._own.clear()
-        self._others_ps = 0
         thread = int(self._server.text(parse.OWN_THREAD_QUERY)[0])
         threads, scanned = map(int, self._server.text(parse.THREADS_QUERY))
         available = replace(available, threads=threads, indexed=not scanned)
         columns = parse.columns_without_own(available, thread)
-        self._subtracts_sent = not available.indexed
         self._own.history_query = columns.get("own", "")
         return columns
 
@@ -106,8 +102,8 @@ class PerformanceSchema(Sampler):
             running = {name: count for name, (count,) in parse.parse_lines(texts.get("programs", ""))}
             values |= {(PROGRAM, name): running.get(name, 0) for name in parse.BACKUP_TOOLS}
         if texts.get("statements"):
-            numbers = dict(zip(_STATEMENT_COUNTERS, map(int, texts["statements"].split()), strict=False))
-            values |= {(name, ""): number for name, number in self._of_others(numbers).items()}
+            numbers = map(int, texts["statements"].split())
+            values |= {(name, ""): number for name, number in zip(_STATEMENT_COUNTERS, numbers, strict=False)}
         for kind, sums in parse.sums_by_class(texts.get("files", ""), parse.FILE_CLASSES, "other").items():
             values |= {(f"file_{name}", kind): number for name, number in zip(parse.FILE_FIELDS, sums, strict=True)}
         for kind, sums in parse.sums_by_class(texts.get("background", ""), parse.FILE_CLASSES, None).items():
@@ -117,17 +113,6 @@ class PerformanceSchema(Sampler):
         for digest, sums_of in parse.parse_digests(texts.get("digests", "")):
             values |= {(f"digest_{name}", digest): number for name, number in sums_of.items()}
         return values
-
-    def _of_others(self, numbers: dict[str, int]) -> dict[str, int]:
-        """Sums of statements less those that we sent, where the server cannot tell them by thread."""
-        if not self._subtracts_sent:
-            return numbers
-        sent, took_ps = self._server.sent, round(self._server.sent_s * _PS_PER_S)
-        numbers["statements"] -= sent
-        # Our own clock also counts what the server's does not: the sum of the others must not seem to fall.
-        self._others_ps = max(self._others_ps, numbers.get("statement_ps", 0) - took_ps)
-        numbers["statement_ps"] = self._others_ps
-        return numbers
 
     def _buckets(self, texts: Mapping[str, str]) -> Values:
         """Statements by bucket of the histogram, those of our own connection subtracted where they are counted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -49,10 +48,6 @@ class ServerConnection:
         self._cursor: Any = None
         self.generation = 0
         """Counts the connections made: another one may be another life of the server, with new counters."""
-        self.sent = 0
-        """Statements that this connection sent and that have ended."""
-        self.sent_s = 0.0
-        """How long they took, by our own clock."""
 
     def rows(self, sql: str) -> Sequence[Sequence[bytes | None]]:
         """All rows of one statement, values as the server sent them. Raises Unavailable; the next call reconnects.
@@ -61,11 +56,8 @@ class ServerConnection:
         """
         if self._cursor is None:
             self._open()
-        begin = time.perf_counter()
         try:
             self._cursor.execute(sql)
-            self.sent += 1
-            self.sent_s += time.perf_counter() - begin
             return list(self._cursor.fetchall()) if self._cursor.description else []
         except (mysql.connector.errors.ProgrammingError, mysql.connector.errors.NotSupportedError) as error:
             raise Unavailable(f"the server refused: {error}") from error
@@ -91,7 +83,6 @@ class ServerConnection:
             raise Unavailable(f"no connection to the server: {error}") from error
         self._stack = stack
         self.generation += 1
-        self.sent, self.sent_s = 0, 0.0
         for statement in self._prepare:
             try:
                 self._cursor.execute(statement)

@@ -78,9 +78,10 @@ _STATEMENTS_OF_OTHERS = (
     + ", ".join(f"CAST({column} AS DECIMAL(30)) AS {name}" for column, name in zip(_SUMMED, "abcd", strict=True))
     + f" FROM performance_schema.events_statements_summary_global_by_event_name WHERE {_COUNTED} UNION ALL SELECT "
     + ", ".join(f"-CAST({column} AS DECIMAL(30))" for column in _SUMMED)
-    + " FROM performance_schema.events_statements_summary_by_thread_by_event_name"
-    f" WHERE THREAD_ID = {{thread}} AND ({_COUNTED})) volbench_others"
+    + " FROM performance_schema.{table} WHERE {ours}) volbench_others"
 )
+_BY_THREAD = "events_statements_summary_by_thread_by_event_name"
+_OUR_DIGESTS = "LEFT(DIGEST_TEXT, 80) LIKE '%volbench%' OR DIGEST_TEXT LIKE 'SHOW GLOBAL STATUS WHERE %'"
 OWN_HISTORY = (
     "SELECT GROUP_CONCAT(EVENT_ID, ' ', TIMER_WAIT, ' ', LOCK_TIME, ' ', COALESCE(LEFT(DIGEST, 8), '-')"
     " SEPARATOR '\\n') FROM performance_schema.events_statements_history"
@@ -176,12 +177,11 @@ def columns_without_own(available: Available, thread: int) -> dict[str, str]:
     columns |= {name: sql for name, sql in columns_of(available).items() if name != "digests"}
     if not available.indexed and (available.threads or 0) > SCANNED_THREADS_MAX:
         columns.pop("background", None)
-    if (
-        available.indexed
-        and "statements" in columns
-        and "events_statements_summary_by_thread_by_event_name" in available.tables
-    ):
-        columns["statements"] = _STATEMENTS_OF_OTHERS.format(thread=thread)
+    if "statements" in columns and available.indexed and _BY_THREAD in available.tables:
+        ours = f"THREAD_ID = {thread} AND ({_COUNTED})"
+        columns["statements"] = _STATEMENTS_OF_OTHERS.format(table=_BY_THREAD, ours=ours)
+    elif "statements" in columns and DIGESTS_TABLE in available.tables:
+        columns["statements"] = _STATEMENTS_OF_OTHERS.format(table=DIGESTS_TABLE, ours=_OUR_DIGESTS)
     if "events_statements_history" in available.tables and "events_statements_history" in available.consumers:
         columns["own"] = OWN_HISTORY.format(thread=thread)
     if "session_connect_attrs" in available.tables:
