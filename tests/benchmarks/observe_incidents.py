@@ -33,7 +33,7 @@ from volbench.volume.teardown import take_down  # noqa: E402
 
 KINDS = {"stall": "storage.stall", "dump": "interference.backup", "credits": "storage.burst_exhausted"}
 STEADY_S, AFTER_S = 25.0, 30.0
-ROWS = 400_000
+ROWS = 200_000
 """Of each table: a dump then takes some seconds on the volume."""
 TRIGGERS = ("stalled > 1s", "await > 20ms for 3s", "statement_time > 5ms for 3s")
 
