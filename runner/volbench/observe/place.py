@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from volbench.errors import EnvironmentLacks, UsageError
@@ -49,7 +51,7 @@ def find_place(server: ObservedServer, volume: str) -> ServerPlace:
         return ServerPlace(notes=("--volume none: no metrics of the host and its storage",))
     if volume != AUTO:
         return _given(Path(volume), server)
-    if not server.local:
+    if not server.local and process_with_address(server) is None:
         return ServerPlace(
             notes=(
                 f"the server is on another machine ({server.place}): no metrics of its host and storage; run"
@@ -70,7 +72,7 @@ def _given(path: Path, server: ObservedServer) -> ServerPlace:
             where=f"--volume {path}",
             next_step="give the data directory or its mount point",
         )
-    return _of(discover(path), find_process(server) if server.local else None, [])
+    return _of(discover(path), find_process(server), [])
 
 
 def _without_process(server: ObservedServer) -> ServerPlace:
@@ -110,6 +112,8 @@ def find_process(server: ObservedServer, proc: Path = PROC) -> int | None:
     """
     if server.peer_pid is not None and _is_server(server.peer_pid, proc):
         return server.peer_pid
+    if not server.local:
+        return process_with_address(server, proc)
     if not server.place.startswith("unix:"):
         listening = listening_process(int(server.place.rpartition(":")[2]), proc)
         if listening is not None and _is_server(listening, proc):
@@ -117,6 +121,26 @@ def find_process(server: ObservedServer, proc: Path = PROC) -> int | None:
     candidates = [int(one.name) for one in proc.iterdir() if one.name.isdigit() and _is_server(int(one.name), proc)]
     matching = [pid for pid in candidates if _has_pid_file(pid, server, proc)]
     return matching[0] if len(matching) == 1 else None
+
+
+def process_with_address(server: ObservedServer, proc: Path = PROC) -> int | None:
+    """The server in a container of this machine whose own network has the address that we connect to."""
+    host = server.place.rpartition(":")[0].strip("[]")
+    try:
+        address = socket.gethostbyname(host)
+    except OSError:
+        return None
+    candidates = [int(one.name) for one in proc.iterdir() if one.name.isdigit() and _is_server(int(one.name), proc)]
+    own = [pid for pid in candidates if _has_address(_text(proc / str(pid) / "net/fib_trie"), address)]
+    return own[0] if len(own) == 1 else None
+
+
+def _has_address(fib_trie: str, address: str) -> bool:
+    """Whether a network namespace's table of routes has an address as one of its own."""
+    lines = fib_trie.splitlines()
+    return any(
+        line.strip() == f"|-- {address}" and "host LOCAL" in following for line, following in pairwise(lines)
+    )
 
 
 def _is_server(pid: int, proc: Path) -> bool:
@@ -147,7 +171,17 @@ def _volume_of(pid: int, datadir: str) -> tuple[VolumeFacts | None, str]:
     except (OSError, EnvironmentLacks) as error:
         return None, f"the mounts of the server's process {pid} cannot be read ({error}): run volbench as root"
     mount = _mount_with(mounts, f"{os.major(device)}:{os.minor(device)}", datadir)
-    return facts_of(datadir, mounts, mount=mount, contained=False), ""
+    return _below_overlay(facts_of(datadir, mounts, mount=mount, contained=False), mount), ""
+
+
+def _below_overlay(facts: VolumeFacts, mount: Mount | None) -> VolumeFacts:
+    """With the device of a container's layer, whose directory is seen on the host alone."""
+    upper = mount.option("upperdir") if mount is not None and facts.overlay and facts.disk is None else None
+    if upper is None or not Path(upper).is_dir():
+        return facts
+    below = discover(Path(upper))
+    note = f"the data directory is in a container's layer, which is in {upper} on {below.filesystem}"
+    return facts.model_copy(update={"device": below.device, "disk": below.disk, "notes": (note,)})
 
 
 def _mount_with(mounts: tuple[Mount, ...], device_number: str, path: str) -> Mount | None:

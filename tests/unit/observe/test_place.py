@@ -83,6 +83,24 @@ def test_the_process_that_listens_on_a_port(tmp_path: Path) -> None:
         (tmp_path / f"{pid}/fd/3").symlink_to(f"socket:[{inode}]")
     assert listening_process(3306, tmp_path) == 8
     assert listening_process(3308, tmp_path) is None
+    assert find_process(server(place="127.0.0.1:3306", local=True), tmp_path) == 8
+    assert find_process(server(place="192.0.2.1:3306", local=False), tmp_path) is None, "that is another machine"
+
+
+def test_a_container_of_this_machine_is_known_by_its_address(tmp_path: Path) -> None:
+    """By its own address, not by that of a neighbour in the same network."""
+    trie = (
+        "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 172.17.0.0\n        /16 link UNICAST\n"
+        "Local:\n  +-- 0.0.0.0/0 3 0 5\n     |-- {ip}\n        /32 host LOCAL\n     |-- 172.17.255.255\n"
+        "        /32 link BROADCAST\n"
+    )
+    for pid, ip in ((500, "172.17.0.2"), (600, "172.17.0.3")):
+        process(tmp_path, pid, inside=1)
+        (tmp_path / f"{pid}/net").mkdir()
+        (tmp_path / f"{pid}/net/fib_trie").write_text(trie.format(ip=ip))
+    assert find_process(server(place="172.17.0.3:3306", local=False), tmp_path) == 600
+    assert find_process(server(place="172.17.0.4:3306", local=False), tmp_path) is None
+    assert find_process(server(place="172.17.255.255:3306", local=False), tmp_path) is None
 
 
 @pytest.mark.parametrize(("host", "here"), [("127.0.0.1", True), ("localhost", True), ("192.0.2.1", False)])
