@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,6 +31,7 @@ from volbench.observe.ring import (
 from volbench.observe.server import ObservedServer, look_at_server
 from volbench.observe.triggers import METRICS, STALLED, Fired, Trigger, TriggerState
 from volbench.records.cell import AttachSpec
+from volbench.records.facts import ServerFacts
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.interface import Reading
@@ -41,6 +42,9 @@ MODULE = "volbench.observe.process"
 EXPLAIN_EVERY_S = 30.0
 """It takes about 50 ms of CPU: the observation shall cost less than a hundredth of a core."""
 RECENT_S = 60.0
+UNSEEN_S = 30.0
+"""After that it is said that a trigger's metric was never read."""
+QUANTILE_METRICS = frozenset({"p50", "p95", "p99"})
 BEFORE_S_MIN = 60.0
 BEFORE_TIMES = 2.0
 COOLDOWN_S = 10.0
@@ -96,6 +100,7 @@ class Observer:
         self._names: dict[tuple[str, float], str] = {}
         self._volume_source = len(_VOLUME_ORDER)
         self._explained_s = 0.0
+        self._said_unseen = False
         self._stall_clock = StallClock()
         self._presences: dict[str, str] = {}
         self.now = Now()
@@ -121,6 +126,7 @@ class Observer:
                 )
             self._take(tail)
             self.now.t_s = clock()
+            self._say_unseen()
             if self.options.explains and self.now.t_s - self._explained_s >= EXPLAIN_EVERY_S:
                 self._explained_s = self.now.t_s
                 self._explain()
@@ -137,7 +143,8 @@ class Observer:
                 self._say_presence(record)
             elif isinstance(record, Tick):
                 for source, begin_s, rows in self._readings.rows_of(record):
-                    self._recent.add(rows)
+                    if self.options.explains:
+                        self._recent.add(rows)
                     values = trigger_values(rows, self._disk())
                     if source in _VOLUME_ORDER:
                         values = self._of_best_source(source, values)
@@ -209,6 +216,15 @@ class Observer:
         if fired.end_s is not None:
             self._say(f"incident {name} is over after {fired.end_s - fired.onset_s:.0f} s")
 
+    def _say_unseen(self) -> None:
+        """Once: which triggers cannot fire, since nobody has told their metric so far."""
+        if self._said_unseen or self.now.t_s < UNSEEN_S:
+            return
+        self._said_unseen = True
+        for trigger in self.options.triggers:
+            if trigger.metric not in self.now.seen_s:
+                self._say(f"{trigger.metric} was not known so far: {trigger.text!r} cannot fire without it")
+
     def _explain(self) -> None:
         case = case_of(self._recent.series(), self.observation)
         self.now.suspicion = "the server has nothing to do" if is_quiet(case) else suspicion(case)
@@ -225,6 +241,26 @@ _SOURCE_OF = {
     **dict.fromkeys(("threads_running", "row_lock_waits", "history_list", "checkpoint_age", "dirty"), "innodb"),
     **dict.fromkeys(("cpu", "iowait"), "cpu"),
 }
+
+
+def refuse_unknowable(triggers: Iterable[Trigger], server: ServerFacts, *, host_seen: bool) -> None:
+    """Raise EnvironmentLacks for a trigger on what this server or its host cannot tell: it would never fire."""
+    for trigger in triggers:
+        source = _SOURCE_OF.get(trigger.metric)
+        absent = ""
+        if source == "performance_schema":
+            absent = server.absent.get("performance_schema", "")
+            if trigger.metric in QUANTILE_METRICS:
+                absent = absent or server.absent.get("statement_histograms", "")
+        elif source != "innodb" and not host_seen:
+            absent = "the server's host is not seen from here"
+        if absent:
+            raise EnvironmentLacks(
+                f"{trigger.metric} is not known here, so that this trigger would never fire",
+                where=f"--on {trigger.text!r}",
+                evidence=absent,
+                next_step="use statement_time" if trigger.metric in QUANTILE_METRICS else "use another metric",
+            )
 
 
 @contextmanager
@@ -247,6 +283,7 @@ def observing(options: ObserveOptions) -> Iterator[tuple[Observer, SamplingProce
                 "the server cannot be asked", where="observe", evidence=error.evidence
             ) from error
         place = find_place(seen, options.volume)
+        refuse_unknowable(options.triggers, seen.facts, host_seen=place.host is not None)
         observation = _observation(options, seen, place)
         process = SamplingProcess(_sampling(options, observation, place, server), module=MODULE)
         _make_directory(options, observation)

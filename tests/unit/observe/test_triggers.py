@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.errors import EXIT_USAGE, UsageError
+from volbench.errors import EXIT_USAGE, EnvironmentLacks, UsageError
+from volbench.observe.observer import refuse_unknowable
 from volbench.observe.recent import StallClock
 from volbench.observe.triggers import METRICS, Fired, TriggerState, parse_trigger
+from volbench.records.facts import ServerFacts
 
 
 @pytest.mark.parametrize(
@@ -125,3 +127,30 @@ def test_an_incident_that_goes_on_ends_with_the_observation() -> None:
     assert fired("credits < 10%", [50, 5, 4])[-1] == Fired(
         trigger=parse_trigger("credits < 10%"), onset_s=1.0, end_s=3.0, worst=4.0
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "absent", "host_seen", "said"),
+    [
+        ("p95 > 1ms", {"statement_histograms": "this server has no histograms"}, True, "use statement_time"),
+        ("statement_time > 1ms", {"performance_schema": "performance_schema is off"}, True, "is off"),
+        ("await > 1ms", {}, False, "host is not seen"),
+        ("credits < 5", {}, False, "host is not seen"),
+        ("cpu > 90%", {}, False, "host is not seen"),
+    ],
+)
+def test_a_trigger_that_could_never_fire_is_refused(
+    text: str, absent: dict[str, str], host_seen: bool, said: str
+) -> None:
+    server = ServerFacts(flavor="mariadb", version="10.11", absent=absent)
+    with pytest.raises(EnvironmentLacks) as caught:
+        refuse_unknowable([parse_trigger(text)], server, host_seen=host_seen)
+    assert said in str(caught.value)
+
+
+def test_a_trigger_on_what_is_known_is_not_refused() -> None:
+    server = ServerFacts(flavor="mysql", version="8.4")
+    every = [parse_trigger(f"{name} > 1{one.unit}") for name, one in METRICS.items()]
+    refuse_unknowable(every, server, host_seen=True)
+    no_schema = ServerFacts(flavor="mysql", version="8.4", absent={"performance_schema": "off"})
+    refuse_unknowable([parse_trigger("threads_running > 25")], no_schema, host_seen=False)
