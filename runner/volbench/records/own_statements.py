@@ -20,10 +20,10 @@ _OWN = re.compile(
     SELECT\ (\?|[0-9]+)\ *$ |
     SELECT\ @@ |
     (SELECT|TRUNCATE)\b.*\bperformance_schema\b |
-    SELECT\b.*\binformation_schema\b |
+    SELECT\ (TABLE_NAME|\?|COUNT)\ FROM\ information_schema\b |
     KILL\ |
     USE\ .*|
-    (.*\bvolbench(_others|_programs)?\b)
+    (.*\b(AS\ volbench|volbench_others|volbench_programs|volbench_owned)\b)
     """,
     re.IGNORECASE | re.VERBOSE,
 )

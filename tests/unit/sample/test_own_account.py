@@ -141,7 +141,9 @@ def test_another_connection_begins_anew() -> None:
         "SHOW GLOBAL STATUS LIKE ?", "SELECT ?", "SELECT @@GLOBAL . `log_bin`",
         "UPDATE `performance_schema` . `threads` SET `INSTRUMENTED` = ? WHERE `PROCESSLIST_ID` = `CONNECTION_ID`",
         "SELECT ( SELECT GROUP_CONCAT ( `BUCKET_NUMBER` , ? SEPARATOR ? ) FROM `performance_schema` . `events_stat",
-        "SET SESSION TRANSACTION READ ONLY", "SHOW GLOBAL VARIABLES",
+        "SET SESSION TRANSACTION READ ONLY", "SHOW GLOBAL VARIABLES", "SELECT (?) AS `volbench` , ( SELECT",
+        "SELECT COALESCE ( SCHEMA_NAME , ? ) AS `volbench` , COALESCE ( `DIGEST` , ? ) , `COUNT_STAR`",
+        "INSERT INTO `volbench` . `volbench_owned` VALUES (...)",
     ],
 )  # fmt: skip
 def test_texts_of_our_own_are_known(text: str) -> None:
@@ -154,7 +156,10 @@ def test_texts_of_our_own_are_known(text: str) -> None:
         "SELECT `c` FROM `sbtest1` WHERE `id` = ?", "COMMIT", "BEGIN", "SHOW CREATE TABLE `t`",
         "SHOW TABLE STATUS LIKE ?",
         "SELECT ? FROM `t`", "UPDATE `t` SET `a` = ?", "SET SQL_QUOTE_SHOW_CREATE = ?", "EXECUTE SELECT c FROM t",
-        "SELECT SQL_NO_CACHE * FROM `t`", "CREATE DATABASE `x`", "INSERT INTO `settings` VALUES (...)",
+        "SELECT SQL_NO_CACHE * FROM `t`", "SELECT * FROM `volbench` . `sbtest1`",
+        "CREATE TABLE `volbench` . `t` ( `id` INTEGER )",
+        "EXECUTE SELECT COUNT ( * ) FROM `volbench` . `sbtest1`", "CREATE DATABASE `x`",
+        "INSERT INTO `settings` VALUES (...)",
     ],
 )  # fmt: skip
 def test_texts_of_a_load_are_not_ours(text: str) -> None:

@@ -81,7 +81,7 @@ _STATEMENTS_OF_OTHERS = (
     + " FROM performance_schema.{table} WHERE {ours}) volbench_others"
 )
 _BY_THREAD = "events_statements_summary_by_thread_by_event_name"
-_OUR_DIGESTS = "LEFT(DIGEST_TEXT, 80) LIKE '%volbench%' OR DIGEST_TEXT LIKE 'SHOW GLOBAL STATUS WHERE %'"
+_OUR_DIGESTS = "LEFT(DIGEST_TEXT, 80) LIKE '%AS `volbench`%' OR DIGEST_TEXT LIKE 'SHOW GLOBAL STATUS WHERE %'"
 OWN_HISTORY = (
     "SELECT GROUP_CONCAT(EVENT_ID, ' ', TIMER_WAIT, ' ', LOCK_TIME, ' ', COALESCE(LEFT(DIGEST, 8), '-')"
     " SEPARATOR '\\n') FROM performance_schema.events_statements_history"
