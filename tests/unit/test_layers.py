@@ -57,8 +57,8 @@ def _faults(path: Path) -> list[str]:
     return faults
 
 
-PROGRAMS = {PACKAGE / "__main__.py", PACKAGE / "sample/process.py"}
-"""Started with `python -m`: the command line, and the sampling process, which tells its starter how it ended."""
+PROGRAMS = {PACKAGE / "__main__.py", PACKAGE / "sample/process.py", PACKAGE / "observe/process.py"}
+"""Started with `python -m`: the command line, and sampling processes, which tell their starter how they ended."""
 
 
 def test_only_the_command_line_prints_and_exits() -> None:

@@ -30,6 +30,7 @@ COMMANDS = {
     "validate": "migration.validate",
     "capacity": "runs.capacity",
     "capture": "migration.capture",
+    "observe": "observe",
     "query": "runs.query",
     "doctor": "doctor",
     "credits": "credits.command",
@@ -51,6 +52,7 @@ GROUPS = {
         "query": "Query the results of all runs in SQL, read-only.",
     },
     "Explain": {
+        "observe": "Watch a server in use, read-only, and explain its slow moments.",
         "explain": "Name the causes of what a run or a recording shows, with evidence.",
         "add": "Add recorded metrics (CloudWatch, sar, iostat) to a run.",
     },

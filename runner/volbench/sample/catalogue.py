@@ -203,7 +203,15 @@ _PERFORMANCE_SCHEMA = {
             "query_s_per_s": ("s/s", "their time"),
             "query_lock_s_per_s": ("s/s", "time in which these waited for table locks"),
             "query_cpu_s_per_s": ("s/s", "CPU time of their threads (MySQL 8.0.28 and later)"),
+            "query_rows_examined_per_s": ("1/s", "rows that they examined; of observed servers only"),
+            "query_rows_sent_per_s": ("1/s", "rows that they sent; of observed servers only"),
+            "query_rows_affected_per_s": ("1/s", "rows that they changed; of observed servers only"),
+            "query_tmp_disk_tables_per_s": ("1/s", "temporary tables on disk; of observed servers only"),
         },
+    ),
+    **_table(
+        "backup tool: the program_name that it connects with",
+        {"program_connections": ("1", "connections of this tool at the tick; of observed servers only")},
     ),
 }
 _INNODB = _table(

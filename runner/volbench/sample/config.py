@@ -33,6 +33,7 @@ class SamplingConfig:
         emulator_socket: control socket of the emulated volume.
         own_pids: roots of the process trees that are the cell's own, as they are seen from here.
         task_file: what a process outside tells of the cell's processes (`task_account.keep_task_file`).
+        read_only: the server is somebody else's: nothing of it is configured, not even for our own connection.
         parent_pid: sampling ends when this process is no longer the parent; 0: whoever is at the start.
     """
 
@@ -55,6 +56,7 @@ class SamplingConfig:
     emulator_socket: str = ""
     own_pids: tuple[int, ...] = ()
     task_file: str = ""
+    read_only: bool = False
     parent_pid: int = 0
 
     def __post_init__(self) -> None:

@@ -27,10 +27,12 @@ class SamplingProcess:
 
     Args:
         config: what to sample; next to its `raw_file` the configuration and the process's log are left.
+        module: what the process runs; another one may keep its readings elsewhere than in `raw_file`.
     """
 
-    def __init__(self, config: SamplingConfig) -> None:
+    def __init__(self, config: SamplingConfig, *, module: str = "volbench.sample.process") -> None:
         self.config = config
+        self._module = module
         self.raw_file = Path(config.raw_file)
         self.log_file = self.raw_file.with_suffix(".log")
         self._config_file = self.raw_file.with_suffix(".config.json")
@@ -52,7 +54,7 @@ class SamplingProcess:
         self._config_file.write_text(replace(self.config, parent_pid=os.getpid()).to_json())
         with self.log_file.open("ab") as log:
             self._process = programs.Popen(
-                [sys.executable, "-m", "volbench.sample.process", str(self._config_file)],
+                [sys.executable, "-m", self._module, str(self._config_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -78,12 +80,16 @@ class SamplingProcess:
 
         Raises StepFailed when it was never started.
         """
-        if self._process is None:
-            raise StepFailed("the sampling process was never started", where=_PHASE)
-        self._end(self._process)
+        self.end()
         if self._stopped_s is None:
             self._stopped_s = (time.monotonic_ns() - self.config.zero_monotonic_ns) / 1e9
         return source_quality(self.raw_file, until_s=self._stopped_s)
+
+    def end(self) -> None:
+        """End it, however it is. May be called again. Raises StepFailed when it was never started."""
+        if self._process is None:
+            raise StepFailed("the sampling process was never started", where=_PHASE)
+        self._end(self._process)
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is None:

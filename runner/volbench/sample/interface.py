@@ -44,6 +44,8 @@ class Sampler(ABC):
     """One source. Making one opens nothing; `probe` comes before the first `read`."""
 
     source: ClassVar[str]
+    every_ticks: ClassVar[int] = 1
+    """It is read at each tick whose number this divides."""
 
     def probe(self) -> Presence:
         """Look whether the source is there, and keep open what reading needs: present when it can be read."""

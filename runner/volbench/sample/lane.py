@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from volbench.sample.grid import Grid
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable
@@ -44,14 +45,17 @@ class LaneThread(threading.Thread):
         grid = self._grid
         tick = grid.next_tick(grid.now_ns())
         while not self._stopping.wait((grid.due_ns(tick) - grid.now_ns()) / 1e9):
-            self._take(tick)
+            self._take(tick, [one for one in self._lane.samplers if tick % one.every_ticks == 0])
             tick = grid.next_tick(max(grid.now_ns(), grid.due_ns(tick)))
+        rare = [one for one in self._lane.samplers if one.every_ticks > 1]
+        if rare:  # what happened since their last reading
+            self._take(tick, rare)
 
-    def _take(self, tick: int) -> None:
+    def _take(self, tick: int, samplers: Sequence[Sampler]) -> None:
         start_ns = self._grid.now_ns()
         read: dict[str, Reading] = {}
         failed: dict[str, str] = {}
-        for sampler in self._lane.samplers:
+        for sampler in samplers:
             if not self._presences[sampler.source].present:
                 if not self._lane.remote:
                     continue

@@ -7,16 +7,20 @@ Waits nest: `table` (time in the storage engine) contains the file waits of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
+from volbench.records.own_statements import is_own_digest
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
+from volbench.sample.own_account import OwnAccount
 from volbench.sample.parsers import performance_schema as parse
 from volbench.sample.server import ServerConnection
 
 GENERATION = ("connection", "")
+PROGRAM = "program"
 STATEMENT_BUCKET = "statement_bucket"
 """Counter of the statements in one bucket of the histogram; the entity is the bucket's number."""
 _STATEMENT_COUNTERS = ("statements", "statement_ps", "statement_lock_ps", "statement_errors")
@@ -29,8 +33,10 @@ class PerformanceSchema(Sampler):
 
     source: ClassVar[str] = "performance_schema"
 
-    def __init__(self, server: ServerConnection) -> None:
+    def __init__(self, server: ServerConnection, own: OwnAccount | None = None) -> None:
+        """`own`: the account of our own connection, which is then subtracted; None: it is not instrumented."""
         self._server = server
+        self._own = own
         self._generation = 0
         self._columns: dict[str, str] = {}
 
@@ -40,13 +46,33 @@ class PerformanceSchema(Sampler):
             if self._server.text("SELECT @@global.performance_schema")[0] != "1":
                 return Presence(present=False, reason="performance_schema is switched off")
             available = self._available()
+            self._columns = self._columns_of(available)
         except Unavailable as error:
             return Presence(present=False, reason=str(error))
-        self._columns = parse.columns_of(available)
         self._generation = self._server.generation
         if not self._columns:
             return Presence(present=False, reason="performance_schema has no table that can be read")
-        return Presence(present=True, reason=parse.absences(available, self._columns))
+        return Presence(present=True, reason=self._absences(available))
+
+    def _columns_of(self, available: parse.Available) -> dict[str, str]:
+        if self._own is None:
+            return parse.columns_of(available)
+        self._own.clear()
+        thread = int(self._server.text(parse.OWN_THREAD_QUERY)[0])
+        threads, scanned = map(int, self._server.text(parse.THREADS_QUERY))
+        available = replace(available, threads=threads, indexed=not scanned)
+        columns = parse.columns_without_own(available, thread)
+        self._own.history_query = columns.get("own", "")
+        return columns
+
+    def _absences(self, available: parse.Available) -> str:
+        if self._own is None:
+            return parse.absences(available, self._columns)
+        missing = parse.absences(available, {**self._columns, "digests": ""})
+        if "histogram" in self._columns and "own" not in self._columns:
+            ours = "the consumer events_statements_history is off: latencies count our own statements, too"
+            missing = f"{missing}; {ours}" if missing else ours
+        return missing
 
     def _available(self) -> parse.Available:
         def names(sql: str) -> frozenset[str]:
@@ -71,8 +97,10 @@ class PerformanceSchema(Sampler):
         if self._generation != self._server.generation:
             raise Unavailable("the connection was made anew")
         values: Values = {GENERATION: self._generation}
-        for bucket, (count,) in parse.parse_lines(texts.get("histogram", "")):
-            values[STATEMENT_BUCKET, bucket] = count
+        values |= self._buckets(texts)
+        if "programs" in self._columns:
+            running = {name: count for name, (count,) in parse.parse_lines(texts.get("programs", ""))}
+            values |= {(PROGRAM, name): running.get(name, 0) for name in parse.BACKUP_TOOLS}
         if texts.get("statements"):
             numbers = map(int, texts["statements"].split())
             values |= {(name, ""): number for name, number in zip(_STATEMENT_COUNTERS, numbers, strict=False)}
@@ -85,6 +113,16 @@ class PerformanceSchema(Sampler):
         for digest, sums_of in parse.parse_digests(texts.get("digests", "")):
             values |= {(f"digest_{name}", digest): number for name, number in sums_of.items()}
         return values
+
+    def _buckets(self, texts: Mapping[str, str]) -> Values:
+        """Statements by bucket of the histogram, those of our own connection subtracted where they are counted."""
+        if self._own is not None:
+            self._own.book(texts.get("own", ""))
+        ours = {} if self._own is None else self._own.buckets
+        return {
+            (STATEMENT_BUCKET, bucket): count - ours.get(int(bucket), 0)
+            for bucket, (count,) in parse.parse_lines(texts.get("histogram", ""))
+        }
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
@@ -99,6 +137,8 @@ class PerformanceSchema(Sampler):
             yield from change.rows([("wait_s_per_s", _foreground(change, kind))], f"file_{kind}")
         for kind in change.entities("wait_ps"):
             yield from change.rows([("wait_s_per_s", change.per_s("wait_ps", kind, unit=_PS_PER_S))], kind)
+        for program in change.entities(PROGRAM):
+            yield from change.rows([("program_connections", change.gauge(PROGRAM, program))], program)
         for query, digests in _queries(change).items():
             yield from change.rows(_of_query(change, digests), query)
 
@@ -107,6 +147,8 @@ def _queries(change: Change) -> dict[str, list[str]]:
     """Digests that are the same but for numbers in their names, such as those of sbtest1 and sbtest2."""
     found: dict[str, list[str]] = {}
     for digest in change.entities("digest_count"):
+        if is_own_digest(digest.partition(" ")[2]):
+            continue
         found.setdefault(_NUMBERED.sub("N", digest.partition(" ")[2]), []).append(digest)
     return found
 

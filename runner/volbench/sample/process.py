@@ -28,8 +28,12 @@ _NICENESS = -5
 """Where that is allowed: a tick shall be on time although the server keeps all CPUs busy."""
 
 
-def run(config: SamplingConfig) -> bool:
+def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
     """Sample until told to end. False when a thread ended before its time; its traceback is on stderr.
+
+    Args:
+        config: what to sample.
+        raw: takes the readings; None: a writer of `config.raw_file`.
 
     Raises OSError when the raw file cannot be written.
     """
@@ -37,18 +41,24 @@ def run(config: SamplingConfig) -> bool:
     parent = config.parent_pid or os.getppid()
     _raise_priority()
     grid = Grid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
-    raw = RawWriter(Path(config.raw_file))
+    raw = RawWriter(Path(config.raw_file)) if raw is None else raw
     raw.header(interval_s=config.interval_s, zero_monotonic_ns=config.zero_monotonic_ns)
     for source in not_asked_for(config):
         raw.presence(source, Presence(present=False, reason="not asked for"), remote=False, next_tick=0)
     stop = threading.Event()
     threads = [LaneThread(lane, grid, raw, stop) for lane in lanes_of(config)]
+    told = threading.Event()
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: told.set())
     for thread in threads:
         thread.start()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     if threads:
         threads[0].probed.wait(_PROBE_TIMEOUT_S)
     os.write(sys.stdout.fileno(), READY)
-    while signal.sigtimedwait(_SIGNALS, _LOOK_AT_PARENT_S) is None and os.getppid() == parent:
+    # Not sigtimedwait: of a process that was stopped (SIGSTOP, a frozen container) and goes on, Python's says that
+    # a signal came when none did.
+    while not told.wait(_LOOK_AT_PARENT_S) and os.getppid() == parent:
         pass
     end_s = grid.t_s(grid.now_ns())
     stop.set()

@@ -154,7 +154,7 @@ def read_raw(path: Path) -> Iterator[Header | Found | Tick | End]:
             if not line.endswith(b"\n"):
                 return
             try:
-                record = _record_of(parse_json(line), keys)
+                record = record_of(parse_json(line), keys)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise RunUnreadable(
                     "the samples are damaged", where=f"{path}:{number}", evidence=repr(error)
@@ -165,7 +165,11 @@ def read_raw(path: Path) -> Iterator[Header | Found | Tick | End]:
                 yield record
 
 
-def _record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | Found | Tick | End | None:
+def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | Found | Tick | End | None:
+    """The record of one line; None for a line of names, which go to `keys`.
+
+    Raises ValueError, KeyError, TypeError or AttributeError for a line that is none.
+    """
     if "tick" in line:
         for t_s, _, values in line["read"].values():
             if not ({type(t_s), *map(type, values)} <= _NUMBERS and max(map(abs, values), default=0) <= NUMBER_MAX):

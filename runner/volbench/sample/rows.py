@@ -36,7 +36,7 @@ def server_histogram_rows(raw_file: Path) -> Iterator[HistogramRow]:
     """
     for source, before, after in _pairs(raw_file):
         if source == PerformanceSchema.source:
-            row = _histogram_of(before, after)
+            row = histogram_of(before, after)
             if row is not None:
                 yield row
 
@@ -54,8 +54,11 @@ def _pairs(raw_file: Path) -> Iterator[tuple[str, Reading, Reading]]:
                 yield source, before, reading
 
 
-def _histogram_of(before: Reading, after: Reading) -> HistogramRow | None:
-    """The interval's statements by bin; None without histograms, and when they began anew."""
+def histogram_of(before: Reading, after: Reading) -> HistogramRow | None:
+    """The interval's statements by bin, of two readings of performance_schema.
+
+    None without histograms, and when they began anew.
+    """
     if before.values.get(GENERATION) != after.values.get(GENERATION):
         return None
     earlier, later = _buckets(before.values), _buckets(after.values)

@@ -22,6 +22,13 @@ _PREPARE = (
 )
 
 
+_PREPARE_READ_ONLY = (
+    # The server itself then refuses a write. Both are variables of this session alone.
+    "SET SESSION TRANSACTION READ ONLY",
+    "SET SESSION group_concat_max_len = 1048576",
+)
+
+
 class ServerConnection:
     """Asks the server. Nothing is opened before the first question.
 
@@ -29,10 +36,13 @@ class ServerConnection:
         option_file: its [client] section has user, password and, without `socket`, where the server is; None:
             there is no server to ask.
         socket: the server's Unix socket; empty: as the option file says.
+        read_only: the server is somebody else's: our statements are counted with the others, since keeping them
+            out takes a change of performance_schema; sources subtract them (`own_account.OwnAccount`).
     """
 
-    def __init__(self, option_file: Path | None, socket: str = "") -> None:
+    def __init__(self, option_file: Path | None, socket: str = "", *, read_only: bool = False) -> None:
         self._option_file = option_file
+        self._prepare = _PREPARE_READ_ONLY if read_only else _PREPARE
         self._socket = socket
         self._stack = ExitStack()
         self._cursor: Any = None
@@ -73,7 +83,7 @@ class ServerConnection:
             raise Unavailable(f"no connection to the server: {error}") from error
         self._stack = stack
         self.generation += 1
-        for statement in _PREPARE:
+        for statement in self._prepare:
             try:
                 self._cursor.execute(statement)
             except mysql.connector.Error:  # lacks the right, or performance_schema is off: counted with the others

@@ -14,6 +14,7 @@ from volbench.sample.cgroup_cpu import CgroupCpuAccount
 from volbench.sample.cgroup_io import CgroupIoAccount
 from volbench.sample.config import SamplingConfig
 from volbench.sample.cpu import Cpu
+from volbench.sample.digests import StatementDigests
 from volbench.sample.diskstats import DiskStats
 from volbench.sample.ebs_csi import EbsCsi
 from volbench.sample.ebs_nvme import EbsNvme
@@ -21,6 +22,7 @@ from volbench.sample.emulator import Emulator
 from volbench.sample.innodb import InnoDb
 from volbench.sample.interface import Sampler
 from volbench.sample.mountstats import MountStats
+from volbench.sample.own_account import OwnAccount
 from volbench.sample.performance_schema import PerformanceSchema
 from volbench.sample.psi import Pressure
 from volbench.sample.server import ServerConnection
@@ -46,6 +48,8 @@ SAMPLERS: dict[str, type[Sampler]] = {
         Tasks,
     )
 }
+OBSERVED: dict[str, type[Sampler]] = {**SAMPLERS, StatementDigests.source: StatementDigests}
+"""With those that are read of a server that is in use and is only read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +68,8 @@ class Lane:
 
 def lanes_of(config: SamplingConfig) -> list[Lane]:
     """The lanes with the sources that are wanted."""
-    server = ServerConnection(Path(config.option_file) if config.option_file else None, config.socket)
+    option_file = Path(config.option_file) if config.option_file else None
+    server = ServerConnection(option_file, config.socket, read_only=config.read_only)
     cgroup_dir = Path(config.cgroup_dir) if config.cgroup_dir else None
     emulator = Path(config.emulator_socket) if config.emulator_socket else None
     task_file = Path(config.task_file) if config.task_file else None
@@ -93,7 +98,7 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
         Lane(samplers=(EbsNvme(config.nvme_devices, helper),), remote=bool(config.nvme_devices)),
         Lane(samplers=(EbsCsi(config.ebs_csi_url, config.ebs_volume_id),), remote=bool(config.ebs_csi_url)),
         Lane(
-            samplers=(PerformanceSchema(server), InnoDb(server)),
+            samplers=_of_server(server, read_only=config.read_only),
             remote=bool(config.option_file),
             close=server.close,
         ),
@@ -105,6 +110,13 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
     )
     wanted = (_only(lane, config.sources) for lane in lanes)
     return [lane for lane in wanted if lane.samplers]
+
+
+def _of_server(server: ServerConnection, *, read_only: bool) -> tuple[Sampler, ...]:
+    if not read_only:
+        return (PerformanceSchema(server), InnoDb(server))
+    own = OwnAccount()
+    return (PerformanceSchema(server, own), InnoDb(server), StatementDigests(server, own))
 
 
 def _only(lane: Lane, sources: tuple[str, ...] | None) -> Lane:

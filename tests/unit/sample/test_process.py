@@ -88,6 +88,18 @@ def test_what_was_read_before_a_kill_is_kept(process: SamplingProcess) -> None:
     assert found["cpu"].present
 
 
+def test_one_that_was_stopped_goes_on(process: SamplingProcess) -> None:
+    """A frozen container, a debugger, Ctrl-Z: that is no word to end."""
+    before = len(wait_for(process, 2))
+    assert process.pid is not None
+    for _ in range(2):
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(1.5)  # longer than it looks for its parent
+        os.kill(process.pid, signal.SIGCONT)
+        before = len(wait_for(process, before + 3))
+    assert process.alive()
+
+
 def test_only_wanted_sources_are_read(tmp_path: Path) -> None:
     config = SamplingConfig(
         raw_file=str(tmp_path / "samples.jsonl"),

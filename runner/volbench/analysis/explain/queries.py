@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain.align import Floats, Grid
+from volbench.records.own_statements import is_own_digest
 
 _SOURCE = "performance_schema"
 
@@ -38,8 +39,9 @@ class QueryCost:
 
 
 def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
-    """All texts of a window, the one with most time first; empty where the server does not tell them apart."""
-    costs = [_cost(grid, query) for query in grid.entities(_SOURCE, "query_s_per_s")]
+    """All texts of a window but our own, the one with most time first; empty where they are not told apart."""
+    texts = (text for text in grid.entities(_SOURCE, "query_s_per_s") if not is_own_digest(text))
+    costs = [_cost(grid, query) for query in texts]
     return tuple(sorted((cost for cost in costs if cost.time_s > 0), key=lambda cost: (-cost.time_s, cost.query)))
 
 

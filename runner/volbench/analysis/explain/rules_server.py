@@ -309,13 +309,17 @@ def _read_each(pages: Floats, read_ms: float | None) -> str:
     return "" if rate is None else f", {number(rate)} pages a second{each}"
 
 
+_EFFECTS = ("tps", "latency_ms_p50", "latency_ms_p95", "latency_ms_avg")
+"""The mean is known of observed servers, some of which keep no percentiles."""
+
+
 def _interference(case: Case) -> Iterator[Cause]:
     """Something ran beside the load for part of the window: with it against without it.
 
     A closed loop shows it in its throughput, a load at a fixed rate in its latency.
     """
     for beside in case.beside:
-        effects = [_effect(case, beside, name) for name in ("tps", "latency_ms_p50", "latency_ms_p95")]
+        effects = [_effect(case, beside, name) for name in _EFFECTS]
         effects_known = [effect for effect in effects if effect is not None]
         worst = max(effects_known, key=lambda effect: effect.loss * effect.beyond_noise, default=None)
         if worst is None or worst.loss < limit.INTERFERENCE_MIN or not worst.beyond_noise:

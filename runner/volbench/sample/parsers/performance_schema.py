@@ -47,6 +47,7 @@ TABLES_QUERY = (
     "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'performance_schema'"
     " AND TABLE_NAME IN ('events_statements_histogram_global', 'events_statements_summary_global_by_event_name',"
     " 'file_summary_by_event_name', 'events_waits_summary_by_thread_by_event_name', 'setup_instruments',"
+    " 'events_statements_history', 'events_statements_summary_by_thread_by_event_name', 'session_connect_attrs',"
     " 'events_statements_summary_by_digest')"
 )
 CONSUMERS_QUERY = "SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"
@@ -68,6 +69,37 @@ _STATEMENTS = (
     "SELECT CONCAT_WS(' ', SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT), SUM(SUM_LOCK_TIME), SUM(SUM_ERRORS))"
     " FROM performance_schema.events_statements_summary_global_by_event_name"
     " WHERE EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'"
+)
+_COUNTED = "EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME LIKE 'statement/com/%'"
+_SUMMED = ("COUNT_STAR", "SUM_TIMER_WAIT", "SUM_LOCK_TIME", "SUM_ERRORS")
+# Decimal, since the picoseconds of a server that is up for long leave no room for a sign in 64 bits.
+_STATEMENTS_OF_OTHERS = (
+    "SELECT CONCAT_WS(' ', SUM(a), SUM(b), SUM(c), SUM(d)) FROM (SELECT "  # noqa: S608 - our own constants
+    + ", ".join(f"CAST({column} AS DECIMAL(30)) AS {name}" for column, name in zip(_SUMMED, "abcd", strict=True))
+    + f" FROM performance_schema.events_statements_summary_global_by_event_name WHERE {_COUNTED} UNION ALL SELECT "
+    + ", ".join(f"-CAST({column} AS DECIMAL(30))" for column in _SUMMED)
+    + " FROM performance_schema.{table} WHERE {ours}) volbench_others"
+)
+_BY_THREAD = "events_statements_summary_by_thread_by_event_name"
+_OUR_DIGESTS = "LEFT(DIGEST_TEXT, 80) LIKE '%AS `volbench`%' OR DIGEST_TEXT LIKE 'SHOW GLOBAL STATUS WHERE %'"
+OWN_HISTORY = (
+    "SELECT GROUP_CONCAT(EVENT_ID, ' ', TIMER_WAIT, ' ', LOCK_TIME, ' ', COALESCE(LEFT(DIGEST, 8), '-')"
+    " SEPARATOR '\\n') FROM performance_schema.events_statements_history"
+    " WHERE THREAD_ID = {thread} AND END_EVENT_ID IS NOT NULL"
+)
+SCANNED_THREADS_MAX = 100
+"""Threads beyond which tables by thread are not asked at every tick where each of their rows is gone through."""
+THREADS_QUERY = "SELECT COUNT(*), @@global.version LIKE '%MariaDB%' FROM performance_schema.threads"
+OWN_THREAD_QUERY = "SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()"
+BACKUP_TOOLS = (
+    "mysqldump", "mariadb-dump", "mysqlpump", "mydumper", "xtrabackup", "mariabackup", "mariadb-backup",
+    "mysqlbackup",
+)  # fmt: skip
+"""By the program_name that a client says of itself when it connects."""
+_PROGRAMS = (
+    "SELECT GROUP_CONCAT(ATTR_VALUE, ' ', COUNTED SEPARATOR '\\n') FROM (SELECT ATTR_VALUE, COUNT(*) AS COUNTED"
+    " FROM performance_schema.session_connect_attrs WHERE ATTR_NAME = 'program_name' AND ATTR_VALUE IN ({names})"
+    " GROUP BY ATTR_VALUE) volbench_programs"
 )
 _FILES = (
     "SELECT GROUP_CONCAT(EVENT_NAME, ' ', COUNT_READ, ' ', COUNT_WRITE, ' ', COUNT_MISC, ' ', SUM_TIMER_READ, ' ',"
@@ -99,12 +131,17 @@ _DIGESTS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Available:
-    """What this server's performance_schema keeps, found out once for each connection."""
+    """What this server's performance_schema keeps, found out once for each connection.
+
+    `indexed`: its tables are looked up by thread, as MySQL's are; MariaDB goes through the rows of all threads.
+    """
 
     tables: frozenset[str]
     consumers: frozenset[str]
     instruments: frozenset[str]
     digests: int | None = None
+    threads: int | None = None
+    indexed: bool = True
 
 
 def columns_of(available: Available) -> dict[str, str]:
@@ -128,6 +165,27 @@ def columns_of(available: Available) -> dict[str, str]:
     if digests and "statements_digest" in available.consumers and (available.digests or 0) <= DIGESTS_MAX:
         cpu = "SUM_CPU_TIME" if _CPU_CONSUMER in available.consumers else "'-'"
         columns["digests"] = _DIGESTS.format(cpu=cpu, characters=_DIGEST_CHARACTERS, shown=_DIGESTS_SHOWN)
+    return columns
+
+
+def columns_without_own(available: Available, thread: int) -> dict[str, str]:
+    """The columns for a server that is only read, from which the statements of our own thread are subtracted.
+
+    Digests are left out: they are read less often, by a source of their own.
+    """
+    columns = {"volbench": "1"}  # so that the text of its digest says whose it is
+    columns |= {name: sql for name, sql in columns_of(available).items() if name != "digests"}
+    if not available.indexed and (available.threads or 0) > SCANNED_THREADS_MAX:
+        columns.pop("background", None)
+    if "statements" in columns and available.indexed and _BY_THREAD in available.tables:
+        ours = f"THREAD_ID = {thread} AND ({_COUNTED})"
+        columns["statements"] = _STATEMENTS_OF_OTHERS.format(table=_BY_THREAD, ours=ours)
+    elif "statements" in columns and DIGESTS_TABLE in available.tables:
+        columns["statements"] = _STATEMENTS_OF_OTHERS.format(table=DIGESTS_TABLE, ours=_OUR_DIGESTS)
+    if "events_statements_history" in available.tables and "events_statements_history" in available.consumers:
+        columns["own"] = OWN_HISTORY.format(thread=thread)
+    if "session_connect_attrs" in available.tables:
+        columns["programs"] = _PROGRAMS.format(names=_quoted(BACKUP_TOOLS))
     return columns
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.capture import Capture, CapturedClass
+from volbench.records.own_statements import is_own_digest
+from volbench.sample.own_account import OwnAccount
+from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
 from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
 from volbench.validation.queries.comparison import QueryClass, only_reads
 from volbench.validation.queries.fingerprint import fingerprint
@@ -23,6 +28,7 @@ DIGESTS = (
 )
 SAMPLES = f"SELECT COALESCE(schema_name, ''), digest, query_sample_text FROM {_TABLE}"  # noqa: S608 - a constant
 RUNNING = "SHOW GLOBAL STATUS LIKE 'Threads_running'"
+_Digests = dict[tuple[str, str], tuple[str, int, int, int, int, int]]
 LONGEST = "SELECT @@GLOBAL.performance_schema_max_sql_text_length"
 
 
@@ -49,12 +55,15 @@ def capture(
     """
     ((version, comment),) = server.query("SELECT @@GLOBAL.version, @@GLOBAL.version_comment")
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), clock()
+    own = _Own(server)
     before, running = _digests(server), []
     while (elapsed := clock() - began) < seconds:
         progress("capturing", elapsed / seconds)
         running.append(int(server.query(RUNNING)[0][1]) - 1)
+        own.book()
         sleep(min(1.0, seconds - elapsed))
-    after, took = _digests(server), clock() - began
+    own.book()
+    after, took = own.without(_digests(server)), clock() - began
     samples = {} if masked else _samples(server)
     classes = [
         CapturedClass(
@@ -113,7 +122,37 @@ def repeatable_classes(capture: Capture) -> list[QueryClass]:
     ]
 
 
-def _digests(server: ReadOnlyServer) -> dict[tuple[str, str], tuple[str, int, int, int, int, int]]:
+class _Own:
+    """What the capture's own connection sends: it is no part of what the server is asked by others."""
+
+    def __init__(self, server: ReadOnlyServer) -> None:
+        self._server = server
+        self._account = OwnAccount()
+        self.book()
+        self._begin = (Counter(self._account.digest_counts), Counter(self._account.digest_ps))
+
+    def book(self) -> None:
+        """Add what was sent since the last call, at most ten statements; nothing where there is no history."""
+        with suppress(StepFailed):
+            ((thread,),) = self._server.query(OWN_THREAD_QUERY)
+            ((history,),) = self._server.query(OWN_HISTORY.format(thread=int(thread)))
+            self._account.book(str(history or ""))
+
+    def without(self, digests: _Digests) -> _Digests:
+        """The digests less what was sent: counted where the server has a history, else by our texts."""
+        account, (counts, times) = self._account, self._begin
+        others: _Digests = {}
+        for (schema, digest), (text, count, ps, *rest) in digests.items():
+            begin = digest[:8]
+            own_count = account.digest_counts[begin] - counts[begin]
+            if not account.digest_counts and is_own_digest(text):
+                continue
+            own_ps = account.digest_ps[begin] - times[begin]
+            others[schema, digest] = (text, count - own_count, ps - own_ps, *rest)  # type: ignore[assignment]
+        return others
+
+
+def _digests(server: ReadOnlyServer) -> _Digests:
     rows: Rows = server.query(DIGESTS)
     if not rows:
         raise EnvironmentLacks(

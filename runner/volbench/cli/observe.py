@@ -1,0 +1,213 @@
+"""`volbench observe`: a server in use, watched without load and without writing to it; and the report of it."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from volbench.cli import console, options
+from volbench.errors import UsageError
+from volbench.observe.exposition import ObservationCollector, parse_listen, serve
+from volbench.observe.markdown import markdown
+from volbench.observe.observer import Now, ObserveOptions, Observer, observing
+from volbench.observe.page import page
+from volbench.observe.report import as_json, report_of
+from volbench.observe.ring import write_whole
+from volbench.observe.triggers import METRICS, parse_trigger
+from volbench.placement.attach import parse_dsn
+from volbench.records.base import parse_duration_s, parse_size_bytes
+
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, invoke_without_command=True
+)
+LINE_EVERY_S = 10.0
+"""Without a terminal."""
+MESSAGES_SHOWN = 6
+_SHOWN = ("statements", "p95", "statement_time", "threads_running", "iops", "await", "queue", "credits", "cpu")
+
+
+@app.callback()
+def observe(
+    ctx: typer.Context,
+    server: Annotated[
+        str, typer.Option("--server", metavar="DSN", help="mysql://user@host:port, no password.")
+    ] = "",
+    option_file: Annotated[str, typer.Option("--option-file", help="A my.cnf with the password in [client].")] = "",
+    volume: Annotated[
+        str, typer.Option("--volume", metavar="PATH|auto|none", help="The data directory on this machine.")
+    ] = "auto",
+    length: Annotated[str, typer.Option("--for", help="How long, such as 30m; else until Ctrl-C.")] = "",
+    on: Annotated[
+        list[str], typer.Option("--on", metavar="TRIGGER", help='Keep incidents: "p95 > 200ms for 5s"; repeat it.')
+    ] = [],  # noqa: B006 - typer copies it
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Directory of the observation; it must not exist.")
+    ] = None,
+    keep: Annotated[str, typer.Option("--keep", help="Erase readings that are older.")] = "2h",
+    max_size: Annotated[str, typer.Option("--max-size", help="Never take more on disk.")] = "500MB",
+    interval: Annotated[str, typer.Option("--interval", help="Of readings, 0.1s to 60s.")] = "1s",
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Answer Prometheus there: 127.0.0.1:9104.")
+    ] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but where the observation is.")] = False,
+) -> None:
+    """Watch a server in use: its statements, its volume, and what explains its latency. Only reads."""
+    if ctx.invoked_subcommand is not None:
+        return
+    if not server:
+        raise UsageError(
+            "a server is needed", where="observe", next_step="volbench observe --server mysql://user@host:3306"
+        )
+    wanted = ObserveOptions(
+        attach=parse_dsn(server, option_file=option_file),
+        directory=out or Path("results") / f"observe-{datetime.now(UTC):%Y%m%dT%H%M%SZ}",
+        volume=volume,
+        for_s=_parsed(parse_duration_s, length, "--for") if length else None,
+        triggers=tuple(map(parse_trigger, on)),
+        keep_s=_parsed(parse_duration_s, keep, "--keep"),
+        bytes_max=int(_parsed(parse_size_bytes, max_size, "--max-size")),
+        interval_s=_parsed(parse_duration_s, interval, "--interval"),
+        explains=not quiet,
+    )
+    if not 0.1 <= wanted.interval_s <= 60:
+        raise UsageError("the interval is outside 0.1s to 60s", where=f"--interval {interval}")
+    place = parse_listen(listen) if listen else None
+    with _stopped_by_signal() as stopped, observing(wanted) as (observer, process), ExitStack() as stack:
+        if place is not None:
+            answering = serve(*place, ObservationCollector(observer.latest, observer.now))
+            stack.callback(answering.server_close)
+            stack.callback(answering.shutdown)
+        if not quiet:
+            _introduce(observer)
+        with _shown(observer, quiet=quiet) as show:
+            observer.run(process, stopped.is_set, show)
+    console.say(f"observed: {wanted.directory}; {observer.now.incidents} incidents")
+    console.say(f"report: volbench observe report {wanted.directory}")
+
+
+@app.command("report")
+def report(
+    directory: Annotated[Path, typer.Argument(help="A directory that `volbench observe` made.")],
+    json: options.Json = False,
+) -> None:
+    """Explain an observation: all of its time, each incident against the time before it, top statements."""
+    found = report_of(directory)
+    write_whole(directory / "report.json", jsonlib.dumps(as_json(found), indent=1) + "\n")
+    write_whole(directory / "report.md", markdown(found))
+    write_whole(directory / "report.html", page(found))
+    if json:
+        console.show_json(as_json(found))
+        return
+    console.show_text(markdown(found))
+    console.say(f"written: {directory / 'report.html'}, report.md and report.json beside it")
+
+
+def _parsed(parse: Callable[[str], float], text: str, where: str) -> float:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise UsageError(str(error), where=where) from error
+
+
+def _introduce(observer: Observer) -> None:
+    seen = observer.observation
+    volume = seen.volume
+    where = "not seen from here" if volume is None else volume.disk or volume.nfs_server or f"{volume.filesystem}"
+    console.say(f"observing {seen.server.flavor} {seen.server.version} at {seen.server_place}; volume: {where}")
+    for note in seen.notes:
+        console.say(f"note: {note}")
+    console.say(f"readings: {observer.directory}; Ctrl-C ends it")
+
+
+@contextmanager
+def _stopped_by_signal() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM end the observation in order; what was read is kept."""
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stopped.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _shown(observer: Observer, *, quiet: bool) -> Iterator[Callable[[Now], None]]:
+    if quiet:
+        yield lambda _: None
+    elif console.err.is_terminal:
+        with Live(console=console.err, refresh_per_second=2, transient=True) as live:
+            yield lambda now: live.update(view(observer, now))
+    else:
+        yield _Lines()
+
+
+class _Lines:
+    """A line every ten seconds, and each message when it comes."""
+
+    def __init__(self) -> None:
+        self._said = 0
+        self._last_s = float("-inf")
+
+    def __call__(self, now: Now) -> None:
+        for message in now.messages[self._said :]:
+            console.say(message)
+        self._said = len(now.messages)
+        if now.t_s - self._last_s >= LINE_EVERY_S:
+            self._last_s = now.t_s
+            console.say(line(now))
+
+
+def line(now: Now) -> str:
+    """The present in one line; metrics that are not known are left out."""
+    shown = [f"{name} {_figure(now, name)}" for name in _SHOWN if now.value(name) is not None]
+    suspected = f"; suspicion: {now.suspicion}" if now.suspicion else ""
+    return f"{now.t_s:.0f} s: {', '.join(shown) or 'no readings yet'}{suspected}"
+
+
+def view(observer: Observer, now: Now) -> Group:
+    """The present as a table for a terminal."""
+    table = Table(box=None, pad_edge=False)
+    for name in _SHOWN:
+        if now.value(name) is not None:
+            table.add_column(name, justify="right")
+    table.add_row(*(_figure(now, name) for name in _SHOWN if now.value(name) is not None))
+    seen = observer.observation
+    incident = f"; incident {now.in_incident} goes on" if now.in_incident else ""
+    head = f"{seen.server_place}, {now.t_s:.0f} s, {now.incidents} incidents{incident}"
+    suspected = Text(f"suspicion (last 60 s): {now.suspicion or 'not yet'}")
+    return Group(Text(head, style="bold"), table, suspected, *map(Text, now.messages[-MESSAGES_SHOWN:]))
+
+
+def _figure(now: Now, name: str) -> str:
+    value = now.value(name)
+    return (
+        ""
+        if value is None
+        else f"{value:,.0f}{METRICS[name].unit}"
+        if value >= 100
+        else f"{value:.3g}{METRICS[name].unit}"
+    )
+
+
+def metric_lines() -> list[str]:
+    """All metrics of triggers with their units, for the documentation."""
+    return [f"| `{name}` | {one.unit or 'number'} | {one.text} |" for name, one in METRICS.items()]

@@ -1,0 +1,142 @@
+"""Observed series as cases that the analysis explains: all of the time, the last minute, an incident."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from volbench.analysis.explain.align import Floats, Grid, align, median
+from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.device import device_of
+from volbench.analysis.explain.episodes import Level, levels
+from volbench.analysis.explain.findings import NONE, SAMPLES_MIN, Explanation, explain_case
+from volbench.observe.model import Observation
+from volbench.store.series import Series, SeriesKey
+
+STEP = "observed"
+_EDGE_S = 3.0
+"""An incident's onset and end are known to a tick or two; findings are looked for a little around it."""
+_TPS = SeriesKey(source="client", metric="tps")
+_PROGRAM = "program_connections"
+
+
+def case_of(series: Mapping[SeriesKey, Series], observation: Observation) -> Case:
+    """The case of all of the series."""
+    grid = align(_with_known_tps(series), width_s=observation.interval_s)
+    return Case(
+        name=STEP,
+        grid=grid,
+        whole=grid,
+        kind="oltp",
+        disk=None if observation.volume is None else observation.volume.disk,
+        cpus=None if observation.host is None else observation.host.cpus,
+        variables=observation.server.variables,
+        beside=tuple(_tools(grid)),
+        clock_zero_s=observation.zero_epoch_s,
+    )
+
+
+def _with_known_tps(series: Mapping[SeriesKey, Series]) -> Mapping[SeriesKey, Series]:
+    """Without transactions where the load hardly commits by COMMIT: a second without one then tells nothing."""
+    tps = series.get(_TPS)
+    if tps is None or float(np.median(tps.value)) > 0:
+        return series
+    return {key: one for key, one in series.items() if key != _TPS}
+
+
+def _tools(grid: Grid) -> Iterator[Beside]:
+    """When backup tools were connected."""
+    for name in grid.entities("performance_schema", _PROGRAM):
+        column = grid.column("performance_schema", _PROGRAM, name)
+        if column is None:
+            continue
+        running = np.nan_to_num(column) > 0
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], running, [False]]).astype(np.int8)))
+        for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            # A tick sees a connection after it was made, and until it is gone: up to one interval late each.
+            yield Beside(name=name, t0_s=float(grid.t_s[first]) - grid.width_s, t1_s=float(grid.t_s[last - 1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """An incident against the time before it.
+
+    `during`, `before`: what each showed; `around`: what both together showed and lies in the incident. `levels` are
+    figures of both. `named`: causes of the incident that were not there before, the first explains most.
+    """
+
+    during: Explanation
+    before: Explanation
+    around: Explanation
+    levels: tuple[Level, ...]
+
+    @property
+    def causes_before(self) -> frozenset[str]:
+        """What was there before already."""
+        return frozenset(one.cause for one in self.before.findings)
+
+
+def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
+    """Explain an incident, and what was before.
+
+    Args:
+        case: with the incident and the time before it.
+        onset_s, end_s: of the incident.
+    """
+    inside = replace(case, grid=case.whole.within(onset_s - case.grid.width_s / 2, end_s + case.grid.width_s))
+    before_grid = case.whole.within(float("-inf"), onset_s - case.grid.width_s)
+    around = explain_case(replace(case, grid=case.whole.within(float("-inf"), end_s + case.grid.width_s)))
+    overlapping = tuple(
+        one for one in around.findings
+        if one.cause == NONE or (one.window_s[0] <= end_s + _EDGE_S and one.window_s[1] >= onset_s - _EDGE_S)
+    )  # fmt: skip
+    return Compared(
+        during=explain_case(inside) if len(inside.grid) >= SAMPLES_MIN else Explanation(findings=()),
+        before=explain_case(replace(case, grid=before_grid)),
+        around=replace(around, findings=overlapping),
+        levels=tuple(_levels(case, onset_s, end_s)),
+    )
+
+
+def _levels(case: Case, onset_s: float, end_s: float) -> Iterator[Level]:
+    middle = case.whole.t_s - case.whole.width_s / 2
+    during = (middle > onset_s - case.whole.width_s / 2) & (middle <= end_s)
+    if not during.any():
+        return
+    yield from levels(case.whole, device_of(case.whole, case.disk), during, _others(case))
+
+
+def _others(case: Case) -> dict[str, tuple[Floats | None, str]]:
+    user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
+    return {
+        "statements": (case.at("statements_per_s", "performance_schema"), "1/s"),
+        "transactions": (case.at("tps"), "1/s"),
+        "statement p50": (case.at("latency_ms_p50"), "ms"),
+        "statement p95": (case.at("latency_ms_p95"), "ms"),
+        "statement mean": (case.at("statement_ms", "performance_schema"), "ms"),
+        "threads running": (case.at("threads_running", "innodb"), ""),
+        "rows waited for": (case.at("row_lock_current_waits", "innodb"), "threads"),
+        "CPUs busy": (None if user is None or system is None else 100 * (user + system), "%"),
+    }
+
+
+def suspicion(case: Case) -> str:
+    """What explains the last seconds, in a few words; why nothing does where that is so."""
+    if len(case.grid) < SAMPLES_MIN:
+        return "too few samples yet"
+    found = explain_case(case)
+    if not found.findings:
+        return "no cause can be named"
+    first = found.findings[0]
+    if first.cause == NONE:
+        return "none: the volume is not the problem"
+    share = "" if first.share is None else f", {100 * first.share:.0f} % of the time"
+    return f"{first.cause} (confidence {first.confidence:.2f}{share})"
+
+
+def is_quiet(case: Case) -> bool:
+    """Whether next to nothing was asked of the server: there is nothing to explain then."""
+    rate = median(case.at("statements_per_s", "performance_schema"))
+    return rate is not None and rate < 1

@@ -1,0 +1,76 @@
+"""The files of an observation: observation.json, and incident.json of each incident."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from volbench.errors import RunUnreadable
+from volbench.records.base import Record
+from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
+
+OBSERVATION_FILE, INCIDENT_FILE, INCIDENTS = "observation.json", "incident.json", "incidents"
+OBSERVATION_SCHEMA = 1
+
+
+class Observation(Record):
+    """observation.json: what is observed, and how."""
+
+    schema_: Literal[1] = Field(default=1, alias="schema")
+    volbench_version: str
+    started_at: str = Field(description="UTC, of t_s 0.")
+    zero_epoch_s: float = Field(description="Seconds since 1970 at t_s 0.")
+    zero_monotonic_ns: int
+    interval_s: float
+    server_place: str
+    server: ServerFacts
+    hostname: str = Field(description="As the server says.")
+    host: HostFacts | None = Field(default=None, description="None: the server's host is not seen from here.")
+    volume: VolumeFacts | None = None
+    server_pid: int | None = None
+    triggers: tuple[str, ...] = ()
+    keep_s: float
+    bytes_max: int
+    notes: tuple[str, ...] = Field(default=(), description="What is missing, and what it takes.")
+
+
+class Incident(Record):
+    """incident.json: one incident. `window_s` is what is kept of it; `end_s` None: it was going on."""
+
+    schema_: Literal[1] = Field(default=1, alias="schema")
+    name: str
+    trigger: str
+    metric: str
+    unit: str
+    limit: float
+    worst: float
+    onset_s: float
+    end_s: float | None
+    window_s: tuple[float, float]
+    whole: bool = Field(default=True, description="False: there was no room for all of its readings.")
+
+
+def read_observation(directory: Path) -> Observation:
+    """The record of an observation's directory. Raises RunUnreadable."""
+    try:
+        return Observation.model_validate_json((directory / OBSERVATION_FILE).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise RunUnreadable(
+            "this is no directory of an observation",
+            where=str(directory),
+            evidence=str(error)[:300],
+            next_step="give the directory that `volbench observe` named",
+        ) from error
+
+
+def read_incidents(directory: Path) -> list[Incident]:
+    """All incidents in order of time; one whose file is damaged is left out."""
+    found = []
+    for path in sorted((directory / INCIDENTS).glob(f"*/{INCIDENT_FILE}")):
+        try:
+            found.append(Incident.model_validate_json(path.read_bytes()))
+        except (OSError, ValidationError):
+            continue
+    return sorted(found, key=lambda one: one.onset_s)

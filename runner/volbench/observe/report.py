@@ -1,0 +1,283 @@
+"""What an observation showed: causes over all of its time, each incident against the time before it, statements."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from volbench.analysis.explain.align import Grid
+from volbench.analysis.explain.association import Association, associations
+from volbench.analysis.explain.budget import PART_TEXT
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.episodes import Episode, Level, find_episode
+from volbench.analysis.explain.findings import NONE, SAMPLES_MIN, Explanation, explain_case, finding_rows
+from volbench.errors import RunUnreadable
+from volbench.observe.cases import STEP, Compared, case_of, compare_incident
+from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
+from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
+from volbench.observe.ring import RING, Segment, segments_in
+from volbench.records.report import FindingRow
+from volbench.sample.raw import Found, Tick, read_raw
+from volbench.store.series import SeriesKey
+
+STATEMENTS_SHOWN = 10
+ASSOCIATIONS_SHOWN = 5
+LATENCY = SeriesKey(source=LATENCY_SOURCE, metric="latency_ms_p95")
+_PS = "performance_schema"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What one text of a statement cost over some time; None: not kept by this server."""
+
+    text: str
+    statements: float
+    time_s: float
+    share: float
+    mean_ms: float
+    cpu_s: float | None
+    lock_s: float | None
+    rows_examined: float | None
+    rows_sent: float | None
+    rows_affected: float | None
+    tmp_disk_tables: float | None
+
+    @property
+    def waited_s(self) -> float | None:
+        """Neither CPU nor table locks: files, commits, rows, and a CPU; None without CPU times."""
+        return None if self.cpu_s is None else max(0.0, self.time_s - self.cpu_s - (self.lock_s or 0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentReport:
+    """One incident. `findings`: what explains it; `also_before`: causes of them that were there before."""
+
+    incident: Incident
+    findings: tuple[FindingRow, ...]
+    also_before: frozenset[str]
+    levels: tuple[Level, ...]
+    statements: tuple[Statement, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservationReport:
+    """All of it. `window_s` is what could be read; `sources` says of each absent source why."""
+
+    observation: Observation
+    window_s: tuple[float, float]
+    samples: int
+    findings: tuple[FindingRow, ...]
+    notes: tuple[str, ...]
+    shares: Mapping[str, float]
+    statements: tuple[Statement, ...]
+    associations: tuple[Association, ...]
+    incidents: tuple[IncidentReport, ...]
+    episode: Episode | None
+    sources: Mapping[str, str]
+    case: Case
+
+
+def report_of(directory: Path) -> ObservationReport:
+    """Read an observation, also one whose process was killed, and explain it. Raises RunUnreadable."""
+    observation = read_observation(directory)
+    incidents = read_incidents(directory)
+    window, sources = _read(directory)
+    series = window.series()
+    if not series:
+        raise RunUnreadable("the observation has no readings", where=str(directory))
+    case = case_of(series, observation)
+    explained = explain_case(case)
+    volume = _volume_name(observation)
+    episode = _episode(case)
+    if episode is not None and not incidents:
+        incidents = [_as_incident(episode, case)]
+    return ObservationReport(
+        observation=observation,
+        window_s=case.window_s,
+        samples=len(case.grid),
+        findings=finding_rows(volume, STEP, {STEP: explained}),
+        notes=tuple(dict.fromkeys((*observation.notes, *explained.notes))),
+        shares={} if case.budget is None else case.budget.shares,
+        statements=tuple(statements_of(case.grid)),
+        associations=tuple(one for one in associations([case.grid], LATENCY) if one.holds)[:ASSOCIATIONS_SHOWN],
+        incidents=tuple(_incident(case, one, volume) for one in incidents),
+        episode=episode,
+        sources=sources,
+        case=case,
+    )
+
+
+def _read(directory: Path) -> tuple[Window, dict[str, str]]:
+    """All readings that are left, and why sources are absent. Over a hole in the ring there is no difference."""
+    kept = sorted((directory / INCIDENTS).glob("*/"))
+    window, readings, sources = Window(), Readings(), dict[str, str]()
+    before: Segment | None = None
+    for segment in segments_in(directory / RING, *kept):
+        if before is not None and segment.number != before.number + 1:
+            readings = Readings()
+        before = segment
+        if not segment.path.stat().st_size:
+            continue
+        for record in read_raw(segment.path):
+            if isinstance(record, Tick):
+                for _, _, rows in readings.rows_of(record):
+                    window.add(rows)
+            elif isinstance(record, Found):
+                sources[record.source] = record.presence.reason
+    return window, {name: reason for name, reason in sorted(sources.items()) if reason}
+
+
+def _episode(case: Case) -> Episode | None:
+    """The stretch that was slower than the rest: by what users wait for, else by what the volume takes."""
+    waits = None if case.device is None else case.device.await_ms
+    columns = (case.at("latency_ms_p95"), case.at("statement_ms", _PS), waits)
+    return next((found for one in columns if (found := find_episode(case.grid, one)) is not None), None)
+
+
+def _as_incident(episode: Episode, case: Case) -> Incident:
+    """An episode that stands out afterwards, where no trigger was set or none fired."""
+    return Incident(
+        name="found", trigger=f"found afterwards: slower than the rest (p {episode.p_value:.3g})",
+        metric="p95" if case.at("latency_ms_p95") is not None else "await", unit="ms", limit=0.0, worst=0.0,
+        onset_s=episode.t0_s, end_s=episode.t1_s, window_s=case.window_s,
+    )  # fmt: skip
+
+
+def _incident(case: Case, incident: Incident, volume: str) -> IncidentReport:
+    end_s = incident.end_s if incident.end_s is not None else case.window_s[1]
+    around = case.whole.within(*incident.window_s)
+    part = dataclasses.replace(case, grid=around, whole=around)
+    if not len(part.whole.within(incident.onset_s - 1, end_s + 1)):
+        gone = "the readings of this incident were erased: it was older than --keep, or --max-size had no room"
+        return IncidentReport(
+            incident=incident, findings=(), also_before=frozenset(), levels=(), statements=(), notes=(gone,)
+        )
+    compared = compare_incident(part, incident.onset_s, end_s)
+    explained = _which(compared)
+    notes = [] if incident.whole else ["there was no room for all readings of this incident"]
+    if incident.end_s is None:
+        notes.append("it was going on when the observation ended")
+    if not explained.findings:
+        notes += explained.notes
+    return IncidentReport(
+        incident=incident,
+        findings=finding_rows(volume, STEP, {incident.name: explained}),
+        also_before=compared.causes_before - {NONE},
+        levels=compared.levels,
+        statements=tuple(statements_of(case.whole.within(incident.onset_s - 1, end_s + 1))),
+        notes=tuple(notes),
+    )
+
+
+def _which(compared: Compared) -> Explanation:
+    """Causes of the incident alone, and those that show against the time before it; `none` only if both do."""
+    by_cause = {one.cause: one for one in (*compared.during.findings, *compared.around.findings)}
+    causes = [one for cause, one in by_cause.items() if cause != NONE] or list(by_cause.values())
+    fresh = sorted(causes, key=lambda one: (one.cause in compared.causes_before, -(one.share or 0.0)))
+    return Explanation(findings=tuple(fresh), notes=compared.around.notes)
+
+
+def statements_of(grid: Grid) -> Iterator[Statement]:
+    """Texts of statements in a stretch of time, the one with most time first."""
+
+    def total(metric: str, text: str) -> float | None:
+        column = grid.column(_PS, metric, text)
+        return None if column is None else float(np.nansum(column)) * grid.width_s
+
+    texts = grid.entities(_PS, "query_s_per_s")
+    times = {text: total("query_s_per_s", text) or 0.0 for text in texts}
+    together = sum(times.values())
+    for text in sorted(times, key=lambda one: -times[one]):
+        count = total("query_per_s", text) or 0.0
+        if count <= 0 or together <= 0:
+            continue
+        yield Statement(
+            text=text,
+            statements=count,
+            time_s=times[text],
+            share=times[text] / together,
+            mean_ms=1000 * times[text] / count,
+            cpu_s=total("query_cpu_s_per_s", text),
+            lock_s=total("query_lock_s_per_s", text),
+            rows_examined=total("query_rows_examined_per_s", text),
+            rows_sent=total("query_rows_sent_per_s", text),
+            rows_affected=total("query_rows_affected_per_s", text),
+            tmp_disk_tables=total("query_tmp_disk_tables_per_s", text),
+        )
+
+
+def top_by(statements: Sequence[Statement], name: str) -> list[Statement]:
+    """Those with most of a figure; without those that have none."""
+    known = [one for one in statements if getattr(one, name)]
+    return sorted(known, key=lambda one: -getattr(one, name))[:STATEMENTS_SHOWN]
+
+
+def _volume_name(observation: Observation) -> str:
+    volume = observation.volume
+    return "server" if volume is None else volume.disk or volume.mount_point or volume.path
+
+
+def clock_of(report: ObservationReport, t_s: float) -> str:
+    """A moment of the observation as a time of day, UTC."""
+    return datetime.fromtimestamp(report.observation.zero_epoch_s + t_s, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def as_json(report: ObservationReport) -> dict[str, Any]:
+    """report.json of an observation. Times are UTC and `t_s`, seconds since its begin."""
+    return {
+        "schema": 1,
+        "observation": report.observation.model_dump(mode="json", by_alias=True),
+        "window_s": report.window_s,
+        "window": [clock_of(report, one) for one in report.window_s],
+        "samples": report.samples,
+        "findings": [one.model_dump(mode="json") for one in report.findings],
+        "notes": list(report.notes),
+        "absent_sources": dict(report.sources),
+        "statement_time_shares": {name: share for name, share in report.shares.items() if share > 0},
+        "statements": _statements_json(report.statements),
+        "associations": [
+            {
+                "source": one.key.source, "metric": one.key.metric, "entity": one.key.entity, "rho": one.rho,
+                "lag": one.lag, "q_value": one.q_value,
+            }
+            for one in report.associations
+        ],
+        "incidents": [_incident_json(report, one) for one in report.incidents],
+    }  # fmt: skip
+
+
+def _incident_json(report: ObservationReport, one: IncidentReport) -> dict[str, Any]:
+    findings = [
+        {**row.model_dump(mode="json"), "also_before": row.cause in one.also_before} for row in one.findings
+    ]
+    end_s = one.incident.end_s
+    return {
+        **one.incident.model_dump(mode="json", by_alias=True),
+        "onset": clock_of(report, one.incident.onset_s),
+        "end": None if end_s is None else clock_of(report, end_s),
+        "findings": findings,
+        "levels": [dataclasses.asdict(level) for level in one.levels],
+        "statements": _statements_json(one.statements),
+        "notes": list(one.notes),
+    }
+
+
+def _statements_json(statements: Sequence[Statement]) -> list[dict[str, Any]]:
+    return [{**dataclasses.asdict(one), "waited_s": one.waited_s} for one in statements]
+
+
+def part_name(part: str) -> str:
+    """A part of statement time in words."""
+    return PART_TEXT.get(part, part)
+
+
+def enough(report: ObservationReport) -> bool:
+    """Whether there are samples enough to explain."""
+    return report.samples >= SAMPLES_MIN

@@ -1,0 +1,294 @@
+"""`volbench observe` beside a real server under load: it only reads, and names what was done to the volume."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from general_log import statements_of
+from mysql_container import mysql_container
+from scratch_server import ScratchServer, scratch_server
+
+from volbench.engine.connection import Account, connection, rows
+from volbench.errors import EXIT_ENVIRONMENT, EXIT_OK, EXIT_REFUSED
+from volbench.observe.model import read_incidents, read_observation
+from volbench.observe.report import report_of
+from volbench.observe.ring import records_of, segments_in
+from volbench.profile.resolve import resolve
+from volbench.sample.raw import Tick
+from volbench.validation.capture import capture
+from volbench.validation.source import CONNECTING, read_only, refuse_writes
+from volbench.volume.emulated.requirements import find_daemon
+from volbench.volume.emulated.volume import EmulatedVolume
+
+WATCH, PASSWORD = "watch", "open, sesame#2"
+BOUND_S = 90.0
+STALL_S = 3.0
+ONSET_S_MAX = 2.0
+
+
+class ServerOn(ScratchServer):
+    """A server whose data is on a volume."""
+
+    def __init__(self, directory: Path, place: Path, *options: str) -> None:
+        super().__init__(directory, *options)
+        self._memory.rmdir()
+        self._memory = place
+
+
+@contextmanager
+def server_on(volume: EmulatedVolume, directory: Path, *options: str) -> Iterator[ScratchServer]:
+    place = volume.data / "server"
+    place.mkdir()
+    server = ServerOn(directory, place, *options)
+    server.create()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        server.remove()
+
+
+def sysbench(server: ScratchServer, *command: str, **options: object) -> subprocess.Popen[bytes]:
+    given = {
+        "mysql-socket": server.socket, "mysql-user": "root", "mysql-db": "app", "tables": 1, "table-size": 20000,
+        "threads": 2, "rand-type": "uniform", "db-ps-mode": "disable",
+        **{name.replace("_", "-"): value for name, value in options.items()},
+    }  # fmt: skip
+    argv = [f"--{name}={value}" for name, value in given.items()]
+    return subprocess.Popen(["sysbench", *argv, "oltp_read_write", *command], stdout=subprocess.DEVNULL)
+
+
+@contextmanager
+def load(server: ScratchServer, rate: int) -> Iterator[None]:
+    server.query("CREATE DATABASE app")
+    assert sysbench(server, "prepare").wait(BOUND_S) == 0
+    running = sysbench(server, "run", rate=rate, time=0)
+    try:
+        yield
+    finally:
+        running.terminate()
+        running.wait(30)
+
+
+def account_for(query: Callable[[str], object], directory: Path, *, rights: bool = True) -> Path:
+    """An option file of an account that may only read what `observe` documents."""
+    query(f"CREATE USER {WATCH}@localhost IDENTIFIED BY '{PASSWORD}'")
+    if rights:
+        query(f"GRANT SELECT ON performance_schema.* TO {WATCH}@localhost")
+        query(f"GRANT PROCESS ON *.* TO {WATCH}@localhost")
+    file = directory / "watch.cnf"
+    file.touch(mode=0o600)
+    file.write_text(f'[client]\nuser={WATCH}\npassword="{PASSWORD}"\n')
+    return file
+
+
+def volbench(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "volbench", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "PYTHONPATH": "runner"},
+    )  # fmt: skip
+
+
+@contextmanager
+def observe(socket: Path, option_file: Path, out: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """An observation; killed at the end of the block when it still runs."""
+    dsn = f"mysql://{WATCH}@localhost?socket={socket}"
+    process = volbench("observe", "--server", dsn, "--option-file", option_file, "--out", out, *options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + BOUND_S
+    while not condition():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.1)
+
+
+def ticks(out: Path) -> int:
+    """Of the server's source, in the ring so far."""
+    records = records_of(segments_in(out / "ring"))
+    return sum(isinstance(one, Tick) and "innodb" in one.read for one in records)
+
+
+def ended(process: subprocess.Popen[str], number: signal.Signals | None = None) -> tuple[int, str]:
+    if number is not None:
+        process.send_signal(number)
+    output, _ = process.communicate(timeout=BOUND_S)
+    return process.returncode, output
+
+
+def only_read(statements: list[str]) -> None:
+    """Every statement is one that reads, or one that the client library sends for each connection."""
+    assert len(statements) > 10
+    for sql in statements:
+        if sql not in CONNECTING:
+            refuse_writes(sql)
+    assert not [sql for sql in statements if sql.upper().startswith(("UPDATE", "SET GLOBAL", "CALL", "TRUNCATE"))]
+
+
+def report(out: Path) -> dict[str, Any]:
+    code, output = ended(volbench("observe", "report", out))
+    assert code == EXIT_OK, output
+    return dict(json.loads((out / "report.json").read_text()))
+
+
+@pytest.mark.mysqld
+@pytest.mark.emulator
+@pytest.mark.skipif(find_daemon() is None, reason="needs the daemon: pip install runner/emulator")
+def test_a_stall_of_the_volume_is_named_with_its_begin_and_nothing_was_written(base: Path, tmp_path: Path) -> None:
+    log, out = tmp_path / "general.log", tmp_path / "observed"
+    options = ("--general-log=1", f"--general-log-file={log}", "--innodb-flush-log-at-trx-commit=1")
+    with (
+        EmulatedVolume(resolve("ebs-gp3", {"size": "2GiB"}), base / "volumes", name="v") as volume,
+        server_on(volume, tmp_path, *options) as server,
+        load(server, rate=30),
+        observe(server.socket, account_for(server.query, tmp_path), out, "--on", "stalled > 1s") as watching,
+    ):
+        wait_until(lambda: ticks(out) >= 20 if out.exists() else False, watching)
+        stalled_at = time.time()
+        volume.fault("stall", seconds=STALL_S)
+        wait_until(lambda: any(one.end_s for one in read_incidents(out)), watching)
+        code, output = ended(watching, signal.SIGINT)
+        assert code == EXIT_OK, output
+        only_read(statements_of(log, WATCH))
+        assert statements_of(log, "root"), "the log has what others sent"
+    seen = read_observation(out)
+    assert seen.volume is not None
+    assert seen.volume.emulated_profile == "ebs-gp3"
+    found = report(out)
+    assert len(found["incidents"]) == 1, found["incidents"]
+    (incident,) = found["incidents"]
+    assert seen.zero_epoch_s + incident["onset_s"] == pytest.approx(stalled_at, abs=ONSET_S_MAX)
+    fresh = {one["cause"]: one for one in incident["findings"] if not one["also_before"]}
+    assert "storage.stall" in fresh, incident["findings"]
+    begin_s = fresh["storage.stall"]["window_s"][0]
+    assert seen.zero_epoch_s + begin_s == pytest.approx(stalled_at, abs=ONSET_S_MAX)
+    texts = [one["text"] for one in incident["statements"]]
+    assert any("sbtest" in text for text in texts)
+    assert not any("performance_schema" in text or "STATUS" in text for text in texts), "ours do not count"
+
+
+@pytest.mark.mysqld
+def test_what_a_killed_observation_read_can_be_reported(tmp_path: Path) -> None:
+    out = tmp_path / "observed"
+    with (
+        scratch_server(tmp_path) as server,
+        load(server, rate=30),
+        observe(server.socket, account_for(server.query, tmp_path), out) as watching,
+    ):
+        wait_until(lambda: ticks(out) >= 8 if out.exists() else False, watching)
+        children = Path(f"/proc/{watching.pid}/task/{watching.pid}/children").read_text().split()
+        watching.kill()
+        watching.communicate(timeout=BOUND_S)
+        deadline = time.monotonic() + 10
+        while any(Path(f"/proc/{pid}").exists() for pid in children):
+            assert time.monotonic() < deadline, "the sampling process outlives its parent"
+            time.sleep(0.1)
+    assert children
+    found = report(out)
+    assert found["samples"] >= 7
+    assert any("sbtest" in one["text"] for one in found["statements"]) or not found["statements"]
+
+
+@pytest.mark.mysqld
+def test_an_account_that_may_not_read_is_told_the_grants(tmp_path: Path) -> None:
+    with scratch_server(tmp_path) as server:
+        file = account_for(server.query, tmp_path, rights=False)
+        with observe(server.socket, file, tmp_path / "observed", "--for", "5s") as watching:
+            code, output = ended(watching)
+        assert code == EXIT_ENVIRONMENT
+        assert f"GRANT SELECT ON performance_schema.* TO '{WATCH}'@'localhost'" in output
+        assert f"GRANT PROCESS ON *.* TO '{WATCH}'@'localhost'" in output
+        assert not (tmp_path / "observed").exists(), "nothing is half done"
+        (tmp_path / "mine").mkdir()
+        with observe(server.socket, file, tmp_path / "mine", "--for", "5s") as watching:
+            code, output = ended(watching)
+        assert code == EXIT_REFUSED, output
+
+
+@pytest.mark.docker
+def test_latencies_of_mysql_are_those_of_the_statements_and_our_own_do_not_count(tmp_path: Path) -> None:
+    """Statements of a known length, sent at a known rate, beside nothing else."""
+    out = tmp_path / "observed"
+    with mysql_container(tmp_path) as account:
+
+        def query(sql: str) -> object:
+            return rows(account, sql, timeout_s=30)
+
+        with observe(tmp_path / "s", account_for(query, tmp_path), out, "--volume", "none") as watching:
+            wait_until(lambda: ticks(out) >= 12 if out.exists() else False, watching)
+            idle_until = ticks(out)
+            sent = _sleep_for(account, each_s=0.05, seconds=10.0)
+            wait_until(lambda: ticks(out) >= idle_until + 22, watching)
+            code, output = ended(watching, signal.SIGTERM)
+            assert code == EXIT_OK, output
+        with read_only(account, snapshot=False) as reader:
+            captured = capture(reader, 3.0, masked=True, progress=lambda *_: None)
+    assert captured.classes == (), "an idle server is asked by the capture alone"
+    found = report_of(out)
+    rate = found.case.at("statements_per_s", "performance_schema")
+    p50, p95 = found.case.at("latency_ms_p50"), found.case.at("latency_ms_p95")
+    assert rate is not None
+    assert p50 is not None
+    assert p95 is not None
+    assert rate[2 : idle_until - 2].max() == 0.0, "an idle server has no statements but ours"
+    assert rate[rate > 0].sum() == pytest.approx(sent, abs=8), "but for those that open a connection"
+    busy = rate > 10
+    # A busy machine makes some of them longer, none shorter; a bucket is 4.7 % wide.
+    assert p50[busy].min() > 47
+    assert p95[busy].min() > 47
+    assert median(p50[busy]) == pytest.approx(50.5, rel=0.1)
+    assert median(p95[busy]) == pytest.approx(52.0, rel=0.15)
+    assert {one.text.split()[0] for one in found.statements if one.time_s > 0.1} == {"SELECT"}
+    (first, *_) = found.statements
+    assert "SLEEP" in first.text.upper()
+    assert first.statements == pytest.approx(sent, abs=2)
+
+
+def _sleep_for(account: Account, *, each_s: float, seconds: float) -> int:
+    sent = 0
+    with connection(account, timeout_s=30) as opened, opened.cursor() as cursor:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            cursor.execute(f"SELECT SLEEP({each_s})")
+            cursor.fetchall()
+            sent += 1
+    return sent
+
+
+@pytest.mark.mysqld
+def test_an_idle_server_is_seen_to_be_idle_where_no_history_is_kept(tmp_path: Path) -> None:
+    """MariaDB counts our statements with all others: they are subtracted by their digests."""
+    out = tmp_path / "observed"
+    with (
+        scratch_server(tmp_path) as server,
+        observe(server.socket, account_for(server.query, tmp_path), out, "--volume", "none") as watching,
+    ):
+        wait_until(lambda: ticks(out) >= 22 if out.exists() else False, watching)
+        code, output = ended(watching, signal.SIGINT)
+        assert code == EXIT_OK, output
+    found = report_of(out)
+    rate = found.case.at("statements_per_s", "performance_schema")
+    seconds = found.case.at("statement_s_per_s", "performance_schema")
+    assert rate is not None
+    assert seconds is not None
+    assert rate[2:].max() == 0.0
+    assert seconds[2:].max() == pytest.approx(0.0, abs=1e-6)
+    assert found.statements == ()

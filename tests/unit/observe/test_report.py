@@ -1,0 +1,155 @@
+"""What is made of an observation's directory: causes, incidents against the time before, text that is harmless."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from synthetic_observation import ZERO_EPOCH_S, add_incident, build, observation
+from typer.testing import CliRunner
+
+from volbench.cli.main import app
+from volbench.cli.observe import metric_lines
+from volbench.errors import RunUnreadable, UsageError
+from volbench.observe.markdown import markdown
+from volbench.observe.model import OBSERVATION_FILE
+from volbench.observe.page import page
+from volbench.observe.report import as_json, report_of
+from volbench.observe.ring import segments_in
+from volbench.records.facts import VolumeFacts
+
+STALL = range(61, 65)
+
+
+def stalled(tick: int) -> tuple[float, float, float]:
+    """Four seconds in which nothing completes while eight requests wait; then they complete."""
+    if tick in STALL:
+        return 0.0, 0.0, 8.0
+    return (308.0, 40.0, 1.0) if tick == STALL.stop else (300.0 + tick % 7, 1.0, 1.0)
+
+
+def test_a_stall_is_the_incidents_cause_with_its_begin(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 100, stalled)
+    add_incident(place, 60.0, 65.0)
+    found = as_json(report_of(place))
+    (incident,) = found["incidents"]
+    (stall,) = [one for one in incident["findings"] if one["cause"] == "storage.stall"]
+    assert not stall["also_before"]
+    assert stall["window_s"][0] == pytest.approx(60.0, abs=1.0)
+    assert incident["onset"] == "2025-10-09 08:54:20"
+    levels = {one["name"]: (one["before"], one["during"]) for one in incident["levels"]}
+    assert levels["operations"][0] == pytest.approx(303, abs=3)
+    assert levels["operations"][1] == 0.0
+    assert found["observation"]["zero_epoch_s"] == ZERO_EPOCH_S
+
+
+def test_what_was_there_before_is_no_news(tmp_path: Path) -> None:
+    """Two stalls, the first long before: the second incident says that the cause was there before."""
+
+    def twice(tick: int) -> tuple[float, float, float]:
+        return stalled(tick if tick < 80 else tick - 50)
+
+    place = build(tmp_path / "o", 140, twice)
+    add_incident(place, 110.0, 115.0)
+    (incident,) = report_of(place).incidents
+    assert "storage.stall" in {one.cause for one in incident.findings}
+    assert "storage.stall" in incident.also_before
+    assert "it was there before, too" in markdown(report_of(place))
+
+
+def test_a_slow_stretch_is_found_without_a_trigger(tmp_path: Path) -> None:
+    def slow(tick: int) -> tuple[float, float, float]:
+        return 300.0 + tick % 7, (25.0 if 90 < tick <= 140 else 1.0) + tick % 3 / 10, 1.0
+
+    found = report_of(build(tmp_path / "o", 200, slow))
+    (incident,) = found.incidents
+    assert incident.incident.trigger.startswith("found afterwards")
+    assert incident.incident.onset_s == pytest.approx(90.0, abs=3)
+    assert incident.incident.end_s == pytest.approx(140.0, abs=3)
+
+
+def test_an_incident_whose_readings_are_gone_says_so(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 150, stalled)
+    add_incident(place, 20.0, 25.0)
+    for segment in segments_in(place / "ring")[:1]:
+        segment.path.unlink()
+    (incident,) = report_of(place).incidents
+    assert incident.findings == ()
+    assert "were erased" in incident.notes[0]
+
+
+def test_over_a_hole_in_the_ring_there_is_no_rate(tmp_path: Path) -> None:
+    """What happened while nothing was kept is no interval of an hour."""
+    place = build(tmp_path / "o", 200, stalled)
+    segments_in(place / "ring")[1].path.unlink()
+    iops = report_of(place).case.at("statements_per_s", "performance_schema")
+    assert iops is not None
+    hole = iops[62:118]
+    assert not (hole[2:] == hole[2:]).any(), "all of it is unknown"
+
+
+def test_what_was_cut_short_is_read_and_what_is_none_is_refused(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 30, stalled)
+    with segments_in(place / "ring")[-1].path.open("ab") as file:
+        file.write(b'{"tick": 31, "la')
+    assert report_of(place).samples == 29
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunUnreadable, match="no directory of an observation"):
+        report_of(tmp_path / "empty")
+    (tmp_path / "unread/ring").mkdir(parents=True)
+    (tmp_path / "unread" / OBSERVATION_FILE).write_text(observation().model_dump_json(by_alias=True))
+    with pytest.raises(RunUnreadable, match="no readings"):
+        report_of(tmp_path / "unread")
+
+
+def test_text_from_outside_cannot_become_markup(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 60, stalled)
+    evil = "<script>alert(1)</script>|`x`"
+    said = observation(
+        server_place=evil, notes=(evil,), volume=VolumeFacts(path=evil, disk="vda", mount_point=evil)
+    )
+    (place / OBSERVATION_FILE).write_text(said.model_dump_json(by_alias=True))
+    add_incident(place, 20.0, None, trigger=evil)
+    html = page(report_of(place))
+    assert "<script" not in html
+    assert html.count("<h2>") == html.count("</h2>")
+    assert not re.search(r"https?://", html)
+
+
+def test_report_writes_three_files_and_prints_markdown(tmp_path: Path) -> None:
+    place = build(tmp_path / "o", 100, stalled)
+    add_incident(place, 60.0, 65.0)
+    result = CliRunner().invoke(app, ["observe", "report", str(place)], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "storage.stall" in result.stdout
+    assert json.loads((place / "report.json").read_text())["incidents"][0]["name"] == "001"
+    assert (place / "report.html").read_text().startswith("<!doctype html>")
+    assert (place / "report.md").read_text() in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "a server is needed"),
+        (["--server", "mysql://u:secret@h"], "a password does not belong on a command line"),
+        (["--server", "mysql://u@h", "--on", "p59 > 1ms"], "perhaps you meant p9"),
+        (["--server", "mysql://u@h", "--for", "soon"], "--for"),
+        (["--server", "mysql://u@h", "--interval", "1ms"], "outside 0.1s to 60s"),
+        (["--server", "mysql://u@127.0.0.1:1", "--max-size", "10KiB"], "at least 4 MiB"),
+    ],
+)
+def test_a_wrong_command_line_is_told_before_anything_is_done(
+    options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        CliRunner().invoke(app, ["observe", *options], catch_exceptions=False)
+    assert said in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_documentation_lists_every_metric_of_triggers() -> None:
+    text = (Path(__file__).parents[3] / "docs/observe.md").read_text()
+    assert [line for line in text.splitlines() if line in metric_lines()] == metric_lines()

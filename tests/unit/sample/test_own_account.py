@@ -1,0 +1,175 @@
+"""Statements of our own are subtracted from what a server that is only read counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from volbench.records.own_statements import is_own_digest
+from volbench.sample.digests import StatementDigests
+from volbench.sample.interface import Reading, Unavailable, Values
+from volbench.sample.own_account import OwnAccount, bucket_of
+from volbench.sample.performance_schema import PerformanceSchema
+
+
+@pytest.mark.parametrize(
+    ("ps", "bucket"),
+    # Recorded from MySQL 9.7: BUCKET_TIMER_LOW of buckets 1, 2, 448 and 449.
+    [(0, 0), (9_999_999, 0), (10_000_000, 1), (10_471_286, 2), (8_709_635_899_561_200, 448), (10**18, 449)],
+)
+def test_the_bucket_of_a_time(ps: int, bucket: int) -> None:
+    assert bucket_of(ps) == bucket
+
+
+def test_each_statement_is_booked_once() -> None:
+    own = OwnAccount()
+    own.book("3 20000000 1000000 aaaaaaaa\n5 5000000 0 bbbbbbbb")
+    own.book("5 5000000 0 bbbbbbbb\n9 20000000 0 aaaaaaaa")
+    assert own.buckets == {bucket_of(20_000_000): 2, 0: 1}
+    assert own.digest_counts == {"aaaaaaaa": 2, "bbbbbbbb": 1}
+    assert own.digest_ps["aaaaaaaa"] == 40_000_000
+    own.clear()
+    own.book("3 20000000 0 aaaaaaaa")
+    assert own.digest_counts == {"aaaaaaaa": 1}
+
+
+Row = Sequence[bytes | None]
+
+
+class Server:
+    """A server whose table of digests is `table`, by digest: counter, time and text."""
+
+    generation = 1
+
+    def __init__(self) -> None:
+        self.table: dict[str, tuple[int, int, str]] = {}
+        self.history = ""
+        self.asked: list[str] = []
+
+    def rows(self, sql: str) -> list[Row]:
+        self.asked.append(sql)
+        if "setup_consumers" in sql:
+            return [(b"statements_digest",)]
+        found: list[Row] = []
+        for digest, (count, ps, text) in self.table.items():
+            sums = (count, ps, 0, None, 10 * count, count, 0, 0)
+            row = (b"app", digest.encode(), *(None if one is None else str(one).encode() for one in sums))
+            found.append((*row, text.encode()) if "LAST_SEEN" in sql else row)
+        return found
+
+    def text(self, sql: str) -> list[str]:
+        assert sql == "history"
+        return [self.history]
+
+
+def digests(server: Server) -> StatementDigests:
+    own = OwnAccount()
+    own.history_query = "history"
+    source = StatementDigests(server, own, clock=lambda: 0.0)  # type: ignore[arg-type]
+    assert source.probe().present
+    return source
+
+
+def rates(values: Values) -> dict[tuple[str, str], float]:
+    found = StatementDigests.rates(Reading(t_s=0.0, values={}), Reading(t_s=10.0, values=values))
+    return {(row.metric, row.entity): row.value for row in found}
+
+
+def test_a_digest_counts_from_the_observations_begin() -> None:
+    """A text that has cost most since the server's start is not the one that costs most now."""
+    server = Server()
+    server.table = {
+        "aaaaaaaa": (10**6, 10**18, "SELECT old FROM t1"),
+        "bbbbbbbb": (5, 10**12, "SELECT new FROM t2"),
+    }
+    source = digests(server)
+    server.table |= {
+        "bbbbbbbb": (105, 3 * 10**12, "SELECT new FROM t2"),
+        "cccccccc": (20, 10**12, "SELECT c FROM t2"),
+    }
+    found = rates(source.read())
+    assert found["query_per_s", "SELECT new FROM tN"] == 10.0
+    assert found["query_s_per_s", "SELECT new FROM tN"] == pytest.approx(0.2)
+    assert found["query_rows_examined_per_s", "SELECT new FROM tN"] == 100.0
+    assert found["query_per_s", "SELECT c FROM tN"] == 2.0, "a new digest counts from zero"
+    assert ("query_per_s", "SELECT old FROM tN") not in found
+
+
+def test_our_own_statements_are_subtracted_and_those_of_others_with_the_same_text_stay() -> None:
+    server = Server()
+    server.table = {
+        "aaaaaaaa": (100, 10**12, "SHOW GLOBAL STATUS"),
+        "dddddddd": (50, 10**12, "SELECT ( SELECT ..."),
+    }
+    source = digests(server)
+    server.table = {
+        "aaaaaaaa": (115, 2 * 10**12, "SHOW GLOBAL STATUS"),
+        "dddddddd": (60, 2 * 10**12, "SELECT ( SELECT ..."),
+    }
+    ours = [f"{event} 50000000000 0 aaaaaaaa" for event in range(1, 11)]
+    server.history = "\n".join(ours + [f"{event} 100000000000 0 dddddddd" for event in range(11, 21)])
+    found = rates(source.read())
+    assert found["query_per_s", "SHOW GLOBAL STATUS"] == 0.5
+    assert ("query_per_s", "SELECT ( SELECT ...") not in found
+
+
+def test_statements_beyond_the_tables_room_are_told_as_such() -> None:
+    server = Server()
+    source = digests(server)
+    server.table = {"": (30, 10**12, "")}
+    (name,) = {entity for _, entity in rates(source.read())}
+    assert "no room" in name
+
+
+def test_another_connection_begins_anew() -> None:
+    server = Server()
+    server.table = {"bbbbbbbb": (5, 10**12, "SELECT b FROM t")}
+    source = digests(server)
+    server.generation = 2
+    with pytest.raises(Unavailable, match="anew"):
+        source.read()
+    server.table = {"bbbbbbbb": (7, 2 * 10**12, "SELECT b FROM t")}
+    assert rates(source.read())["query_per_s", "SELECT b FROM t"] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SET NAMES ? COLLATE ?", "SET @@SESSION . `autocommit` = ON", "SET `autocommit` = ?",
+        "SET SESSION `group_concat_max_len` = ?", "SHOW GLOBAL STATUS WHERE `Variable_name` IN (...)",
+        "SHOW GLOBAL STATUS LIKE ?", "SELECT ?", "SELECT @@GLOBAL . `log_bin`",
+        "UPDATE `performance_schema` . `threads` SET `INSTRUMENTED` = ? WHERE `PROCESSLIST_ID` = `CONNECTION_ID`",
+        "SELECT ( SELECT GROUP_CONCAT ( `BUCKET_NUMBER` , ? SEPARATOR ? ) FROM `performance_schema` . `events_stat",
+        "SET SESSION TRANSACTION READ ONLY", "SHOW GLOBAL VARIABLES", "SELECT (?) AS `volbench` , ( SELECT",
+        "SELECT COALESCE ( SCHEMA_NAME , ? ) AS `volbench` , COALESCE ( `DIGEST` , ? ) , `COUNT_STAR`",
+        "INSERT INTO `volbench` . `volbench_owned` VALUES (...)",
+    ],
+)  # fmt: skip
+def test_texts_of_our_own_are_known(text: str) -> None:
+    assert is_own_digest(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT `c` FROM `sbtest1` WHERE `id` = ?", "COMMIT", "BEGIN", "SHOW CREATE TABLE `t`",
+        "SHOW TABLE STATUS LIKE ?",
+        "SELECT ? FROM `t`", "UPDATE `t` SET `a` = ?", "SET SQL_QUOTE_SHOW_CREATE = ?", "EXECUTE SELECT c FROM t",
+        "SELECT SQL_NO_CACHE * FROM `t`", "SELECT * FROM `volbench` . `sbtest1`",
+        "CREATE TABLE `volbench` . `t` ( `id` INTEGER )",
+        "EXECUTE SELECT COUNT ( * ) FROM `volbench` . `sbtest1`", "CREATE DATABASE `x`",
+        "INSERT INTO `settings` VALUES (...)",
+    ],
+)  # fmt: skip
+def test_texts_of_a_load_are_not_ours(text: str) -> None:
+    assert not is_own_digest(text)
+
+
+def test_a_query_that_pays_is_never_one_of_ours() -> None:
+    before: Values = {("connection", ""): 1}
+    for text in ("aa SHOW GLOBAL STATUS LIKE ?", "bb SET @@SESSION . autocommit = ON", "cc SELECT c FROM sbtest1"):
+        before |= {("digest_count", text): 1, ("digest_ps", text): 10}
+    after = {key: value + 10**12 if key[0].startswith("digest") else value for key, value in before.items()}
+    found = PerformanceSchema.rates(Reading(t_s=0.0, values=before), Reading(t_s=1.0, values=after))
+    assert {row.entity for row in found if row.metric == "query_per_s"} == {"SELECT c FROM sbtestN"}
