@@ -19,7 +19,7 @@ from volbench.records.cell import CELL_SCHEMA, CellResult, CellSpec
 from volbench.store.files import read_record
 from volbench.volume import ownership
 
-app = typer.Typer(help="The agent: runs one cell beside the server.", no_args_is_help=True)
+app = typer.Typer(help="The agent: runs one cell next to the server.", no_args_is_help=True)
 CellFile = Annotated[Path, typer.Argument(help="cell.json")]
 Out = Annotated[Path, typer.Option("--out", help="The cell's directory.")]
 

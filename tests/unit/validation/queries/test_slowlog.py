@@ -27,7 +27,7 @@ from volbench.validation.queries.slowlog import (
     slow_log,
 )
 
-LOGS = Path(__file__).resolve().parents[2] / "fixtures/slowlog"
+LOGS = Path(__file__).resolve().parents[3] / "fixtures/slowlog"
 SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 BANNER = (
     "mysqld, Version: 8.4.3 (x). started with:\nTcp port: 0  Unix socket: /s\n"

@@ -17,7 +17,7 @@ from volbench.validation.queries.fingerprint import fingerprint
 from volbench.validation.queries.slowlog import ADMINISTRATOR, LoggedStatement, SlowLog, slow_log
 from volbench.validation.replay.schedule import schedule
 
-LOGS = Path(__file__).resolve().parents[2] / "fixtures/slowlog"
+LOGS = Path(__file__).resolve().parents[3] / "fixtures/slowlog"
 SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 
 
