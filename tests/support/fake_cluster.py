@@ -37,6 +37,9 @@ class FakeCluster(Cluster):
         self.put(f"{VOLUMES}/{volume}", spec=spec)
         self.objects[self.object_path(f"persistentvolumeclaims/{claim}")]["spec"]["volumeName"] = volume
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def with_retries(self, request: Callable[[], Any], *, doing: str) -> Any:
         """Ask once: this server never goes away."""
         with cluster_errors(doing):
@@ -66,10 +69,14 @@ class FakeCluster(Cluster):
     def _listed(self, path: str, query: dict[str, Any]) -> Object:
         if path.rpartition("/")[2] not in {"pods", "jobs", "configmaps", "persistentvolumeclaims", "events"}:
             _refuse(404)
-        wanted = dict(part.split("=", 1) for part in query.get("labelSelector", "").split(",") if part)
+        terms = [part.partition("=") for part in query.get("labelSelector", "").split(",") if part]
+
+        def is_selected(labels: dict[str, str]) -> bool:
+            return all(key in labels and (not equal or labels[key] == value) for key, equal, value in terms)
+
         items = [
             one for place, one in self.objects.items()
-            if place.startswith(f"{path}/") and wanted.items() <= one["metadata"].get("labels", {}).items()
+            if place.startswith(f"{path}/") and is_selected(one["metadata"].get("labels", {}))
         ]  # fmt: skip
         return {"metadata": {"resourceVersion": ""}, "items": items}
 

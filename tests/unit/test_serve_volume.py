@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.volume.emulated.teardown import started_at
+from volbench.volume.emulated.teardown import process_start_ticks
 
 SCRIPT = Path(__file__).parents[2] / "docker" / "volumes" / "serve.sh"
 
@@ -20,7 +20,7 @@ def test_the_daemon_is_known_by_its_start_time(later: int, lives: bool) -> None:
     assert found is not None
     process = subprocess.Popen(["sh", "-c", "printf 'a) b' >/proc/self/comm; read -r _"], stdin=subprocess.PIPE)
     try:
-        started = started_at(process.pid)
+        started = process_start_ticks(process.pid)
         assert started is not None
         script = f"daemon={process.pid}\nstarted={started + later}\n{found[0]}\nlives"
         assert (subprocess.run(["sh", "-euc", script], check=False).returncode == 0) is lives

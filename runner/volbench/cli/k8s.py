@@ -1,17 +1,19 @@
-"""`volbench k8s`: the manifests of a run, without a cluster."""
+"""`volbench k8s`: the manifests of a run, without a cluster; and what runs have left in one."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import walk_tree
 
-from volbench.cli import options
+from volbench.cli import console, options
 from volbench.cli.runs.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
 from volbench.execute.cell_spec import cell_spec
@@ -23,13 +25,16 @@ from volbench.placement.workspace import Workspace, default_cache
 from volbench.records.run import PlannedCell, RunRecord, VolumeSpec
 from volbench.volume.interface import OpenVolume
 
-app = typer.Typer(help="Manifests of runs on Kubernetes.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from volbench.placement.kubernetes.leftovers import RunObjects
+
+app = typer.Typer(help="Runs on Kubernetes: manifests, and what is left of runs.", no_args_is_help=True)
 TEMPLATE_KEY = "KEY-FROM-THE-TEMPLATE"
 
 
 @app.callback()
 def _group() -> None:
-    """Manifests of runs on Kubernetes."""
+    """Runs on Kubernetes: manifests, and what is left of runs."""
 
 
 @app.command("render")
@@ -58,6 +63,49 @@ def render(
         walk_tree(manifest)  # long texts as blocks
         sys.stdout.write("---\n")
         printer.dump(manifest, sys.stdout)
+
+
+Context = Annotated[str, typer.Option("--context", help="Of the kubeconfig; default: the current one.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
+
+
+@app.command("list")
+def list_runs(namespace: Namespace = "", context: Context = "", json: options.Json = False) -> None:
+    """List runs that have jobs, pods, config maps or claims in a namespace; claims cost while they are there."""
+    from volbench.placement.kubernetes.leftovers import runs_in  # noqa: PLC0415 - brings the client
+    from volbench.volume.cluster import Cluster  # noqa: PLC0415
+
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        runs = runs_in(cluster)
+        if json:
+            console.show_json([asdict(run) for run in runs])
+            return
+        for run in runs:
+            console.out.print(_described(run), markup=False)
+        if not runs:
+            console.say(f"no run has objects in namespace {cluster.namespace}")
+
+
+@app.command("clean")
+def clean(
+    run_ids: Annotated[list[str], typer.Argument(metavar="RUN_ID...", help="As `volbench k8s list` prints them.")],
+    namespace: Namespace = "",
+    context: Context = "",
+    force: Annotated[bool, typer.Option("--force", help="Also runs with active pods; their results go.")] = False,
+) -> None:
+    """Delete what runs have in a namespace: jobs, pods, config maps, and claims with their data."""
+    from volbench.placement.kubernetes.leftovers import delete_runs  # noqa: PLC0415 - brings the client
+    from volbench.volume.cluster import Cluster  # noqa: PLC0415
+
+    with closing(Cluster(context=context, namespace=namespace)) as cluster:
+        for run in delete_runs(cluster, run_ids, force=force):
+            console.say(f"deleted: {_described(run)}")
+
+
+def _described(run: RunObjects) -> str:
+    claims = ", ".join(f"{name} ({size})" for name, size in run.claims) or "no claims"
+    active = f", {len(run.active_pods)} active pods" if run.active_pods else ""
+    return f"{run.run_id}: since {run.created_at}, {len(run.jobs)} jobs{active}, {claims}"
 
 
 def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:

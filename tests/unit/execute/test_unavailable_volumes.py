@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from instant_target import FakeTarget
 from synthetic_run import Synthetic, SyntheticVolume, build_run
-from volbench.report.terminal import summary_lines
 
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.execute.run import DISRUPTIONS_MAX, TRIES, Orchestrator, Outcome
@@ -17,6 +16,7 @@ from volbench.placement.interface import Job, Placement
 from volbench.records.cell import CellResult
 from volbench.records.facts import VolumeFacts
 from volbench.report.build import build_report
+from volbench.report.formats.terminal import summary_lines
 from volbench.store.run_directory import RunDirectory
 from volbench.volume.interface import OpenVolume, VolumeBase
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from kernel_throttle import RUNS
-from volbench.report.html import html
-from volbench.report.markdown import markdown
-from volbench.report.terminal import summary_lines
 
 from volbench.report.build import build_report
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.formats.terminal import summary_lines
 from volbench.store.run_directory import RunDirectory
 
 WORDS = {

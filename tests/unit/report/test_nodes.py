@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from synthetic_run import HOST
-from volbench.report.markdown import markdown
-from volbench.report.terminal import summary_lines
 
 from volbench.records.cell import CellResult
 from volbench.records.facts import HostFacts
 from volbench.records.report import Report
 from volbench.report.build import build_report
 from volbench.report.cross_run import compare_runs
+from volbench.report.formats.markdown import markdown
+from volbench.report.formats.terminal import summary_lines
 from volbench.report.rows.nodes import changed_together, node_caveats
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, RunDirectory

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run
-from volbench.report.html import html
-from volbench.report.markdown import markdown
-from volbench.report.ranking import ranking
 
 from volbench.records.report import Report
 from volbench.report.build import build_report
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.views.ranking import ranking
 from volbench.store.run_directory import RunDirectory
 
 SPEEDS = (("a", 1.0), ("b", 1.5), ("c", 0.25))

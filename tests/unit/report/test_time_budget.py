@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from volbench.report.html import html
-from volbench.report.markdown import markdown
-from volbench.report.terminal import summary_lines
-from volbench.report.time_budget import (
+
+from volbench.records.report import Report
+from volbench.report.formats.html import html
+from volbench.report.formats.markdown import markdown
+from volbench.report.formats.terminal import summary_lines
+from volbench.report.rows.time_budget import (
     VolumeBudget,
-    budget_charts,
     difference_sentences,
     shift_ms,
     time_budget_rows,
     time_difference_rows,
 )
-
-from volbench.records.report import Report
+from volbench.report.views.time_budget import budget_charts
 from volbench.store.run_directory import RunDirectory
 
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run
-from volbench.report.timeline import timelines
 
 from volbench.cli.main import main
 from volbench.errors import EXIT_USAGE, RunUnreadable
 from volbench.records.steps import OltpStep
 from volbench.report.build import build_report
 from volbench.report.render import render
+from volbench.report.views.timeline import timelines
 from volbench.store.histograms import HISTOGRAM_COLUMNS, merge_histograms, read_histograms
 from volbench.store.query import query
 from volbench.store.series import SERIES_COLUMNS, read_bucketed_series, read_series, series_extents

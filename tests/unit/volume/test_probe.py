@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from volbench.cli.volume_shown import probe_notes
 
+from volbench.cli.volumes.text import probe_notes
 from volbench.errors import EnvironmentLacks, Refused, StepFailed, UsageError
 from volbench.profile.files import profile_names, whole_profile
 from volbench.profile.resolve import resolve
