@@ -168,7 +168,10 @@ def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause
     if not collapsed:
         return findings
     length_s = collapsed * case.grid.width_s
-    text = f"for {number(length_s)} s the load did less than a quarter of its usual: this explains no such fall"
+    text = (
+        f"for {number(length_s)} s the load did less than a quarter of its usual: the cause of that, which"
+        " no counter here shows, is the other of the two"
+    )
     fall = row("unexplained_s", length_s, "s", text)
     return [
         replace(finding, one_of_two=True, evidence=(*finding.evidence, fall))

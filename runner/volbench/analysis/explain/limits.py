@@ -21,6 +21,7 @@ from volbench.analysis.explain.device import DIRECTIONS, RESOURCES, Device, Dire
 LARGE_KIB = 43.0
 """Size of an operation from which bytes are the likelier limit: 125 MiB/s at 3,000 IOPS (gp3 as it comes). It is an
 order of names and no proof: gp3 with 16,000 IOPS may have 125 MiB/s, which pages of 16 KiB meet at 8,000."""
+METERED_SAMPLES = 8
 REGULARITY_APART = 4.0
 """Times that one of two plateaus must be more regular to be the metered one."""
 _INDEPENDENT = {
@@ -73,10 +74,17 @@ class Plateau:
 
     @property
     def is_limit(self) -> bool:
-        """A counter that says so, or two independent pieces of evidence; and nothing against it."""
+        """A counter that says so, a meter's regularity, or two independent pieces of evidence; nothing against it.
+
+        Regularity needs METERED_SAMPLES by itself: fewer are even by chance. Streams of a constant latency are as
+        regular, which no storage is; where their queue varies, what absorbs it refutes a limit.
+        """
         passed = {check.name for check in self.checks if check.holds}
         refuted = any(check.holds is False for check in self.checks)
-        return not refuted and ("exceeded" in passed or len({_INDEPENDENT[name] for name in passed}) >= 2)
+        metered = "regularity" in passed and self.last - self.first >= METERED_SAMPLES
+        return not refuted and (
+            "exceeded" in passed or metered or len({_INDEPENDENT[name] for name in passed}) >= 2
+        )
 
     @property
     def may_be_limit(self) -> bool:
@@ -423,7 +431,7 @@ def _has_share(direction: Device, device: Device) -> bool:
 
 
 def _yields(plateau: Plateau, rival: Plateau) -> bool:
-    """Whether `one` is only the shadow of `other`, the limit of the other resource at the same time."""
+    """Whether `plateau` is only the shadow of `rival`, the limit of the other resource at the same time."""
     if plateau.resource == rival.resource or _overlap(plateau, rival) <= 0:
         return False
     mine, rival_value = (any(c.name == "exceeded" and c.holds for c in p.checks) for p in (plateau, rival))
