@@ -169,8 +169,8 @@ def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause
         return findings
     length_s = collapsed * case.grid.width_s
     text = (
-        f"for {number(length_s)} s the load did less than a quarter of its usual: the cause of that, which no counter"
-        " here shows, is the other of the two"
+        f"for {number(length_s)} s the load did less than a quarter of its usual: the cause of that, which"
+        " no counter here shows, is the other of the two"
     )
     fall = row("unexplained_s", length_s, "s", text)
     return [
