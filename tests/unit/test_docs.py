@@ -124,7 +124,7 @@ def _commands() -> Iterator[tuple[str, str]]:
 def test_a_command_of_the_documentation_exists_with_its_options(page: str, line: str) -> None:
     command: Any = typer.main.get_command(app)
     words = [word for word in shlex.split(line, comments=True) if word != "--verbose"]
-    while hasattr(command, "get_command"):
+    while hasattr(command, "get_command") and not (words and words[0].startswith("-")):
         name = words.pop(0)
         command = command.get_command(None, name)
         assert command is not None, f"{page}: {name}"

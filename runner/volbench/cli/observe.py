@@ -36,7 +36,17 @@ app = typer.Typer(
 LINE_EVERY_S = 10.0
 """Without a terminal."""
 MESSAGES_SHOWN = 6
-_SHOWN = ("statements", "p95", "statement_time", "threads_running", "iops", "await", "queue", "credits", "cpu")
+_METRICS_DISPLAYED = (
+    "statements",
+    "p95",
+    "statement_time",
+    "threads_running",
+    "iops",
+    "await",
+    "queue",
+    "credits",
+    "cpu",
+)
 
 
 @app.callback()
@@ -71,7 +81,7 @@ def observe(
         raise UsageError(
             "a server is needed", where="observe", next_step="volbench observe --server mysql://user@host:3306"
         )
-    wanted = ObserveOptions(
+    options_given = ObserveOptions(
         attach=parse_dsn(server, option_file=option_file),
         directory=out or Path("results") / f"observe-{datetime.now(UTC):%Y%m%dT%H%M%SZ}",
         volume=volume,
@@ -82,20 +92,20 @@ def observe(
         interval_s=_parsed(parse_duration_s, interval, "--interval"),
         explains=not quiet,
     )
-    if not 0.1 <= wanted.interval_s <= 60:
+    if not 0.1 <= options_given.interval_s <= 60:
         raise UsageError("the interval is outside 0.1s to 60s", where=f"--interval {interval}")
-    place = parse_listen(listen) if listen else None
-    with _stopped_by_signal() as stopped, observing(wanted) as (observer, process), ExitStack() as stack:
-        if place is not None:
-            answering = serve(*place, ObservationCollector(observer.latest, observer.now))
+    listen_address = parse_listen(listen) if listen else None
+    with _stopped_by_signal() as stopped, observing(options_given) as (observer, process), ExitStack() as stack:
+        if listen_address is not None:
+            answering = serve(*listen_address, ObservationCollector(observer.latest, observer.now))
             stack.callback(answering.server_close)
             stack.callback(answering.shutdown)
         if not quiet:
             _introduce(observer)
-        with _shown(observer, quiet=quiet) as show:
+        with _display(observer, quiet=quiet) as show:
             observer.run(process, stopped.is_set, show)
-    console.say(f"observed: {wanted.directory}; {observer.now.incidents} incidents")
-    console.say(f"report: volbench observe report {wanted.directory}")
+    console.say(f"observed: {options_given.directory}; {observer.now.incidents} incidents")
+    console.say(f"report: volbench observe report {options_given.directory}")
 
 
 @app.command("report")
@@ -104,14 +114,14 @@ def report(
     json: options.Json = False,
 ) -> None:
     """Explain an observation: all of its time, each incident against the time before it, top statements."""
-    found = report_of(directory)
-    write_whole(directory / "report.json", jsonlib.dumps(as_json(found), indent=1) + "\n")
-    write_whole(directory / "report.md", markdown(found))
-    write_whole(directory / "report.html", page(found))
+    observation_report = report_of(directory)
+    write_whole(directory / "report.json", jsonlib.dumps(as_json(observation_report), indent=1) + "\n")
+    write_whole(directory / "report.md", markdown(observation_report))
+    write_whole(directory / "report.html", page(observation_report))
     if json:
-        console.show_json(as_json(found))
+        console.show_json(as_json(observation_report))
         return
-    console.show_text(markdown(found))
+    console.show_text(markdown(observation_report))
     console.say(f"written: {directory / 'report.html'}, report.md and report.json beside it")
 
 
@@ -123,11 +133,16 @@ def _parsed(parse: Callable[[str], float], text: str, where: str) -> float:
 
 
 def _introduce(observer: Observer) -> None:
-    seen = observer.observation
-    volume = seen.volume
-    where = "not seen from here" if volume is None else volume.disk or volume.nfs_server or f"{volume.filesystem}"
-    console.say(f"observing {seen.server.flavor} {seen.server.version} at {seen.server_place}; volume: {where}")
-    for note in seen.notes:
+    observation = observer.observation
+    volume = observation.volume
+    where = (
+        "not observation from here"
+        if volume is None
+        else volume.disk or volume.nfs_server or f"{volume.filesystem}"
+    )
+    server = f"{observation.server.flavor} {observation.server.version} at {observation.server_place}"
+    console.say(f"observing {server}; volume: {where}")
+    for note in observation.notes:
         console.say(f"note: {note}")
     console.say(f"readings: {observer.directory}; Ctrl-C ends it")
 
@@ -150,7 +165,7 @@ def _stopped_by_signal() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _shown(observer: Observer, *, quiet: bool) -> Iterator[Callable[[Now], None]]:
+def _display(observer: Observer, *, quiet: bool) -> Iterator[Callable[[Now], None]]:
     if quiet:
         yield lambda _: None
     elif console.err.is_terminal:
@@ -178,21 +193,21 @@ class _Lines:
 
 def line(now: Now) -> str:
     """The present in one line; metrics that are not known are left out."""
-    shown = [f"{name} {_figure(now, name)}" for name in _SHOWN if now.value(name) is not None]
+    figures = [f"{name} {_figure(now, name)}" for name in _METRICS_DISPLAYED if now.value(name) is not None]
     suspected = f"; suspicion: {now.suspicion}" if now.suspicion else ""
-    return f"{now.t_s:.0f} s: {', '.join(shown) or 'no readings yet'}{suspected}"
+    return f"{now.t_s:.0f} s: {', '.join(figures) or 'no readings yet'}{suspected}"
 
 
 def view(observer: Observer, now: Now) -> Group:
     """The present as a table for a terminal."""
     table = Table(box=None, pad_edge=False)
-    for name in _SHOWN:
+    for name in _METRICS_DISPLAYED:
         if now.value(name) is not None:
             table.add_column(name, justify="right")
-    table.add_row(*(_figure(now, name) for name in _SHOWN if now.value(name) is not None))
-    seen = observer.observation
+    table.add_row(*(_figure(now, name) for name in _METRICS_DISPLAYED if now.value(name) is not None))
+    observation = observer.observation
     incident = f"; incident {now.in_incident} goes on" if now.in_incident else ""
-    head = f"{seen.server_place}, {now.t_s:.0f} s, {now.incidents} incidents{incident}"
+    head = f"{observation.server_place}, {now.t_s:.0f} s, {now.incidents} incidents{incident}"
     suspected = Text(f"suspicion (last 60 s): {now.suspicion or 'not yet'}")
     return Group(Text(head, style="bold"), table, suspected, *map(Text, now.messages[-MESSAGES_SHOWN:]))
 
@@ -210,4 +225,4 @@ def _figure(now: Now, name: str) -> str:
 
 def metric_lines() -> list[str]:
     """All metrics of triggers with their units, for the documentation."""
-    return [f"| `{name}` | {one.unit or 'number'} | {one.text} |" for name, one in METRICS.items()]
+    return [f"| `{name}` | {metric.unit or 'number'} | {metric.text} |" for name, metric in METRICS.items()]

@@ -51,8 +51,8 @@ def _host_fact(name: str) -> _Fact:
 
     def fact(run: _Run) -> object:
         values = {host_name(host) if name == "hostname" else getattr(host, name) for host in run.hosts}
-        known = sorted(str(value) for value in values if value is not None)
-        return " and ".join(known) or None
+        texts = sorted(str(value) for value in values if value is not None)
+        return " and ".join(texts) or None
 
     return fact
 

@@ -70,8 +70,8 @@ def unavailable_volumes(events: Iterable[JournalEvent], volume_of: Mapping[str, 
         if event.event == "volume_unavailable":
             name, details = str(event.details.get("volume")), event.details
             evidence = next(iter(str(details.get("evidence", "")).splitlines()), "")
-            why = f"{details.get('what')} ({evidence})"
-            volumes[name] = f"Volume {name} could not be used, and its other cells did not run: {why}."
+            reason = f"{details.get('what')} ({evidence})"
+            volumes[name] = f"Volume {name} could not be used, and its other cells did not run: {reason}."
         elif event.event == "cell_started":
             volumes.pop(volume_of.get(event.cell_id, ""), None)
     return volumes

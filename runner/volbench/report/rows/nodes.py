@@ -53,7 +53,11 @@ def node_caveats(hosts: Hosts) -> Iterator[str]:
     if len({host_name(host) for cells in hosts.values() for host in cells}) < 2:
         return
     names = list(hosts)
-    pairs = [(names[0], other) for other in names[1:] if changed_together(hosts[names[0]], hosts[other])]
+    pairs = [
+        (names[0], candidate_name)
+        for candidate_name in names[1:]
+        if changed_together(hosts[names[0]], hosts[candidate_name])
+    ]
     for baseline, candidate in pairs:
         yield (
             f"Node and volume changed together: {baseline} and {candidate} ran on different nodes, so a difference "
@@ -91,7 +95,7 @@ def _overlap(
     if not baseline or not candidate:
         return 1.0
     first, second = Counter(map(key, baseline)), Counter(map(key, candidate))
-    return sum(min(first[one] / len(baseline), second[one] / len(candidate)) for one in first)
+    return sum(min(first[node] / len(baseline), second[node] / len(candidate)) for node in first)
 
 
 def _kind(host: HostFacts) -> Hashable:

@@ -60,8 +60,8 @@ def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
         "better in some metrics and worse in others": [pair.candidate for pair in pairs if pair.verdict == "mixed"],
         "not decided yet": [pair.candidate for pair in pairs if pair.verdict == "inconclusive"],
     }
-    parts = [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items() if names]
-    return f"{len(pairs)} volumes against {baseline}: {'; '.join(parts)}."
+    groups = [f"{verdict}: {', '.join(names)}" for verdict, names in verdicts.items() if names]
+    return f"{len(pairs)} volumes against {baseline}: {'; '.join(groups)}."
 
 
 def pair_sentence(pair: PairSummary) -> str:

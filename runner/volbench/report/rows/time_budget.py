@@ -146,27 +146,27 @@ def _with_outside(view: StepView, latency_ms: float | None) -> _CellBudget | Non
     return {piece: ms * latency_ms / budget.statement_ms for piece, ms in budget.pieces.items()}
 
 
-def _difference_rows(base: VolumeBudget, other: VolumeBudget) -> list[TimeDifferenceRow]:
-    before, after = base.pieces, other.pieces
-    whole = other.latency_ms - base.latency_ms
+def _difference_rows(base: VolumeBudget, candidate: VolumeBudget) -> list[TimeDifferenceRow]:
+    before, after = base.pieces, candidate.pieces
+    difference_ms = candidate.latency_ms - base.latency_ms
     rows = [
         TimeDifferenceRow(
             step=base.step,
             threads=base.threads,
             baseline=base.volume,
-            candidate=other.volume,
+            candidate=candidate.volume,
             piece=piece,
             title=PIECES[piece],
             baseline_ms=before.get(piece, 0.0),
             candidate_ms=after.get(piece, 0.0),
             difference_ms=after.get(piece, 0.0) - before.get(piece, 0.0),
             ci=shift_ms(
-                [cell.get(piece, 0.0) for cell in base.cells], [cell.get(piece, 0.0) for cell in other.cells]
+                [cell.get(piece, 0.0) for cell in base.cells], [cell.get(piece, 0.0) for cell in candidate.cells]
             ),
-            share=(after.get(piece, 0.0) - before.get(piece, 0.0)) / whole
-            if abs(whole) >= DIFFERENCE_MIN * base.latency_ms
+            share=(after.get(piece, 0.0) - before.get(piece, 0.0)) / difference_ms
+            if abs(difference_ms) >= DIFFERENCE_MIN * base.latency_ms
             else None,
-            valid=base.valid and other.valid,
+            valid=base.valid and candidate.valid,
         )
         for piece in PIECES
         if piece in before or piece in after

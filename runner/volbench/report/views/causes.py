@@ -85,8 +85,8 @@ def lead(findings: Sequence[FindingRow]) -> str:
     if not named:
         return f"{cause_title(NONE)}." if findings else ""
     first = named[0]
-    others = [one for one in named[1:] if one.step == first.step and one.cause != first.cause]
-    alike = next((one for one in others if is_undecided(first) and is_undecided(one)), None)
+    further = [finding for finding in named[1:] if finding.step == first.step and finding.cause != first.cause]
+    alike = next((finding for finding in further if is_undecided(first) and is_undecided(finding)), None)
     title = cause_title(first.cause)
     if alike is not None:
         title = f"One of two causes: {_lower(title)}, or {_lower(cause_title(alike.cause))}"

@@ -56,10 +56,10 @@ def ranking(report: Report) -> tuple[RankedMetric, ...]:
         return ()
     groups: dict[tuple[str, str, str], list[CellRow]] = {}
     for cell in report.cells:
-        shown = {name: value for name, value in cell.parameters.items() if name in _SHOWN_PARAMETERS}
+        parameters_displayed = {name: value for name, value in cell.parameters.items() if name in _SHOWN_PARAMETERS}
         for metric in PRIMARY_METRICS.get(cell.kind, ()):
             if cell.valid and metric in cell.metrics:
-                groups.setdefault((cell.step, parameter_text(shown), metric), []).append(cell)
+                groups.setdefault((cell.step, parameter_text(parameters_displayed), metric), []).append(cell)
     rows = (_row(step, parameters, metric, cells, volumes) for (step, parameters, metric), cells in groups.items())
     return tuple(row for row in rows if sum(value is not None for value in row.values) > 1)
 

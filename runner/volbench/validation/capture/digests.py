@@ -141,15 +141,15 @@ class _Own:
     def without(self, digests: _Digests) -> _Digests:
         """The digests less what was sent: counted where the server has a history, else by our texts."""
         account, (counts, times) = self._account, self._begin
-        others: _Digests = {}
-        for (schema, digest), (text, count, ps, *rest) in digests.items():
+        foreign: _Digests = {}
+        for (schema, digest), (text, count, ps, *sums) in digests.items():
             begin = digest[:8]
             own_count = account.digest_counts[begin] - counts[begin]
             if not account.digest_counts and is_own_digest(text):
                 continue
             own_ps = account.digest_ps[begin] - times[begin]
-            others[schema, digest] = (text, count - own_count, ps - own_ps, *rest)  # type: ignore[assignment]
-        return others
+            foreign[schema, digest] = (text, count - own_count, ps - own_ps, *sums)  # type: ignore[assignment]
+        return foreign
 
 
 def _digests(server: ReadOnlyServer) -> _Digests:
