@@ -69,7 +69,6 @@ GROUPS = {
         "doctor": "Report what this machine can do, and how to get what is missing.",
         "suite": "Check suite files, print their schema and documentation.",
         "k8s": "Write manifests of runs on Kubernetes.",
-        "sealed": "Make keys for sealed files, and read such files.",
     },
 }
 """Heading -> command -> what it does, for `volbench --help`, which imports no command."""

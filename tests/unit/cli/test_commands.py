@@ -134,7 +134,7 @@ def test_the_schema_and_the_documentation_are_printed_as_shipped() -> None:
         (["plan", "quik.yaml"], 2, ["quik.yaml", "no such suite file"]),
         (["plan", QUICK, "--target", "dokker", "--volume", "a=path:/x"], 2, ["dokker", "docker"]),
         (["plan", QUICK, "--target", "kubernets", "--volume", "a=path:/x"], 2, ["kubernets", "kubernetes"]),
-        (["plan", QUICK, "--target", "local"], 2, ["no volume is named", "--volume a=path:/mnt/a"]),
+        (["plan", QUICK, "--target", "local"], 2, ["the run has no volume", "--volume a=path:/mnt/a"]),
         (["plan", QUICK, "--target", "local", "--volume", "a=pth:/x"], 2, ["'pth'", "perhaps you meant 'path'"]),
         (["plan", QUICK, "--target", "local", "--volume", "/x"], 2, ["NAME=SPEC"]),
         (

@@ -67,7 +67,7 @@ def test_show_of_the_instance_table_and_as_json() -> None:
         (["show", "ebs-gp4"], UsageError, "perhaps you meant 'ebs-gp"),
         (["emulate", "path:/tmp"], UsageError, "is not emulated"),
         (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant 'size"),
-        (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "no name for a volume"),
+        (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "is not a volume's name"),
         (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], EnvironmentLacks, "cannot be created"),
         (["remove", "nobody"], UsageError, "no emulated volume 'nobody'"),
         (["stop", "/var/tmp/nobody"], UsageError, "no emulated volume"),

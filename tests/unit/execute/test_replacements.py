@@ -57,7 +57,7 @@ def test_a_cell_that_was_disturbed_is_run_anew_and_its_files_are_kept(bench: Rep
     assert bench.run(change).launched.count(first) == 2
     report = build_report(bench.directory)
     assert all(cell.valid for cell in report.cells)
-    assert any("1 cell was run anew" in line for line in summary_lines(report))
+    assert any("1 cell was repeated" in line for line in summary_lines(report))
     assert (bench.directory.cell_dir(first).with_name(f"{first}.attempt-1") / RESULT_FILE).exists()
     assert bench.run(lambda _cell, _attempt, result: result).launched == []
 

@@ -32,7 +32,7 @@ def foreign(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]
 
 
 def placement(out: Path) -> LocalPlacement:
-    return LocalPlacement(out=out, places=None, label=LABEL, control_dir=out)
+    return LocalPlacement(out=out, paths=None, label=LABEL, control_dir=out)
 
 
 def test_a_pid_file_that_names_another_process_ends_nothing(

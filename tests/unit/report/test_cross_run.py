@@ -129,7 +129,7 @@ def test_equal_nodes_are_compared_whichever_laptops_started_the_runs(make: Makin
     first, second = LAPTOPS
     found = compare_runs([make("a", FIRST, orchestrator=first), make("b", SECOND, speed=1.5, orchestrator=second)])
     assert tps_of(found).verdict == "better"
-    assert found.noted == {}
+    assert found.context == {}
 
 
 def test_different_nodes_are_refused_although_one_laptop_started_both_runs(make: Making) -> None:
