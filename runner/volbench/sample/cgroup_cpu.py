@@ -82,7 +82,7 @@ class CgroupCpuAccount(Sampler):
         change = Change(source=CgroupCpuAccount.source, before=before, after=after)
         if not change.usable:
             return
-        for who in change.entities("used_us"):
+        for who in dict.fromkeys((*change.entities("used_us"), *change.entities("periods"))):
             if before.values.get((GROUP, who)) != after.values.get((GROUP, who)):
                 continue
             held, periods = change.grown("throttled", who), change.grown("periods", who)
@@ -108,8 +108,10 @@ def find_cpu_files(proc_cgroup: str, root: Path) -> tuple[str, ...]:
     """
     paths = parse_proc_cgroup(proc_cgroup)
     if "cpu" in paths and paths["cpu"] != "/":
-        own = paths["cpu"].lstrip("/"), paths.get("cpuacct", paths["cpu"]).lstrip("/")
-        files = (root / "cpu" / own[0] / STAT, root / "cpuacct" / own[1] / USAGE)
+        stat = root / "cpu" / paths["cpu"].lstrip("/") / STAT
+        usage = root / "cpuacct" / paths.get("cpuacct", paths["cpu"]).lstrip("/") / USAGE
+        # A process may be in a group of `cpu` alone: the root group of `cpuacct` counts the whole machine.
+        files = (stat, usage) if usage.parent != root / "cpuacct" else (stat,)
         return tuple(map(str, files)) if all(file.exists() for file in files) else ()
     group = root / paths.get("", "/").lstrip("/")
     return (str(group / STAT),) if (group / QUOTA).exists() else ()  # the root group has no quota

@@ -156,7 +156,8 @@ class Quota(Injector):
 
     def on(self) -> None:
         """Put the server into the group, with its quota."""
-        _join("cpu", self.recorder)
+        for controller in ("cpuacct", "cpu"):
+            _join(controller, self.recorder)
         self._write(int(float(self.spec["cpus"]) * PERIOD_US))
 
     def off(self) -> None:

@@ -21,7 +21,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 LANE = os.environ.get("VOLBENCH_CAUSES_LANE", "0")
 """Labs beside each other on one machine have different ones: nothing of one is another's."""
 GROUP = f"volbench-lab-{LANE}"
-CONTROLLERS = ("blkio", "cpu", "cpuset", "memory")
+CONTROLLERS = ("blkio", "cpu", "cpuacct", "cpuset", "memory")
 LABEL = "VOLBENCH_CAUSES_LAB"
 IMAGE_MIB = 1536
 COMMAND_S_MAX = 120

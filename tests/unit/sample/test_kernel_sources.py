@@ -396,6 +396,21 @@ def test_a_quota_of_the_servers_group_is_seen_once_it_is_in_one(tmp_path: Path) 
     found = rates(CgroupCpuAccount, before, sampler.read())
     sampler.close()
     assert found["throttled_ratio", "server"] == pytest.approx(0.7)
+    assert found["cpus_used", "server"] == 0
     move("")
     with pytest.raises(Unavailable):
         sampler.read()
+
+
+def test_a_group_of_the_cpu_controller_alone_has_no_usage_and_a_quota(tmp_path: Path) -> None:
+    """The root group of cpuacct counts the whole machine, which is not the server's."""
+    for place, text in (("cpu/db/cpu.stat", "nr_periods 10\nnr_throttled 5\n"), ("cpuacct/cpuacct.usage", "1\n")):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(text)
+    files = find_cpu_files("4:cpu:/db\n3:cpuacct:/\n", tmp_path)
+    sampler = CgroupCpuAccount({"server": files})
+    before = sampler.read()
+    (tmp_path / "cpu/db/cpu.stat").write_text("nr_periods 20\nnr_throttled 12\n")
+    found = rates(CgroupCpuAccount, before, sampler.read())
+    sampler.close()
+    assert found == {("throttled_ratio", "server"): pytest.approx(0.7)}
