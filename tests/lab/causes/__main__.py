@@ -2,6 +2,7 @@
 
 python -m causes run    runs what is not done yet; needs root, control groups of version 1, fio, nbdkit, rsync
 python -m causes score  reads all runs that are done, with the rules as they are now, and writes data and a page
+python -m causes calibrate  counts what findings of fresh runs came to, for the confidences that explain states
 python -m causes list   the conditions
 python -m causes clean  removes mounts, loop devices, groups and processes that a killed lab has left
 """
@@ -9,6 +10,7 @@ python -m causes clean  removes mounts, loop devices, groups and processes that 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import time
@@ -21,19 +23,26 @@ from causes.machine import Machine, missing_programs
 from causes.observed import Run, emulated_runs, observe, read_runs
 from causes.page import data_of, write
 from causes.runner import DONE_FILE, run_setup
-from causes.scoring import ONE_OF_TWO, figures, first, is_named, is_right, left_out
+from causes.scoring import ONE_OF_TWO, calibrated, figures, first, is_named, is_right, left_out
 from volbench import __version__
+from volbench.analysis.explain import calibration as calibration_module
+from volbench.analysis.explain.calibration import Calibration
 from volbench.store.journal import utc_now
 from volbench.volume.facts.host import host_facts
 
+CALIBRATION_FILE = Path(calibration_module.__file__).with_name(calibration_module.FILE)
 DEFAULT_OUT = Path("/var/tmp/volbench-injectors")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab" / "causes"
 EMULATOR_OUT = Path("/var/tmp/volbench-lab")
 SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
+CALIBRATION_SOURCE = (
+    "results/examples/lab/causes/lab.json, fresh runs, with and without the limits of the server's group"
+)
 SPARED = {"": "", "cgroup_io": ", without the limits of the server's group"}
 """What rules are not shown in a second reading: most volumes and hypervisors do not tell their limits."""
 
 
+FRESH = "fresh runs"
 LOOKED_AT = frozenset({1})
 """Numbers of the runs that were looked at while rules were mended: they prove nothing."""
 
@@ -43,7 +52,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="causes", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("run", "score", "list", "clean"))
+    parser.add_argument("what", choices=("run", "score", "calibrate", "list", "clean"))
     parser.add_argument("--conditions", default="", help="names or families, comma-separated; empty: all")
     parser.add_argument("--runs", type=int, default=5, help="of each condition")
     parser.add_argument("--seed", type=int, default=1, help="of all values that are drawn")
@@ -67,6 +76,8 @@ def main() -> int:
         Machine(options.out.absolute()).clean_up()
     elif options.what == "score":
         _score(known, options)
+    elif options.what == "calibrate":
+        _calibrate(options.to / "lab.json")
     else:
         lacking = missing_programs()
         if lacking:
@@ -101,7 +112,7 @@ def _score(conditions: dict[str, Condition], options: argparse.Namespace) -> Non
     emulated = emulated_runs(options.emulator) if options.emulator.is_dir() else []
     for source, label in SPARED.items():
         runs = read_runs(options.out.absolute(), without=source)
-        readings[f"fresh runs{label}"] = [run for run in runs if run.number not in LOOKED_AT] + emulated
+        readings[f"{FRESH}{label}"] = [run for run in runs if run.number not in LOOKED_AT] + emulated
         readings[f"runs looked at{label}"] = [run for run in runs if run.number in LOOKED_AT]
     for label, runs in readings.items():
         _say(f"== {label}: {len(runs)} runs")
@@ -114,8 +125,27 @@ def _score(conditions: dict[str, Condition], options: argparse.Namespace) -> Non
             asked = f"{'>=' if bar.at_least else '<='} {bar.limit}"
             _say(f"  {verdict:12} {bar.name}: {value} ({asked}); {bar.meaning}")
     data = data_of(readings, conditions, machine=_machine())
+    data["calibration"] = calibrated(CALIBRATION_SOURCE, _proven_fresh(readings)).model_dump(mode="json")
     for path in write(data, options.to):
         _say(str(path))
+
+
+def calibration_of(data: dict[str, Any]) -> Calibration:
+    """The confidences that lab.json holds."""
+    return Calibration.model_validate(data["calibration"])
+
+
+def _proven_fresh(readings: dict[str, list[Run]]) -> list[Run]:
+    """Fresh runs of both readings whose injection is proven."""
+    return [run for label, runs in readings.items() if label.startswith(FRESH) for run in runs if run.injected]
+
+
+def _calibrate(scored: Path) -> None:
+    calibration = calibration_of(json.loads(scored.read_text(encoding="utf-8")))
+    CALIBRATION_FILE.write_text(calibration.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    for kind, counts in calibration.derived.kinds.items():
+        _say(f"{kind}: {counts.true} of {counts.findings}")
+    _say(str(CALIBRATION_FILE))
 
 
 def _in_a_line(run: Run) -> str:

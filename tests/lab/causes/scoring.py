@@ -9,7 +9,9 @@ from statistics import median
 from typing import TypeVar
 
 from causes.observed import Finding, Run
-from explain.scoring import Bar, brier, exact_interval
+from explain.scoring import LEVEL, Bar, brier, exact_interval
+from volbench.analysis.explain.calibration import Calibration, Counted, Counts
+from volbench.analysis.explain.calibration import fit as fit_evidence
 
 Key = TypeVar("Key")
 NONE, NOTHING = "none", "(nothing named)"
@@ -203,6 +205,48 @@ def fit(runs: Iterable[Run]) -> Fitted:
     return Fitted(
         kinds=_counted((one.checks, true) for one, true in found),
         causes=_counted(((one.cause, evidence_key(one)), true) for one, true in found),
+    )
+
+
+def calibrated(source: str, derived: Sequence[Run], checked: Sequence[Run] = ()) -> Calibration:
+    """The confidences that explain states, from some runs; checked on others where there are any.
+
+    They agree when, for each kind of checks, the rate of `derived` lies in the exact interval of the rate of
+    `checked`, all kinds together at 95 % (Bonferroni).
+    """
+    made, other = _counts(derived), _counts(checked)
+    if not checked:
+        return Calibration(source=source, derived=made)
+    level = 1 - (1 - LEVEL) / max(1, len(other.kinds))
+    inside = [
+        low <= made.kinds[kind].rate <= high
+        for kind, counts in other.kinds.items()
+        if kind in made.kinds
+        for low, high in [exact_interval(counts.true, counts.findings, level)]
+    ]
+    return Calibration(source=source, derived=made, checked=other, agrees=all(inside))
+
+
+def _counts(runs: Sequence[Run]) -> Counts:
+    """What all findings of some runs came to: by their checks, by cause, by cause and evidence."""
+    outcomes = [
+        (one, one.cause in true_causes(run) or one.cause in run.accepted) for run in runs for one in run.findings
+    ]
+
+    def rows(key: Callable[[Finding], str]) -> dict[str, Counted]:
+        return {
+            name: Counted(true=true, findings=count)
+            for name, (true, count) in sorted(_counted((key(one), true) for one, true in outcomes).items())
+        }
+
+    return Counts.model_validate(
+        {
+            "runs": len(runs),
+            "seeds": tuple(sorted({run.lab_seed for run in runs})),
+            "kinds": rows(lambda one: one.checks),
+            "causes": rows(lambda one: one.cause),
+            "by_evidence": fit_evidence((one.cause, evidence_key(one), true) for one, true in outcomes),
+        }
     )
 
 

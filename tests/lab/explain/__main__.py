@@ -2,7 +2,6 @@
 
 python -m explain run        runs what is not done yet
 python -m explain score      reads all runs that are done, with the rules as they are now
-python -m explain calibrate  takes confidences from the scores of runs that rules were mended on, and checks them
 python -m explain list       the conditions
 """
 
@@ -24,14 +23,12 @@ from explain.rates import verdict_rates
 from explain.runner import is_done, run_setup
 from explain.scoring import calibration
 from volbench import __version__
-from volbench.analysis.explain import calibration as calibrated
 from volbench.analysis.explain.calibration import Calibration
 from volbench.store.journal import utc_now
 from volbench.volume.facts.host import host_facts
 
 DEFAULT_OUT = Path("/var/tmp/volbench-lab")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab"
-CALIBRATION_FILE = Path(calibrated.__file__).with_name(calibrated.FILE)
 WHAT_IF = DEFAULT_TO.parent / "what-if" / "pairs.json"
 """Loads predicted for other volumes and run there; tests/benchmarks/what_if.py writes it."""
 SPARED = {"emulator": "without the volume's own counters"}
@@ -51,7 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="explain", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("run", "score", "calibrate", "list"))
+    parser.add_argument("what", choices=("run", "score", "list"))
     parser.add_argument("--conditions", default="", help="names, comma-separated; empty: all")
     parser.add_argument("--runs", type=int, default=5, help="of each condition")
     parser.add_argument("--seed", type=int, default=4, help="of all values that are drawn")
@@ -72,8 +69,6 @@ def main() -> int:
             sys.stdout.write(f"{name}: {condition.text} ({', '.join(condition.truth)})\n")
     elif options.what == "run":
         _run(chosen, options)
-    elif options.what == "calibrate":
-        _calibrate(options.to / DATA_FILE)
     else:
         _score(known, options)
     return 0
@@ -111,7 +106,7 @@ def _score(conditions: Mapping[str, Condition], options: argparse.Namespace) -> 
             _say_scores(label, scores(runs[label]), runs[label])
     what_if = json.loads(WHAT_IF.read_text(encoding="utf-8"))
     data = data_of(runs, conditions, machine=_machine(), rates=verdict_rates(), what_if=what_if)
-    data["calibration"] = calibration_of(data).model_dump(mode="json")  # as `calibrate` will write it
+    data["calibration"] = calibration_of(data).model_dump(mode="json")
     _say_bar(data["what_if"]["bar"])
     for path in write(data, options.to):
         _say(str(path))
@@ -129,16 +124,6 @@ def calibration_of(data: Mapping[str, Any]) -> Calibration:
         for of in (("development", "looked at"), ("test",))
     )
     return calibration(f"results/examples/lab/{DATA_FILE}, {SPARED['emulator']}", derived, checked)
-
-
-def _calibrate(scored: Path) -> None:
-    made = calibration_of(json.loads(scored.read_text(encoding="utf-8")))
-    CALIBRATION_FILE.write_text(made.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    for kind, one in made.derived.kinds.items():
-        seen = None if made.checked is None else made.checked.kinds.get(kind)
-        others = "" if seen is None else f"; {seen.true} of {seen.findings} in runs that were not looked at"
-        _say(f"{kind}: {one.true} of {one.findings}, confidence {made.confidence(kind):.3f}{others}")
-    _say(f"agrees: {made.agrees}; {CALIBRATION_FILE}")
 
 
 def _kind(run: Observed) -> str:

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from causes import page, scoring
+from causes.__main__ import DEFAULT_TO, calibration_of
 from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
 from causes.injectors import INJECTORS
 from causes.machine import write_rate
 from causes.observed import Finding, Run, cap_of, run_from, undisturbed
 from causes.proof import Evidence, Proof, prove
+from volbench.analysis.explain.calibration import CALIBRATION
 from volbench.records.causes import CAUSES
 
 WINDOW = (5.0, 15.0)
@@ -226,3 +228,26 @@ def test_published_scores_are_those_of_the_published_runs(label: str) -> None:
     runs = [run_from(one) for one in data["runs"][label]]
     assert json.loads(json.dumps(page.scores(runs))) == data["readings"][label]
     assert page.html(data) == (RESULTS / page.PAGE_FILE).read_text()
+
+
+def test_the_confidences_in_use_are_those_of_the_committed_runs() -> None:
+    """After `score`, `python -m causes calibrate` writes them."""
+    scored = json.loads((DEFAULT_TO / "lab.json").read_text(encoding="utf-8"))
+    assert calibration_of(scored) == CALIBRATION
+
+
+def test_confidences_are_counted_by_cause_and_evidence_and_checked_on_other_runs() -> None:
+    """38 of 39 metered limits were true; the other half says the same, or does not."""
+
+    def runs(right: int, wrong: int) -> list[Run]:
+        named = finding("storage.iops_limit", decided_by="metered")
+        return [
+            *(run("storage.iops_limit", named) for _ in range(right)),
+            *(run("none", named) for _ in range(wrong)),
+        ]
+
+    counted = scoring.calibrated("here", runs(38, 1), runs(19, 1))
+    metered = counted.derived.by_evidence["storage.iops_limit"]["metered"]
+    assert (metered.true, metered.findings, counted.agrees) == (38, 39, True)
+    assert counted.confidence("all held", "storage.iops_limit", "metered") > 0.95
+    assert scoring.calibrated("here", runs(38, 1), runs(10, 10)).agrees is False

@@ -1,8 +1,9 @@
 """How often findings are true: counted on runs of the lab whose causes were made on purpose, not chosen.
 
-calibration.json is written by `python -m explain calibrate` from the lab's own data. `derived` are the runs that
-rules were mended on: confidences come from them. `checked` are runs that nobody had seen while rules were mended;
-without them, or when they disagree, confidences are not called calibrated.
+calibration.json is written by `python -m causes calibrate` from the data of the lab of other mechanisms: runs that
+nobody had looked at while rules were changed (`derived`). `checked` are later runs; without them, or where they
+disagree, confidences are not called calibrated. How well confidences of some families of mechanisms hold for another
+one is in the lab's page: there, each family's are counted on all the others.
 
 A confidence is of one cause named by one kind of evidence (`fit`). Small counts are drawn towards a prior: with t
 of n findings true,
@@ -37,6 +38,7 @@ PRIOR_MAX = 0.85
 """Below the 0.9 from which a confidence is shown as `very likely`."""
 ONE_OF_TWO_MAX = 0.5
 """Of two causes that the evidence does not tell apart, one is not the cause."""
+_MOST = {"some failed": PRIOR_MAX, "one of two": ONE_OF_TWO_MAX}
 
 
 class Counted(Record):
@@ -79,7 +81,8 @@ class Calibration(Record):
             decided_by: the evidence that names it.
 
         A calibration without counts by evidence has those of all causes by what their checks came to; a cause that
-        is not among its causes gets PRIOR_MAX at most. One of two causes is never surer than ONE_OF_TWO_MAX.
+        is not among its causes gets PRIOR_MAX at most, and so does one of which a check failed. One of two causes is
+        never surer than ONE_OF_TWO_MAX.
         """
         pooled = self.derived.kinds.get(kind, _NOTHING).rate
         prior = min(pooled, PRIOR_MAX)
@@ -89,7 +92,7 @@ class Calibration(Record):
         if self.derived.by_evidence:
             counted = self._counted(kind, cause, decided_by)
             value = (counted.true + PRIOR_FINDINGS * prior) / (counted.findings + PRIOR_FINDINGS)
-        return min(value, ONE_OF_TWO_MAX) if kind == "one of two" else value
+        return min(value, _MOST.get(kind, 1.0))
 
     def _counted(self, kind: Kind, cause: str, decided_by: Evidence) -> Counted:
         """What was counted of findings of a cause by such evidence."""
@@ -103,7 +106,7 @@ class Calibration(Record):
         text = f"{counted.true} of {counted.findings} {such} were true in {self.place}"
         new = None if self.checked is None else self.checked.kinds.get(kind)
         if self.agrees and new is not None:
-            text += f", {new.true} of {new.findings} in runs of it that no rule was mended on"
+            text += f", {new.true} of {new.findings} in its other runs, which confirm it"
         unchecked = {None: ", not checked on new runs yet", False: ", and new runs of it did not agree"}
         return f"{text} (other faults, machines and loads may differ{unchecked.get(self.agrees, '')})"
 
