@@ -22,6 +22,7 @@ LABEL_VARIABLE = "VOLBENCH_PLACED"
 _PID_FILE_BYTES_MAX = 4096
 _PID_MAX = 2**22
 """The kernel's PID_MAX_LIMIT."""
+_EXEC_S_MAX, _EXEC_POLL_S = 2.0, 0.005
 _KILL_ROUNDS = 100
 _KILL_POLL_S = 0.05
 
@@ -75,11 +76,20 @@ class KnownProcess:
                 os.close(handle)
 
     def has_label(self, label: str) -> bool:
-        """Return whether the process was started with that label: a forged pid file may name any process."""
+        """Return whether the process was started with that label: a forged pid file may name any process.
+
+        While a process replaces its program (execve) the kernel shows no environment; it is read again then.
+        """
+        until = time.monotonic() + _EXEC_S_MAX
         try:
-            return self.running() and _has_label(self.pid, label)
+            while self.running():
+                variables = _environment(self.pid)
+                if variables or time.monotonic() > until:
+                    return _is_labelled(variables, label)
+                time.sleep(_EXEC_POLL_S)
         except OSError:  # it is gone, or another user's
             return False
+        return False
 
     def end(self, *, grace_s: float, group: bool = False) -> bool:
         """Send SIGTERM, and SIGKILL after `grace_s`; return whether the process has ended."""
@@ -142,8 +152,16 @@ def _kill_if_labelled(pid: int, label: str) -> bool:
 
 
 def _has_label(pid: int, label: str) -> bool:
+    return _is_labelled(_environment(pid), label)
+
+
+def _environment(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def _is_labelled(environment: bytes, label: str) -> bool:
     assignment = f"{LABEL_VARIABLE}={label}".encode()
-    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return any(
-        variable.startswith(assignment) if label.endswith("/") else variable == assignment for variable in variables
+        variable.startswith(assignment) if label.endswith("/") else variable == assignment
+        for variable in environment.split(b"\0")
     )

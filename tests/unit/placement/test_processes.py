@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,3 +91,24 @@ def test_a_pid_file_with_what_is_no_pid_names_nothing(pid: object, tmp_path: Pat
     (tmp_path / AGENT_PID_FILE).write_text(json.dumps({"pid": pid, "start_ticks": 1}))
     assert KnownProcess.from_file(tmp_path / AGENT_PID_FILE) is None
     assert not placement(tmp_path).running()
+
+
+def test_a_process_that_replaces_its_program_keeps_its_label() -> None:
+    """The kernel shows no environment during execve: an agent that begins was taken for one that had ended."""
+    again = 'n=$1; [ "$n" -gt 0 ] && exec sh -c "$0" "$0" $((n - 1)); sleep 60'
+    environment = {**os.environ, LABEL_VARIABLE: LABEL}
+    process = subprocess.Popen(["sh", "-c", again, again, "1500"], env=environment)
+    try:
+        known = KnownProcess.of(process.pid)
+        assert known is not None
+        until = time.monotonic() + WAIT_S
+        answers = []
+        while Path(f"/proc/{process.pid}/cmdline").read_bytes().count(b"1500") or len(answers) < 3000:
+            answers.append(known.has_label(LABEL))
+            if time.monotonic() > until:
+                break
+        assert all(answers)
+        assert not known.has_label(LABEL + "1")
+    finally:
+        process.kill()
+        process.wait(WAIT_S)

@@ -2,8 +2,8 @@
 
 calibration.json is written by `python -m causes calibrate` from the data of the lab of other mechanisms: runs that
 nobody had looked at while rules were changed (`derived`). `checked` are later runs; without them, or where they
-disagree, confidences are not called calibrated. How well confidences of some families of mechanisms hold for another
-one is in the lab's page: there, each family's are counted on all the others.
+disagree, confidences are not called calibrated. How well confidences of some families of mechanisms hold for
+another one is in the lab's page: there, each family's are counted on all the others.
 
 A confidence is of one cause named by one kind of evidence (`fit`). Small counts are drawn towards a prior: with t
 of n findings true,
@@ -81,8 +81,8 @@ class Calibration(Record):
             decided_by: the evidence that names it.
 
         A calibration without counts by evidence has those of all causes by what their checks came to; a cause that
-        is not among its causes gets PRIOR_MAX at most, and so does one of which a check failed. One of two causes is
-        never surer than ONE_OF_TWO_MAX.
+        is not among its causes gets PRIOR_MAX at most, and so does one of which a check failed. One of two causes
+        is never surer than ONE_OF_TWO_MAX.
         """
         pooled = self.derived.kinds.get(kind, _NOTHING).rate
         prior = min(pooled, PRIOR_MAX)
