@@ -130,7 +130,7 @@ def test_an_account_of_a_plugin_that_mysql_9_has_no_more_cannot_log_in(
         send(mysql, TAKEN_BACK, *MADE)
     assert row.decision == "no-go"
     assert row.details[0].startswith(
-        "'app'@'localhost' cannot log in on the candidate: it has no plugin mysql_native_password"
+        "'app'@'localhost' cannot log in on the candidate, which has no plugin mysql_native_password"
     )
 
 
@@ -142,4 +142,4 @@ def test_where_accounts_cannot_be_seen_nothing_is_decided(local: tuple[Account, 
         row = checked(source, low)
     finally:
         send(candidate, "DROP USER low@localhost")
-    assert (row.decision, "on the candidate" in row.text) == ("undecided", True)
+    assert (row.decision, "of the candidate" in row.text) == ("undecided", True)

@@ -70,7 +70,7 @@ class TestDumpAndRestore:
 
     def test_a_restore_without_a_dump_says_what_to_do(self, make_context: Callable[..., StepContext]) -> None:
         """Nothing is loaded, and the message names the step that is missing."""
-        with pytest.raises(StepFailed, match="no dump of mysqldump's") as caught:
+        with pytest.raises(StepFailed, match="no dump of mysqldump to restore") as caught:
             run(RestoreStep(name="r"), make_context())
         assert "dump step" in caught.value.next_step
 
