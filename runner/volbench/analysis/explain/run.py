@@ -208,7 +208,7 @@ def _streams(step: StepResult) -> int | None:
     counts = [
         parameters[name] for name in ("threads", "jobs", "readers", "iodepth", "numjobs") if name in parameters
     ]
-    numbers = [int(count) for count in counts if isinstance(count, int | float)]
+    numbers = [int(count) for count in counts if isinstance(count, int | float) and math.isfinite(count)]
     if step.kind == "sequential":
         return 1
     return math.prod(numbers) if numbers else None

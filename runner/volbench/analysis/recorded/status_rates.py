@@ -33,7 +33,12 @@ _GAUGES = {
 def status_rates(
     before: Mapping[str, int], after: Mapping[str, int], dt_s: float
 ) -> Iterator[tuple[str, float | None]]:
-    """Metrics of the time between two reports; None for a counter that went backwards or is not there."""
+    """Metrics of the time between two reports; None for a counter that went backwards or is not there.
+
+    Nothing for reports of one moment: no rate can be known.
+    """
+    if dt_s <= 0:
+        return
     for name, (metric, scale) in _RATES.items():
         grown = _grown(before, after, name)
         yield metric, None if grown is None else grown * scale / dt_s
