@@ -125,4 +125,9 @@ def _span(series_by_key: SeriesByKey) -> str:
 
 
 def _moment(epoch_s: float) -> str:
-    return datetime.fromtimestamp(epoch_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Return a time of day in UTC; seconds since 1970 for one that no calendar has."""
+    try:
+        moment = datetime.fromtimestamp(epoch_s, tz=UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{epoch_s:.4g} s since 1970"
