@@ -33,6 +33,8 @@ PHASED = ("small_files", "ddl")
 SWEPT = ("fio", "sequential")
 """Steps whose points are explained: those of one name together, since a limit shows as the queue grows."""
 REASONS_MAX = 2
+STREAMS_MAX = 1_000_000
+"""No step has more operations under way; a larger number is damage."""
 LATENCY = SeriesKey(source="client", metric="latency_ms_p95")
 
 
@@ -208,7 +210,7 @@ def _streams(step: StepResult) -> int | None:
     counts = [
         parameters[name] for name in ("threads", "jobs", "readers", "iodepth", "numjobs") if name in parameters
     ]
-    numbers = [int(count) for count in counts if isinstance(count, int | float) and math.isfinite(count)]
+    numbers = [int(count) for count in counts if isinstance(count, int | float) and 0 <= count <= STREAMS_MAX]
     if step.kind == "sequential":
         return 1
     return math.prod(numbers) if numbers else None
