@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from rich.markup import escape
 
-from volbench.base.text import duration, percent, quantity
+from volbench.base.text import duration, number, percent, quantity
 from volbench.cli import console
 from volbench.execute.run import CellState
 from volbench.plan.cost import estimate
@@ -121,11 +121,11 @@ class _ProgressLines:
 
 
 def result_text(result: CellResult) -> str:
-    """Return a cell's first primary metrics and its validity: `transactions/s 438/s, p95 latency 33 ms; valid`."""
+    """Return a cell's first primary metrics and its validity: `transactions/s 438, p95 latency 33 ms; valid`."""
     if result.status != "done":
         return f"failed: {result.failure.what}" if result.failure is not None else "failed"
     figures = [
-        f"{label(name)} {quantity(metric.value, metric.unit)}"
+        f"{label(name)} {number(metric.value) if metric.unit == '1/s' else quantity(metric.value, metric.unit)}"
         for step in result.steps
         for name in PRIMARY_METRICS.get(step.kind, ())[:METRICS_SHOWN]
         if (metric := step.metrics.get(name)) is not None
