@@ -54,6 +54,7 @@ def test_the_unit_one_is_not_written() -> None:
     assert quantity(0.5, "1") == "0.500"
     assert quantity(12.0, "ms") == "12.0 ms"
     assert quantity(None, "ms") == "–"
+    assert quantity(421.0, "1/s") == "421/s"
 
 
 @pytest.mark.parametrize(

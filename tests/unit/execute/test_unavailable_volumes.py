@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from instant_target import FakeTarget
+from fake_target import FakeTarget
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
@@ -80,7 +80,6 @@ class Bench:
     ) -> tuple[Outcome, FailingTarget]:
         target = FailingTarget(
             results=self.results,
-            change=lambda _cell, _attempt, result: result,
             error_of=error_of,
             parallel=parallel,
         )
@@ -143,7 +142,7 @@ def test_claims_that_cells_were_measured_on_stay_until_the_run_is_complete(bench
     bench.volumes["a"].error = None
     outcome, target = bench.run()
     assert outcome.exit_code == 0
-    assert cells_of(bench, "a") == set(target.placed)
+    assert cells_of(bench, "a") == set(target.launched)
     assert bench.volumes["b"].seen is not None
     assert bench.volumes["a"].seen is None
     assert {volume.calls[-1] for volume in bench.volumes.values()} == {"delete"}

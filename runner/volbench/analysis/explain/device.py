@@ -112,26 +112,6 @@ def device_of(grid: Grid, disk: str | None = None) -> Device | None:
     return None
 
 
-def data_file_reads(grid: Grid) -> Device | None:
-    """Reads of data files as the server sees them: operations, bytes and time by performance_schema.
-
-    None where the server does not count them. `in_flight` is their time a second, so it needs no assumption.
-    """
-    rate, seconds = (grid.column(FILE_LAYER, name, "data") for name in ("file_reads_per_s", "file_read_s_per_s"))
-    if rate is None or seconds is None:
-        return None
-    await_ms: Floats = np.full(len(rate), np.nan)
-    np.divide(1000 * seconds, rate, out=await_ms, where=rate > 0)
-    return Device(
-        source=FILE_LAYER,
-        entity="data",
-        iops=rate,
-        mib_per_s=grid.column(FILE_LAYER, "file_read_mib_per_s", "data"),
-        await_ms=await_ms,
-        in_flight=seconds,
-    )
-
-
 def little_ratio(device: Device) -> float | None:
     """Recorded queue against IOPS x waiting time: 1 when Little's law holds; None without a recorded queue."""
     if device.in_flight is None or device.await_ms is None:

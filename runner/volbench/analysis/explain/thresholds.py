@@ -22,7 +22,6 @@ ELASTICITY_FREE = 0.65
 QUEUE_SPREAD_MIN = 0.10
 """Spread (p75 - p25 of the logarithm) of the queue below which that slope cannot be told."""
 COMPENSATION_CAPPED = 0.5
-COMPENSATION_FREE = 0.9
 """Variance of reads + writes against the sum of both variances: below 1 they take from each other."""
 MIX_SPREAD_MIN = 0.03
 ABSORPTION_CAPPED = 0.1
@@ -123,7 +122,6 @@ REDO_TURNOVER_TICKS = 10.0
 REDO_HOLDS_S = 600.0
 """The time for which an amount of redo is said, so that a size can be chosen; rules of thumb go up to an hour."""
 POOL_SHARE_MIN = 0.5
-POOL_FREE_MAX = 0.05
 POOL_MISS_MIN = 0.01
 INTERFERENCE_MIN = 0.10
 """Loss of transactions per second while something else ran, against the rest of the window."""

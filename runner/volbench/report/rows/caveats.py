@@ -149,7 +149,12 @@ def _sizes(kind: str, disturbances: Sequence[Disturbance]) -> str:
     if kind in ("foreign_io", "swapping"):
         return ""
     low, high = (end(disturbance.size for disturbance in disturbances) for end in (min, max))
-    return f" {percent(low)} to {percent(high)} (limit {percent(disturbances[0].limit)})"
+    return f" {_span(low, high)} (limit {percent(disturbances[0].limit)})"
+
+
+def _span(low: float, high: float) -> str:
+    """Return two shares as a range, and as one figure where they read alike."""
+    return percent(low) if percent(low) == percent(high) else f"{percent(low)} to {percent(high)}"
 
 
 def _of_replacements(replaced: int) -> Iterator[str]:
@@ -188,9 +193,10 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
         for kind, disturbances in kinds.items()
     )
     low, high = (end(cell.held_share or 0.0 for cell in used) for end in (min, max))
+    results = "step result was" if len(used) == 1 else "step results were"
     yield (
-        f"{len(used)} step results were disturbed from outside: {summary}. The disturbances delayed them for at "
-        f"most {percent(low)} to {percent(high)} of their time. Their figures are compared within the bounds that "
+        f"{len(used)} {results} disturbed from outside: {summary}. The disturbances delayed them for at "
+        f"most {_span(low, high)} of their time. Their figures are compared within the bounds that "
         "follow, and a verdict is given only where it holds for every value within."
     )
 

@@ -91,7 +91,7 @@ def pair_sentence(pair: PairSummary) -> str:
         if rows["equivalent"]:
             text += f"; equivalent: {_names(rows['equivalent'])}"
         text += _what_would_decide(pair, rows["inconclusive"])
-    return f"{text}; {_valid_cells([row for group in rows.values() for row in group])}."
+    return f"{text}; {_compared_cells([row for group in rows.values() for row in group])}."
 
 
 def _listed(rows: Sequence[ComparisonRow]) -> str:
@@ -127,13 +127,16 @@ def _what_would_decide(pair: PairSummary, rows: Sequence[ComparisonRow]) -> str:
     return f"; {reasons[0]}" if len(reasons) == 1 else ""
 
 
-def _valid_cells(rows: Sequence[ComparisonRow]) -> str:
+def _compared_cells(rows: Sequence[ComparisonRow]) -> str:
+    """Return how many cells were compared, and how many of them are disturbed and used within their bounds."""
+    disturbed = max((sum(row.within_bounds) for row in rows), default=0)
+    cells = f"cells, {disturbed} of them disturbed" if disturbed else "valid cells"
     counts = sorted({row.runs for row in rows})
     if len(counts) == 1:
-        return f"{counts[0][0]} against {counts[0][1]} valid cells"
+        return f"{counts[0][0]} against {counts[0][1]} {cells}"
     return (
         f"{min(n for n, _ in counts)}..{max(n for n, _ in counts)} against "
-        f"{min(m for _, m in counts)}..{max(m for _, m in counts)} valid cells"
+        f"{min(m for _, m in counts)}..{max(m for _, m in counts)} {cells}"
     )
 
 
