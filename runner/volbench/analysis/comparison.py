@@ -1,10 +1,15 @@
 """Comparisons of volumes, one for each step, parameters, metric and candidate.
 
-The first named volume is the baseline, every other one a candidate. Holm's correction is over one *family*: the
-primary metrics of one step with one set of parameters and one pair of volumes; the other metrics of that pair are
-a family of their own. So a third volume, or a longer list of side metrics, never takes a verdict away: the
-smallest p of 5 against 5 runs is 2/252, which passes Holm over up to six metrics (4 against 4: 2/70, one metric).
-The price is that the error of 5 % is per family: `comparison_summary` corrects over the families of a pair.
+The first named volume is the baseline, every other one a candidate. A correction is over one *family*: the
+primary metrics of one step with one set of parameters and one pair of volumes; the other metrics of that pair are a
+family of their own. So a third volume, or a longer list of side metrics, never takes a verdict away. Primary metrics
+are tested in their order by the fallback procedure: the first has 60 % of alpha, the others share the rest, and each
+that decides hands its part on. So 4 against 4 runs (smallest p 2/70) can decide all three metrics of a step, and
+5 against 5 (2/252) a later one alone. Side metrics have Holm's correction. The error of 5 % is per family:
+`comparison_summary` corrects over the families of a pair.
+
+With `sequential` the level of each comparison is that of a look at so many cells (`analysis/sequential.py`), and
+the primary metrics are a fixed sequence: all of the level is the first one's.
 
 A *disturbed* row is invalid, but its value is known within bounds (`analysis/disturbance.py`). A comparison with
 such rows looks twice. First at all of its rows, and asks whether a verdict holds for every choice inside the
@@ -24,13 +29,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from volbench.analysis.corrections import fallback, holm
+from volbench.analysis.sequential import look_level
 from volbench.analysis.statistics import (
     RUNS_MIN,
     Better,
     Shift,
     Verdict,
     bounded_shift_of,
-    holm,
     judge,
     runs_needed,
     shift_of,
@@ -38,13 +44,34 @@ from volbench.analysis.statistics import (
 from volbench.errors import MustNotCompare, RunUnreadable
 
 Scalar = bool | int | float | str
+FIRST_WEIGHT = 0.6
+"""Part of alpha that the first primary metric has; enough for complete separation of 4 against 4 cells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """How much error comparisons may make: the family-wise `alpha`, or that of a look at so many cells."""
+
+    alpha: float = 0.05
+    sequential: bool = False
+
+    def at(self, cells: int) -> float:
+        """The level of a comparison; `cells` of the volume with fewer."""
+        return look_level(cells) if self.sequential else self.alpha
+
+    def weights(self, metrics: int) -> list[float]:
+        """The part of the level that each primary metric of a family has, in order."""
+        if metrics < 2 or self.sequential:
+            return [1.0, *[0.0] * (metrics - 1)][:metrics]
+        return [FIRST_WEIGHT, *[(1 - FIRST_WEIGHT) / (metrics - 1)] * (metrics - 1)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One metric of one step of one cell. `cell` is unique over everything compared; a missing value is None.
 
-    `bounds` of an invalid row: the value is known within them, and nothing else is wrong with it.
+    `bounds` of an invalid row: the value is known within them, and nothing else is wrong with it. `rank` orders the
+    primary metrics of a family: the lowest is tested first.
     """
 
     step: str
@@ -57,6 +84,7 @@ class Row:
     value: float | None
     valid: bool = True
     primary: bool = True
+    rank: int = 0
     bounds: tuple[float, float] | None = None
 
 
@@ -120,7 +148,12 @@ GroupKey = tuple[str, tuple[tuple[str, Scalar], ...]]
 
 
 def compare(
-    rows: Iterable[Row], volumes: Sequence[str], *, margin: float = 0.05, alpha: float = 0.05
+    rows: Iterable[Row],
+    volumes: Sequence[str],
+    *,
+    margin: float = 0.05,
+    alpha: float = 0.05,
+    sequential: bool = False,
 ) -> list[Comparison]:
     """All comparisons of `volumes[1:]` with `volumes[0]`, in the order in which steps and metrics first appear.
 
@@ -132,16 +165,17 @@ def compare(
         volumes: names, the baseline first.
         margin: the smallest change that matters, as a fraction.
         alpha: the family-wise error; the confidence is 1 - alpha.
+        sequential: the rows are those of a look at a run that goes on until it is decided; `alpha` is not used.
 
     Raises RunUnreadable when a cell gives a value twice, MustNotCompare when a metric's unit or direction varies.
     """
-    table = _table(rows, volumes)
+    table, level = _table(rows, volumes), Level(alpha=alpha, sequential=sequential)
     comparisons: list[Comparison] = []
     for group in table.values():
         for candidate in volumes[1:]:
-            judged = _judge_group(group, volumes[0], candidate, margin, alpha, disturbed=False)
+            judged = _judge_group(group, volumes[0], candidate, margin, level, disturbed=False)
             if _any_disturbed(group, (volumes[0], candidate)):
-                bounded = _judge_group(group, volumes[0], candidate, margin, alpha, disturbed=True)
+                bounded = _judge_group(group, volumes[0], candidate, margin, level, disturbed=True)
                 judged = [_of_two_looks(*looks) for looks in zip(bounded, judged, strict=True)]
             comparisons += judged
     return comparisons
@@ -152,16 +186,16 @@ def _judge_group(
     baseline: str,
     candidate: str,
     margin: float,
-    alpha: float,
+    level: Level,
     *,
     disturbed: bool,
 ) -> list[Comparison]:
     """All metrics of a group, in its order; with the disturbed rows or without them."""
-    pairs = [_prepare(sides, baseline, candidate, alpha, disturbed=disturbed) for sides in group.values()]
+    pairs = [_prepare(sides, baseline, candidate, level, disturbed=disturbed) for sides in group.values()]
     primary, secondary = ([p for p in pairs if p.row.primary is kind] for kind in (True, False))
     judged = [
-        *_judge_family(primary, baseline, margin, alpha),
-        *_judge_family(secondary, baseline, margin, alpha),
+        *_judge_family(sorted(primary, key=lambda p: p.row.rank), baseline, margin, level),
+        *_judge_family(secondary, baseline, margin, level),
     ]
     return sorted(judged, key=lambda c: list(group).index(c.metric))
 
@@ -223,7 +257,7 @@ def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[GroupKey, dict[s
 
 
 def _prepare(
-    by_volume: Mapping[str, list[Row]], baseline: str, candidate: str, alpha: float, *, disturbed: bool
+    by_volume: Mapping[str, list[Row]], baseline: str, candidate: str, level: Level, *, disturbed: bool
 ) -> _Prepared:
     first = next(rows[0] for rows in by_volume.values())
     sides = (
@@ -236,7 +270,8 @@ def _prepare(
             why_no_shift = why_no_shift or f"no valid value of {name}"
         elif min(side.values) <= 0:
             why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"
-    shift = None if why_no_shift else _shift(*sides, alpha)
+    cells = min(len(side.values) for side in sides)
+    shift = None if why_no_shift else _shift(*sides, level.at(cells))
     return _Prepared(row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why_no_shift)
 
 
@@ -263,24 +298,29 @@ def _side(rows: Sequence[Row], *, disturbed: bool) -> _Side:
     )
 
 
-def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, alpha: float) -> list[Comparison]:
+def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, level: Level) -> list[Comparison]:
     """Comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others."""
-    shifts = {p.row.metric: p.shift for p in family if p.shift is not None}
-    tested = {metric: s.p_value for metric, s in shifts.items() if min(s.runs) >= RUNS_MIN}
-    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+    tested = [p for p in family if p.shift is not None and min(p.shift.runs) >= RUNS_MIN]
+    p_values = [p.shift.p_value for p in tested if p.shift is not None]
+    weights = level.weights(len(tested)) if all(p.row.primary for p in family) else None
+    corrected = holm(p_values) if weights is None else fallback(p_values, weights)
+    adjusted = dict(zip((p.row.metric for p in tested), corrected, strict=True))
+    parts = dict(zip(adjusted, weights or [1 / len(tested)] * len(tested), strict=True)) if tested else {}
     comparisons = []
     for prepared in family:
-        comparison = _undecided(prepared, baseline, margin, alpha)
+        comparison = _undecided(prepared, baseline, margin, level)
         if prepared.shift is not None:
             comparison = _decide(comparison, prepared.shift, adjusted.get(prepared.row.metric))
-            needed = _still_needed(comparison, prepared.sides, alpha, family=len(shifts))
+            part = parts.get(prepared.row.metric) or 1.0
+            needed = _still_needed(comparison, prepared.sides, weight=part)
             comparison = replace(comparison, runs_needed=needed)
         comparisons.append(comparison)
     return comparisons
 
 
-def _undecided(prepared: _Prepared, baseline: str, margin: float, alpha: float) -> Comparison:
+def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) -> Comparison:
     row, (n, m) = prepared.row, prepared.sides
+    alpha = level.at(min(len(n.values), len(m.values)))
     return Comparison(
         step=row.step,
         parameters=dict(row.parameters),
@@ -325,11 +365,12 @@ def _decide(comparison: Comparison, shift: Shift, p_adjusted: float | None) -> C
     )
 
 
-def _still_needed(comparison: Comparison, sides: tuple[_Side, _Side], alpha: float, *, family: int) -> int | None:
+def _still_needed(comparison: Comparison, sides: tuple[_Side, _Side], *, weight: float) -> int | None:
     """Runs a side for a verdict: more than there are, or None when decided or when more would not help."""
     if comparison.verdict != "inconclusive" or comparison.better == "none":
         return None
-    needed = runs_needed(sides[0].values, sides[1].values, alpha=alpha, margin=comparison.margin, family=family)
+    alpha = 1 - comparison.confidence
+    needed = runs_needed(sides[0].values, sides[1].values, alpha=alpha, margin=comparison.margin, weight=weight)
     return None if needed is None else max(needed, min(comparison.runs) + 1)
 
 

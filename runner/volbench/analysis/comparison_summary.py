@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from volbench.analysis.comparison import Comparison, GroupKey, group_key
+from volbench.analysis.corrections import hommel
 from volbench.analysis.statistics import Verdict, runs_for_level
 
 PairVerdict = Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive"]
@@ -18,8 +19,11 @@ class PairSummary:
     """What the comparisons of one candidate with the baseline say together.
 
     Only primary metrics count, when there are any. One metric better and none worse is `candidate_better`; some
-    of each is `mixed`; all equivalent is `equivalent`; anything else is `inconclusive`. `p_value` is the chance of
-    seeing at least one p as small in any family if the volumes were alike (Bonferroni over families).
+    of each is `mixed`; all equivalent is `equivalent`; anything else is `inconclusive`.
+
+    A step alone may err in 5 %, and ten steps would name a winner of two equal volumes far more often. So the
+    verdict of the pair counts a step's differences only where they hold after Hommel's correction over the steps;
+    `alone` has the others. `p_value` is the smallest corrected one.
     `low_power` says that something is open that these few runs could not have decided, whatever their values;
     `runs_needed` is the largest number that an open comparison needs.
     """
@@ -31,6 +35,7 @@ class PairSummary:
     worse: tuple[Comparison, ...]
     equivalent: tuple[Comparison, ...]
     inconclusive: tuple[Comparison, ...]
+    alone: tuple[Comparison, ...]
     families: int
     p_value: float | None
     low_power: bool
@@ -64,35 +69,46 @@ def _summarise_pair(baseline: str, candidate: str, comparisons: Sequence[Compari
         verdict: tuple(c for c in counted if c.verdict == verdict)
         for verdict in ("better", "worse", "equivalent", "inconclusive")
     }
-    families: dict[GroupKey, list[float]] = {}
+    families: dict[GroupKey, float] = {}
     for c in counted:
         if c.p_adjusted is not None:
-            families.setdefault(group_key(c), []).append(c.p_adjusted)
-    smallest = [min(p_values) for p_values in families.values()]
+            families[group_key(c)] = min(families.get(group_key(c), 1.0), c.p_adjusted)
+    corrected = dict(zip(families, hommel(list(families.values())), strict=True))
+    alone = tuple(
+        c for name in ("better", "worse") for c in by_verdict[name] if corrected[group_key(c)] >= 1 - c.confidence
+    )
+    of_pair: dict[Verdict, tuple[Comparison, ...]] = {
+        verdict: tuple(c for c in of_verdict if c not in alone) for verdict, of_verdict in by_verdict.items()
+    }
     needed = [c.runs_needed for c in by_verdict["inconclusive"] if c.runs_needed is not None]
     return PairSummary(
         baseline=baseline,
         candidate=candidate,
-        verdict=_pair_verdict(by_verdict),
-        better=by_verdict["better"],
-        worse=by_verdict["worse"],
+        verdict=_pair_verdict(of_pair, alone=alone),
+        better=of_pair["better"],
+        worse=of_pair["worse"],
         equivalent=by_verdict["equivalent"],
         inconclusive=by_verdict["inconclusive"],
+        alone=alone,
         families=len(families),
-        p_value=min(1.0, len(families) * min(smallest)) if smallest else None,
+        p_value=min(corrected.values(), default=None),
         low_power=any(
-            min(c.runs) < runs_for_level(alpha=1 - c.confidence, family=len(families.get(group_key(c), (0,))))
-            for c in by_verdict["inconclusive"]
+            min(c.runs) < runs_for_level(level=(1 - c.confidence) / max(1, len(families)))
+            for c in (*by_verdict["inconclusive"], *alone)
         ),
         runs_needed=max(needed, default=None),
     )
 
 
-def _pair_verdict(by_verdict: Mapping[Verdict, Sequence[Comparison]]) -> PairVerdict:
+def _pair_verdict(
+    by_verdict: Mapping[Verdict, Sequence[Comparison]], *, alone: Sequence[Comparison]
+) -> PairVerdict:
     if by_verdict["better"] and by_verdict["worse"]:
         return "mixed"
     if by_verdict["better"]:
         return "candidate_better"
     if by_verdict["worse"]:
         return "candidate_worse"
-    return "equivalent" if by_verdict["equivalent"] and not by_verdict["inconclusive"] else "inconclusive"
+    if by_verdict["equivalent"] and not by_verdict["inconclusive"] and not alone:
+        return "equivalent"
+    return "inconclusive"

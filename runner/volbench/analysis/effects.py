@@ -18,6 +18,7 @@ from statistics import fmean, median
 import numpy as np
 from numpy.typing import NDArray
 
+from volbench.analysis.corrections import holm
 from volbench.analysis.linear import Estimate, LinearModel
 from volbench.analysis.statistics import (
     RUNS_MIN,
@@ -25,7 +26,6 @@ from volbench.analysis.statistics import (
     Judgement,
     Shift,
     Verdict,
-    holm,
     judge,
     runs_needed,
     shift_of,
@@ -186,7 +186,7 @@ def _judged(
     single = len(effect.term) == 1
     needed = None
     if effect.exact and shift is not None and judgement.verdict == "inconclusive":
-        needed = runs_needed(*sides, alpha=alpha, margin=margin, family=max(1, family))
+        needed = runs_needed(*sides, alpha=alpha, margin=margin, weight=1 / max(1, family))
     return Effect(
         term=effect.term,
         levels=effect.levels,

@@ -38,6 +38,11 @@ class ComparisonSpec(Record):
     margin: Fraction = Field(default=0.05, gt=0, lt=1, description="Smaller differences do not matter in practice.")
     confidence: Fraction = Field(default=0.95, gt=0.5, lt=1)
     metrics: tuple[str, ...] | None = Field(default=None, description="Primary metrics; absent: the step's own.")
+    until: Literal["all_cells", "decided"] = Field(
+        default="all_cells",
+        description="`decided`: look at the cells after each block from 4 against 4 on, and stop when every pair of"
+        " volumes has a verdict; at most `repeats` cells (8 or fewer) of each volume. `confidence` is not used.",
+    )
 
 
 class ResolvedSuite(Record):

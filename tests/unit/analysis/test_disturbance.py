@@ -140,6 +140,7 @@ def test_the_worst_case_bounds_every_choice_inside(
     ]
     assume(len(set(chosen)) == len(chosen))
     worst, one = bounded_shift_of(x, y), shift_of(chosen[:4], chosen[4:])
+    assume(one.spread_ratio is None)  # there Welch's t-test has a say too, of the values alone
     assert one.p_value <= worst.p_value * (1 + 1e-9)
     assert worst.low is None or (one.low is not None and worst.low <= one.low * (1 + 1e-9))
     assert worst.high is None or (one.high is not None and one.high <= worst.high * (1 + 1e-9))

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from volbench.analysis.corrections import fallback, holm, hommel
 from volbench.analysis.statistics import (
     RUNS_NEEDED_MAX,
     Shift,
-    holm,
     judge,
     runs_for_level,
     runs_needed,
     shift_of,
 )
+from volbench.analysis.student_t import t_quantile, t_tail
 
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 FEW = st.lists(st.integers(1, 6).map(float), min_size=4, max_size=5)  # a coarse grid: ties within and across
 SPREAD = st.lists(st.floats(0.5, 2.0), min_size=4, max_size=6)
 
@@ -41,8 +45,8 @@ def p_by_enumeration(baseline: list[float], candidate: list[float]) -> float:
 @pytest.mark.parametrize(
     ("baseline", "candidate", "p_value"),
     [
-        ([1, 2, 3, 4], [5, 6, 7, 8], 2 / 70),  # complete separation: the smallest p there is
-        ([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], 2 / 252),
+        ([1, 2, 4, 8], [16, 32, 64, 128], 2 / 70),  # complete separation: the smallest p there is
+        ([1, 2, 3, 4, 5], [6, 12, 18, 24, 30], 2 / 252),
         ([1, 3], [2, 4], 2 * 2 / 6),  # rank sum 6 of 3 4 5 5 6 7
         ([1, 2, 2], [2, 3], 2 * 3 / 10),  # midranks 1 3 3 3 5: rank sum 8, as in 3 of 10 splits
         ([7, 7, 7, 7], [7, 7, 7, 7], 1.0),
@@ -57,7 +61,11 @@ def test_p_value_of_hand_counted_cases(baseline, candidate, p_value):
 @settings(deadline=None)
 def test_p_value_equals_enumeration_of_all_splits(baseline, candidate):
     """Counting subsets by rank sum gives what listing every split gives, ties included."""
-    assert shift_of(baseline, candidate).p_value == pytest.approx(p_by_enumeration(baseline, candidate))
+    shift, counted = shift_of(baseline, candidate), p_by_enumeration(baseline, candidate)
+    if shift.spread_ratio is None:
+        assert shift.p_value == pytest.approx(counted)
+    else:
+        assert shift.p_value >= counted * (1 - 1e-9)
 
 
 @given(FEW, FEW, st.sampled_from([0.01, 0.05, 0.1, 0.3]))
@@ -233,15 +241,85 @@ def test_holm_of_hand_computed_cases(p_values, adjusted):
     assert holm(p_values) == pytest.approx(adjusted)
 
 
-@pytest.mark.parametrize(("family", "runs"), [(1, 4), (2, 5), (6, 5), (7, 6), (23, 6), (24, 7)])
-def test_fewest_runs_that_can_pass_the_correction(family, runs):
-    """2/70, 2/252 and 2/924 times the family against 5 %."""
-    assert runs_for_level(alpha=0.05, family=family) == runs
+@pytest.mark.parametrize(
+    ("level", "runs"),
+    [(0.05, 4), (0.0286, 4), (0.025, 5), (0.05 / 6, 5), (0.05 / 7, 6), (0.05 / 23, 6), (0.002, 7)],
+)
+def test_fewest_runs_that_can_pass_a_level(level, runs):
+    """2/70, 2/252 and 2/924."""
+    assert runs_for_level(level=level) == runs
+
+
+def test_hommel_agrees_with_statsmodels():
+    """Values of statsmodels 0.14 (`multipletests(p, method="hommel")`) for p-values drawn at random."""
+    for case in json.loads((FIXTURES / "hommel-statsmodels.json").read_text()):
+        assert hommel(case["p"]) == pytest.approx(case["hommel"], abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("p_values", "weights", "adjusted"),
+    [
+        ([0.0286, 0.03, 0.04], [0.6, 0.2, 0.2], [0.0286 / 0.6] * 3),
+        ([0.2, 0.0079, 0.04], [0.6, 0.2, 0.2], [0.2 / 0.6, 0.0079 / 0.2, 0.04 / 0.4]),
+        ([0.03, 0.04, 0.9], [1, 0, 0], [0.03, 0.04, 0.9]),  # a fixed sequence: no correction
+        ([0.5, 0.001], [1, 0], [0.5, 0.5]),  # which ends where a test does not reject
+    ],
+)
+def test_fallback_of_hand_computed_cases(p_values, weights, adjusted):
+    """A test that rejects hands its part of alpha on."""
+    assert fallback(p_values, weights) == pytest.approx(adjusted)
+
+
+@given(
+    st.lists(st.floats(1e-4, 1), min_size=1, max_size=5),
+    st.lists(st.floats(0.01, 1), min_size=5, max_size=5),
+    st.floats(0.001, 0.999),
+)
+def test_fallback_adjusts_to_what_the_procedure_rejects(p_values, raw_weights, alpha):
+    """Adjusted p at most alpha exactly where going through the tests in order rejects."""
+    weights = [weight / sum(raw_weights[: len(p_values)]) for weight in raw_weights[: len(p_values)]]
+    part = 0.0
+    for p, weight, adjusted in zip(p_values, weights, fallback(p_values, weights), strict=True):
+        part += weight
+        rejected = p <= part * alpha
+        assert rejected == (adjusted <= alpha) or adjusted == pytest.approx(alpha)
+        part = part if rejected else 0.0
+
+
+@pytest.mark.parametrize(
+    ("t", "freedom", "tail"),
+    [(12.706, 1, 0.025000401179066593), (3.182446, 3, 0.025000005859639705), (39, 4.3, 5.988286027807969e-07)],
+)
+def test_tail_of_students_t_agrees_with_scipy(t, freedom, tail):
+    """Values of scipy 1.17 (`stats.t.sf`)."""
+    assert t_tail(t, freedom) == pytest.approx(tail, rel=1e-9)
+    assert t_quantile(1 - tail, freedom) == pytest.approx(t, rel=1e-6)
+
+
+def test_a_noisy_side_needs_welchs_test_as_well():
+    """scipy's `ttest_ind(log a, log b, equal_var=False)` has p 0.09077; the ranks alone have 2/252."""
+    shift = shift_of([100, 101, 99, 100, 100.5], [120, 300, 110, 150, 600])
+    assert shift.p_value == pytest.approx(0.09077087201341594)
+    assert shift.low < 1 < shift.high
+    assert shift.spread_ratio == pytest.approx(96.98, abs=0.01)
+    reason = judge(shift, better="higher", margin=0.05, p_adjusted=shift.p_value).reason
+    assert "scatters far more" in reason
+
+
+@pytest.mark.parametrize("runs", [4, 5, 8])
+def test_unequal_spreads_raise_no_more_false_alarms(runs):
+    """Standard deviations of 1 % and 30 %, no difference of the medians: 600 pairs, three standard errors."""
+    draw = np.random.default_rng(runs)
+    alarms = sum(
+        shift_of(np.exp(draw.normal(0, 0.01, runs)), np.exp(draw.normal(0, 0.3, runs))).p_value < 0.05
+        for _ in range(600)
+    )
+    assert alarms / 600 <= 0.05 + 3 * (0.05 * 0.95 / 600) ** 0.5
 
 
 def test_a_clear_difference_needs_only_the_fewest_runs():
     """A shift of 50 % over 2 % of spread is decided as soon as the test can."""
-    assert runs_needed([100, 102, 98], [150, 153, 147], family=3) == 5
+    assert runs_needed([100, 102, 98], [150, 153, 147], weight=0.2) == 5
 
 
 def test_more_spread_needs_more_runs():
@@ -259,7 +337,7 @@ def test_a_shift_on_the_margin_needs_more_runs_than_anybody_makes():
 
 def test_unknown_spread_gives_the_fewest_runs_that_can_decide():
     """One run a side says nothing about spread, but 5 runs a side are needed for three metrics at the least."""
-    assert runs_needed([100.0], [120.0], family=3) == 5
+    assert runs_needed([100.0], [120.0], weight=0.2) == 5
 
 
 @given(SPREAD, SPREAD)

@@ -222,7 +222,7 @@ def _forecasts(run: RunRecord) -> Iterator[str]:
 def _too_few_repeats(suite: ResolvedSuite, sweep: SweepSpec) -> Iterator[str]:
     """Yield a warning when the exact test cannot decide anything with these repeats and levels."""
     levels = sum(len(factor.levels) for factor in sweep.factors.values())
-    needed = runs_for_level(alpha=1 - suite.comparison.confidence, family=levels)
+    needed = runs_for_level(level=(1 - suite.comparison.confidence) / levels)
     if sweep.design == "one_factor" and suite.repeats < needed:
         yield f"{suite.repeats} repeats cannot decide between {levels} levels and the base: {needed} repeats can"
 

@@ -14,12 +14,15 @@ from volbench.records.run import ComparisonSpec
 
 def compared_cells(cells: Iterable[CellRow], volumes: Sequence[str], spec: ComparisonSpec) -> list[Comparison]:
     """Return all comparisons with the first volume, for metrics that have a direction."""
-    return compare(_rows(cells, spec), volumes, margin=spec.margin, alpha=1 - spec.confidence)
+    return compare(
+        _rows(cells, spec), volumes,
+        margin=spec.margin, alpha=1 - spec.confidence, sequential=spec.until == "decided",
+    )  # fmt: skip
 
 
 def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
     for cell in cells:
-        primary = PRIMARY_METRICS.get(cell.kind, ()) if spec.metrics is None else spec.metrics
+        primary = _primary_metrics(cell) if spec.metrics is None else spec.metrics
         for name, metric in cell.metrics.items():
             if metric.better == "none":
                 continue
@@ -34,8 +37,18 @@ def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
                 value=metric.value,
                 valid=cell.valid,
                 primary=name in primary,
+                rank=primary.index(name) if name in primary else 0,
                 bounds=_ends(cell.bounds.get(name)),
             )
+
+
+def _primary_metrics(cell: CellRow) -> tuple[str, ...]:
+    """Return the primary metrics of a step, the one that is tested first at the beginning.
+
+    At a given rate a volume that keeps up has that throughput: its latency shows the difference.
+    """
+    metrics = PRIMARY_METRICS.get(cell.kind, ())
+    return (*metrics[1:], *metrics[:1]) if cell.parameters.get("rate") and cell.kind == "oltp" else metrics
 
 
 def _ends(bounds: tuple[float, float | None] | None) -> tuple[float, float] | None:

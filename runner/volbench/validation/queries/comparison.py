@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from volbench.analysis.statistics import Shift, holm, judge, shift_of
+from volbench.analysis.corrections import holm
+from volbench.analysis.statistics import Shift, judge, shift_of
 from volbench.errors import Refused, StepFailed
 from volbench.records.parse import parse_json
 from volbench.validation.queries.fingerprint import fingerprint
