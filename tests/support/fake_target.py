@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from synthetic_run import build_run, two_volumes
 
@@ -148,11 +149,16 @@ class Bench:
     messages: list[str] = field(default_factory=list)
 
     @classmethod
-    def create(cls, path: Path) -> Bench:
-        """Plan a run of two volumes below a directory."""
-        complete = build_run(path / "complete", two_volumes())
+    def create(
+        cls, path: Path, *, until: Literal["all_cells", "decided"] = "all_cells", **changes: object
+    ) -> Bench:
+        """Plan a run of two volumes below a directory; `changes` are those of the synthetic run."""
+        complete = build_run(path / "complete", two_volumes(**changes))
         results = {result.cell_id: result for result in complete.results()}
-        return cls(directory=RunDirectory.create(path, complete.run), results=results)
+        comparison = complete.run.suite.comparison.model_copy(update={"until": until})
+        suite = complete.run.suite.model_copy(update={"comparison": comparison})
+        planned = complete.run.model_copy(update={"suite": suite})
+        return cls(directory=RunDirectory.create(path, planned), results=results)
 
     @property
     def cell_ids(self) -> list[str]:

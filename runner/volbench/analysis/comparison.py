@@ -1,12 +1,12 @@
 """Comparisons of volumes, one for each step, parameters, metric and candidate.
 
 The first named volume is the baseline, every other one a candidate. A correction is over one *family*: the
-primary metrics of one step with one set of parameters and one pair of volumes; the other metrics of that pair are a
-family of their own. So a third volume, or a longer list of side metrics, never takes a verdict away. Primary metrics
-are tested in their order by the fallback procedure: the first has 60 % of alpha, the others share the rest, and each
-that decides hands its part on. So 4 against 4 runs (smallest p 2/70) can decide all three metrics of a step, and
-5 against 5 (2/252) a later one alone. Side metrics have Holm's correction. The error of 5 % is per family:
-`comparison_summary` corrects over the families of a pair.
+primary metrics of one step with one set of parameters and one pair of volumes; the other metrics of that pair are
+a family of their own. So a third volume, or a longer list of side metrics, never takes a verdict away. Primary
+metrics are tested in their order by the fallback procedure: the first has 60 % of alpha, the others share the rest,
+and each that decides hands its part on. So 4 against 4 runs (smallest p 2/70) can decide all three metrics of a
+step, and 5 against 5 (2/252) a later one alone. Side metrics have Holm's correction. The error of 5 % is per
+family: `comparison_summary` corrects over the families of a pair.
 
 With `sequential` the level of each comparison is that of a look at so many cells (`analysis/sequential.py`), and
 the primary metrics are a fixed sequence: all of the level is the first one's.

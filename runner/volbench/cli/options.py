@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,23 @@ Volumes = Annotated[
 Settings = Annotated[
     list[str],
     typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the suite: --set steps.oltp.threads=16"),
+]
+
+
+class UntilMode(StrEnum):
+    """When a run ends."""
+
+    DECIDED = "decided"
+    ALL_CELLS = "all_cells"
+
+
+Until = Annotated[
+    UntilMode | None,
+    typer.Option(
+        "--until",
+        help="decided: stop when every pair of volumes has a verdict, after 4 to 8 cells of each. "
+        "all_cells: run every planned cell. Default: as the suite says.",
+    ),
 ]
 TargetOption = Annotated[str, typer.Option("--target", help="auto, local, docker, kubernetes or attach.")]
 TargetOptions = Annotated[

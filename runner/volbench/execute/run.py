@@ -21,7 +21,7 @@ from volbench.execute.volume_watch import VolumeWatch, failure_from_os_error
 from volbench.placement.interface import Target
 from volbench.plan.cost import replacements_max
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
-from volbench.records.run import PlannedCell, RunRecord
+from volbench.records.run import PlannedCell, RunRecord, skipped_cells
 from volbench.store.files import read_record
 from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
 from volbench.volume.interface import OpenVolume, Volume
@@ -53,6 +53,11 @@ class Outcome:
         return self.failures[0].exit_code if self.failures else 0
 
 
+def never_decided(directory: RunDirectory) -> str:  # noqa: ARG001 - as others of its kind
+    """Return nothing: every planned cell is run."""
+    return ""
+
+
 def replace_nothing(directory: RunDirectory) -> Sequence[str]:  # noqa: ARG001 - as others of its kind
     """Repeat no invalid cell."""
     return ()
@@ -78,15 +83,20 @@ class Orchestrator:
         attach: AttachSpec | None = None,
         watch: Callable[[CellState], None] = watch_nothing,
         invalid_cells: Callable[[RunDirectory], Sequence[str]] = replace_nothing,
+        decided: Callable[[RunDirectory], str] = never_decided,
         say: Callable[[str], None] = say_nothing,
     ) -> None:
         """Open nothing and raise nothing.
 
         Args:
             invalid_cells: returns ids of done but invalid cells for which another attempt may give valid figures.
+            decided: called after each block of a run that goes on until it is decided; returns why the cells so
+                far are enough, or nothing.
             say: called with a line for each cell that is repeated, with the reason.
         """
         self._invalid_cells = invalid_cells
+        self._decided = decided
+        self._template_keys: dict[str, str] = {}
         self._say = say
         self._directory = directory
         self._run: RunRecord = directory.run
@@ -115,7 +125,7 @@ class Orchestrator:
                 journal.append("run_interrupted")
                 raise
             outcome = self._outcome(failures)
-            undone = [cell.cell_id for cell in self._run.cells if cell.cell_id not in outcome.done]
+            undone = [cell.cell_id for cell in self._run.cells if not is_settled(self._directory, cell)]
             journal.append("run_finished", failed=undone)
         return outcome
 
@@ -131,15 +141,32 @@ class Orchestrator:
             self._directory.journal.append("run_resumed" if resumed else "run_started", mounts=mounts)
             if resumed:
                 self._recover_previous_run(opened)
-            failures = self._run_cells(opened, set())
+            failures = self._run_blocks(opened)
             while not failures:
                 repeated_cells = self._choose_replacements()
                 if not repeated_cells:
                     break
-                failures = self._run_cells(opened, repeated_cells)
+                failures = self._run_cells(opened, self._run.cells, repeated_cells)
                 for cell_id in repeated_cells:
                     self._select_less_disturbed(cell_id)
             return [*failures, *self._unavailable.values()]
+
+    def _run_blocks(self, opened: Mapping[str, OpenVolume]) -> list[VolbenchError]:
+        """Run the planned cells; of a run that goes on until it is decided, block by block, and skip the rest."""
+        cells = self._run.cells
+        if self._run.suite.comparison.until != "decided":
+            return self._run_cells(opened, cells)
+        failures: list[VolbenchError] = []
+        for block in sorted({cell.block for cell in cells if not is_settled(self._directory, cell)}):
+            failures += self._run_cells(opened, [cell for cell in cells if cell.block == block])
+            rest = [cell.cell_id for cell in cells if cell.block > block and not is_settled(self._directory, cell)]
+            reason = "" if failures else self._decided(self._directory)
+            if reason and rest:
+                self._directory.journal.append("run_decided", reason=reason, skipped=rest)
+                self._say(f"decided after {block + 1} cells of each volume: {reason}; {len(rest)} are skipped")
+            if reason or failures:
+                break
+        return failures
 
     def _select_less_disturbed(self, cell_id: str) -> None:
         """Of a cell that was repeated and is invalid again, use the attempt that was disturbed less.
@@ -200,7 +227,7 @@ class Orchestrator:
     def _close(self, name: str) -> None:
         """Close a volume; one that cells were measured on stays as it is while the run can be resumed."""
         volume = self._volumes[name]
-        finished = all(_is_done(self._directory, cell) for cell in self._run.cells)
+        finished = all(is_settled(self._directory, cell) for cell in self._run.cells)
         volume.retained = not finished and self._measured(name) is not None
         volume.__exit__(None, None, None)
         if volume.retained and (leftover := volume.leftover()):
@@ -262,12 +289,14 @@ class Orchestrator:
         for cell, volume in cells:
             self._attempts.record_abandoned(cell, volume)
 
-    def _run_cells(self, volumes: Mapping[str, OpenVolume], to_repeat: Collection[str]) -> list[VolbenchError]:
+    def _run_cells(
+        self, volumes: Mapping[str, OpenVolume], cells: Sequence[PlannedCell], to_repeat: Collection[str] = ()
+    ) -> list[VolbenchError]:
         """Run cells that are not done or to be repeated; return failures of cells, raise one that stops the run."""
         waiting = [
             cell
-            for cell in self._run.cells
-            if (cell.cell_id in to_repeat or not _is_done(self._directory, cell))
+            for cell in cells
+            if (cell.cell_id in to_repeat or not is_settled(self._directory, cell))
             and cell.volume not in self._unavailable
         ]
         keys = self._prepare_templates(volumes, waiting) if self._attach is None else {}
@@ -306,8 +335,8 @@ class Orchestrator:
         self, volumes: Mapping[str, OpenVolume], waiting: Sequence[PlannedCell]
     ) -> dict[str, str]:
         """Return shape of a cell -> key of its template; the agent answers at once if the template is cached."""
-        shapes = {shape_of(self._run, cell) for cell in waiting}
-        keys: dict[str, str] = {}
+        keys = self._template_keys
+        shapes = {shape_of(self._run, cell) for cell in waiting} - keys.keys()
 
         def do(cell: TemplateCell) -> None:
             if cell.volume in self._unavailable:
@@ -388,10 +417,10 @@ def close_volume(opened: OpenVolume, watch: VolumeWatch | None, remove: Callable
 
 
 def is_finished(directory: RunDirectory) -> bool:
-    """Return whether every cell is done and the run was cleaned up after the last one."""
+    """Return whether every cell is done or skipped, and the run was cleaned up after the last one."""
     events = directory.events()
     ended = bool(events) and events[-1].event == "run_finished"
-    return ended and all(_is_done(directory, cell) for cell in directory.run.cells)
+    return ended and all(is_settled(directory, cell) for cell in directory.run.cells)
 
 
 def _delayed_share(result: CellResult) -> float:
@@ -408,6 +437,11 @@ def _delayed_share(result: CellResult) -> float:
 def _is_done(directory: RunDirectory, planned: PlannedCell) -> bool:
     result = directory.result(planned.cell_id)
     return result is not None and result.status == "done"
+
+
+def is_settled(directory: RunDirectory, planned: PlannedCell) -> bool:
+    """Return whether a cell is done, or skipped because the run was decided without it."""
+    return _is_done(directory, planned) or planned.cell_id in skipped_cells(directory.events())
 
 
 def _mount(volume: OpenVolume) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -30,6 +31,10 @@ class VolumeSpec(Record):
     variant_of: str = Field(
         default="", description="In a sweep of volume options: the volume that this one is, but for those options."
     )
+
+
+CELLS_UNTIL_DECIDED = (4, 8)
+"""Fewest and most cells of each volume of a run that goes on until it is decided."""
 
 
 class ComparisonSpec(Record):
@@ -105,8 +110,18 @@ class JournalEvent(Record):
     at: str
     event: Literal[
         "run_started", "template_ready", "cell_started", "cell_finished", "cell_failed", "cell_abandoned",
-        "run_interrupted", "run_resumed", "run_finished", "cell_replaced", "volume_unavailable",
+        "run_interrupted", "run_resumed", "run_decided", "run_finished", "cell_replaced", "volume_unavailable",
     ]  # fmt: skip
     cell_id: FileName | Literal[""] = ""
     attempt: int = 0
     details: dict[str, Any] = Field(default_factory=dict)
+
+
+def skipped_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
+    """The ids of planned cells that a run did not need, since it was decided without them."""
+    return frozenset(
+        str(cell_id)
+        for event in events
+        if event.event == "run_decided"
+        for cell_id in event.details.get("skipped", ())
+    )

@@ -11,6 +11,7 @@ from volbench.analysis.explain.tables import association_rows, query_rows, trans
 from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.cell import CellResult
 from volbench.records.report import Report
+from volbench.records.run import skipped_cells
 from volbench.report.rows.backup import backup_rows
 from volbench.report.rows.caveats import caveats, unavailable_volumes
 from volbench.report.rows.cells import (
@@ -70,10 +71,11 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     done = sum(result.status == "done" for result in results)
+    skipped = skipped_cells(events)
     declared = [volume for volume in volumes if volume.name in names]  # a variant is emulated as its volume is
     replaced = sum(event.event == "cell_replaced" for event in events)
     warnings = caveats(
-        run, declared, cells, engine, pairs, with_result=done, replaced=replaced,
+        run, declared, cells, engine, pairs, with_result=done, skipped=len(skipped), replaced=replaced,
         first=(*unavailable.values(), *node_caveats({name: hosts[name] for name in names if name in hosts})),
     )  # fmt: skip
     return Report(
@@ -81,7 +83,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         suite=run.suite.name,
         started_at=run.started_at,
         finished_at=finished_at(events),
-        complete=done == len(run.cells) and finished_at(events) is not None,
+        complete=done == len(run.cells) - len(skipped) and finished_at(events) is not None,
         volbench_version=run.volbench_version,
         summary=summarise_run(
             pairs,

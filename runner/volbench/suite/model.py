@@ -10,7 +10,7 @@ from volbench.records.base import Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import CATALOGUE
-from volbench.records.run import ComparisonSpec, ResolvedSuite
+from volbench.records.run import CELLS_UNTIL_DECIDED, ComparisonSpec, ResolvedSuite
 from volbench.records.steps import OltpStep, RestoreStep, Step
 from volbench.records.sweep import SweepSpec
 
@@ -88,6 +88,19 @@ class SuiteFile(Record):
         if self.scale != FULL_SCALE and self.scale not in self.scales:
             raise ValueError(
                 f"no scale is called {self.scale!r} (there are: {', '.join((FULL_SCALE, *self.scales))})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_decided(self) -> SuiteFile:
+        if self.comparison.until != "decided":
+            return self
+        fewest, most = CELLS_UNTIL_DECIDED
+        if self.sweep is not None:
+            raise ValueError("comparison.until: a sweep runs every planned cell; use all_cells")
+        if not fewest <= self.repeats <= most:
+            raise ValueError(
+                f"repeats: a run until it is decided takes {fewest} to {most} cells a volume, not {self.repeats}"
             )
         return self
 

@@ -29,7 +29,7 @@ from volbench.plan.volume_check import check_volumes, forecast_faults, suite_vol
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
-from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
+from volbench.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
 from volbench.records.steps import parameters_of
 from volbench.records.sweep import SweepSpec
 from volbench.report.rows.forecast import forecast_lines
@@ -58,14 +58,16 @@ def plan(
     volume: options.Volumes = [],  # noqa: B006 - typer copies it
     target: options.TargetOption = "auto",
     settings: options.Settings = [],  # noqa: B006
+    until: options.Until = None,
     server: options.Server = "",
     target_option: options.TargetOptions = [],  # noqa: B006
     json: options.Json = False,
 ) -> None:
     """Show the cells of a run in order, with the time and space they need; changes nothing."""
     planned = make_plan(
-        suite, volume, target=target, settings=settings, server=server, target_options=target_option
-    )
+        suite, volume, target=target, settings=until_settings(until, settings), server=server,
+        target_options=target_option,
+    )  # fmt: skip
     if json:
         caveats = storage_caveats(planned.run)
         console.show_json(
@@ -118,6 +120,14 @@ def make_plan(
     return Planned(run=run, cost=_cost(suite, treatments), attach=attach)
 
 
+def until_settings(until: options.UntilMode | None, settings: Sequence[str]) -> list[str]:
+    """Return the values of the suite that `--until` stands for; those that `--set` gives come after and win."""
+    if until is None:
+        return list(settings)
+    repeats = [f"repeats={CELLS_UNTIL_DECIDED[1]}"] if until is options.UntilMode.DECIDED else []
+    return [f"comparison.until={until.value}", *repeats, *settings]
+
+
 def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:
     """Return the cost of all treatments together; space is that of the largest, since cells run in sequence."""
     costs = [estimate(with_parameters(suite, t.parameters), volumes=1) for t in treatments]
@@ -161,10 +171,15 @@ def show_plan(planned: Planned) -> None:
     for line in _forecasts(planned.run):
         out.print(f"  forecast: {line}", markup=False)
     per = "volume" if suite.sweep is None else "combination"
+    at_most = "at most " if suite.comparison.until == "decided" else ""
     out.print(
-        f"{cost.cells} cells ({suite.repeats} per {per}), about {duration(round(cost.wall_s))}, "
+        f"{at_most}{cost.cells} cells ({suite.repeats} per {per}), about {duration(round(cost.wall_s))}, "
         f"{duration(round(cost.measured_s))} of it measured"
     )
+    if at_most and len(run.volumes) > 1:
+        fewest = CELLS_UNTIL_DECIDED[0] * len(run.volumes)
+        shortest = duration(round(cost.wall_s * fewest / cost.cells))
+        out.print(f"the run stops when all pairs have a verdict: after {fewest} cells ({shortest}) or later")
     spare = replacements_max(run)
     if spare:
         more = duration(round(cost.wall_s * spare / len(run.cells)))

@@ -16,6 +16,7 @@ from volbench.cli.runs.plan import (
     make_plan,
     show_plan,
     storage_caveats,
+    until_settings,
     volumes_share_storage,
 )
 from volbench.cli.runs.watch import progress_watcher
@@ -26,6 +27,7 @@ from volbench.placement.attach import attach_of
 from volbench.records.cell import AttachSpec
 from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import write_reports
+from volbench.report.rows.decided import why_decided
 from volbench.report.rows.replace import cells_to_replace
 from volbench.store.bucket import Bucket
 from volbench.store.run_directory import RunDirectory
@@ -36,6 +38,7 @@ def run(
     volume: options.Volumes = [],  # noqa: B006 - typer copies it
     target: options.TargetOption = "auto",
     settings: options.Settings = [],  # noqa: B006
+    until: options.Until = None,
     out: options.Results = Path("results"),
     tools: options.Tools = "",
     target_option: options.TargetOptions = [],  # noqa: B006
@@ -48,8 +51,8 @@ def run(
     """Run a suite on volumes and write a report to results/."""
     bucket = Bucket(results_to) if results_to else None
     planned = make_plan(
-        suite, volume, target=target, settings=settings, server=server, option_file=option_file, tools=tools,
-        target_options=target_option,
+        suite, volume, target=target, settings=until_settings(until, settings), server=server,
+        option_file=option_file, tools=tools, target_options=target_option,
     )  # fmt: skip
     if not json:
         show_plan(planned)
@@ -80,7 +83,7 @@ def resume(
     bucket = Bucket(results_to) if results_to else None
     directory = RunDirectory.open(path)
     if is_finished(directory):
-        console.say(f"nothing to do: all {len(directory.run.cells)} cells are done")
+        console.say(f"nothing to do: all {len(directory.results())} cells are done")
         with copied(directory, bucket):
             _leave_report(directory, json=json)
         return
@@ -132,7 +135,7 @@ def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = 
         with progress_watcher(directory, json=json) as watch:
             orchestrator = Orchestrator(
                 directory, target, volumes, attach=attach, watch=watch, invalid_cells=cells_to_replace,
-                say=say_nothing if quiet or json else console.say,
+                decided=why_decided, say=say_nothing if quiet or json else console.say,
             )  # fmt: skip
             outcome = orchestrator.run()
     except VolbenchError as error:

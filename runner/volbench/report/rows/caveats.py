@@ -35,6 +35,7 @@ def caveats(
     pairs: Sequence[PairSummary],
     *,
     with_result: int,
+    skipped: int = 0,
     replaced: int = 0,
     first: Sequence[str] = (),
 ) -> tuple[str, ...]:
@@ -48,7 +49,7 @@ def caveats(
         *_of_losses(cells),
         *_of_volumes(volumes),
         *_of_places(run, volumes),
-        *_of_the_run(run, with_result),
+        *_of_the_run(run, with_result, skipped),
         *_of_replacements(replaced),
         *_of_validity(cells),
         *_of_durability(engine),
@@ -137,9 +138,14 @@ def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
             yield f"Volume {volume} left data torn or damaged after a crash ({step})."
 
 
-def _of_the_run(run: RunRecord, done: int) -> Iterator[str]:
-    if done < len(run.cells):
+def _of_the_run(run: RunRecord, done: int, skipped: int) -> Iterator[str]:
+    if done < len(run.cells) - skipped:
         yield f"The run is not complete: {done} of {len(run.cells)} planned cells are done."
+    elif skipped:
+        yield (
+            f"The run stopped when it was decided: {done} of at most {len(run.cells)} cells. Intervals and verdicts"
+            " allow for the looks at the data."
+        )
     if run.suite.scale != "full":
         yield f"Suite {run.suite.name} was run at scale {run.suite.scale}: smaller or shorter than the full suite."
 

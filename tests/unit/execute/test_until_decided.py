@@ -1,0 +1,85 @@
+"""A run that goes on until it is decided: it stops after a block, skips the rest, and is then finished."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_target import Bench
+from synthetic_run import SyntheticVolume
+
+from volbench.execute.run import is_finished
+from volbench.records.run import skipped_cells
+from volbench.report.build import build_report
+from volbench.report.rows.decided import why_decided
+
+
+def decided_run(path: Path, **changes: object) -> Bench:
+    bench = Bench.create(path, until="decided", repeats=8, **changes)
+    assert not bench.orchestrator(bench.target(), decided=why_decided).run().failures
+    return bench
+
+
+def test_a_large_difference_stops_the_run_at_four_against_four(tmp_path: Path) -> None:
+    bench = decided_run(tmp_path)
+    done = [result.cell_id for result in bench.directory.results()]
+    assert len(done) == 8
+    assert skipped_cells(bench.directory.events()) == set(bench.cell_ids) - set(done)
+    assert len(bench.messages) == 1
+    assert (
+        "decided after 4 cells of each volume: every pair of volumes has a verdict; 8 are skipped"
+        in bench.messages[0]
+    )
+    report = build_report(bench.directory)
+    assert report.complete
+    assert report.summary.verdict == "candidate_better"
+    assert any("stopped when it was decided: 8 of at most 16 cells" in text for text in report.summary.caveats)
+    primary = [row for row in report.comparisons if row.metric == "tps"]
+    assert {row.confidence for row in primary} == {0.9714}
+
+
+def test_a_decided_run_is_finished_and_not_resumed(tmp_path: Path) -> None:
+    bench = decided_run(tmp_path)
+    assert is_finished(bench.directory)
+    again = bench.target()
+    bench.orchestrator(again, decided=why_decided).run()
+    assert again.launched == []
+
+
+def test_equal_noisy_volumes_run_to_the_last_cell(tmp_path: Path) -> None:
+    volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="b"))
+    bench = decided_run(tmp_path, volumes=volumes, noise=0.2)
+    report = build_report(bench.directory)
+    assert report.summary.verdict == "inconclusive"
+    assert len(bench.directory.results()) == 16
+    assert bench.messages == []
+    assert report.complete
+
+
+def test_the_template_is_prepared_once(tmp_path: Path) -> None:
+    bench = Bench.create(tmp_path, until="decided", repeats=8)
+    target = bench.target()
+    bench.orchestrator(target, decided=why_decided).run()
+    assert target.calls.count("launch template") == 1
+
+
+def test_an_interrupted_run_goes_on_until_it_is_decided(tmp_path: Path) -> None:
+    bench = Bench.create(tmp_path, until="decided", repeats=8)
+    stop_at = bench.cell_ids[3]
+
+    def ctrl_c(cell_id: str, _attempt: int, result: object) -> object:
+        if cell_id == stop_at:
+            raise KeyboardInterrupt
+        return result
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.orchestrator(bench.target(ctrl_c), decided=why_decided).run()  # type: ignore[arg-type]
+    assert not is_finished(bench.directory)
+    bench.orchestrator(bench.target(), decided=why_decided).run()
+    assert is_finished(bench.directory)
+    assert len(bench.directory.results()) == 8
+
+
+def test_one_volume_has_nothing_to_decide(tmp_path: Path) -> None:
+    bench = decided_run(tmp_path, volumes=(SyntheticVolume(name="a"),))
+    assert len(bench.directory.results()) == 4
