@@ -118,7 +118,9 @@ def find_process(server: ObservedServer, proc: Path = PROC) -> int | None:
         listening = listening_process(int(server.place.rpartition(":")[2]), proc)
         if listening is not None and _is_server(listening, proc):
             return listening
-    candidates = [int(one.name) for one in proc.iterdir() if one.name.isdigit() and _is_server(int(one.name), proc)]
+    candidates = [
+        int(one.name) for one in proc.iterdir() if one.name.isdecimal() and _is_server(int(one.name), proc)
+    ]
     matching = [pid for pid in candidates if _has_pid_file(pid, server, proc)]
     return matching[0] if len(matching) == 1 else None
 
@@ -130,7 +132,9 @@ def process_with_address(server: ObservedServer, proc: Path = PROC) -> int | Non
         address = socket.gethostbyname(host)
     except OSError:
         return None
-    candidates = [int(one.name) for one in proc.iterdir() if one.name.isdigit() and _is_server(int(one.name), proc)]
+    candidates = [
+        int(one.name) for one in proc.iterdir() if one.name.isdecimal() and _is_server(int(one.name), proc)
+    ]
     own = [pid for pid in candidates if _has_address(_text(proc / str(pid) / "net/fib_trie"), address)]
     return own[0] if len(own) == 1 else None
 

@@ -166,7 +166,7 @@ def listening_process(port: int, proc: Path = Path("/proc")) -> int | None:
             if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
                 inodes.add(f"socket:[{fields[9]}]")
     for entry in proc.iterdir() if inodes else ():
-        if entry.name.isdigit() and _holds_one_of(entry / "fd", inodes):
+        if entry.name.isdecimal() and _holds_one_of(entry / "fd", inodes):
             return int(entry.name)
     return None
 

@@ -30,6 +30,14 @@ def parse_whole(text: str) -> int:
     return value
 
 
+def optional_whole(text: str) -> int | None:
+    """A whole number of at most 64 bits without a sign; None for any other text."""
+    try:
+        return parse_whole(text) if text.isdecimal() else None
+    except ValueError:
+        return None
+
+
 def parse_finite(text: str) -> float:
     """A number of at most NUMBER_MAX, not NaN. Raises ValueError."""
     value = float(text)

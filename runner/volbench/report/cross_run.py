@@ -9,6 +9,7 @@ from volbench.analysis.comparison import Comparison
 from volbench.errors import MustNotCompare, UsageError
 from volbench.records.cell import CellResult
 from volbench.records.facts import HostFacts
+from volbench.records.parse import optional_whole
 from volbench.records.report import CellRow, Report
 from volbench.records.run import RunRecord
 from volbench.report.build import build_report
@@ -155,8 +156,8 @@ def _refuse_differing(runs: Sequence[_Run], by: str) -> None:
 
 def _may_differ(name: str, values: Collection[str]) -> bool:
     """Return whether a difference says nothing: an unknown value, or what kernels keep of equal memory."""
-    if name == "host.memory_bytes" and all(value.isdigit() for value in values):
-        sizes = [int(value) for value in values]
+    sizes = [size for value in values if (size := optional_whole(value)) is not None]
+    if name == "host.memory_bytes" and len(sizes) == len(values):
         return max(sizes) <= min(sizes) * (1 + MEMORY_TOLERANCE)
     return name in _WHERE_KNOWN and ABSENT in values
 

@@ -11,6 +11,7 @@ import mysql.connector
 
 from volbench.engine.connection import Account, connection, read_option_file
 from volbench.errors import EnvironmentLacks
+from volbench.records.parse import optional_whole
 from volbench.sample.interface import Unavailable
 
 STATEMENT_TIMEOUT_S = 10
@@ -99,7 +100,7 @@ class ServerConnection:
             password=options.get("password", ""),
             socket=self._socket or options.get("socket", ""),
             host=options.get("host", ""),
-            port=int(port) if port.isdigit() else None,
+            port=optional_whole(port),
         )
 
     def close(self) -> None:

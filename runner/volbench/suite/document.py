@@ -15,6 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from volbench.errors import UsageError
+from volbench.records.parse import optional_whole
 
 Path = tuple[str | int, ...]
 
@@ -100,8 +101,9 @@ def _index(holder: Any, key: str, origin: str) -> str | int:
     if isinstance(holder, dict):
         return key
     if isinstance(holder, list):
-        if key.isdigit() and int(key) < len(holder):
-            return int(key)
+        index = optional_whole(key)
+        if index is not None and index < len(holder):
+            return index
         for number, element in enumerate(holder):
             if isinstance(element, dict) and key in {element.get("name"), element.get("kind")}:
                 return number

@@ -172,7 +172,7 @@ def tree(roots: Iterable[int], *, excluded: Iterable[int] = (), proc: Path = PRO
     """Return existing processes and all their descendants, without the `excluded` ones and their descendants."""
     children: dict[int, list[int]] = {}
     for entry in _entries(proc):
-        if entry.isdigit():
+        if entry.isdecimal():
             with suppress(OSError, ValueError, IndexError):
                 fields = (proc / entry / "stat").read_text().rpartition(")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry))

@@ -13,7 +13,7 @@ from volbench.analysis.step_validity import invalid_reasons
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult, Failure, StepResult
 from volbench.records.metrics import MetricValue
-from volbench.records.parse import parse_moment
+from volbench.records.parse import optional_whole, parse_moment
 from volbench.records.report import CellRow, DataRow, EngineRow, Timing, VolumeRow
 from volbench.records.run import JournalEvent, PlannedCell, RunRecord, VolumeSpec
 from volbench.store.run_directory import RunDirectory
@@ -133,7 +133,7 @@ def data_row(events: Iterable[JournalEvent], engine: EngineRow | None) -> DataRo
     if not isinstance(size, int):
         return None
     setting = engine.variables.get("innodb_buffer_pool_size", "") if engine else ""
-    pool = int(setting) if setting.isdigit() and int(setting) > 0 else None
+    pool = optional_whole(setting) or None
     return DataRow(bytes=size, buffer_pool_bytes=pool, data_to_pool_ratio=size / pool if pool else None)
 
 

@@ -84,7 +84,7 @@ def parse_io_max(text: str) -> dict[str, CgroupIoLimits]:
     for line in text.splitlines():
         device, *fields = line.split()
         pairs = [field.split("=", 1) for field in fields if "=" in field]
-        limits = {_V2_LIMITS[key]: int(value) for key, value in pairs if key in _V2_LIMITS and value.isdigit()}
+        limits = {_V2_LIMITS[key]: int(value) for key, value in pairs if key in _V2_LIMITS and value.isdecimal()}
         if limits:
             found[device] = CgroupIoLimits(**limits)
     return found
@@ -104,7 +104,7 @@ def join_blkio_limits(reads: str, writes: str, read_bytes: str, write_bytes: str
     for name, text in named.items():
         for line in text.splitlines():
             device, _, value = line.partition(" ")
-            if value.strip().isdigit() and int(value) > 0:
+            if value.strip().isdecimal() and int(value) > 0:
                 by_device.setdefault(device, {})[name] = int(value)
     return {device: CgroupIoLimits(**limits) for device, limits in by_device.items()}
 

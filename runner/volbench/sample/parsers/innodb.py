@@ -32,4 +32,4 @@ HISTORY_QUERY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME 
 
 def parse_status(rows: Iterable[tuple[str, str]]) -> dict[str, float]:
     """Names in lower case, with their numbers; what is not a number is left out."""
-    return {name.lower(): int(value) for name, value in rows if value.lstrip("-").isdigit()}
+    return {name.lower(): int(value) for name, value in rows if value.lstrip("-").isdecimal()}

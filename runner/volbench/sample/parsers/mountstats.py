@@ -115,7 +115,7 @@ def _transport_of(numbers: list[str]) -> NfsTransport:
 
 
 def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdigit()
+    return text.lstrip("-").isdecimal()
 
 
 def _signed(value: int) -> int:

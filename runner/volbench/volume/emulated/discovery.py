@@ -102,7 +102,7 @@ def _roots() -> set[Path]:
             volume_dirs.add(image.parent.parent)
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):  # the process ended, or is another user's
-            if entry.name.isdigit() and is_daemon(entry):
+            if entry.name.isdecimal() and is_daemon(entry):
                 volume_dirs.add((entry / "cwd").readlink())
     return {DEFAULT_DIRECTORY} | {
         volume.parent for volume in volume_dirs if os.path.lexists(volume / "volume.json")

@@ -365,7 +365,7 @@ def _daemons(directory: Path) -> list[int]:
     pids = []
     resolved = directory.resolve()
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
+        if not entry.name.isdecimal():
             continue
         with contextlib.suppress(OSError):
             if not _is_daemon_of(entry, resolved):

@@ -95,7 +95,7 @@ def _memory_limits(root: Path) -> list[int]:
         own_group = PurePosixPath(group.lstrip("/"))
         for subgroup in (own_group, *own_group.parents):
             text = read_text(top / subgroup / name)
-            if text is not None and text.isdigit() and int(text) < _UNLIMITED_BYTES:
+            if text is not None and text.isdecimal() and int(text) < _UNLIMITED_BYTES:
                 limits.append(int(text))
     return limits
 

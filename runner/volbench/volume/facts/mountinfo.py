@@ -80,7 +80,7 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
 
 
 def _is_whole(text: str) -> bool:
-    return len(text) < 20 and text.isascii() and text.isdigit()
+    return len(text) < 20 and text.isascii() and text.isdecimal()
 
 
 def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:

@@ -124,7 +124,7 @@ def read_text(file: Path) -> str | None:
 def read_int(file: Path) -> int | None:
     """Return a small file's number; None if it is unreadable."""
     text = read_text(file)
-    return int(text) if text is not None and text.lstrip("-").isdigit() else None
+    return int(text) if text is not None and text.lstrip("-").isdecimal() else None
 
 
 def _device(entry: Path) -> BlockDevice | None:

@@ -43,7 +43,7 @@ def cat_files(paths: Sequence[Path], *, timeout_s: float, cancelled: threading.E
             ) as counting:
                 count_text = "".join(counting.lines())
                 code = cat.wait() or counting.wait()
-            if code != 0 or not count_text.strip().isdigit():
+            if code != 0 or not count_text.strip().isdecimal():
                 raise StepFailed("cat cannot read the files", evidence=cat.error_output() or count_text)
             done += int(count_text)
     if done < expected:
