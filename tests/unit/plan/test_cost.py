@@ -13,18 +13,18 @@ from volbench.suite.load import load_suite
 def test_more_repeats_cost_more_cells_and_time_and_no_more_space() -> None:
     suite, _ = load_suite(Path("suites/compare.yaml"))
     once = estimate(suite.model_copy(update={"repeats": 1}).resolved(), volumes=2)
-    five = estimate(suite.resolved(), volumes=2)
-    assert five.cells == 5 * once.cells == 10
-    assert five.wall_s == pytest.approx(5 * once.wall_s)
-    assert five.volume_bytes == once.volume_bytes
-    assert 0 < five.measured_s < five.wall_s
+    eight = estimate(suite.resolved(), volumes=2)
+    assert eight.cells == 8 * once.cells == 16
+    assert eight.wall_s == pytest.approx(8 * once.wall_s)
+    assert eight.volume_bytes == once.volume_bytes
+    assert 0 < eight.measured_s < eight.wall_s
 
 
 def test_the_compare_suite_is_planned_within_twelve_minutes() -> None:
     suite, _ = load_suite(Path("suites/compare.yaml"))
     cost = estimate(suite.resolved(), volumes=2)
     assert cost.wall_s <= 12 * 60
-    assert cost.measured_s / cost.wall_s >= 0.6
+    assert cost.measured_s / cost.wall_s >= 0.5
 
 
 def test_a_dump_on_the_volume_needs_its_space() -> None:

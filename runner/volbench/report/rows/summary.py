@@ -67,7 +67,8 @@ def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
 def pair_sentence(pair: PairSummary) -> str:
     """Return the sentence on one candidate against the baseline."""
     rows = {
-        name: comparison_rows(getattr(pair, name)) for name in ("better", "worse", "equivalent", "inconclusive")
+        name: comparison_rows(getattr(pair, name))
+        for name in ("better", "worse", "equivalent", "inconclusive", "alone")
     }
     baseline, candidate = pair.baseline, pair.candidate
     decided = rows["better"] + rows["worse"]
@@ -87,10 +88,13 @@ def pair_sentence(pair: PairSummary) -> str:
         )
         text += _listed(rows["equivalent"])
     else:
-        text = f"No verdict on {candidate} against {baseline} yet: {_listed(rows['inconclusive'])}"
+        text = f"No verdict on {candidate} against {baseline} yet: "
+        text += _listed(rows["inconclusive"]) or f"{pair.families} steps do not agree"
         if rows["equivalent"]:
             text += f"; equivalent: {_names(rows['equivalent'])}"
         text += _what_would_decide(pair, rows["inconclusive"])
+    if rows["alone"]:
+        text += f"; not certain, since one of {pair.families} steps may differ by chance: {_listed(rows['alone'])}"
     return f"{text}; {_compared_cells([row for group in rows.values() for row in group])}."
 
 
