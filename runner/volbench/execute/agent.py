@@ -33,7 +33,7 @@ from volbench.execute.sampling import sampling
 from volbench.execute.volume_watch import VolumeWatch, cancel_on_trouble
 from volbench.records.cell import CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.records.facts import VolumeFacts
-from volbench.records.steps import Step, parameters_of
+from volbench.records.steps import Step
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, SERIES_FILE
 from volbench.volume import ownership
@@ -216,7 +216,7 @@ def _run_step(step: Step, context: StepContext, builder: CellResultBuilder) -> s
     """Run a step and record its result. Return why no other step can follow, or an empty text."""
     with builder.phase(f"step:{step.name}"):
         outcome = workload_for(step).run(step, context)
-    builder.steps.append(_result(step.name, step.kind, parameters_of(step), outcome))
+    builder.steps.append(_result(step.name, step.kind, step.parameters(), outcome))
     for sub_result in outcome.sub_results:
         builder.steps.append(
             _result(f"{step.name}/{sub_result.suffix}", sub_result.kind, sub_result.parameters, sub_result.outcome)

@@ -56,8 +56,8 @@ def test_metrics_are_those_of_the_catalogue() -> None:
     """With units and directions."""
     text = section("Metrics")
     assert first_column(text) == set(CATALOGUE)
-    for name, (unit, better) in CATALOGUE.items():
-        assert f"| `{name}` | {unit} | {better} |" in text
+    for name, metric in CATALOGUE.items():
+        assert f"| `{name}` | {metric.unit} | {metric.better} | {metric.text} |" in text
 
 
 @pytest.mark.parametrize("source", SAMPLED)

@@ -12,7 +12,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.analysis.histogram import from_rows
 from volbench.records.series import SeriesRow
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.views.panels import PANELS, chosen_series
 from volbench.report.views.timeline import (
     CELLS_MAX,

@@ -24,8 +24,7 @@ from volbench.analysis.explain.limits import (
     plateaus,
 )
 from volbench.analysis.explain.stalls import Stall, client_stalls, storage_stalls
-
-WITHOUT_STATEMENTS = ("small_files", "fio", "sequential")
+from volbench.records.steps import step_kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +68,7 @@ class Case:
     @cached_property
     def budget(self) -> Budget | None:
         """Where statement time went; None in a step that has no statements, whatever else the server did."""
-        if self.kind in WITHOUT_STATEMENTS:
+        if not step_kind(self.kind).has_statements:
             return None
         return budget_of(self.grid, variables=self.variables, cpus=self.cpus)
 
@@ -144,7 +143,7 @@ class Case:
     @cached_property
     def foreign(self) -> ForeignFlow | None:
         """I/O of the device that this server never sent; None where it is not known, or no server works."""
-        if self.device is None or self.kind in WITHOUT_STATEMENTS:
+        if self.device is None or not step_kind(self.kind).has_statements:
             return None
         return foreign_flow(self.grid, self.device, direct=reads_directly(self.variables))
 
@@ -317,7 +316,7 @@ class Case:
         None for other steps, and without the volume's waiting times.
         """
         device = self.device
-        if self.kind not in WITHOUT_STATEMENTS or device is None or device.await_ms is None:
+        if step_kind(self.kind).has_statements or device is None or device.await_ms is None:
             return None
         under_way = np.nan_to_num(device.iops * device.await_ms / 1000)
         for source in ("mountstats", "emulator"):

@@ -15,6 +15,7 @@ from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.budget import LOCKS
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import Device
+from volbench.records.steps import step_kind
 
 BLOCK_SOURCES = ("diskstats", "ebs_nvme", "ebs_csi", "cloudwatch")
 HITS_DRIFT_MAX = 0.3
@@ -150,7 +151,7 @@ def _demand(case: Case) -> Demand:
 
 def _refuse(case: Case, device: Device | None) -> None:
     """Raise for what no volume would change, or for what cannot be told."""
-    if case.kind != "oltp":
+    if not step_kind(case.kind).transactions:
         raise CannotPredict("only loads of transactions are predicted")
     if case.rate is not None:
         raise CannotPredict(f"the load came at a rate of its own ({case.rate:g}/s), not from a number of clients")

@@ -30,7 +30,6 @@ from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
-from volbench.records.steps import parameters_of
 from volbench.records.sweep import SweepSpec
 from volbench.report.rows.forecast import forecast_lines
 from volbench.store.journal import utc_now
@@ -153,7 +152,7 @@ def show_plan(planned: Planned) -> None:
     for line in storage_caveats(run):
         out.print(f"  caveat: {line}", markup=False)
     for step in suite.steps:
-        parameters = ", ".join(f"{name}={value}" for name, value in parameters_of(step).items())
+        parameters = ", ".join(f"{name}={value}" for name, value in step.parameters().items())
         out.print(f"  step {step.name}: {step.kind} {parameters}", markup=False)
     if suite.sweep is not None:
         for line in (*sweep_lines(suite.sweep), *_too_few_repeats(suite, suite.sweep)):
