@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volbench.sample import cgroup_io
 from volbench.sample.catalogue import SAMPLED, unit_of
-from volbench.sample.cgroup_io import CgroupIoAccount
 from volbench.sample.config import SamplingConfig
-from volbench.sample.ebs_nvme import EbsNvme, admin_command
+from volbench.sample.device import cgroup_io
+from volbench.sample.device.cgroup_io import CgroupIoAccount
+from volbench.sample.device.ebs_nvme import EbsNvme, admin_command
+from volbench.sample.device.mountstats import MountStats
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
-from volbench.sample.mountstats import MountStats
 from volbench.sample.parsers import performance_schema as parse
 from volbench.sample.parsers.diskstats import parse_diskstats
 from volbench.sample.parsers.ebs_csi import parse_exposition
 from volbench.sample.parsers.emulator import parse_counters
 from volbench.sample.parsers.innodb import parse_status
-from volbench.sample.performance_schema import STATEMENT_BUCKET
+from volbench.sample.server.performance_schema import STATEMENT_BUCKET
 from volbench.sample.sources import SAMPLERS, lanes_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sample"

@@ -13,7 +13,7 @@ import pytest
 
 from volbench.profile.resolve import resolve
 from volbench.sample.catalogue import unit_of
-from volbench.sample.emulator import Emulator
+from volbench.sample.device.emulator import Emulator
 from volbench.sample.interface import Reading, Unavailable
 from volbench.volume.emulated.requirements import find_daemon
 from volbench.volume.emulated.teardown import take_down

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT
 from volbench.cli.main import app
-from volbench.records.capacity import CapacityPlan
 from volbench.records.causes import CAUSES
 from volbench.records.cell import ValidityLimits
-from volbench.records.policy import PolicyFile
+from volbench.records.goals.capacity import CapacityPlan
+from volbench.records.goals.policy import PolicyFile
 from volbench.records.validation import (
     BurstPlan,
     CandidatePlace,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from volbench.engine.supervisor import supervisor_script
 from volbench.errors import StepFailed, VolbenchError
+from volbench.execute.cell.progress import Progress, read_progress
 from volbench.execute.cell_spec import cell_spec
 from volbench.execute.interruptions import Interruptions
-from volbench.execute.progress import Progress, read_progress
 from volbench.execute.templates import is_template
 from volbench.placement.interface import Job, JobKind, Placement, Target
 from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec

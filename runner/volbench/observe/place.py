@@ -11,8 +11,8 @@ from pathlib import Path
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.observe.server import ObservedServer, listening_process
 from volbench.records.facts import HostFacts, VolumeFacts
-from volbench.sample.cgroup_cpu import find_cpu_files
-from volbench.sample.cgroup_io import find_directory
+from volbench.sample.device.cgroup_io import find_directory
+from volbench.sample.host.cgroup_cpu import find_cpu_files
 from volbench.volume.emulated.control import CONTROL_SOCKET
 from volbench.volume.emulated.status import emulated_behind
 from volbench.volume.facts.discovery import discover, facts_of

@@ -11,9 +11,9 @@ import numpy as np
 from volbench.records.latency_bins import LatencyBins
 from volbench.records.series import HistogramRow, SeriesRow
 from volbench.sample.interface import Reading
-from volbench.sample.performance_schema import PerformanceSchema
 from volbench.sample.raw import Tick
 from volbench.sample.rows import histogram_of
+from volbench.sample.server.performance_schema import PerformanceSchema
 from volbench.sample.sources import OBSERVED
 from volbench.store.series import Series, SeriesKey
 

@@ -10,25 +10,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volbench.sample.cgroup_cpu import CgroupCpuAccount
-from volbench.sample.cgroup_io import CgroupIoAccount
 from volbench.sample.config import SamplingConfig
-from volbench.sample.cpu import Cpu
-from volbench.sample.digests import StatementDigests
-from volbench.sample.diskstats import DiskStats
-from volbench.sample.ebs_csi import EbsCsi
-from volbench.sample.ebs_nvme import EbsNvme
-from volbench.sample.emulator import Emulator
-from volbench.sample.innodb import InnoDb
+from volbench.sample.device.cgroup_io import CgroupIoAccount
+from volbench.sample.device.diskstats import DiskStats
+from volbench.sample.device.ebs_csi import EbsCsi
+from volbench.sample.device.ebs_nvme import EbsNvme
+from volbench.sample.device.emulator import Emulator
+from volbench.sample.device.mountstats import MountStats
+from volbench.sample.host.cgroup_cpu import CgroupCpuAccount
+from volbench.sample.host.cpu import Cpu
+from volbench.sample.host.psi import Pressure
+from volbench.sample.host.server_group import ServerGroup
+from volbench.sample.host.tasks import Tasks
+from volbench.sample.host.vm import VirtualMemory
 from volbench.sample.interface import Sampler
-from volbench.sample.mountstats import MountStats
-from volbench.sample.own_account import OwnAccount
-from volbench.sample.performance_schema import PerformanceSchema
-from volbench.sample.psi import Pressure
-from volbench.sample.server import ServerConnection
-from volbench.sample.server_group import ServerGroup
-from volbench.sample.tasks import Tasks
-from volbench.sample.vm import VirtualMemory
+from volbench.sample.server.connection import ServerConnection
+from volbench.sample.server.digests import StatementDigests
+from volbench.sample.server.innodb import InnoDb
+from volbench.sample.server.own_account import OwnAccount
+from volbench.sample.server.performance_schema import PerformanceSchema
 
 SAMPLERS: dict[str, type[Sampler]] = {
     sampler.source: sampler

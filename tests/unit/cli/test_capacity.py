@@ -6,7 +6,7 @@ import pytest
 
 from volbench.cli.runs.capacity import search
 from volbench.errors import StepFailed, UsageError
-from volbench.records.capacity import CapacityRow
+from volbench.records.goals.capacity import CapacityRow
 from volbench.suite.ladder import ladder_suite
 from volbench.suite.load import check_suite
 

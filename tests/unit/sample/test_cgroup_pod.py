@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volbench.sample.cgroup_pod import own_cpu_files, own_io_directory, seen_from
-from volbench.sample.psi import Pressure
+from volbench.sample.host.cgroup_pod import own_cpu_files, own_io_directory, seen_from
+from volbench.sample.host.psi import Pressure
 
 
 def put(path: Path, text: str = "") -> None:

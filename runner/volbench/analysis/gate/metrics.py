@@ -9,7 +9,7 @@ from statistics import median
 from volbench.analysis.gate.language import MetricLimit, NotWorse
 from volbench.analysis.gate.sign import CELLS_NEEDED_MAX, more_cells, side_of
 from volbench.analysis.statistics import RUNS_MIN, shift_of
-from volbench.records.gate import Decision, GroupRow
+from volbench.records.goals.gate import Decision, GroupRow
 from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow
 

@@ -14,7 +14,7 @@ from volbench.cli import console, options
 from volbench.cli.runs.plan import make_plan, show_plan
 from volbench.cli.runs.run import create, execute
 from volbench.errors import StepFailed, UsageError
-from volbench.records.capacity import CapacityRow, Objective, Percentile
+from volbench.records.goals.capacity import CapacityRow, Objective, Percentile
 from volbench.report.build import build_report
 from volbench.report.formats.capacity import capacity_text
 from volbench.suite.ladder import ladder_suite

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volbench.engine.supervisor import STATE_FILE, SUPERVISOR_PID_FILE
-from volbench.execute.cell_server import CellServer
-from volbench.execute.recorder import CellRecorder
-from volbench.execute.result_builder import CellResultBuilder
+from volbench.execute.cell.cell_server import CellServer
+from volbench.execute.cell.recorder import CellRecorder
+from volbench.execute.cell.result_builder import CellResultBuilder
 from volbench.placement.processes import KnownProcess
 from volbench.records.cell import CellSpec, StepResult
 from volbench.records.series import HistogramRow
-from volbench.sample.cgroup_cpu import find_cpu_files
-from volbench.sample.cgroup_io import find_directory
-from volbench.sample.cgroup_pod import CGROUPS, own_cpu_files, own_io_directory, seen_from
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
+from volbench.sample.device.cgroup_io import find_directory
+from volbench.sample.host.cgroup_cpu import find_cpu_files
+from volbench.sample.host.cgroup_pod import CGROUPS, own_cpu_files, own_io_directory, seen_from
 from volbench.sample.rows import series_rows, server_histogram_rows
 from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
 from volbench.volume.node_helper import helper_socket

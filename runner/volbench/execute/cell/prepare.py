@@ -6,9 +6,9 @@ from pathlib import Path
 
 from volbench.engine.template import prepare_template
 from volbench.errors import EnvironmentLacks
-from volbench.execute.cell_server import running_supervisor
-from volbench.execute.progress import ProgressFile
-from volbench.execute.result_builder import CellResultBuilder
+from volbench.execute.cell.cell_server import running_supervisor
+from volbench.execute.cell.progress import ProgressFile
+from volbench.execute.cell.result_builder import CellResultBuilder
 from volbench.records.cell import CellResult, CellSpec, PreparedTemplate
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE

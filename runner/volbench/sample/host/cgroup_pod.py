@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volbench.sample.cgroup_cpu import QUOTA, STAT, USAGE
-from volbench.sample.cgroup_io import V2_FILE
+from volbench.sample.device.cgroup_io import V2_FILE
+from volbench.sample.host.cgroup_cpu import QUOTA, STAT, USAGE
 
 CGROUPS = Path("/sys/fs/cgroup")
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
 from volbench.sample.files import KernelFile
+from volbench.sample.host.server_group import CGROUPS, ServerGroup
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.cgroup import parse_cpu_stat, parse_proc_cgroup
-from volbench.sample.server_group import CGROUPS, ServerGroup
 
 STAT, USAGE, QUOTA = "cpu.stat", "cpuacct.usage", "cpu.max"
 _US_PER_S = 1e6

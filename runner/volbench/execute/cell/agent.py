@@ -25,11 +25,11 @@ from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import MARK_TABLE, attached_dataset
 from volbench.engine.template import seed
 from volbench.errors import EnvironmentLacks, VolbenchError
-from volbench.execute.cell_server import CellServer, server_of
-from volbench.execute.progress import ProgressFile
-from volbench.execute.recorder import CellRecorder, recording
-from volbench.execute.result_builder import CellResultBuilder
-from volbench.execute.sampling import sampling
+from volbench.execute.cell.cell_server import CellServer, server_of
+from volbench.execute.cell.progress import ProgressFile
+from volbench.execute.cell.recorder import CellRecorder, recording
+from volbench.execute.cell.result_builder import CellResultBuilder
+from volbench.execute.cell.sampling import sampling
 from volbench.execute.volume_watch import VolumeWatch, cancel_on_trouble
 from volbench.records.cell import CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.records.facts import VolumeFacts

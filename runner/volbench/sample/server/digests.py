@@ -17,8 +17,8 @@ from volbench.records.own_statements import is_own_digest
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
-from volbench.sample.own_account import OwnAccount
-from volbench.sample.server import ServerConnection
+from volbench.sample.server.connection import ServerConnection
+from volbench.sample.server.own_account import OwnAccount
 
 FIELDS = (
     "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_LOCK_TIME", "SUM_CPU_TIME", "SUM_ROWS_EXAMINED", "SUM_ROWS_SENT",

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
-from volbench.sample.ebs_nvme import COUNTERS, ebs_rates
+from volbench.sample.device.ebs_nvme import COUNTERS, ebs_rates
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.ebs_csi import parse_exposition
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
-from volbench.sample.ebs_nvme import ebs_rates
+from volbench.sample.device.ebs_nvme import ebs_rates
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.emulator import REQUEST, parse_counters
 

@@ -9,7 +9,7 @@ from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.innodb import HISTORY_QUERY, STATUS_QUERY, parse_status
-from volbench.sample.server import ServerConnection
+from volbench.sample.server.connection import ServerConnection
 
 _GENERATION = ("connection", "")
 _HISTORY = "innodb_history_list_length"

@@ -15,9 +15,9 @@ from volbench.records.own_statements import is_own_digest
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
-from volbench.sample.own_account import OwnAccount
 from volbench.sample.parsers import performance_schema as parse
-from volbench.sample.server import ServerConnection
+from volbench.sample.server.connection import ServerConnection
+from volbench.sample.server.own_account import OwnAccount
 
 GENERATION = ("connection", "")
 PROGRAM = "program"

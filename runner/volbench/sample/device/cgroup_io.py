@@ -14,6 +14,7 @@ from typing import ClassVar
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change
 from volbench.sample.files import KernelFile
+from volbench.sample.host.server_group import CGROUPS, ServerGroup
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.cgroup import (
     CgroupIoLimits,
@@ -24,7 +25,6 @@ from volbench.sample.parsers.cgroup import (
     parse_proc_cgroup,
     tightest,
 )
-from volbench.sample.server_group import CGROUPS, ServerGroup
 from volbench.volume.facts.sysfs import SYS, disks_of
 
 V2_FILE = "io.stat"
