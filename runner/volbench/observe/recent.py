@@ -10,6 +10,7 @@ import numpy as np
 
 from volbench.records.latency_bins import LatencyBins
 from volbench.records.series import HistogramRow, SeriesRow
+from volbench.records.sources import device_sources
 from volbench.sample.interface import Reading
 from volbench.sample.raw import Tick
 from volbench.sample.rows import histogram_of
@@ -24,7 +25,7 @@ _OF_CLIENT = {
     ("innodb", "commits_per_s"): "tps",
     ("performance_schema", "statement_ms"): "latency_ms_avg",
 }
-_VOLUME_SOURCES = ("diskstats", "mountstats", "ebs_nvme", "ebs_csi", "emulator")
+_VOLUME_SOURCES = device_sources("block", "files", "volume", "exporter")
 _TRIGGERED = {
     ("client", "latency_ms_p50"): ("p50", 1.0),
     ("client", "latency_ms_p95"): ("p95", 1.0),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from volbench.records.metrics import CATALOGUE
+from volbench.records.sources import SOURCES
 from volbench.records.steps import STEP_KINDS
 from volbench.suite.docs import field_meaning
 
@@ -28,7 +29,7 @@ def results_page(text: str) -> str:
 def _steps() -> Iterator[str]:
     for kind in STEP_KINDS.values():
         yield f"### Step {kind.name} (`{kind.model.__name__}`)"
-        yield from inspect.getdoc(kind.model).split("\n\n")[1:]
+        yield from inspect.cleandoc(kind.model.__doc__ or "").split("\n\n")[1:]
         yield ""
         yield "| field | meaning |"
         yield "|---|---|"
@@ -45,8 +46,23 @@ def _metrics() -> Iterator[str]:
         yield _row(f"`{metric.name}`", metric.unit, metric.better, metric.text)
 
 
+def _sources() -> Iterator[str]:
+    for source in SOURCES.values():
+        if source.sampled:
+            yield f"### source `{source.name}`"
+            yield source.text
+            yield ""
+            yield "| metric | unit | meaning |"
+            yield "|---|---|---|"
+            for name, metric in source.metrics.items():
+                yield _row(
+                    f"`{name}`", metric.unit, metric.text + (f" (by {metric.entity})" if metric.entity else "")
+                )
+            yield ""
+
+
 def _row(*cells: str) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-PARTS: Mapping[str, Callable[[], Iterator[str]]] = {"steps": _steps, "metrics": _metrics}
+PARTS: Mapping[str, Callable[[], Iterator[str]]] = {"steps": _steps, "metrics": _metrics, "sources": _sources}

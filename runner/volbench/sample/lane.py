@@ -38,7 +38,6 @@ class LaneThread(threading.Thread):
             self._tick_until_stopped()
         for sampler in self._lane.samplers:
             sampler.close()
-        self._lane.close()
         self._finished = True
 
     def _tick_until_stopped(self) -> None:

@@ -17,7 +17,7 @@ from volbench.sample.grid import Grid
 from volbench.sample.interface import Presence
 from volbench.sample.lane import LaneThread
 from volbench.sample.raw import RawWriter
-from volbench.sample.sources import lanes_of, not_asked_for
+from volbench.sample.sources import lanes_of, not_requested
 
 READY = b"ready\n"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -43,7 +43,7 @@ def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
     grid = Grid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
     raw = RawWriter(Path(config.raw_file)) if raw is None else raw
     raw.header(interval_s=config.interval_s, zero_monotonic_ns=config.zero_monotonic_ns)
-    for source in not_asked_for(config):
+    for source in not_requested(config):
         raw.presence(source, Presence(present=False, reason="not asked for"), remote=False, next_tick=0)
     stop = threading.Event()
     threads = [LaneThread(lane, grid, raw, stop) for lane in lanes_of(config)]

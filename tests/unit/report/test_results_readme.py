@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from volbench.records.metrics import CATALOGUE
+from volbench.records.sources import SAMPLED
 from volbench.report.schemas import MODELS
-from volbench.sample.catalogue import SAMPLED
 from volbench.store.histograms import HISTOGRAM_COLUMNS
 from volbench.store.query import VIEWS
 from volbench.store.series import SERIES_COLUMNS

@@ -11,10 +11,12 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, mean
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.device import VIEWS
 from volbench.analysis.explain.wording import number, percent, row
+from volbench.records.sources import sources_with
 from volbench.records.steps import step_kind
 
-_COUNTERS = ("mountstats", "emulator")
+_COUNTERS = sources_with("metadata_await_ms", *VIEWS)
 _SERVER = "performance_schema"
 
 

@@ -67,7 +67,7 @@ def run_cell(cell: CellSpec, out: Path) -> CellResult:
         _reset_burst_credits(cell)
         _run(cell, out, builder, record, progress)
     progress.report("judging", None)
-    _judge(cell, out, builder)
+    judge(cell, out, builder)
     result = builder.result()
     write_record(out / RESULT_FILE, result)
     return result
@@ -111,7 +111,7 @@ def _run(
         for step in cell.steps:
             workload_for(step).check(step, context)
         for step in cell.steps:
-            ended = _run_step(step, context, builder)
+            ended = run_step(step, context, builder)
             if ended:
                 builder.notes.append(f"no step was run after {step.name}: {ended}")
                 break
@@ -212,7 +212,7 @@ def _scratch_dir(paths: CellPlaces | None, out: Path) -> Path:
     return Path(paths.scratch_dir) if paths else out
 
 
-def _run_step(step: Step, context: StepContext, builder: CellResultBuilder) -> str:
+def run_step(step: Step, context: StepContext, builder: CellResultBuilder) -> str:
     """Run a step and record its result. Return why no other step can follow, or an empty text."""
     with builder.phase(f"step:{step.name}"):
         outcome = workload_for(step).run(step, context)
@@ -241,7 +241,7 @@ def _result(
     )
 
 
-def _judge(cell: CellSpec, out: Path, builder: CellResultBuilder) -> None:
+def judge(cell: CellSpec, out: Path, builder: CellResultBuilder) -> None:
     """Add the storage's metrics to each step, and judge whether its numbers are valid."""
     series = out / SERIES_FILE
     quiet_s = builder.window_of("quiet")

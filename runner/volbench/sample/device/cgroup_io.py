@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change
+from volbench.sample.config import SamplingConfig
 from volbench.sample.files import KernelFile
 from volbench.sample.host.server_group import CGROUPS, ServerGroup
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
@@ -25,6 +26,7 @@ from volbench.sample.parsers.cgroup import (
     parse_proc_cgroup,
     tightest,
 )
+from volbench.sample.shared import Shared
 from volbench.volume.facts.sysfs import SYS, disks_of
 
 V2_FILE = "io.stat"
@@ -58,6 +60,7 @@ class CgroupIoAccount(Sampler):
     """
 
     source: ClassVar[str] = "cgroup_io"
+    lane: ClassVar[str] = "cgroups"
 
     def __init__(
         self,
@@ -77,6 +80,16 @@ class CgroupIoAccount(Sampler):
         self._files: list[KernelFile] = []
         self._limits: list[KernelFile] = []
         self._is_version_1 = False
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
+        """Return the sampler."""
+        return cls(Path(config.cgroup_dir) if config.cgroup_dir else None, config.disks, server=shared.server_group)
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether the server starts later, and may be moved to another group."""
+        return bool(config.server_state)
 
     def probe(self) -> Presence:
         """Present when the group has an account of its own; the root group of version 1 has none."""

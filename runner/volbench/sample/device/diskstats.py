@@ -13,9 +13,11 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
+from volbench.sample.config import SamplingConfig
 from volbench.sample.files import KernelFile
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.diskstats import SECTOR_BYTES, parse_diskstats
+from volbench.sample.shared import Shared
 
 _SECTORS_PER_MIB = MIB // SECTOR_BYTES
 _KIB_PER_SECTOR = SECTOR_BYTES / 1024
@@ -35,6 +37,11 @@ class DiskStats(Sampler):
     def __init__(self, disks: Sequence[str], path: Path = Path("/proc/diskstats")) -> None:
         self._disks = frozenset(disks)
         self._file = KernelFile(path)
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(config.disks)
 
     def read(self) -> Values:
         """Every counter of every device that is there."""

@@ -12,9 +12,11 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
+from volbench.sample.config import SamplingConfig
 from volbench.sample.device.ebs_nvme import COUNTERS, ebs_rates
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.ebs_csi import parse_exposition
+from volbench.sample.shared import Shared
 
 ANSWER_S_MAX = 2.0
 _ANSWER_BYTES_MAX = 4 << 20
@@ -29,10 +31,21 @@ class EbsCsi(Sampler):
     """
 
     source: ClassVar[str] = "ebs_csi"
+    lane: ClassVar[str] = "ebs_csi"
 
     def __init__(self, url: str, volume_id: str) -> None:
         self._url = url
         self._volume_id = volume_id
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(config.ebs_csi_url, config.ebs_volume_id)
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether the driver's address is known."""
+        return bool(config.ebs_csi_url)
 
     def read(self) -> Values:
         """The volume's counters now."""

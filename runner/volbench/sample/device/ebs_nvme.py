@@ -17,8 +17,10 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
+from volbench.sample.config import SamplingConfig
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.ebs_nvme import LOG_PAGE_BYTES, LOG_PAGE_ID, LatencyBin, parse_log_page
+from volbench.sample.shared import Shared
 from volbench.volume.node_helper import ask_for_log_page
 
 NVME_IOCTL_ADMIN_CMD = 0xC0484E41
@@ -45,11 +47,22 @@ class EbsNvme(Sampler):
     """
 
     source: ClassVar[str] = "ebs_nvme"
+    lane: ClassVar[str] = "ebs_nvme"
 
     def __init__(self, devices: Sequence[str], helper: Path | None = None) -> None:
         self._devices = tuple(Path(device) for device in devices)
         self._helper = helper
         self._fds: dict[Path, int] = {}
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(config.nvme_devices, Path(config.node_helper) if config.node_helper else None)
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether a device is there to be asked."""
+        return bool(config.nvme_devices)
 
     def read(self) -> Values:
         """Counters of each device, and the counts of its latency bins."""

@@ -12,9 +12,11 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
+from volbench.sample.config import SamplingConfig
 from volbench.sample.device.ebs_nvme import ebs_rates
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.emulator import REQUEST, parse_counters
+from volbench.sample.shared import Shared
 
 ANSWER_TIMEOUT_S = 5.0
 _ANSWER_BYTES_MAX = 1 << 20
@@ -29,10 +31,21 @@ class Emulator(Sampler):
     """
 
     source: ClassVar[str] = "emulator"
+    lane: ClassVar[str] = "emulator"
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._socket: socket.socket | None = None
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(Path(config.emulator_socket) if config.emulator_socket else None)
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether the volume is emulated."""
+        return bool(config.emulator_socket)
 
     def read(self) -> Values:
         """The counters now."""

@@ -12,9 +12,11 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
+from volbench.sample.config import SamplingConfig
 from volbench.sample.files import KernelFile
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.mountstats import NfsMount, parse_mountstats
+from volbench.sample.shared import Shared
 
 _SHOWN = {
     "READ": "r",
@@ -43,6 +45,11 @@ class MountStats(Sampler):
     def __init__(self, mount_point: str, path: Path = Path("/proc/self/mountstats")) -> None:
         self._mount_point = mount_point
         self._file = KernelFile(path)
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(config.mount_point)
 
     def read(self) -> Values:
         """Counters of the mount, by operation."""

@@ -8,10 +8,12 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
+from volbench.sample.config import SamplingConfig
 from volbench.sample.files import KernelFile
 from volbench.sample.host.server_group import CGROUPS, ServerGroup
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.cgroup import parse_cpu_stat, parse_proc_cgroup
+from volbench.sample.shared import Shared
 
 STAT, USAGE, QUOTA = "cpu.stat", "cpuacct.usage", "cpu.max"
 _US_PER_S = 1e6
@@ -30,6 +32,7 @@ class CgroupCpuAccount(Sampler):
     """
 
     source: ClassVar[str] = "cgroup_cpu"
+    lane: ClassVar[str] = "cgroups"
 
     def __init__(
         self,
@@ -42,6 +45,18 @@ class CgroupCpuAccount(Sampler):
         self._files: dict[str, list[KernelFile]] = {}
         self._server, self._cgroups = server, cgroups
         self._open(groups)
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
+        """Return the sampler."""
+        return cls(
+            {"server": config.server_cpu_files, "client": config.client_cpu_files}, server=shared.server_group
+        )
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether the server starts later, and may be moved to another group."""
+        return bool(config.server_state)
 
     def read(self) -> Values:
         """Microseconds used, and periods of the quota, by group."""

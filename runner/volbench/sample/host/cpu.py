@@ -9,9 +9,11 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
+from volbench.sample.config import SamplingConfig
 from volbench.sample.files import KernelFile
 from volbench.sample.interface import Reading, Sampler, Values
 from volbench.sample.parsers.stat import CPU_TIMES, parse_stat
+from volbench.sample.shared import Shared
 
 
 class Cpu(Sampler):
@@ -21,6 +23,11 @@ class Cpu(Sampler):
 
     def __init__(self, path: Path = Path("/proc/stat")) -> None:
         self._file = KernelFile(path)
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls()
 
     def read(self) -> Values:
         """Clock ticks of each kind of time, context switches and processes."""

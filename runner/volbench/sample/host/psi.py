@@ -9,9 +9,11 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change, ratio
+from volbench.sample.config import SamplingConfig
 from volbench.sample.files import KernelFile
 from volbench.sample.interface import Presence, Reading, Sampler, Values
 from volbench.sample.parsers.psi import parse_pressure
+from volbench.sample.shared import Shared
 
 RESOURCES = ("cpu", "io", "memory")
 KINDS = ("some", "full")
@@ -35,6 +37,11 @@ class Pressure(Sampler):
         if group is not None and (group / "io.pressure").exists():
             own = {(resource, SERVER): KernelFile(group / f"{resource}.pressure") for resource in RESOURCES}
             self._files |= own
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(group=Path(config.cgroup_dir) if config.cgroup_dir else None)
 
     def probe(self) -> Presence:
         """Present when the kernel keeps it (it may be built in and switched off)."""

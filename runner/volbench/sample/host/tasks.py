@@ -14,7 +14,9 @@ from typing import ClassVar
 from volbench.records.parse import parse_json
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
+from volbench.sample.config import SamplingConfig
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
+from volbench.sample.shared import Shared
 from volbench.volume.task_account import TASKS_STALE_S, TaskAccount, socket_peer
 
 CELL, EMULATOR = "cell", "emulator"
@@ -30,10 +32,25 @@ class Tasks(Sampler):
     """
 
     source: ClassVar[str] = "tasks"
+    lane: ClassVar[str] = "tasks"
 
     def __init__(self, pids: tuple[int, ...], file: Path | None, emulator_socket: Path | None) -> None:
         self._pids, self._file, self._socket = pids, file, emulator_socket
         self._accounts: dict[str, TaskAccount] = {}
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(
+            config.own_pids,
+            Path(config.task_file) if config.task_file else None,
+            Path(config.emulator_socket) if config.emulator_socket else None,
+        )
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether a process outside reports the tasks."""
+        return bool(config.task_file)
 
     def read(self) -> Values:
         """Seconds on a CPU and seconds waiting for one, since the first reading."""

@@ -8,9 +8,11 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
+from volbench.sample.config import SamplingConfig
 from volbench.sample.files import KernelFile
 from volbench.sample.interface import Reading, Sampler, Values
 from volbench.sample.parsers.stat import parse_vmstat
+from volbench.sample.shared import Shared
 
 _METRICS = {
     "pswpin": "swap_in_pages_per_s",
@@ -27,6 +29,11 @@ class VirtualMemory(Sampler):
 
     def __init__(self, path: Path = Path("/proc/vmstat")) -> None:
         self._file = KernelFile(path)
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls()
 
     def read(self) -> Values:
         """The counters of swapping and faults that the kernel has."""

@@ -16,9 +16,11 @@ from typing import ClassVar
 from volbench.records.own_statements import is_own_digest
 from volbench.records.series import SeriesRow
 from volbench.sample.change import Change
+from volbench.sample.config import SamplingConfig
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
 from volbench.sample.server.connection import ServerConnection
 from volbench.sample.server.own_account import OwnAccount
+from volbench.sample.shared import Shared
 
 FIELDS = (
     "COUNT_STAR", "SUM_TIMER_WAIT", "SUM_LOCK_TIME", "SUM_CPU_TIME", "SUM_ROWS_EXAMINED", "SUM_ROWS_SENT",
@@ -65,6 +67,8 @@ class StatementDigests(Sampler):
 
     source: ClassVar[str] = "digests"
     every_ticks: ClassVar[int] = 10
+    lane: ClassVar[str] = "server"
+    observed_only: ClassVar[bool] = True
 
     def __init__(
         self, server: ServerConnection, own: OwnAccount, clock: Callable[[], float] = time.monotonic
@@ -77,6 +81,20 @@ class StatementDigests(Sampler):
         self._sums: dict[_Key, tuple[int | None, ...]] = {}
         self._own_before: dict[str, tuple[int, int, int]] = {}
         self._has_cpu = False
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(shared.server, shared.own_account or OwnAccount())
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether there is a server, which may start later."""
+        return bool(config.option_file)
+
+    def close(self) -> None:
+        """Close the connection, also for the other sources of this lane."""
+        self._server.close()
 
     def probe(self) -> Presence:
         """Present where statements are told apart by digest."""

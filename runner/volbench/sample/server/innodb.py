@@ -7,9 +7,11 @@ from typing import ClassVar
 
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
+from volbench.sample.config import SamplingConfig
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.innodb import HISTORY_QUERY, STATUS_QUERY, parse_status
 from volbench.sample.server.connection import ServerConnection
+from volbench.sample.shared import Shared
 
 _GENERATION = ("connection", "")
 _HISTORY = "innodb_history_list_length"
@@ -57,10 +59,25 @@ class InnoDb(Sampler):
     """Reads some fifty status variables with one statement, and of MySQL the history list with another."""
 
     source: ClassVar[str] = "innodb"
+    lane: ClassVar[str] = "server"
 
     def __init__(self, server: ServerConnection) -> None:
         self._server = server
         self._asks_history = True
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(shared.server)
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether there is a server, which may start later."""
+        return bool(config.option_file)
+
+    def close(self) -> None:
+        """Close the connection, also for the other sources of this lane."""
+        self._server.close()
 
     def read(self) -> Values:
         """The variables that this server has."""

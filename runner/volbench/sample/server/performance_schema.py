@@ -14,10 +14,12 @@ from typing import ClassVar
 from volbench.records.own_statements import is_own_digest
 from volbench.records.series import SeriesRow
 from volbench.sample.change import MIB, Change, ratio
+from volbench.sample.config import SamplingConfig
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers import performance_schema as parse
 from volbench.sample.server.connection import ServerConnection
 from volbench.sample.server.own_account import OwnAccount
+from volbench.sample.shared import Shared
 
 GENERATION = ("connection", "")
 PROGRAM = "program"
@@ -32,6 +34,7 @@ class PerformanceSchema(Sampler):
     """Reads all of it with one statement a tick."""
 
     source: ClassVar[str] = "performance_schema"
+    lane: ClassVar[str] = "server"
 
     def __init__(self, server: ServerConnection, own: OwnAccount | None = None) -> None:
         """`own`: the account of our own connection, which is then subtracted; None: it is not instrumented."""
@@ -39,6 +42,20 @@ class PerformanceSchema(Sampler):
         self._own = own
         self._generation = 0
         self._columns: dict[str, str] = {}
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls(shared.server, shared.own_account)
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:
+        """Return whether there is a server, which may start later."""
+        return bool(config.option_file)
+
+    def close(self) -> None:
+        """Close the connection, also for the other sources of this lane."""
+        self._server.close()
 
     def probe(self) -> Presence:
         """Present when it is switched on; the reason then names the parts that this server does not have."""
