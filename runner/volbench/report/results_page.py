@@ -1,4 +1,4 @@
-"""results/README.md: its parts about steps, metrics and sources, generated from their descriptors."""
+"""results/README.md: its regions about steps, metrics and sources, generated from their descriptors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from volbench.suite.docs import field_meaning
 
 
 def results_page(text: str) -> str:
-    """Return the page with its generated parts, each between `<!-- NAME: ... -->` and `<!-- end -->`, rewritten.
+    """Return the page with its generated regions, each between `<!-- NAME: ... -->` and `<!-- end -->`, rewritten.
 
-    Raises ValueError for a page without one of these parts.
+    Raises ValueError for a page without one of these regions.
     """
-    for name, lines in PARTS.items():
-        part = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
+    for name, lines in REGIONS.items():
+        region = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
         body = "\n".join(lines())
-        text, count = part.subn(lambda match: f"{match[1]}{body}\n{match[2]}", text)  # noqa: B023 - called at once
+        text, count = region.subn(lambda match: f"{match[1]}{body}\n{match[2]}", text)  # noqa: B023 - called at once
         if count != 1:
-            raise ValueError(f"the page has {count} parts {name!r}, expected 1")
+            raise ValueError(f"the page has {count} regions {name!r}, expected 1")
     return text
 
 
@@ -65,4 +65,4 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-PARTS: Mapping[str, Callable[[], Iterator[str]]] = {"steps": _steps, "metrics": _metrics, "sources": _sources}
+REGIONS: Mapping[str, Callable[[], Iterator[str]]] = {"steps": _steps, "metrics": _metrics, "sources": _sources}

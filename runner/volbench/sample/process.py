@@ -47,9 +47,9 @@ def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
         raw.presence(source, Presence(present=False, reason="not asked for"), remote=False, next_tick=0)
     stop = threading.Event()
     threads = [LaneThread(lane, grid, raw, stop) for lane in lanes_of(config)]
-    told = threading.Event()
+    stop_signal = threading.Event()
     for number in _SIGNALS:
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, lambda *_: stop_signal.set())
     for thread in threads:
         thread.start()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -58,7 +58,7 @@ def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
     os.write(sys.stdout.fileno(), READY)
     # Not sigtimedwait: of a process that was stopped (SIGSTOP, a frozen container) and goes on, Python's says that
     # a signal came when none did.
-    while not told.wait(_LOOK_AT_PARENT_S) and os.getppid() == parent:
+    while not stop_signal.wait(_LOOK_AT_PARENT_S) and os.getppid() == parent:
         pass
     end_s = grid.t_s(grid.now_ns())
     stop.set()

@@ -51,9 +51,9 @@ def lanes_of(config: SamplingConfig) -> list[Lane]:
     """Return the lanes with the wanted sources, that of the machine first."""
     shared = Shared(config)
     classes: dict[str, list[type[Sampler]]] = {MACHINE: []}
-    wanted = OBSERVED if config.read_only else SAMPLERS
+    samplers = OBSERVED if config.read_only else SAMPLERS
     # Rare ones last: they subtract the own statements that the others of their lane account.
-    for sampler in sorted(wanted.values(), key=lambda sampler: sampler.every_ticks):
+    for sampler in sorted(samplers.values(), key=lambda sampler: sampler.every_ticks):
         if config.sources is None or sampler.source in config.sources:
             classes.setdefault(sampler.lane, []).append(sampler)
     return [

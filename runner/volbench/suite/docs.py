@@ -17,7 +17,7 @@ from volbench.records.steps.kind import StepKind
 from volbench.records.sweep import Factor, SweepSpec
 from volbench.suite.model import PINNED_DURABILITY, SuiteFile
 
-_PARTS: tuple[tuple[str, type[Record]], ...] = (
+_SECTIONS: tuple[tuple[str, type[Record]], ...] = (
     ("engine", ServerSpec),
     ("dataset", DatasetSpec),
     ("sampling", SamplingSpec),
@@ -126,7 +126,7 @@ def suite_docs() -> str:
 def _sections() -> Iterator[str]:
     yield "## A suite file\n"
     yield _table(SuiteFile)
-    for name, model in _PARTS:
+    for name, model in _SECTIONS:
         yield f"\n## `{name}`\n"
         yield f"{_summary(model)}\n"
         yield _table(model)
@@ -203,7 +203,7 @@ def _default(key: str, value: str, field: FieldInfo) -> str:  # noqa: PLR0911 - 
     if field.is_required():
         return "required"
     default = field.get_default(call_default_factory=True)
-    if key in {name for name, _ in _PARTS}:
+    if key in {name for name, _ in _SECTIONS}:
         return "see below"
     if default is None or default in ("", (), {}):
         return "none"

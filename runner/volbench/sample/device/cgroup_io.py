@@ -113,9 +113,9 @@ class CgroupIoAccount(Sampler):
     def read(self) -> Values:
         """Counters by device, and limits."""
         if self._server is not None and find_directory(self._server.text(), self._cgroups) != self._directory:
-            found = self.probe()
-            if not found.present:
-                raise Unavailable(found.reason)
+            presence = self.probe()
+            if not presence.present:
+                raise Unavailable(presence.reason)
         texts = self._texts(self._files)
         accounts = parse_io_stat(texts[0]) if len(texts) == 1 else join_blkio(*texts)
         limits = self._server_limits(self._texts(self._limits)) if self._limits else {}
@@ -134,10 +134,10 @@ class CgroupIoAccount(Sampler):
     def _server_limits(self, texts: Sequence[str]) -> Values:
         """Limits of the volume's devices; none where these are not known, as on a network file system."""
         groups = [join_blkio_limits(*texts)] if self._is_version_1 else [parse_io_max(text) for text in texts]
-        found: list[CgroupIoLimits] = [
+        volume_limits: list[CgroupIoLimits] = [
             limits for group in groups for device, limits in group.items() if self._name_of(device) in self._volume
         ]
-        least = asdict(tightest(found))
+        least = asdict(tightest(volume_limits))
         return {(LIMITS[name][0], SERVER): value for name, value in least.items() if value is not None}
 
     def _texts(self, files: Sequence[KernelFile]) -> list[str]:
@@ -205,8 +205,8 @@ def find_directory(proc_cgroup: str, root: Path = Path("/sys/fs/cgroup")) -> Pat
     None when no hierarchy accounts I/O for it there.
     """
     paths = parse_proc_cgroup(proc_cgroup)
-    places = [(root, paths.get("")), (root / "unified", paths.get("")), (root / "blkio", paths.get("blkio"))]
-    for hierarchy, path in places:
+    candidates = [(root, paths.get("")), (root / "unified", paths.get("")), (root / "blkio", paths.get("blkio"))]
+    for hierarchy, path in candidates:
         if path is None:
             continue
         directory = hierarchy / path.lstrip("/")

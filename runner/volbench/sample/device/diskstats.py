@@ -47,12 +47,12 @@ class DiskStats(Sampler):
         """Every counter of every device that is there."""
         if not self._disks:
             raise Unavailable("no block device is behind the data directory")
-        found = parse_diskstats(self._file.read(), self._disks)
-        if not found:
+        counters_by_disk = parse_diskstats(self._file.read(), self._disks)
+        if not counters_by_disk:
             raise Unavailable(f"{self._file.path} has no line for {', '.join(sorted(self._disks))}")
         return {
             (name, disk): value
-            for disk, counters in found.items()
+            for disk, counters in counters_by_disk.items()
             for name, value in asdict(counters).items()
             if value is not None
         }

@@ -71,12 +71,14 @@ class EbsNvme(Sampler):
         values: Values = {}
         for device in self._devices:
             try:
-                found = parse_log_page(self._log_page(device))
+                page = parse_log_page(self._log_page(device))
             except (OSError, ValueError) as error:
                 raise Unavailable(f"{device}: no EBS statistics: {error}") from error
-            values |= {(name, device.name): getattr(found, name) for name in (*COUNTERS, "queue_length")}
-            for direction, bins in (("r", found.read_latency), ("w", found.write_latency)):
-                values |= {(_bin_name(direction, one), device.name): one.count for one in bins}
+            values |= {(name, device.name): getattr(page, name) for name in (*COUNTERS, "queue_length")}
+            for direction, bins in (("r", page.read_latency), ("w", page.write_latency)):
+                values |= {
+                    (_bin_name(direction, latency_bin), device.name): latency_bin.count for latency_bin in bins
+                }
         return values
 
     def _log_page(self, device: Path) -> bytes:
@@ -150,8 +152,8 @@ def ebs_rates(change: Change, entity: str) -> Iterator[tuple[str, float | None]]
     yield "queue_length", change.gauge("queue_length", entity)
 
 
-def _bin_name(direction: str, one: LatencyBin) -> str:
-    return f"{direction}_bin {one.lower_us} {one.upper_us}"
+def _bin_name(direction: str, latency_bin: LatencyBin) -> str:
+    return f"{direction}_bin {latency_bin.lower_us} {latency_bin.upper_us}"
 
 
 def _latencies(change: Change, direction: str, device: str) -> Iterator[tuple[str, float | None]]:
@@ -163,13 +165,16 @@ def _latencies(change: Change, direction: str, device: str) -> Iterator[tuple[st
             lower, upper = map(int, edges.split())
             bins.append(LatencyBin(lower_us=lower, upper_us=upper, count=int(change.grown(name, entity) or 0)))
     for name, level in (("p50", 0.5), ("p99", 0.99)):
-        yield f"{direction}_latency_ms_{name}", _quantile_ms(sorted(bins, key=lambda one: one.lower_us), level)
+        yield (
+            f"{direction}_latency_ms_{name}",
+            _quantile_ms(sorted(bins, key=lambda latency_bin: latency_bin.lower_us), level),
+        )
 
 
 def _quantile_ms(bins: list[LatencyBin], level: float) -> float | None:
-    wanted = level * sum(one.count for one in bins)
-    for one in bins:
-        if one.count and one.count >= wanted:
-            return (one.lower_us + (one.upper_us - one.lower_us) * wanted / one.count) / 1000
-        wanted -= one.count
+    remaining = level * sum(latency_bin.count for latency_bin in bins)
+    for entry in bins:
+        if entry.count and entry.count >= remaining:
+            return (entry.lower_us + (entry.upper_us - entry.lower_us) * remaining / entry.count) / 1000
+        remaining -= entry.count
     return None

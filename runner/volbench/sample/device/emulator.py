@@ -65,10 +65,10 @@ class Emulator(Sampler):
         self._socket.sendall(REQUEST)
         answer = b""
         while not answer.endswith(b"\n"):
-            part = self._socket.recv(1 << 16)
-            if not part or len(answer) > _ANSWER_BYTES_MAX:
+            chunk = self._socket.recv(1 << 16)
+            if not chunk or len(answer) > _ANSWER_BYTES_MAX:
                 raise ConnectionResetError("the connection ended within an answer")
-            answer += part
+            answer += chunk
         return answer
 
     def close(self) -> None:
@@ -117,4 +117,8 @@ def _of_the_model(change: Change) -> Iterator[tuple[str, float | None]]:
 
 def _errors_per_s(change: Change) -> float | None:
     operations = change.entities("op_errors")
-    return sum(change.grown("op_errors", one) or 0 for one in operations) / change.dt_s if operations else None
+    return (
+        sum(change.grown("op_errors", operation) or 0 for operation in operations) / change.dt_s
+        if operations
+        else None
+    )

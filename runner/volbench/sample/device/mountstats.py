@@ -18,7 +18,7 @@ from volbench.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.mountstats import NfsMount, parse_mountstats
 from volbench.sample.shared import Shared
 
-_SHOWN = {
+_OPERATIONS = {
     "READ": "r",
     "WRITE": "w",
     "COMMIT": "commit",
@@ -55,10 +55,10 @@ class MountStats(Sampler):
         """Counters of the mount, by operation."""
         if not self._mount_point:
             raise Unavailable("the data directory is not on NFS")
-        found = [m for m in parse_mountstats(self._file.read()) if m.mount_point == self._mount_point]
-        if not found:
+        mounts = [m for m in parse_mountstats(self._file.read()) if m.mount_point == self._mount_point]
+        if not mounts:
             raise Unavailable(f"{self._file.path} has no NFS mount on {self._mount_point}")
-        return _values_of(found[-1])  # of mounts on top of each other, the last is seen
+        return _values_of(mounts[-1])  # of mounts on top of each other, the last is seen
 
     def close(self) -> None:
         """Close the file."""
@@ -71,7 +71,7 @@ class MountStats(Sampler):
         if not change.usable or change.grown("server_read") is None:
             return
         yield from change.rows(_rates_of(change))
-        for operation, prefix in _SHOWN.items():
+        for operation, prefix in _OPERATIONS.items():
             count = change.grown("operations", operation)
             yield from change.rows(
                 (
@@ -86,7 +86,7 @@ def _values_of(mount: NfsMount) -> Values:
     for name, operation in mount.operations.items():
         for counter in _COUNTERS:
             value = getattr(operation, counter)
-            if value is not None and (operation.operations or name in _SHOWN):
+            if value is not None and (operation.operations or name in _OPERATIONS):
                 values[counter, name] = value
     for counter in ("sends", "bad_xids", "in_flight_sum", "backlog_sum"):
         if mount.transports:
@@ -114,12 +114,12 @@ def _rates_of(change: Change) -> Iterator[tuple[str, float | None]]:
 
 def _retransmitted(change: Change, operations: list[str]) -> float | None:
     """Transmissions beyond one for each operation, kind by kind: one kind's never make up for another's."""
-    total, known = 0.0, False
+    total, has_any = 0.0, False
     for name in operations:
         sent, done = _grown(change, "transmissions", name), _grown(change, "operations", name)
         if sent is not None and done is not None:
-            total, known = total + max(0.0, sent - done), True
-    return total if known else None
+            total, has_any = total + max(0.0, sent - done), True
+    return total if has_any else None
 
 
 def _grown(change: Change, counter: str, operation: str) -> float | None:
@@ -132,5 +132,5 @@ def _grown(change: Change, counter: str, operation: str) -> float | None:
 def _sum(change: Change, counter: str, operations: list[str]) -> float | None:
     """The growth over several operations; None when there is none of them."""
     grown = [_grown(change, counter, operation) for operation in operations]
-    known = [value for value in grown if value is not None]
-    return sum(known) if known and len(known) == len(grown) else None
+    values = [value for value in grown if value is not None]
+    return sum(values) if values and len(values) == len(grown) else None

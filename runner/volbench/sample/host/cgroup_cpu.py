@@ -77,7 +77,9 @@ class CgroupCpuAccount(Sampler):
         if groups != self._groups:
             self.close()
             self._groups = groups
-            self._files = {who: [KernelFile(Path(one)) for one in files] for who, files in groups.items() if files}
+            self._files = {
+                who: [KernelFile(Path(path)) for path in files] for who, files in groups.items() if files
+            }
 
     def _groups_now(self, server: ServerGroup) -> dict[str, tuple[str, ...]]:
         """Files of server and client; none where both are in one group, whose account is of both."""
@@ -100,11 +102,11 @@ class CgroupCpuAccount(Sampler):
         for who in dict.fromkeys((*change.entities("used_us"), *change.entities("periods"))):
             if before.values.get((GROUP, who)) != after.values.get((GROUP, who)):
                 continue
-            held, periods = change.grown("throttled", who), change.grown("periods", who)
+            throttled, periods = change.grown("throttled", who), change.grown("periods", who)
             yield from change.rows(
                 (
                     ("cpus_used", change.per_s("used_us", who, unit=_US_PER_S)),
-                    ("throttled_ratio", None if held is None or not periods else ratio(held, periods)),
+                    ("throttled_ratio", None if throttled is None or not periods else ratio(throttled, periods)),
                 ),
                 who,
             )

@@ -17,18 +17,18 @@ def seen_from(process_id: int) -> Path:
 
 def own_cpu_files(root: Path) -> tuple[str, ...]:
     """The files with the CPU account of the container whose control groups are at `root`."""
-    if _there(root / QUOTA):
+    if _exists(root / QUOTA):
         return (str(root / STAT),)
     files = (root / "cpu" / STAT, root / "cpuacct" / USAGE)
-    return tuple(map(str, files)) if all(map(_there, files)) else ()
+    return tuple(map(str, files)) if all(map(_exists, files)) else ()
 
 
 def own_io_directory(root: Path) -> Path | None:
     """The directory with its I/O account; version 1 keeps none for a group without limits."""
-    return root if _there(root / V2_FILE) else None
+    return root if _exists(root / V2_FILE) else None
 
 
-def _there(file: Path) -> bool:
+def _exists(file: Path) -> bool:
     """Another user's process keeps its root to itself."""
     try:
         return file.exists()

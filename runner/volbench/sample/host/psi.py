@@ -45,8 +45,12 @@ class Pressure(Sampler):
 
     def probe(self) -> Presence:
         """Present when the kernel keeps it (it may be built in and switched off)."""
-        found = super().probe()
-        return found if found.present else replace(found, reason=f"no pressure stall information: {found.reason}")
+        presence = super().probe()
+        return (
+            presence
+            if presence.present
+            else replace(presence, reason=f"no pressure stall information: {presence.reason}")
+        )
 
     def read(self) -> Values:
         """Microseconds of each kind since boot."""

@@ -55,7 +55,7 @@ class Tasks(Sampler):
     def read(self) -> Values:
         """Seconds on a CPU and seconds waiting for one, since the first reading."""
         if self._file is not None and self._file.exists():
-            return self._told(self._file)
+            return self._reported_values(self._file)
         if not self._pids:
             raise Unavailable("no process of the cell can be seen from here")
         if not self._accounts:
@@ -70,12 +70,14 @@ class Tasks(Sampler):
         return values
 
     @staticmethod
-    def _told(file: Path) -> Values:
-        told = parse_json(file.read_text())
-        age_s = time.monotonic() - float(told["at_s"])
+    def _reported_values(file: Path) -> Values:
+        report = parse_json(file.read_text())
+        age_s = time.monotonic() - float(report["at_s"])
         if age_s > TASKS_STALE_S:
             raise Unavailable(f"what is told of the cell's processes is {age_s:.0f} s old")
-        return {(name, entity): float(told[entity][name]) for entity in told["entities"] for name in told[entity]}
+        return {
+            (name, entity): float(report[entity][name]) for entity in report["entities"] for name in report[entity]
+        }
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
@@ -84,8 +86,8 @@ class Tasks(Sampler):
         if not change.usable:
             return
         for entity in change.entities("cpu_s"):
-            found = (
+            account_values = (
                 ("cpus_used", change.per_s("cpu_s", entity)),
                 ("run_delay_s_per_s", change.per_s("delay_s", entity)),
             )
-            yield from change.rows(found, entity)
+            yield from change.rows(account_values, entity)

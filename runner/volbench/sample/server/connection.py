@@ -67,10 +67,10 @@ class ServerConnection:
 
     def text(self, sql: str) -> list[str]:
         """The columns of the one row that a statement gives; NULL is the empty text. Raises Unavailable."""
-        found = self.rows(sql)
-        if len(found) != 1:
-            raise Unavailable(f"the server gave {len(found)} rows where one was expected")
-        return ["" if column is None else bytes(column).decode("utf-8", "replace") for column in found[0]]
+        rows = self.rows(sql)
+        if len(rows) != 1:
+            raise Unavailable(f"the server gave {len(rows)} rows where one was expected")
+        return ["" if column is None else bytes(column).decode("utf-8", "replace") for column in rows[0]]
 
     def _open(self) -> None:
         stack = ExitStack()

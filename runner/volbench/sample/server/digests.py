@@ -38,11 +38,11 @@ METRICS = {
     "tmp_disk_tables": ("query_tmp_disk_tables_per_s", 1.0),
 }
 TEXT = "digest_text"
-SHOWN, CHARACTERS = 40, 160
+DIGESTS_MAX, CHARACTERS = 40, 160
 _SLACK_S = 2
 _TABLE = "performance_schema.events_statements_summary_by_digest"
 _CONSUMERS = "SELECT NAME FROM performance_schema.setup_consumers WHERE ENABLED = 'YES'"
-_REST = "(statements of texts for which the server's table of digests has no room)"
+_OVERFLOW_TEXT = "(statements of texts for which the server's table of digests has no room)"
 _NUMBERED = re.compile(r"(?<=[A-Za-z_])\d+")
 _Key = tuple[str, str]
 
@@ -134,10 +134,10 @@ class StatementDigests(Sampler):
             before = self._sums.get(row.key)
             self._sums[row.key] = row.sums
             name = row.key[1][:8]
-            texts[name] = row.text or _REST
+            texts[name] = row.text or _OVERFLOW_TEXT
             grown[name] = _added(grown.get(name), _difference(row.sums, before))
         self._without_own(grown, texts)
-        largest = sorted(grown, key=lambda name: grown[name][1] or 0, reverse=True)[:SHOWN]
+        largest = sorted(grown, key=lambda name: grown[name][1] or 0, reverse=True)[:DIGESTS_MAX]
         values: Values = {}
         for name in sorted(largest):
             values[TEXT, f"{name} {texts[name]}"] = 1
@@ -149,12 +149,12 @@ class StatementDigests(Sampler):
     def _without_own(self, grown: dict[str, list[int | None]], texts: dict[str, str]) -> None:
         """Subtract what our connection sent: exactly where the server tells, else by the texts that we send."""
         own = self._own_sums()
-        for name, ours in own.items():
+        for name, own_value in own.items():
             if name in grown:
                 before = self._own_before.get(name, (0, 0, 0))
-                theirs = grown[name]
+                total = grown[name]
                 for index in range(3):
-                    theirs[index] = max(0, (theirs[index] or 0) - (ours[index] - before[index]))
+                    total[index] = max(0, (total[index] or 0) - (own_value[index] - before[index]))
         self._own_before = own
         for name in [
             name for name, sums in grown.items() if not sums[0] or (not own and is_own_digest(texts[name]))
@@ -179,9 +179,12 @@ class StatementDigests(Sampler):
         return ", ".join(("COALESCE(SCHEMA_NAME, '') AS volbench", "COALESCE(DIGEST, '')", *sums))
 
     def _rows(self, sql: str) -> Iterator[_Row]:
-        for schema, digest, *rest in self._server.rows(sql):
-            sums = tuple(None if one is None else int(one) for one in rest[: len(FIELDS)])
-            texts = [bytes(one or b"").decode("utf-8", "replace") for one in (schema, digest, *rest[len(FIELDS) :])]
+        for schema, digest, *columns in self._server.rows(sql):
+            sums = tuple(None if column is None else int(column) for column in columns[: len(FIELDS)])
+            texts = [
+                bytes(column or b"").decode("utf-8", "replace")
+                for column in (schema, digest, *columns[len(FIELDS) :])
+            ]
             yield _Row(key=(texts[0], texts[1]), sums=sums, text=texts[2] if len(texts) > 2 else "")
 
     @staticmethod

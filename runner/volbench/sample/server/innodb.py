@@ -82,10 +82,10 @@ class InnoDb(Sampler):
     def read(self) -> Values:
         """The variables that this server has."""
         rows = self._server.rows(STATUS_QUERY)
-        found = parse_status((_text(name), _text(value)) for name, value in rows)
-        if _HISTORY not in found and self._asks_history:
-            found.update(self._history())
-        values: Values = {(name, ""): value for name, value in found.items()}
+        status = parse_status((_text(name), _text(value)) for name, value in rows)
+        if _HISTORY not in status and self._asks_history:
+            status.update(self._history())
+        values: Values = {(name, ""): value for name, value in status.items()}
         values[_GENERATION] = self._server.generation
         return values
 

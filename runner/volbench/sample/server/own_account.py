@@ -42,7 +42,7 @@ class OwnAccount:
 
         Raises ValueError for other text.
         """
-        lines = sorted((int(words[0]), words[1:]) for line in history.splitlines() if (words := line.split(" ")))
+        lines = sorted((int(fields[0]), fields[1:]) for line in history.splitlines() if (fields := line.split(" ")))
         for event, (timer, lock, digest) in lines:
             if event <= self._last_event:
                 continue

@@ -87,8 +87,8 @@ class PerformanceSchema(Sampler):
             return parse.absences(available, self._columns)
         missing = parse.absences(available, {**self._columns, "digests": ""})
         if "histogram" in self._columns and "own" not in self._columns:
-            ours = "the consumer events_statements_history is off: latencies count our own statements, too"
-            missing = f"{missing}; {ours}" if missing else ours
+            note = "the consumer events_statements_history is off: latencies count our own statements, too"
+            missing = f"{missing}; {note}" if missing else note
         return missing
 
     def _available(self) -> parse.Available:
@@ -107,9 +107,9 @@ class PerformanceSchema(Sampler):
     def read(self) -> Values:
         """Counters by class. After a reconnection it looks anew at what there is."""
         if not self._columns or self._generation != self._server.generation:
-            found = self.probe()
-            if not found.present:
-                raise Unavailable(found.reason)
+            presence = self.probe()
+            if not presence.present:
+                raise Unavailable(presence.reason)
         texts = dict(zip(self._columns, self._server.text(parse.query_of(self._columns)), strict=True))
         if self._generation != self._server.generation:
             raise Unavailable("the connection was made anew")
@@ -135,9 +135,9 @@ class PerformanceSchema(Sampler):
         """Statements by bucket of the histogram, those of our own connection subtracted where they are counted."""
         if self._own is not None:
             self._own.book(texts.get("own", ""))
-        ours = {} if self._own is None else self._own.buckets
+        own_buckets = {} if self._own is None else self._own.buckets
         return {
-            (STATEMENT_BUCKET, bucket): count - ours.get(int(bucket), 0)
+            (STATEMENT_BUCKET, bucket): count - own_buckets.get(int(bucket), 0)
             for bucket, (count,) in parse.parse_lines(texts.get("histogram", ""))
         }
 
@@ -162,12 +162,12 @@ class PerformanceSchema(Sampler):
 
 def _queries(change: Change) -> dict[str, list[str]]:
     """Digests that are the same but for numbers in their names, such as those of sbtest1 and sbtest2."""
-    found: dict[str, list[str]] = {}
+    digests_by_text: dict[str, list[str]] = {}
     for digest in change.entities("digest_count"):
         if is_own_digest(digest.partition(" ")[2]):
             continue
-        found.setdefault(_NUMBERED.sub("N", digest.partition(" ")[2]), []).append(digest)
-    return found
+        digests_by_text.setdefault(_NUMBERED.sub("N", digest.partition(" ")[2]), []).append(digest)
+    return digests_by_text
 
 
 def _of_query(change: Change, digests: list[str]) -> Iterator[tuple[str, float | None]]:
@@ -179,8 +179,8 @@ def _of_query(change: Change, digests: list[str]) -> Iterator[tuple[str, float |
         ("cpu_ps", "query_cpu_s_per_s", _PS_PER_S),
     ):
         grown = [change.grown(f"digest_{name}", digest) for digest in digests]
-        known = [one for one in grown if one is not None]
-        yield metric, sum(known) / unit / change.dt_s if len(known) == len(grown) else None
+        values = [value for value in grown if value is not None]
+        yield metric, sum(values) / unit / change.dt_s if len(values) == len(grown) else None
 
 
 def _statements(change: Change) -> Iterator[tuple[str, float | None]]:

@@ -148,7 +148,7 @@ def _timed_read(
             block_size_bytes=step.block_size_bytes,
             timeout_s=step.timeout_s,
             cancelled=ctx.cancelled,
-            on_progress=lambda taken: ctx.progress(text, min(0.99, taken / expected)),
+            on_progress=lambda read_bytes: ctx.progress(text, min(0.99, read_bytes / expected)),
         )
     except OSError as error:
         raise StepFailed(

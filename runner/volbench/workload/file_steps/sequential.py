@@ -57,7 +57,7 @@ class Sequential(Workload[SequentialStep]):
                     if mode not in step.modes:
                         continue
                     try:
-                        sub_results.append(large_file.part(mode))
+                        sub_results.append(large_file.run_mode(mode))
                     except OSError as error:
                         if error.errno != errno.EINVAL or not mode.endswith("_direct"):
                             raise StepFailed(
@@ -87,7 +87,7 @@ class _LargeFile:
     def __post_init__(self) -> None:
         self.path = self.directory / "large"
 
-    def part(self, mode: SequentialMode) -> SubResult:
+    def run_mode(self, mode: SequentialMode) -> SubResult:
         """Run one mode. Raises OSError, StepFailed."""
         details: dict[str, Any] = {}
         notes = [_NOTES[mode]] if mode in _NOTES else []
