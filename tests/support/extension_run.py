@@ -97,7 +97,7 @@ def main(suite_file: Path, directory: Path) -> None:
         run,
         MeasuringTarget(results={}, work=directory / "work"),
         {volume.name: FakeVolume(volume) for volume in volumes},
-        say=lambda _text: None,
+        on_message=lambda _text: None,
     ).run()
     report, files = write_reports(run)
     explanation = explain_run(run)

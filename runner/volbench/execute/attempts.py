@@ -30,7 +30,7 @@ class CellState:
     """The state of a running cell. `number` 0 is the preparation of the dataset."""
 
     number: int
-    of: int
+    total: int
     cell_id: str
     volume: str
     elapsed_s: float
@@ -159,7 +159,7 @@ class Attempts:
         preparing = job.kind == "prepare"
         return CellState(
             number=0 if preparing else 1 + cell_ids.index(job.cell.cell_id),
-            of=len(cell_ids),
+            total=len(cell_ids),
             cell_id=job.cell.cell_id,
             volume="dataset" if preparing else job.cell.volume,
             elapsed_s=elapsed_s,

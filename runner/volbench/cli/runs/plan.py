@@ -24,7 +24,7 @@ from volbench.plan.cost import Cost, estimate, replacements_max
 from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
 from volbench.plan.order import Treatment
-from volbench.plan.variants import spread
+from volbench.plan.variants import expand_variants
 from volbench.plan.volume_check import check_volumes, forecast_faults, suite_volume_faults
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
@@ -100,7 +100,7 @@ def make_plan(
     specs = _volumes(volumes, suite_file.volumes, target_name)
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target_name)})
-    spreads, treatments = spread(specs, suite.sweep)
+    spreads, treatments = expand_variants(specs, suite.sweep)
     _refuse_attached_sweep(attach, suite)
     run = plan_run(
         run_id=new_run_id(suite.name),

@@ -19,7 +19,7 @@ from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.device.cgroup_io import find_directory
 from volbench.sample.host.cgroup_cpu import find_cpu_files
-from volbench.sample.host.cgroup_pod import CGROUPS, own_cpu_files, own_io_directory, seen_from
+from volbench.sample.host.cgroup_pod import CGROUPS, cgroup_root_of, own_cpu_files, own_io_directory
 from volbench.sample.rows import series_rows, server_histogram_rows
 from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
 from volbench.volume.node_helper import helper_socket
@@ -117,7 +117,7 @@ class _Accounts:
 def _accounts(cell: CellSpec) -> _Accounts:
     if cell.places is not None:
         try:
-            server = seen_from(int((Path(cell.places.control_dir) / SERVER_PID_FILE).read_text()))
+            server = cgroup_root_of(int((Path(cell.places.control_dir) / SERVER_PID_FILE).read_text()))
         except (OSError, ValueError):
             pass  # not in a pod
         else:

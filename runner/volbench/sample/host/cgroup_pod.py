@@ -10,7 +10,7 @@ from volbench.sample.host.cgroup_cpu import QUOTA, STAT, USAGE
 CGROUPS = Path("/sys/fs/cgroup")
 
 
-def seen_from(process_id: int) -> Path:
+def cgroup_root_of(process_id: int) -> Path:
     """The control groups as that process's container sees them; the pod's containers share their processes."""
     return Path(f"/proc/{process_id}/root/sys/fs/cgroup")
 

@@ -15,7 +15,7 @@ from volbench.suite.scale import scaled
 _COPIED_KEYS = ("schema", "engine", "dataset", "seed", "sampling", "limits", "comparison", "volumes")
 
 
-def ladder_suite(
+def capacity_suite(
     text: str, *, name: str, step: str, rates: Sequence[int], repeats: int, settings: Iterable[str] = ()
 ) -> str:
     """Return the text of the suite.

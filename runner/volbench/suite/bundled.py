@@ -8,7 +8,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _ROOTS = (Path(), _PACKAGE, _PACKAGE.parents[1])
 
 
-def shipped(path: Path) -> Path:
+def bundled_path(path: Path) -> Path:
     """Return the path; for a path below suites/ that does not exist, return the bundled file's."""
     if path.parts[:1] != ("suites",):
         return path
