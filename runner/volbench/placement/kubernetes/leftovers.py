@@ -40,7 +40,7 @@ def runs_in(cluster: Cluster) -> list[RunObjects]:
         for kind, path in (("jobs", cluster.jobs()), ("configmaps", "configmaps"), ("pods", "pods"),
                            ("claims", "persistentvolumeclaims"))
     }  # fmt: skip
-    run_ids = {item["metadata"]["labels"][LABEL_RUN] for items in kinds.values() for item in items}
+    run_ids = {one["metadata"]["labels"][LABEL_RUN] for items in kinds.values() for one in items}
     return sorted((_run(run_id, kinds) for run_id in run_ids), key=lambda run: (run.created_at, run.run_id))
 
 
@@ -81,17 +81,17 @@ def delete_runs(cluster: Cluster, run_ids: Sequence[str], *, force: bool = False
 
 def _run(run_id: str, kinds: dict[str, list[Object]]) -> RunObjects:
     items = {
-        kind: [item for item in objects if item["metadata"]["labels"][LABEL_RUN] == run_id]
+        kind: [one for one in objects if one["metadata"]["labels"][LABEL_RUN] == run_id]
         for kind, objects in kinds.items()
     }
-    created = [str(item["metadata"].get("creationTimestamp", "")) for objects in items.values() for item in objects]
+    created = [str(one["metadata"].get("creationTimestamp", "")) for objects in items.values() for one in objects]
     return RunObjects(
         run_id=run_id,
         created_at=min(created),
-        jobs=tuple(item["metadata"]["name"] for item in items["jobs"]),
-        config_maps=tuple(item["metadata"]["name"] for item in items["configmaps"]),
-        active_pods=tuple(item["metadata"]["name"] for item in items["pods"] if not is_over(item)),
+        jobs=tuple(one["metadata"]["name"] for one in items["jobs"]),
+        config_maps=tuple(one["metadata"]["name"] for one in items["configmaps"]),
+        active_pods=tuple(one["metadata"]["name"] for one in items["pods"] if not is_over(one)),
         claims=tuple(
-            (item["metadata"]["name"], item["spec"]["resources"]["requests"]["storage"]) for item in items["claims"]
+            (one["metadata"]["name"], one["spec"]["resources"]["requests"]["storage"]) for one in items["claims"]
         ),
     )
