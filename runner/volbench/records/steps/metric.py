@@ -42,6 +42,10 @@ LATENCIES = (
     ),
     Metric("latency_ms_mean", "ms", "lower", "mean latency", "shows little of what users wait for"),
 )  # fmt: skip
+QUERIES = Metric("qps", "1/s", "higher", "queries/s", "statements that clients finished per second", "window")
+ERRORS = Metric(
+    "errors_per_s", "1/s", "lower", "errors/s", "statements that the server refused, deadlocks included"
+)
 WARM_READ = Metric(
     "warm_read_mib_per_s",
     "MiB/s",

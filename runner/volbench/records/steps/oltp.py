@@ -10,7 +10,7 @@ from volbench.records.base import Scalar, Seconds
 from volbench.records.steps.base import StepBase, StepCost, Threads
 from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.kind import StepKind
-from volbench.records.steps.metric import LATENCIES, Metric
+from volbench.records.steps.metric import ERRORS, LATENCIES, QUERIES, Metric
 
 SysbenchTest = Literal[
     "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
@@ -65,10 +65,8 @@ KIND = StepKind(
             "tps", "1/s", "higher", "transactions/s",
             "sysbench transactions finished per second of the measured window", "window",
         ),
-        Metric("qps", "1/s", "higher", "queries/s", "statements of these transactions per second", "window"),
-        Metric(
-            "errors_per_s", "1/s", "lower", "errors/s", "statements that the server refused, deadlocks included"
-        ),
+        QUERIES,
+        ERRORS,
         Metric(
             "stalled_s", "s", "lower", "stalled time", "seconds of the window in which no transaction finished"
         ),
