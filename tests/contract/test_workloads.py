@@ -14,7 +14,7 @@ from volbench.records.steps.kind import StepKind
 from volbench.workload.interface import ServerHandle, StepContext, Workload
 from volbench.workload.registry import WORKLOADS, workload_for
 
-STEPS: list[Step] = [kind.model() for kind in STEP_KINDS.values()]
+STEPS: list[Step] = [kind.example() for kind in STEP_KINDS.values()]
 
 
 def test_every_kind_of_step_has_a_workload_and_no_other() -> None:
@@ -28,9 +28,9 @@ def test_a_kind_describes_itself(kind: StepKind) -> None:
     """Reports label and explain its metrics, and a plan says what it costs."""
     assert all(metric.label and metric.text for metric in kind.metrics)
     assert kind.model.__doc__
-    cost = kind.model().cost(data_bytes=1 << 30)
+    cost = kind.example().cost(data_bytes=1 << 30)
     assert cost.measured_s > 0
-    assert kind.model().temporary_bytes() >= 0
+    assert kind.example().temporary_bytes() >= 0
     assert kind.after in {"", *STEP_KINDS}
     assert kind.expanded in {"", *kind.model.model_fields}
 

@@ -53,6 +53,7 @@ class StepKind:
         expanded: a parameter with a list of values, each of which becomes a step of its own.
         after: a kind of step that must come before it.
         choices: explanations of a parameter's values, by parameter.
+        required: values for the parameters that have no default, as in an example.
     """
 
     model: type[StepBase]
@@ -69,6 +70,7 @@ class StepKind:
     expanded: str = ""
     after: str = ""
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    required: Mapping[str, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise ValueError for a metric that the kind refers to and does not have."""
@@ -82,6 +84,10 @@ class StepKind:
     def name(self) -> str:
         """The value of `kind` in a suite."""
         return str(self.model.model_fields["kind"].default)
+
+    def example(self) -> StepBase:
+        """Return a step with defaults wherever there are any."""
+        return self.model.model_validate(self.required)
 
     @property
     def has_statements(self) -> bool:
