@@ -25,7 +25,7 @@ sys.path.insert(0, str(SUPPORT))
 
 from synthetic_run import Synthetic, SyntheticVolume, build_run  # noqa: E402
 
-from volbench.records.steps import OltpStep  # noqa: E402
+from volbench.records.steps.oltp import OltpStep  # noqa: E402
 from volbench.store.run_directory import SERIES_FILE, RunDirectory  # noqa: E402
 from volbench.store.series import SERIES_COLUMNS, SeriesWriter  # noqa: E402
 from volbench.store.tables import SCHEMA_KEY, TABLE_SCHEMA  # noqa: E402

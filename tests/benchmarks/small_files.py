@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from volbench.records.steps import SmallFilesStep
+from volbench.records.steps.small_files import SmallFilesStep
 from volbench.workload.file_steps.file_tree import (
     Content,
     SmallFile,

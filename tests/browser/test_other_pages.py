@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from explain import page as lab_page
-from volbench.records.gate import ConditionRow, Gate, GroupRow
+from volbench.records.goals.gate import ConditionRow, Gate, GroupRow
 from volbench.records.validation import Validation
 from volbench.report.formats.gate import render_gate
 from volbench.report.formats.validation import validation_html

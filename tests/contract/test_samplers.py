@@ -7,25 +7,26 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volbench.sample import cgroup_io
-from volbench.sample.catalogue import SAMPLED, unit_of
-from volbench.sample.cgroup_io import CgroupIoAccount
+from volbench.records.sources import SAMPLED, SOURCES
 from volbench.sample.config import SamplingConfig
-from volbench.sample.ebs_nvme import EbsNvme, admin_command
+from volbench.sample.device import cgroup_io
+from volbench.sample.device.cgroup_io import CgroupIoAccount
+from volbench.sample.device.ebs_nvme import EbsNvme, admin_command
+from volbench.sample.device.mountstats import MountStats
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
-from volbench.sample.mountstats import MountStats
 from volbench.sample.parsers import performance_schema as parse
 from volbench.sample.parsers.diskstats import parse_diskstats
 from volbench.sample.parsers.ebs_csi import parse_exposition
 from volbench.sample.parsers.emulator import parse_counters
 from volbench.sample.parsers.innodb import parse_status
-from volbench.sample.performance_schema import STATEMENT_BUCKET
+from volbench.sample.server.performance_schema import STATEMENT_BUCKET
 from volbench.sample.sources import SAMPLERS, lanes_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sample"
@@ -107,6 +108,11 @@ def status_values() -> Values:
     return values
 
 
+def recorded_values(path: Path) -> Values:
+    """A recorded reading: rows of name, entity and value."""
+    return {(name, entity): value for name, entity, value in json.loads(path.read_text())}
+
+
 READINGS: dict[str, Callable[[], Values]] = {
     "diskstats": disk_values,
     "mountstats": mount_values,
@@ -121,6 +127,9 @@ READINGS: dict[str, Callable[[], Values]] = {
     "innodb": status_values,
     "tasks": lambda: {(name, entity): 5.0 for name in ("cpu_s", "delay_s") for entity in ("cell", "emulator")},
     "emulator": lambda: parse_counters(text("emulator-counters.json").encode()),
+}
+READINGS |= {
+    path.stem.removeprefix("reading-"): partial(recorded_values, path) for path in FIXTURES.glob("reading-*.json")
 }
 every_sampler = pytest.mark.parametrize("source", sorted(SAMPLERS))
 
@@ -145,7 +154,7 @@ def test_a_source_that_is_not_there_says_why(source: str) -> None:
     """No disk, mount, group, device, server or socket is named: absent with a reason, and a reading is no zero."""
     (sampler,) = (one for lane in lanes_of(NOWHERE) for one in lane.samplers if one.source == source)
     found = sampler.probe()
-    if source in ON_EVERY_LINUX and found.present:
+    if SOURCES[source].role == "host" and found.present:
         sampler.close()
         return
     assert found == Presence(present=False, reason=found.reason)
@@ -169,7 +178,7 @@ def test_every_name_is_catalogued_with_a_unit(source: str) -> None:
     found = rows(source, values, grown(values))
     assert found
     for name, _, value in found:
-        assert unit_of(source, name)
+        assert SAMPLED[source][name].unit
         assert value >= 0
         assert math.isfinite(value)
 

@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import inspect
-from typing import get_args
 
 import pytest
 
 from volbench.engine.attached import AttachedServer
 from volbench.engine.server import Server
-from volbench.records.metrics import CATALOGUE, PRIMARY_METRICS
-from volbench.records.steps import (
-    ColdReadStep,
-    CrashStep,
-    DdlStep,
-    DumpStep,
-    FioStep,
-    IdleStep,
-    OltpStep,
-    RestoreStep,
-    SequentialStep,
-    SmallFilesStep,
-    Step,
-)
+from volbench.records.steps import STEP_KINDS, Step
+from volbench.records.steps.idle import IdleStep
+from volbench.records.steps.kind import StepKind
 from volbench.workload.interface import ServerHandle, StepContext, Workload
 from volbench.workload.registry import WORKLOADS, workload_for
 
-STEPS: list[Step] = [
-    OltpStep(), DumpStep(), RestoreStep(), ColdReadStep(), CrashStep(), IdleStep(),
-    SmallFilesStep(), DdlStep(), FioStep(), SequentialStep(),
-]  # fmt: skip
+STEPS: list[Step] = [kind.example() for kind in STEP_KINDS.values()]
 
 
 def test_every_kind_of_step_has_a_workload_and_no_other() -> None:
-    """A new kind in records/steps.py fails here until somebody runs it."""
-    kinds = {model.model_fields["kind"].default for model in get_args(get_args(Step)[0])}
-    assert kinds == set(WORKLOADS) == {step.kind for step in STEPS}
+    """A descriptor without a workload fails here, and a workload without a descriptor."""
+    assert set(STEP_KINDS) == set(WORKLOADS)
+    assert {"oltp", "idle"} < set(STEP_KINDS)
 
 
-def test_every_kind_has_primary_metrics_that_are_catalogued() -> None:
-    """What a comparison looks at is what a workload may report."""
-    assert set(PRIMARY_METRICS) == set(WORKLOADS)
-    assert {name for names in PRIMARY_METRICS.values() for name in names} <= set(CATALOGUE)
+@pytest.mark.parametrize("kind", STEP_KINDS.values(), ids=lambda kind: kind.name)
+def test_a_kind_describes_itself(kind: StepKind) -> None:
+    """Reports label and explain its metrics, and a plan says what it costs."""
+    assert all(metric.label and metric.text for metric in kind.metrics)
+    assert kind.model.__doc__
+    cost = kind.example().cost(data_bytes=1 << 30)
+    assert cost.measured_s > 0
+    assert kind.example().temporary_bytes() >= 0
+    assert kind.after in {"", *STEP_KINDS}
+    assert kind.expanded in {"", *kind.model.model_fields}
+
+
+def test_a_name_with_two_meanings_is_refused() -> None:
+    """Two kinds may share a metric, and must not describe it differently."""
+    with pytest.raises(ValueError, match="throughput is not among its metrics"):
+        StepKind(model=IdleStep, metrics=(), primary=("throughput",))
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.kind)

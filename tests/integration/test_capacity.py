@@ -13,7 +13,7 @@ from volbench.analysis.capacity import capacities
 from volbench.cli.main import app
 from volbench.cli.runs import capacity as command
 from volbench.errors import StepFailed
-from volbench.records.capacity import Objective
+from volbench.records.goals.capacity import Objective
 from volbench.report.build import build_report
 from volbench.store.run_directory import RunDirectory
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.sample.cgroup_io import CgroupIoAccount, find_directory
+from volbench.sample.device.cgroup_io import CgroupIoAccount, find_directory
 from volbench.sample.interface import Reading
 from volbench.volume.facts.sysfs import disks_of
 

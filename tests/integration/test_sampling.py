@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from scratch_server import PASSWORD, ScratchServer, scratch_server
 
-from volbench.sample.catalogue import unit_of
+from volbench.records.sources import SAMPLED
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.raw import Tick, read_raw
@@ -67,7 +67,7 @@ def test_a_servers_sources_become_catalogued_rows(process: SamplingProcess, serv
     qualities = {one.source: one for one in process.stop()}
     rows = list(series_rows(process.raw_file))
     assert {row.source for row in rows} >= SERVER_SOURCES
-    assert all(unit_of(row.source, row.metric) and row.value >= 0 for row in rows)
+    assert all(SAMPLED[row.source][row.metric].unit and row.value >= 0 for row in rows)
     assert qualities["innodb"].present
     histograms = list(server_histogram_rows(process.raw_file))
     if server.mariadb:

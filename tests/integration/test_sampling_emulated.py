@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from volbench.profile.resolve import resolve
-from volbench.sample.catalogue import unit_of
-from volbench.sample.emulator import Emulator
+from volbench.records.sources import SAMPLED
+from volbench.sample.device.emulator import Emulator
 from volbench.sample.interface import Reading, Unavailable
 from volbench.volume.emulated.requirements import find_daemon
 from volbench.volume.emulated.teardown import take_down
@@ -51,4 +51,4 @@ def test_an_emulated_volumes_counters_become_rows(place: Path) -> None:
     assert found["write_mib_per_s", ""] * (after.t_s - before.t_s) >= 1.0
     assert found["w_await_ms", ""] > 0
     assert [entity for name, entity in found if name == "balance_percent"]
-    assert all(unit_of("emulator", name) and value >= 0 for (name, _), value in found.items())
+    assert all(SAMPLED["emulator"][name].unit and value >= 0 for (name, _), value in found.items())

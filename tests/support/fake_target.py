@@ -172,7 +172,7 @@ class Bench:
     def orchestrator(self, target: FakeTarget, **options: object) -> Orchestrator:
         """An orchestrator of this run."""
         volumes = {spec.name: FakeVolume(spec) for spec in self.directory.run.volumes}
-        return Orchestrator(self.directory, target, volumes, say=self.messages.append, **options)  # type: ignore[arg-type]
+        return Orchestrator(self.directory, target, volumes, on_message=self.messages.append, **options)  # type: ignore[arg-type]
 
     def events(self, *names: str) -> list[tuple[str, str, int]]:
         """Event, cell and attempt of the journal, of these events only."""

@@ -38,7 +38,7 @@ from volbench.analysis.recorded.after import add_recorded
 from volbench.analysis.recorded.directory import explain_recorded
 from volbench.engine.connection import read_option_file
 from volbench.errors import VolbenchError
-from volbench.execute.progress import read_progress
+from volbench.execute.cell.progress import read_progress
 from volbench.placement.attach import parse_dsn
 from volbench.placement.docker.image_names import parse_server_image
 from volbench.placement.kubernetes.options import parse_options, read_options

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from volbench.records.validation import Validation
 from volbench.report.formats.validation import validation_markdown
+from volbench.report.results_page import results_page
 from volbench.report.schemas import MODELS, schema_text
 from volbench.suite.docs import suite_docs
 from volbench.suite.schema import suite_schema
@@ -22,6 +23,8 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     """Each file, relative to the repository, with the text that it should have."""
     yield Path("suites/README.md"), suite_docs()
     yield Path("suites/suite.schema.json"), json.dumps(suite_schema(), indent=1) + "\n"
+    page = Path("results/README.md")
+    yield page, results_page((ROOT / page).read_text())
     for name in MODELS:
         yield Path(f"results/schema/{name}.schema.json"), schema_text(name)
     for path in sorted((ROOT / "results/examples/validation").glob("*/validation.json")):

@@ -31,7 +31,11 @@ from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue, metric
 from volbench.records.run import ComparisonSpec, PlannedCell, ResolvedSuite, RunRecord, VolumeSpec
 from volbench.records.series import HistogramRow, SeriesRow
-from volbench.records.steps import ColdReadStep, DumpStep, OltpStep, RestoreStep, Step, parameters_of
+from volbench.records.steps import Step
+from volbench.records.steps.cold_read import ColdReadStep
+from volbench.records.steps.dump import DumpStep
+from volbench.records.steps.oltp import OltpStep
+from volbench.records.steps.restore import RestoreStep
 from volbench.store.files import write_record
 from volbench.store.histograms import HistogramWriter
 from volbench.store.run_directory import HISTOGRAMS_FILE, RESULT_FILE, SERIES_FILE, RunDirectory
@@ -244,7 +248,7 @@ class _Cell:
             metrics = self._other_metrics(step, length)
         reason = self.wanted.invalid.get(self.key)
         result = StepResult(
-            step=step.name, kind=step.kind, parameters=parameters_of(step), window_s=window, metrics=metrics,
+            step=step.name, kind=step.kind, parameters=step.parameters(), window_s=window, metrics=metrics,
             valid=reason is None, invalid_reasons=(reason,) if reason else (),
             notes=self.volume.notes if step.kind == "cold_read" else (),
         )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path("runner/volbench")
-CHECKED = ("cli", "report", "validation")
+CHECKED = ("base", "cli", "execute", "observe", "plan", "report", "sample", "suite", "validation", "workload")
 """Packages without such names; the list only grows."""
 VAGUE = frozenset(
     (
@@ -61,7 +61,7 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("package", CHECKED)
 def test_names_are_nouns_and_verbs_of_the_field(package: str) -> None:
     files = sorted((PACKAGE / package).rglob("*.py"))
-    assert len(files) > 20
+    assert len(files) > 5
     vague = [
         f"{path}:{line}: {name}"
         for path in files

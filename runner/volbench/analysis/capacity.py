@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from volbench.analysis.validity import shortfall_by_chance
-from volbench.records.capacity import CapacityRow, Objective
+from volbench.records.goals.capacity import CapacityRow, Objective
 from volbench.records.report import CellRow, FindingRow, Report
+from volbench.records.steps import step_kind
 
 ACHIEVED_MIN = 0.95
 """A rate of which less was finished was not held, whatever the latency of what was."""
@@ -82,7 +83,7 @@ def _loads(report: Report) -> dict[tuple[str, str], dict[int, list[CellRow]]]:
     loads: defaultdict[tuple[str, str], defaultdict[int, list[CellRow]]] = defaultdict(lambda: defaultdict(list))
     for row in report.cells:
         # Parts of a step, such as NAME/during, repeat its time.
-        if row.kind == "oltp" and "rate" in row.parameters and "/" not in row.step:
+        if step_kind(row.kind).transactions and "rate" in row.parameters and "/" not in row.step:
             loads[row.volume, _load(row)][row.repeat].append(row)
     return {key: dict(repeats) for key, repeats in loads.items()}
 

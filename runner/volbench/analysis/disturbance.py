@@ -53,33 +53,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.records.cell import Disturbance, ValidityLimits
-from volbench.records.metrics import MetricValue
+from volbench.records.metrics import CATALOGUE, MetricValue
 
 _SLOWS_THE_VOLUME = ("foreign_io", "swapping")
 STRETCH = 0.5
 """At most this share of a running task's time is lost to what runs beside it on the same core."""
 _LATENCY = "latency_ms_"
+_PER_SECOND = {"s": 1.0, "ms": 1e3}
 _LEVELS = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-_RATES: dict[str, tuple[str, ...]] = {
-    "oltp": ("tps", "qps"),
-    "dump": ("dump_mib_per_s",),
-    "restore": ("restore_mib_per_s",),
-    "small_files": ("files_per_s", "files_mib_per_s"),
-    "ddl": ("ddl_per_s",),
-    "fio": ("fio_iops", "fio_mib_per_s"),
-    "sequential": ("sequential_mib_per_s",),
-}
-_TIMES: dict[str, tuple[str, ...]] = {
-    "dump": ("dump_s",),
-    "restore": ("restore_s",),
-    "small_files": ("files_s", "files_total_s"),
-    "ddl": ("ddl_s", "ddl_total_s"),
-    "sequential": ("sequential_s",),
-}
-"""Figures of the step's whole window; others may be about a part of it, in which more of the held time may lie."""
-_ONE_DURATION = {"table_scan_s": 1.0, "cold_read_s": 1.0, "first_query_ms": 1e3}
-"""One thing after the other within a part of the window: at most all of the held time lies in it."""
-
 Interval = tuple[float, float]
 
 
@@ -170,28 +151,29 @@ def delayable_share(*, clients: int | None, reading: float | None, lateness_s_pe
 
 
 def bounds(
-    metrics: Mapping[str, MetricValue], name: str, *, kind: str, held: float, open_loop: bool, window_s: float
+    metrics: Mapping[str, MetricValue], name: str, *, held: float, open_loop: bool, window_s: float
 ) -> Interval:
     """The interval in which a figure lies without the disturbance; it contains the figure. See the module.
 
     Args:
-        metrics: of the step; name: one with a direction. kind: of the step.
+        metrics: of the step; name: one with a direction.
         held: as `held_share` gives it. open_loop: whether the load comes at a fixed rate.
         window_s: length of the step.
     """
     metric = metrics[name]
-    value = metric.value
+    value, span = metric.value, CATALOGUE[name].span if name in CATALOGUE else ""
     if metric.better == "higher":
-        is_rate = name in _RATES.get(kind, ()) and held < 1 and not open_loop
+        is_rate = span == "window" and held < 1 and not open_loop
         return (value, value / (1 - held) if is_rate else math.inf)
     if held == 0:
         return (value, value)
-    if name in _TIMES.get(kind, ()):
+    if span == "window":
         return ((1 - held) * value, value)
     if name.startswith(_LATENCY):
         return (0.0 if open_loop else _latency_low(metrics, name, held), value)
-    scale = _ONE_DURATION.get(name)
-    return (0.0 if scale is None else max(0.0, value - held * window_s * scale), value)
+    # An uninterrupted part of the window: at most all of the held time lies in it.
+    scale = _PER_SECOND.get(metric.unit, math.inf) if span == "part" else math.inf
+    return (max(0.0, value - held * window_s * scale), value)
 
 
 def _latency_low(metrics: Mapping[str, MetricValue], name: str, share: float) -> float:

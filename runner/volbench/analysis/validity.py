@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from volbench.analysis.disturbance import CpuUse, delayable_share, disturbance, disturbances
 from volbench.records.cell import FILES_COPIED, Disturbance, StepResult, ValidityLimits
+from volbench.records.steps import step_kind
 from volbench.store.series import Series, SeriesKey, read_series
 
 SMALL_READ_MIB = 16.0
@@ -99,7 +100,7 @@ def observe(
             wide, "innodb", ("data_read_mib_per_s",), step.window_s, interval_s, bridge_gaps=False
         ),
         device_read_mib=_integral(wide, "diskstats", ("read_mib_per_s",), step.window_s, interval_s),
-        only_server_reads=step.kind == "oltp" and not step.details.get(FILES_COPIED),
+        only_server_reads=step_kind(step.kind).transactions and not step.details.get(FILES_COPIED),
         emulator_late_ratio=_late_ratio(wide, step.window_s),
         emulator_lateness_s_per_s=_mean(
             wide, SeriesKey(source="emulator", metric="lateness_s_per_s"), step.window_s, interval_s
@@ -114,7 +115,7 @@ def observe(
 def _clients(step: StepResult) -> int | None:
     """How many clients a closed loop has; None for other steps."""
     threads = step.parameters.get("threads")
-    closed = step.kind == "oltp" and "offered_ratio" not in step.details
+    closed = step_kind(step.kind).transactions and "offered_ratio" not in step.details
     return threads if closed and isinstance(threads, int) else None
 
 

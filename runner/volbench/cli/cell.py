@@ -12,9 +12,9 @@ import typer
 
 from volbench.cli import console, logs
 from volbench.errors import EXIT_INTERRUPTED
-from volbench.execute.agent import run_cell
+from volbench.execute.cell.agent import run_cell
+from volbench.execute.cell.prepare import prepare_dataset
 from volbench.execute.node_helper import LOOK_EVERY_S, Node, node_helper
-from volbench.execute.prepare import prepare_dataset
 from volbench.records.cell import CELL_SCHEMA, CellResult, CellSpec
 from volbench.store.files import read_record
 from volbench.volume import ownership

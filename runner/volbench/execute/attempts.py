@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from volbench.engine.supervisor import supervisor_script
 from volbench.errors import StepFailed, VolbenchError
+from volbench.execute.cell.progress import Progress, read_progress
 from volbench.execute.cell_spec import cell_spec
 from volbench.execute.interruptions import Interruptions
-from volbench.execute.progress import Progress, read_progress
 from volbench.execute.templates import is_template
 from volbench.placement.interface import Job, JobKind, Placement, Target
 from volbench.records.cell import AttachSpec, CellResult, CellSpec, EmulatedSpec
@@ -30,7 +30,7 @@ class CellState:
     """The state of a running cell. `number` 0 is the preparation of the dataset."""
 
     number: int
-    of: int
+    total: int
     cell_id: str
     volume: str
     elapsed_s: float
@@ -159,7 +159,7 @@ class Attempts:
         preparing = job.kind == "prepare"
         return CellState(
             number=0 if preparing else 1 + cell_ids.index(job.cell.cell_id),
-            of=len(cell_ids),
+            total=len(cell_ids),
             cell_id=job.cell.cell_id,
             volume="dataset" if preparing else job.cell.volume,
             elapsed_s=elapsed_s,

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from volbench.records.parse import parse_json
-from volbench.sample.ebs_nvme import read_log_page
+from volbench.sample.device.ebs_nvme import read_log_page
 from volbench.volume.coldness import DROP_CACHES
 from volbench.volume.node_helper import DIRECTORY, SOCKET
 

@@ -27,7 +27,7 @@ from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
 from volbench.volume.interface import OpenVolume, Volume
 from volbench.volume.trouble import CAUSES
 
-__all__ = ["CellState", "Orchestrator", "Outcome", "is_finished", "watch_nothing"]
+__all__ = ["CellState", "Orchestrator", "Outcome", "ignore_states", "is_finished"]
 
 Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
@@ -58,16 +58,16 @@ def never_decided(directory: RunDirectory) -> str:  # noqa: ARG001 - as others o
     return ""
 
 
-def replace_nothing(directory: RunDirectory) -> Sequence[str]:  # noqa: ARG001 - as others of its kind
+def no_replacements(directory: RunDirectory) -> Sequence[str]:  # noqa: ARG001 - as others of its kind
     """Repeat no invalid cell."""
     return ()
 
 
-def say_nothing(text: str) -> None:
+def ignore_messages(text: str) -> None:
     """Discard messages."""
 
 
-def watch_nothing(state: CellState) -> None:
+def ignore_states(state: CellState) -> None:
     """Ignore the states of cells."""
 
 
@@ -81,10 +81,10 @@ class Orchestrator:
         volumes: Mapping[str, Volume],
         *,
         attach: AttachSpec | None = None,
-        watch: Callable[[CellState], None] = watch_nothing,
-        invalid_cells: Callable[[RunDirectory], Sequence[str]] = replace_nothing,
+        on_state: Callable[[CellState], None] = ignore_states,
+        invalid_cells: Callable[[RunDirectory], Sequence[str]] = no_replacements,
         decided: Callable[[RunDirectory], str] = never_decided,
-        say: Callable[[str], None] = say_nothing,
+        on_message: Callable[[str], None] = ignore_messages,
     ) -> None:
         """Open nothing and raise nothing.
 
@@ -92,19 +92,19 @@ class Orchestrator:
             invalid_cells: returns ids of done but invalid cells for which another attempt may give valid figures.
             decided: called after each block of a run that goes on until it is decided; returns why the cells so
                 far are enough, or nothing.
-            say: called with a line for each cell that is repeated, with the reason.
+            on_message: called with a line for each cell that is repeated, with the reason.
         """
         self._invalid_cells = invalid_cells
         self._decided = decided
         self._template_keys: dict[str, str] = {}
-        self._say = say
+        self._say = on_message
         self._directory = directory
         self._run: RunRecord = directory.run
         self._target = target
         self._volumes = volumes
         self._attach = attach
         self._interruptions = Interruptions()
-        self._attempts = Attempts(directory, target, self._interruptions, watch, attach=attach)
+        self._attempts = Attempts(directory, target, self._interruptions, on_state, attach=attach)
         self._watches: dict[str, VolumeWatch] = {}
         self._unavailable: dict[str, VolumeUnavailable] = {}
 

@@ -43,7 +43,7 @@ def _with_known_tps(series: Mapping[SeriesKey, Series]) -> Mapping[SeriesKey, Se
     tps = series.get(_TPS)
     if tps is None or float(np.median(tps.value)) > 0:
         return series
-    return {key: one for key, one in series.items() if key != _TPS}
+    return {key: values for key, values in series.items() if key != _TPS}
 
 
 def _tools(grid: Grid) -> Iterator[Beside]:
@@ -75,7 +75,7 @@ class Compared:
     @property
     def causes_before(self) -> frozenset[str]:
         """What was there before already."""
-        return frozenset(one.cause for one in self.before.findings)
+        return frozenset(finding.cause for finding in self.before.findings)
 
 
 def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
@@ -89,8 +89,9 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
     before_grid = case.whole.within(float("-inf"), onset_s - case.grid.width_s)
     around = explain_case(replace(case, grid=case.whole.within(float("-inf"), end_s + case.grid.width_s)))
     overlapping = tuple(
-        one for one in around.findings
-        if one.cause == NONE or (one.window_s[0] <= end_s + _EDGE_S and one.window_s[1] >= onset_s - _EDGE_S)
+        finding for finding in around.findings
+        if finding.cause == NONE
+        or (finding.window_s[0] <= end_s + _EDGE_S and finding.window_s[1] >= onset_s - _EDGE_S)
     )  # fmt: skip
     return Compared(
         during=explain_case(inside) if len(inside.grid) >= SAMPLES_MIN else Explanation(findings=()),
@@ -105,10 +106,10 @@ def _levels(case: Case, onset_s: float, end_s: float) -> Iterator[Level]:
     during = (middle > onset_s - case.whole.width_s / 2) & (middle <= end_s)
     if not during.any():
         return
-    yield from levels(case.whole, device_of(case.whole, case.disk), during, _others(case))
+    yield from levels(case.whole, device_of(case.whole, case.disk), during, _other_series(case))
 
 
-def _others(case: Case) -> dict[str, tuple[Floats | None, str]]:
+def _other_series(case: Case) -> dict[str, tuple[Floats | None, str]]:
     user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
     return {
         "statements": (case.at("statements_per_s", "performance_schema"), "1/s"),
@@ -126,10 +127,10 @@ def suspicion(case: Case) -> str:
     """What explains the last seconds, in a few words; why nothing does where that is so."""
     if len(case.grid) < SAMPLES_MIN:
         return "too few samples yet"
-    found = explain_case(case)
-    if not found.findings:
+    explanation = explain_case(case)
+    if not explanation.findings:
         return "no cause can be named"
-    first = found.findings[0]
+    first = explanation.findings[0]
     if first.cause == NONE:
         return "none: the volume is not the problem"
     share = "" if first.share is None else f", {100 * first.share:.0f} % of the time"

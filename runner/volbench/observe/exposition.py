@@ -70,7 +70,7 @@ class ObservationCollector(Collector):
         yield from _disks(readings.get("diskstats"))
         yield from _status(readings.get("innodb"))
         yield from self._statements(readings.get("performance_schema"))
-        yield from self._seen()
+        yield from self._latest()
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: the families are those that there are readings of."""
@@ -92,7 +92,7 @@ class ObservationCollector(Collector):
         if errors is not None:
             yield CounterMetricFamily("volbench_statement_errors", "errors of statements", value=errors)
 
-    def _seen(self) -> Iterator[Metric]:
+    def _latest(self) -> Iterator[Metric]:
         now = self._now
         for name, (metric, scale, text) in _NOW.items():
             value = now.value(name)

@@ -24,16 +24,17 @@ def markdown(report: ObservationReport) -> str:
 
 
 def _lines(report: ObservationReport) -> Iterator[str]:
-    seen = report.observation
-    begin, end = (clock_of(report, one) for one in report.window_s)
-    yield f"# What {seen.server_place} waited for"
+    observation = report.observation
+    begin, end = (clock_of(report, moment_s) for moment_s in report.window_s)
+    yield f"# What {observation.server_place} waited for"
     yield ""
-    about = f"{seen.server.flavor} {seen.server.version}, observed from {begin} to {end} UTC"
+    about = f"{observation.server.flavor} {observation.server.version}, observed from {begin} to {end} UTC"
     yield f"{about}, {report.samples} samples."
-    if seen.volume is not None:
-        what = seen.volume.disk or seen.volume.nfs_server or seen.volume.filesystem or "unknown"
-        profile = f", emulated {seen.volume.emulated_profile}" if seen.volume.emulated_profile else ""
-        yield f"Data directory on {what} ({seen.volume.filesystem} at {seen.volume.mount_point}{profile})."
+    if observation.volume is not None:
+        volume = observation.volume
+        backing = volume.disk or volume.nfs_server or volume.filesystem or "unknown"
+        profile = f", emulated {volume.emulated_profile}" if volume.emulated_profile else ""
+        yield f"Data directory on {backing} ({volume.filesystem} at {volume.mount_point}{profile})."
     yield ""
     yield "## All of the time"
     yield ""
@@ -43,13 +44,15 @@ def _lines(report: ObservationReport) -> Iterator[str]:
         yield ""
         yield "| part | share |"
         yield "|---|---|"
-        for part, share in sorted(report.shares.items(), key=lambda one: -one[1]):
+        for layer, share in sorted(report.shares.items(), key=lambda item: -item[1]):
             if share >= 0.005:
-                yield f"| {part_name(part)} | {percent(share)} |"
+                yield f"| {part_name(layer)} | {percent(share)} |"
         yield ""
-    for one in report.associations:
-        name = " ".join(filter(None, (one.key.source, one.key.metric, _cell(one.key.entity))))
-        yield f"- p95 moves with {name} (rank correlation {one.rho:+.2f}, q {one.q_value:.2g}): no cause by itself"
+    for association in report.associations:
+        key = association.key
+        name = " ".join(filter(None, (key.source, key.metric, _cell(key.entity))))
+        strength = f"rank correlation {association.rho:+.2f}, q {association.q_value:.2g}"
+        yield f"- p95 moves with {name} ({strength}): no cause by itself"
     if report.associations:
         yield ""
     for incident in report.incidents:
@@ -63,19 +66,19 @@ def _lines(report: ObservationReport) -> Iterator[str]:
         yield ""
 
 
-def _incident(report: ObservationReport, one: IncidentReport) -> Iterator[str]:
-    incident = one.incident
+def _incident(report: ObservationReport, details: IncidentReport) -> Iterator[str]:
+    incident = details.incident
     end = "it went on" if incident.end_s is None else f"to {clock_of(report, incident.end_s)}"
     yield f"## Incident {incident.name}: {incident.trigger}"
     yield ""
     lasted = "" if incident.end_s is None else f", {number(incident.end_s - incident.onset_s)} s"
     yield f"From {clock_of(report, incident.onset_s)} UTC {end}{lasted}."
     yield ""
-    yield from _findings(one.findings, one.also_before)
-    if one.levels:
+    yield from _findings(details.findings, details.also_before)
+    if details.levels:
         yield "| | before | during | ratio |"
         yield "|---|---|---|---|"
-        for level in one.levels:
+        for level in details.levels:
             before, during = (
                 "unknown" if value is None else f"{number(value)} {level.unit}".strip()
                 for value in (level.before, level.during)
@@ -83,10 +86,10 @@ def _incident(report: ObservationReport, one: IncidentReport) -> Iterator[str]:
             ratio = f"{level.during / level.before:.2f}" if level.before and level.during is not None else ""
             yield f"| {level.name} | {before} | {during} | {ratio} |"
         yield ""
-    yield from (f"- {note}" for note in one.notes)
-    if one.notes:
+    yield from (f"- {note}" for note in details.notes)
+    if details.notes:
         yield ""
-    yield from _statements("### Statements during the incident", one.statements[:5], only_time=True)
+    yield from _statements("### Statements during the incident", details.statements[:5], only_time=True)
 
 
 def _findings(rows: Sequence[FindingRow], also_before: frozenset[str]) -> Iterator[str]:
@@ -113,10 +116,11 @@ def _statements(title: str, statements: Sequence[Statement], *, only_time: bool 
     yield ""
     yield "| by time | share | count | mean ms | CPU s | waited s | rows examined | rows sent |"
     yield "|---|---|---|---|---|---|---|---|"
-    for one in top_by(statements, "time_s"):
-        known = map(_known, (one.cpu_s, one.waited_s, one.rows_examined, one.rows_sent))
-        figures = (percent(one.share), number(one.statements), number(one.mean_ms), *known)
-        yield f"| `{_cell(one.text)}` | {' | '.join(figures)} |"
+    for statement in top_by(statements, "time_s"):
+        costs = (statement.cpu_s, statement.waited_s, statement.rows_examined, statement.rows_sent)
+        means = (percent(statement.share), number(statement.statements), number(statement.mean_ms))
+        figures = (*means, *map(_figure_text, costs))
+        yield f"| `{_cell(statement.text)}` | {' | '.join(figures)} |"
     yield ""
     if only_time:
         return
@@ -124,16 +128,16 @@ def _statements(title: str, statements: Sequence[Statement], *, only_time: bool 
         ("rows_examined", "rows examined"), ("rows_affected", "rows changed"),
         ("tmp_disk_tables", "temporary tables on disk"),
     ):  # fmt: skip
-        top = [one for one in top_by(statements, name) if getattr(one, name) >= 1][:3]
+        top = [statement for statement in top_by(statements, name) if getattr(statement, name) >= 1][:3]
         if top:
-            shown = "; ".join(f"{number(getattr(one, name))} by `{_cell(one.text)}`" for one in top)
-            yield f"Most {heading}: {shown}"
+            texts = (f"{number(getattr(statement, name))} by `{_cell(statement.text)}`" for statement in top)
+            yield f"Most {heading}: {'; '.join(texts)}"
             yield ""
     yield "No server counts I/O by statement: *waited* is time that is neither CPU nor table locks."
     yield ""
 
 
-def _known(value: float | None) -> str:
+def _figure_text(value: float | None) -> str:
     return "" if value is None else number(value)
 
 

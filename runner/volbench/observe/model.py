@@ -12,7 +12,6 @@ from volbench.records.base import Record
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 
 OBSERVATION_FILE, INCIDENT_FILE, INCIDENTS = "observation.json", "incident.json", "incidents"
-OBSERVATION_SCHEMA = 1
 
 
 class Observation(Record):
@@ -49,7 +48,9 @@ class Incident(Record):
     onset_s: float
     end_s: float | None
     window_s: tuple[float, float]
-    whole: bool = Field(default=True, description="False: there was no room for all of its readings.")
+    is_complete: bool = Field(
+        default=True, alias="whole", description="False: there was no room for all of its readings."
+    )
 
 
 def read_observation(directory: Path) -> Observation:
@@ -67,10 +68,10 @@ def read_observation(directory: Path) -> Observation:
 
 def read_incidents(directory: Path) -> list[Incident]:
     """All incidents in order of time; one whose file is damaged is left out."""
-    found = []
+    incidents = []
     for path in sorted((directory / INCIDENTS).glob(f"*/{INCIDENT_FILE}")):
         try:
-            found.append(Incident.model_validate_json(path.read_bytes()))
+            incidents.append(Incident.model_validate_json(path.read_bytes()))
         except (OSError, ValidationError):
             continue
-    return sorted(found, key=lambda one: one.onset_s)
+    return sorted(incidents, key=lambda incident: incident.onset_s)

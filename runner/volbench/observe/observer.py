@@ -20,7 +20,7 @@ from volbench.observe.recent import Readings, StallClock, Window, trigger_values
 from volbench.observe.ring import (
     RING,
     SIZE_MIN_BYTES,
-    Kept,
+    KeptIncidents,
     RingLimits,
     RingTail,
     now_since,
@@ -35,7 +35,7 @@ from volbench.records.facts import ServerFacts
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.interface import Reading
-from volbench.sample.raw import Found, Tick
+from volbench.sample.raw import SourcePresence, Tick
 from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
 
 MODULE = "volbench.observe.process"
@@ -82,8 +82,8 @@ class Now:
 
     def value(self, name: str, age_s_max: float = 5.0) -> float | None:
         """A metric that was read a moment ago; None for one that is old or unknown."""
-        seen = self.seen_s.get(name)
-        return self.metrics[name] if seen is not None and self.t_s - seen <= age_s_max else None
+        last_seen_s = self.seen_s.get(name)
+        return self.metrics[name] if last_seen_s is not None and self.t_s - last_seen_s <= age_s_max else None
 
 
 class Observer:
@@ -95,8 +95,8 @@ class Observer:
         self.directory = options.directory
         self._readings = Readings()
         self._recent = Window(length_s=RECENT_S)
-        self._states = [TriggerState(trigger=one, cooldown_s=COOLDOWN_S) for one in options.triggers]
-        self._kept = Kept(self.directory / INCIDENTS, options.bytes_max // 2 - _FILES_BYTES)
+        self._states = [TriggerState(trigger=trigger, cooldown_s=COOLDOWN_S) for trigger in options.triggers]
+        self._kept = KeptIncidents(self.directory / INCIDENTS, options.bytes_max // 2 - _FILES_BYTES)
         self._names: dict[tuple[str, float], str] = {}
         self._volume_source = len(_VOLUME_ORDER)
         self._explained_s = 0.0
@@ -139,7 +139,7 @@ class Observer:
 
     def _take(self, tail: RingTail) -> None:
         for record in tail.new_records():
-            if isinstance(record, Found):
+            if isinstance(record, SourcePresence):
                 self._say_presence(record)
             elif isinstance(record, Tick):
                 for source, begin_s, rows in self._readings.rows_of(record):
@@ -164,13 +164,13 @@ class Observer:
     def _disk(self) -> str | None:
         return None if self.observation.volume is None else self.observation.volume.disk
 
-    def _say_presence(self, record: Found) -> None:
+    def _say_presence(self, record: SourcePresence) -> None:
         """The server's sources come and go with the server; the machine's own are there or not from the start."""
-        said = "" if record.presence.present else record.presence.reason
+        reason = "" if record.presence.present else record.presence.reason
         before = self._presences.get(record.source)
-        self._presences[record.source] = said
-        if record.source == "innodb" and before is not None and before != said:
-            self._say(f"the server does not answer: {said}" if said else "the server answers again")
+        self._presences[record.source] = reason
+        if record.source == "innodb" and before is not None and before != reason:
+            self._say(f"the server does not answer: {reason}" if reason else "the server answers again")
 
     def _see(self, source: str, values: dict[str, float], begin_s: float, end_s: float) -> None:
         self.now.metrics |= values
@@ -201,12 +201,14 @@ class Observer:
         until_s = fired.end_s if fired.end_s is not None else self.now.t_s
         before_s = max(BEFORE_S_MIN, BEFORE_TIMES * (until_s - fired.onset_s))
         window = (max(0.0, fired.onset_s - before_s), until_s + COOLDOWN_S)
-        whole = self._kept.keep(name, [one for one in segments_in(self.directory / RING) if one.overlaps(window)])
+        is_complete = self._kept.keep(
+            name, [segment for segment in segments_in(self.directory / RING) if segment.overlaps(window)]
+        )
         metric = METRICS[fired.trigger.metric]
         incident = Incident(
             name=name, trigger=fired.trigger.text, metric=fired.trigger.metric, unit=metric.unit,
             limit=fired.trigger.limit, worst=fired.worst, onset_s=fired.onset_s, end_s=fired.end_s,
-            window_s=window, whole=whole,
+            window_s=window, is_complete=is_complete,
         )  # fmt: skip
         write_whole(
             self.directory / INCIDENTS / name / INCIDENT_FILE,
@@ -277,15 +279,15 @@ def observing(options: ObserveOptions) -> Iterator[tuple[Observer, SamplingProce
         )
     with AttachedServer(options.attach) as server:
         try:
-            seen = look_at_server(server, options.attach)
+            observed_server = look_at_server(server, options.attach)
         except StepFailed as error:
             raise EnvironmentLacks(
                 "the server cannot be asked", where="observe", evidence=error.evidence
             ) from error
-        place = find_place(seen, options.volume)
-        refuse_unknowable(options.triggers, seen.facts, host_seen=place.host is not None)
-        observation = _observation(options, seen, place)
-        process = SamplingProcess(_sampling(options, observation, place, server), module=MODULE)
+        location = find_place(observed_server, options.volume)
+        refuse_unknowable(options.triggers, observed_server.facts, host_seen=location.host is not None)
+        observation = _observation(options, observed_server, location)
+        process = SamplingProcess(_sampling(options, observation, location, server), module=MODULE)
         _make_directory(options, observation)
         process.start()
         try:
@@ -294,7 +296,7 @@ def observing(options: ObserveOptions) -> Iterator[tuple[Observer, SamplingProce
             process.end()
 
 
-def _observation(options: ObserveOptions, server: ObservedServer, place: ServerPlace) -> Observation:
+def _observation(options: ObserveOptions, server: ObservedServer, location: ServerPlace) -> Observation:
     now_s, now_ns = time.time(), time.monotonic_ns()
     return Observation(
         volbench_version=__version__,
@@ -302,40 +304,40 @@ def _observation(options: ObserveOptions, server: ObservedServer, place: ServerP
         zero_epoch_s=now_s,
         zero_monotonic_ns=now_ns,
         interval_s=options.interval_s,
-        server_place=server.place,
+        server_place=server.address,
         server=server.facts,
         hostname=server.hostname,
-        host=place.host,
-        volume=place.volume,
-        server_pid=place.pid,
-        triggers=tuple(one.text for one in options.triggers),
+        host=location.host,
+        volume=location.volume,
+        server_pid=location.pid,
+        triggers=tuple(trigger.text for trigger in options.triggers),
         keep_s=options.keep_s,
         bytes_max=options.bytes_max,
-        notes=(*server.notes, *place.notes),
+        notes=(*server.notes, *location.notes),
     )
 
 
 def _sampling(
-    options: ObserveOptions, observation: Observation, place: ServerPlace, server: AttachedServer
+    options: ObserveOptions, observation: Observation, location: ServerPlace, server: AttachedServer
 ) -> SamplingConfig:
-    facts = place.volume
+    facts = location.volume
     disk = facts.disk if facts is not None and facts.disk else ""
     server_only = ("performance_schema", "innodb", "digests")
     return SamplingConfig(
         raw_file=str(options.directory / "samples"),
         zero_monotonic_ns=observation.zero_monotonic_ns,
         interval_s=options.interval_s,
-        sources=server_only if place.host is None else None,
+        sources=server_only if location.host is None else None,
         disks=(disk,) if disk else (),
         nvme_devices=(f"/dev/{disk}",) if disk.startswith("nvme") else (),
         ebs_csi_url=driver_url(),
         ebs_volume_id=ebs_volume_id(disk or None),
         mount_point=facts.mount_point or "" if facts is not None and facts.nfs_server else "",
-        cgroup_dir=place.cgroup_dir,
-        server_cpu_files=place.cpu_files,
+        cgroup_dir=location.cgroup_dir,
+        server_cpu_files=location.cpu_files,
         option_file=str(server.option_file),
-        emulator_socket=place.emulator_socket,
-        own_pids=(place.pid,) if place.pid is not None else (),
+        emulator_socket=location.emulator_socket,
+        own_pids=(location.pid,) if location.pid is not None else (),
         read_only=True,
     )
 

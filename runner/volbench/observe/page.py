@@ -40,7 +40,7 @@ def page(report: ObservationReport) -> str:
         begin=clock_of(report, report.window_s[0]),
         end=clock_of(report, report.window_s[1]),
         clock=lambda t_s: clock_of(report, t_s),
-        shares=[(part_name(part), percent(share)) for part, share in _shares(report)],
+        shares=[(part_name(layer), percent(share)) for layer, share in _shares(report)],
         top=lambda statements: top_by(statements, "time_s"),
         number=lambda value: "" if value is None else number(value),
         percent=percent,
@@ -49,14 +49,14 @@ def page(report: ObservationReport) -> str:
 
 def _shares(report: ObservationReport) -> list[tuple[str, float]]:
     return sorted(
-        ((part, share) for part, share in report.shares.items() if share >= 0.005), key=lambda one: -one[1]
+        ((layer, share) for layer, share in report.shares.items() if share >= 0.005), key=lambda item: -item[1]
     )
 
 
 def _charts(report: ObservationReport) -> Iterator[Chart]:
     case, device = report.case, report.case.device
     user, system = case.at("user_ratio", "cpu"), case.at("system_ratio", "cpu")
-    wanted: list[tuple[str, str, Floats | None]] = [
+    charts: list[tuple[str, str, Floats | None]] = [
         ("statements", "1/s", case.at("statements_per_s", "performance_schema")),
         ("statement p95", "ms", case.at("latency_ms_p95")),
         ("statement mean", "ms", case.at("statement_ms", "performance_schema")),
@@ -66,8 +66,8 @@ def _charts(report: ObservationReport) -> Iterator[Chart]:
         ("credits", "%", case.balance_percent),
         ("CPUs busy", "%", None if user is None or system is None else 100 * (user + system)),
     ]
-    bands = tuple(_band(report, one) for one in report.incidents)
-    for title, unit, values in wanted:
+    bands = tuple(_band(report, incident) for incident in report.incidents)
+    for title, unit, values in charts:
         if values is not None and np.isfinite(values).any():
             yield _chart(title, unit, values, bands)
 
@@ -84,7 +84,7 @@ def _chart(title: str, unit: str, values: Floats, bands: tuple[tuple[float, floa
             pieces[-1].append(f"{x:.1f},{y:.1f}")
         elif pieces[-1]:
             pieces.append([])
-    lines = tuple(" ".join(one if len(one) > 1 else one * 2) for one in pieces if one)
+    lines = tuple(" ".join(piece if len(piece) > 1 else piece * 2) for piece in pieces if piece)
     return Chart(title=title, unit=unit, top=number(top), bottom="0", lines=lines, bands=bands)
 
 
@@ -94,13 +94,13 @@ def _thinned(values: Floats) -> Floats:
     if each == 1:
         return values
     padded = np.concatenate([values, np.full(-len(values) % each, np.nan)]).reshape(-1, each)
-    known = np.where(np.isfinite(padded), padded, -np.inf).max(axis=1)
-    return np.where(np.isfinite(known), known, np.nan)
+    finite = np.where(np.isfinite(padded), padded, -np.inf).max(axis=1)
+    return np.where(np.isfinite(finite), finite, np.nan)
 
 
-def _band(report: ObservationReport, one: IncidentReport) -> tuple[float, float, str]:
+def _band(report: ObservationReport, incident: IncidentReport) -> tuple[float, float, str]:
     begin_s, end_s = report.window_s
-    last_s = end_s if one.incident.end_s is None else one.incident.end_s
+    last_s = end_s if incident.incident.end_s is None else incident.incident.end_s
     scale = WIDTH / max(end_s - begin_s, 1e-9)
-    left = max(0.0, (one.incident.onset_s - begin_s) * scale)
-    return left, max(2.0, (last_s - begin_s) * scale - left), one.incident.name
+    left = max(0.0, (incident.incident.onset_s - begin_s) * scale)
+    return left, max(2.0, (last_s - begin_s) * scale - left), incident.incident.name

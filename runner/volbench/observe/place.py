@@ -11,8 +11,8 @@ from pathlib import Path
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.observe.server import ObservedServer, listening_process
 from volbench.records.facts import HostFacts, VolumeFacts
-from volbench.sample.cgroup_cpu import find_cpu_files
-from volbench.sample.cgroup_io import find_directory
+from volbench.sample.device.cgroup_io import find_directory
+from volbench.sample.host.cgroup_cpu import find_cpu_files
 from volbench.volume.emulated.control import CONTROL_SOCKET
 from volbench.volume.emulated.status import emulated_behind
 from volbench.volume.facts.discovery import discover, facts_of
@@ -50,11 +50,11 @@ def find_place(server: ObservedServer, volume: str) -> ServerPlace:
     if volume == NONE:
         return ServerPlace(notes=("--volume none: no metrics of the host and its storage",))
     if volume != AUTO:
-        return _given(Path(volume), server)
+        return _requested_place(Path(volume), server)
     if not server.local and process_with_address(server) is None:
         return ServerPlace(
             notes=(
-                f"the server is on another machine ({server.place}): no metrics of its host and storage; run"
+                f"the server is on another machine ({server.address}): no metrics of its host and storage; run"
                 " volbench there, or add what CloudWatch or sar recorded (`volbench explain --from`)",
             )
         )
@@ -65,7 +65,7 @@ def find_place(server: ObservedServer, volume: str) -> ServerPlace:
     return _of(facts, pid, [note] if note else [])
 
 
-def _given(path: Path, server: ObservedServer) -> ServerPlace:
+def _requested_place(path: Path, server: ObservedServer) -> ServerPlace:
     if not path.exists():
         raise UsageError(
             "there is no such path",
@@ -76,11 +76,11 @@ def _given(path: Path, server: ObservedServer) -> ServerPlace:
 
 
 def _without_process(server: ObservedServer) -> ServerPlace:
-    seen = f"the server's process is not seen from here (datadir {server.datadir}, host name {server.hostname})"
+    reason = f"the server's process is not seen from here (datadir {server.datadir}, host name {server.hostname})"
     if os.uname().nodename == server.hostname and Path(server.datadir).is_dir():
-        return _of(discover(Path(server.datadir)), None, [f"{seen}: its volume is that of the same path here"])
+        return _of(discover(Path(server.datadir)), None, [f"{reason}: its volume is that of the same path here"])
     return ServerPlace(
-        notes=(f"{seen}: no metrics of its host and storage; run volbench as root, or give --volume PATH",)
+        notes=(f"{reason}: no metrics of its host and storage; run volbench as root, or give --volume PATH",)
     )
 
 
@@ -114,27 +114,29 @@ def find_process(server: ObservedServer, proc: Path = PROC) -> int | None:
         return server.peer_pid
     if not server.local:
         return process_with_address(server, proc)
-    if not server.place.startswith("unix:"):
-        listening = listening_process(int(server.place.rpartition(":")[2]), proc)
+    if not server.address.startswith("unix:"):
+        listening = listening_process(int(server.address.rpartition(":")[2]), proc)
         if listening is not None and _is_server(listening, proc):
             return listening
-    candidates = [
-        int(one.name) for one in proc.iterdir() if one.name.isdecimal() and _is_server(int(one.name), proc)
-    ]
+    candidates = _servers(proc)
     matching = [pid for pid in candidates if _has_pid_file(pid, server, proc)]
     return matching[0] if len(matching) == 1 else None
 
 
+def _servers(proc: Path) -> list[int]:
+    """Return the processes that are servers."""
+    pids = [int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal()]
+    return [pid for pid in pids if _is_server(pid, proc)]
+
+
 def process_with_address(server: ObservedServer, proc: Path = PROC) -> int | None:
     """The server in a container of this machine whose own network has the address that we connect to."""
-    host = server.place.rpartition(":")[0].strip("[]")
+    host = server.address.rpartition(":")[0].strip("[]")
     try:
         address = socket.gethostbyname(host)
     except OSError:
         return None
-    candidates = [
-        int(one.name) for one in proc.iterdir() if one.name.isdecimal() and _is_server(int(one.name), proc)
-    ]
+    candidates = _servers(proc)
     own = [pid for pid in candidates if _has_address(_text(proc / str(pid) / "net/fib_trie"), address)]
     return own[0] if len(own) == 1 else None
 
@@ -190,10 +192,10 @@ def _below_overlay(facts: VolumeFacts, mount: Mount | None) -> VolumeFacts:
 
 def _mount_with(mounts: tuple[Mount, ...], device_number: str, path: str) -> Mount | None:
     """The mount of this file system that holds the path; the path may go over symbolic links of the container."""
-    found = mount_of(path, mounts)
-    if found is not None and found.device_number == device_number:
-        return found
-    return next((one for one in reversed(mounts) if one.device_number == device_number), found)
+    mount = mount_of(path, mounts)
+    if mount is not None and mount.device_number == device_number:
+        return mount
+    return next((candidate for candidate in reversed(mounts) if candidate.device_number == device_number), mount)
 
 
 def _text(path: Path) -> str:

@@ -10,10 +10,11 @@ import numpy as np
 
 from volbench.records.latency_bins import LatencyBins
 from volbench.records.series import HistogramRow, SeriesRow
+from volbench.records.sources import device_sources
 from volbench.sample.interface import Reading
-from volbench.sample.performance_schema import PerformanceSchema
 from volbench.sample.raw import Tick
 from volbench.sample.rows import histogram_of
+from volbench.sample.server.performance_schema import PerformanceSchema
 from volbench.sample.sources import OBSERVED
 from volbench.store.series import Series, SeriesKey
 
@@ -24,7 +25,7 @@ _OF_CLIENT = {
     ("innodb", "commits_per_s"): "tps",
     ("performance_schema", "statement_ms"): "latency_ms_avg",
 }
-_VOLUME_SOURCES = ("diskstats", "mountstats", "ebs_nvme", "ebs_csi", "emulator")
+_VOLUME_SOURCES = device_sources("block", "files", "volume", "exporter")
 _TRIGGERED = {
     ("client", "latency_ms_p50"): ("p50", 1.0),
     ("client", "latency_ms_p95"): ("p95", 1.0),
@@ -102,16 +103,16 @@ class Window:
         """Take rows in order of time."""
         for row in rows:
             key = SeriesKey(source=row.source, metric=row.metric, entity=row.entity)
-            kept = self._rows.setdefault(key, deque())
-            kept.append((row.t_s, row.value))
+            values = self._rows.setdefault(key, deque())
+            values.append((row.t_s, row.value))
             self.end_s = max(self.end_s, row.t_s)
-            while self.length_s is not None and kept[0][0] < self.end_s - self.length_s:
-                kept.popleft()
+            while self.length_s is not None and values[0][0] < self.end_s - self.length_s:
+                values.popleft()
 
     def series(self) -> dict[SeriesKey, Series]:
         """All of them; those without a value in the window are left out."""
         oldest = -np.inf if self.length_s is None else self.end_s - self.length_s
-        found = {}
+        series_by_key = {}
         for key, rows in list(self._rows.items()):
             while rows and rows[0][0] < oldest:
                 rows.popleft()
@@ -119,8 +120,8 @@ class Window:
                 del self._rows[key]
                 continue
             values = np.array(rows, dtype=np.float64)
-            found[key] = Series(t_s=values[:, 0], value=values[:, 1])
-        return found
+            series_by_key[key] = Series(t_s=values[:, 0], value=values[:, 1])
+        return series_by_key
 
 
 @dataclass(kw_only=True)
@@ -145,38 +146,40 @@ def trigger_values(rows: Iterable[SeriesRow], disk: str | None) -> dict[str, flo
         rows: of one source.
         disk: kernel name of the volume's disk; None: every device of the source is taken for the volume.
     """
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     volume: dict[str, float] = {}
     cpu: dict[str, float] = {}
     for row in rows:
-        known = _TRIGGERED.get((row.source, row.metric)) if not row.entity else None
-        if known is not None:
-            found[known[0]] = row.value * known[1]
+        trigger_metric = _TRIGGERED.get((row.source, row.metric)) if not row.entity else None
+        if trigger_metric is not None:
+            metrics[trigger_metric[0]] = row.value * trigger_metric[1]
         elif row.source == "innodb" and row.metric == "threads_running":
-            found["threads_running"] = max(0.0, row.value - 1)  # ours, which asks
+            metrics["threads_running"] = max(0.0, row.value - 1)  # ours, which asks
         elif row.source == "cpu" and row.metric in ("user_ratio", "system_ratio"):
             cpu[row.metric] = row.value
         elif row.metric == "balance_percent":
-            found["credits"] = min(found.get("credits", row.value), row.value)
+            metrics["credits"] = min(metrics.get("credits", row.value), row.value)
         elif row.source in _VOLUME_SOURCES and (row.source != "diskstats" or disk is None or row.entity == disk):
             volume[row.metric] = row.value
     if len(cpu) == 2:
-        found["cpu"] = 100 * sum(cpu.values())
-    return found | _volume_values(volume)
+        metrics["cpu"] = 100 * sum(cpu.values())
+    return metrics | _volume_values(volume)
 
 
 def _volume_values(volume: Mapping[str, float]) -> dict[str, float]:
-    found = {name: volume[metric] * scale for metric, (name, scale) in _OF_VOLUME.items() if metric in volume}
-    if "reads" in found and "writes" in found:
-        found["iops"] = found["reads"] + found["writes"]
+    device_metrics = {
+        name: volume[metric] * scale for metric, (name, scale) in _OF_VOLUME.items() if metric in volume
+    }
+    if "reads" in device_metrics and "writes" in device_metrics:
+        device_metrics["iops"] = device_metrics["reads"] + device_metrics["writes"]
         waited = [
-            (found[name], found[wait])
+            (device_metrics[name], device_metrics[wait])
             for name, wait in (("reads", "r_await"), ("writes", "w_await"))
-            if wait in found
+            if wait in device_metrics
         ]
         operations = sum(rate for rate, _ in waited)
         if operations > 0:
-            found["await"] = sum(rate * wait for rate, wait in waited) / operations
+            device_metrics["await"] = sum(rate * wait for rate, wait in waited) / operations
     if "read_mib_per_s" in volume and "write_mib_per_s" in volume:
-        found["throughput"] = volume["read_mib_per_s"] + volume["write_mib_per_s"]
-    return found
+        device_metrics["throughput"] = volume["read_mib_per_s"] + volume["write_mib_per_s"]
+    return device_metrics

@@ -23,7 +23,7 @@ from volbench.observe.model import INCIDENTS, Incident, Observation, read_incide
 from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
 from volbench.observe.ring import RING, Segment, segments_in
 from volbench.records.report import FindingRow
-from volbench.sample.raw import Found, Tick, read_raw
+from volbench.sample.raw import SourcePresence, Tick, read_raw
 from volbench.store.series import SeriesKey
 
 STATEMENTS_SHOWN = 10
@@ -106,8 +106,10 @@ def report_of(directory: Path) -> ObservationReport:
         notes=tuple(dict.fromkeys((*observation.notes, *explained.notes))),
         shares={} if case.budget is None else case.budget.shares,
         statements=tuple(statements_of(case.grid)),
-        associations=tuple(one for one in associations([case.grid], LATENCY) if one.holds)[:ASSOCIATIONS_SHOWN],
-        incidents=tuple(_incident(case, one, volume) for one in incidents),
+        associations=tuple(association for association in associations([case.grid], LATENCY) if association.holds)[
+            :ASSOCIATIONS_SHOWN
+        ],
+        incidents=tuple(_incident(case, incident, volume) for incident in incidents),
         episode=episode,
         sources=sources,
         case=case,
@@ -116,10 +118,10 @@ def report_of(directory: Path) -> ObservationReport:
 
 def _read(directory: Path) -> tuple[Window, dict[str, str]]:
     """All readings that are left, and why sources are absent. Over a hole in the ring there is no difference."""
-    kept = sorted((directory / INCIDENTS).glob("*/"))
+    directories = sorted((directory / INCIDENTS).glob("*/"))
     window, readings, sources = Window(), Readings(), dict[str, str]()
     before: Segment | None = None
-    for segment in segments_in(directory / RING, *kept):
+    for segment in segments_in(directory / RING, *directories):
         if before is not None and segment.number != before.number + 1:
             readings = Readings()
         before = segment
@@ -129,7 +131,7 @@ def _read(directory: Path) -> tuple[Window, dict[str, str]]:
             if isinstance(record, Tick):
                 for _, _, rows in readings.rows_of(record):
                     window.add(rows)
-            elif isinstance(record, Found):
+            elif isinstance(record, SourcePresence):
                 sources[record.source] = record.presence.reason
     return window, {name: reason for name, reason in sorted(sources.items()) if reason}
 
@@ -138,7 +140,7 @@ def _episode(case: Case) -> Episode | None:
     """The stretch that was slower than the rest: by what users wait for, else by what the volume takes."""
     waits = None if case.device is None else case.device.await_ms
     columns = (case.at("latency_ms_p95"), case.at("statement_ms", _PS), waits)
-    return next((found for one in columns if (found := find_episode(case.grid, one)) is not None), None)
+    return next((episode for column in columns if (episode := find_episode(case.grid, column)) is not None), None)
 
 
 def _as_incident(episode: Episode, case: Case) -> Incident:
@@ -153,15 +155,15 @@ def _as_incident(episode: Episode, case: Case) -> Incident:
 def _incident(case: Case, incident: Incident, volume: str) -> IncidentReport:
     end_s = incident.end_s if incident.end_s is not None else case.window_s[1]
     around = case.whole.within(*incident.window_s)
-    part = dataclasses.replace(case, grid=around, whole=around)
-    if not len(part.whole.within(incident.onset_s - 1, end_s + 1)):
+    incident_case = dataclasses.replace(case, grid=around, whole=around)
+    if not len(incident_case.whole.within(incident.onset_s - 1, end_s + 1)):
         gone = "the readings of this incident were erased: it was older than --keep, or --max-size had no room"
         return IncidentReport(
             incident=incident, findings=(), also_before=frozenset(), levels=(), statements=(), notes=(gone,)
         )
-    compared = compare_incident(part, incident.onset_s, end_s)
+    compared = compare_incident(incident_case, incident.onset_s, end_s)
     explained = _which(compared)
-    notes = [] if incident.whole else ["there was no room for all readings of this incident"]
+    notes = [] if incident.is_complete else ["there was no room for all readings of this incident"]
     if incident.end_s is None:
         notes.append("it was going on when the observation ended")
     if not explained.findings:
@@ -178,9 +180,9 @@ def _incident(case: Case, incident: Incident, volume: str) -> IncidentReport:
 
 def _which(compared: Compared) -> Explanation:
     """Causes of the incident alone, and those that show against the time before it; `none` only if both do."""
-    by_cause = {one.cause: one for one in (*compared.during.findings, *compared.around.findings)}
-    causes = [one for cause, one in by_cause.items() if cause != NONE] or list(by_cause.values())
-    fresh = sorted(causes, key=lambda one: (one.cause in compared.causes_before, -(one.share or 0.0)))
+    by_cause = {finding.cause: finding for finding in (*compared.during.findings, *compared.around.findings)}
+    causes = [finding for cause, finding in by_cause.items() if cause != NONE] or list(by_cause.values())
+    fresh = sorted(causes, key=lambda finding: (finding.cause in compared.causes_before, -(finding.share or 0.0)))
     return Explanation(findings=tuple(fresh), notes=compared.around.notes)
 
 
@@ -194,7 +196,7 @@ def statements_of(grid: Grid) -> Iterator[Statement]:
     texts = grid.entities(_PS, "query_s_per_s")
     times = {text: total("query_s_per_s", text) or 0.0 for text in texts}
     together = sum(times.values())
-    for text in sorted(times, key=lambda one: -times[one]):
+    for text in sorted(times, key=lambda text: -times[text]):
         count = total("query_per_s", text) or 0.0
         if count <= 0 or together <= 0:
             continue
@@ -215,8 +217,8 @@ def statements_of(grid: Grid) -> Iterator[Statement]:
 
 def top_by(statements: Sequence[Statement], name: str) -> list[Statement]:
     """Those with most of a figure; without those that have none."""
-    known = [one for one in statements if getattr(one, name)]
-    return sorted(known, key=lambda one: -getattr(one, name))[:STATEMENTS_SHOWN]
+    statements_with_figure = [statement for statement in statements if getattr(statement, name)]
+    return sorted(statements_with_figure, key=lambda statement: -getattr(statement, name))[:STATEMENTS_SHOWN]
 
 
 def _volume_name(observation: Observation) -> str:
@@ -235,47 +237,49 @@ def as_json(report: ObservationReport) -> dict[str, Any]:
         "schema": 1,
         "observation": report.observation.model_dump(mode="json", by_alias=True),
         "window_s": report.window_s,
-        "window": [clock_of(report, one) for one in report.window_s],
+        "window": [clock_of(report, moment_s) for moment_s in report.window_s],
         "samples": report.samples,
-        "findings": [one.model_dump(mode="json") for one in report.findings],
+        "findings": [finding.model_dump(mode="json") for finding in report.findings],
         "notes": list(report.notes),
         "absent_sources": dict(report.sources),
         "statement_time_shares": {name: share for name, share in report.shares.items() if share > 0},
         "statements": _statements_json(report.statements),
         "associations": [
             {
-                "source": one.key.source, "metric": one.key.metric, "entity": one.key.entity, "rho": one.rho,
-                "lag": one.lag, "q_value": one.q_value,
+                "source": association.key.source, "metric": association.key.metric,
+                "entity": association.key.entity, "rho": association.rho,
+                "lag": association.lag, "q_value": association.q_value,
             }
-            for one in report.associations
+            for association in report.associations
         ],
-        "incidents": [_incident_json(report, one) for one in report.incidents],
+        "incidents": [_incident_json(report, incident) for incident in report.incidents],
     }  # fmt: skip
 
 
-def _incident_json(report: ObservationReport, one: IncidentReport) -> dict[str, Any]:
+def _incident_json(report: ObservationReport, incident: IncidentReport) -> dict[str, Any]:
     findings = [
-        {**row.model_dump(mode="json"), "also_before": row.cause in one.also_before} for row in one.findings
+        {**row.model_dump(mode="json"), "also_before": row.cause in incident.also_before}
+        for row in incident.findings
     ]
-    end_s = one.incident.end_s
+    end_s = incident.incident.end_s
     return {
-        **one.incident.model_dump(mode="json", by_alias=True),
-        "onset": clock_of(report, one.incident.onset_s),
+        **incident.incident.model_dump(mode="json", by_alias=True),
+        "onset": clock_of(report, incident.incident.onset_s),
         "end": None if end_s is None else clock_of(report, end_s),
         "findings": findings,
-        "levels": [dataclasses.asdict(level) for level in one.levels],
-        "statements": _statements_json(one.statements),
-        "notes": list(one.notes),
+        "levels": [dataclasses.asdict(level) for level in incident.levels],
+        "statements": _statements_json(incident.statements),
+        "notes": list(incident.notes),
     }
 
 
 def _statements_json(statements: Sequence[Statement]) -> list[dict[str, Any]]:
-    return [{**dataclasses.asdict(one), "waited_s": one.waited_s} for one in statements]
+    return [{**dataclasses.asdict(statement), "waited_s": statement.waited_s} for statement in statements]
 
 
-def part_name(part: str) -> str:
+def part_name(layer: str) -> str:
     """A part of statement time in words."""
-    return PART_TEXT.get(part, part)
+    return PART_TEXT.get(layer, layer)
 
 
 def enough(report: ObservationReport) -> bool:

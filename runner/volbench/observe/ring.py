@@ -22,7 +22,7 @@ from pathlib import Path
 
 from volbench.records.parse import parse_json
 from volbench.sample.interface import Presence, Reading
-from volbench.sample.raw import End, Found, Header, RawWriter, Tick, read_raw, record_of
+from volbench.sample.raw import End, Header, RawWriter, SourcePresence, Tick, read_raw, record_of
 
 RING = "ring"
 SEGMENT = re.compile(r"segment-(\d{6,})-(\d+)\.jsonl")
@@ -92,12 +92,12 @@ class RingWriter(RawWriter):
         self._header = {"schema": 1, "interval_s": interval_s, "zero_monotonic_ns": zero_monotonic_ns}
         self._head = one_line(self._header).encode()
 
-    def presence(self, source: str, found: Presence, *, remote: bool, next_tick: int) -> None:
+    def presence(self, source: str, presence: Presence, *, remote: bool, next_tick: int) -> None:
         """What a probe said; every later segment says it again."""
         with self._change:
-            about: dict[str, object] = {"source": source, "present": found.present, "reason": found.reason}
+            about: dict[str, object] = {"source": source, "present": presence.present, "reason": presence.reason}
             self._presences[source] = {**about, "remote": remote, "next_tick": next_tick}
-            super().presence(source, found, remote=remote, next_tick=next_tick)
+            super().presence(source, presence, remote=remote, next_tick=next_tick)
 
     def tick(
         self, tick: int, *, late_s: float, took_s: float, read: Mapping[str, Reading], failed: Mapping[str, str]
@@ -140,7 +140,7 @@ class RingWriter(RawWriter):
         while len(self._segments) > 1:
             oldest, ends_s = self._segments[0], self._segments[1].begin_s
             too_old = self._now_s() - ends_s > self._limits.keep_s
-            too_large = sum(one.bytes for one in self._segments) > room
+            too_large = sum(segment.bytes for segment in self._segments) > room
             if not (too_old or too_large):
                 return
             self._segments.pop(0)
@@ -201,7 +201,7 @@ def segments_in(*directories: Path) -> list[Segment]:
     ]
 
 
-def records_of(segments: list[Segment]) -> Iterator[Header | Found | Tick | End]:
+def records_of(segments: list[Segment]) -> Iterator[Header | SourcePresence | Tick | End]:
     """All records in order of time. Raises RunUnreadable for a damaged segment; an empty one has none."""
     for segment in segments:
         if segment.path.stat().st_size:
@@ -218,20 +218,20 @@ class RingTail:
         self._offset = 0
         self._keys: dict[int, tuple[tuple[str, str], ...]] = {}
 
-    def new_records(self) -> Iterator[Header | Found | Tick | End]:
+    def new_records(self) -> Iterator[Header | SourcePresence | Tick | End]:
         """Records that were added; a line that is not whole yet is left for the next call."""
         while True:
             if self._path is not None:
-                yield from self._rest()
-            following = [one for one in segments_in(self._directory) if one.number > self._number]
+                yield from self._new_records()
+            following = [segment for segment in segments_in(self._directory) if segment.number > self._number]
             if not following:
                 return
             if self._path is not None:
-                yield from self._rest()  # what was written between the last look and the next segment's beginning
+                yield from self._new_records()  # written since the last look, before the next segment began
             self._number, self._path, self._offset = following[0].number, following[0].path, 0
             self._keys = {}
 
-    def _rest(self) -> Iterator[Header | Found | Tick | End]:
+    def _new_records(self) -> Iterator[Header | SourcePresence | Tick | End]:
         assert self._path is not None  # noqa: S101 - asked only then
         try:
             with self._path.open("rb") as file:
@@ -239,15 +239,15 @@ class RingTail:
                 data = file.read()
         except FileNotFoundError:  # erased meanwhile: the reader was far behind
             return
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in whole.splitlines():
+        complete_lines = data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete_lines)
+        for line in complete_lines.splitlines():
             record = record_of(parse_json(line), self._keys)
             if record is not None:
                 yield record
 
 
-class Kept:
+class KeptIncidents:
     """The segments that incidents keep, in a directory for each; the oldest incident gives way to a new one.
 
     Args:
@@ -262,11 +262,11 @@ class Kept:
 
     def keep(self, name: str, segments: list[Segment]) -> bool:
         """Link segments into an incident's directory. False when there is no room for all of them."""
-        place = self._directory / name
-        place.mkdir(parents=True, exist_ok=True)
+        incident_dir = self._directory / name
+        incident_dir.mkdir(parents=True, exist_ok=True)
         made = self._made.setdefault(name, {})
         for segment in segments:
-            copy = place / segment.path.name
+            copy = incident_dir / segment.path.name
             if copy in made:
                 continue
             if not self._room_for(name, segment):
@@ -281,9 +281,16 @@ class Kept:
         return True
 
     def _room_for(self, name: str, segment: Segment) -> bool:
-        wanted = segment.path.stat().st_size if segment.path.exists() else 0
-        while self.bytes + wanted > self._bytes_max:
-            oldest = next((other for other in self._made if other != name and self._made[other]), None)
+        required_bytes = segment.path.stat().st_size if segment.path.exists() else 0
+        while self.bytes + required_bytes > self._bytes_max:
+            oldest = next(
+                (
+                    name_of_other
+                    for name_of_other in self._made
+                    if name_of_other != name and self._made[name_of_other]
+                ),
+                None,
+            )
             if oldest is None:
                 return False
             for path, (inode, head) in self._made[oldest].items():

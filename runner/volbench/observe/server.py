@@ -43,7 +43,7 @@ class ObservedServer:
     its Unix socket. `notes`: what our account or this server does not give, and what it takes.
     """
 
-    place: str
+    address: str
     local: bool
     peer_pid: int | None
     hostname: str
@@ -68,7 +68,9 @@ def look_at_server(server: AttachedServer, attach: AttachSpec) -> ObservedServer
         peer = _peer_pid(opened) if server.socket else None
     host = attach.host or server.account.host
     return ObservedServer(
-        place=f"unix:{server.socket}" if server.socket else f"{host or '127.0.0.1'}:{server.account.port or 3306}",
+        address=f"unix:{server.socket}"
+        if server.socket
+        else f"{host or '127.0.0.1'}:{server.account.port or 3306}",
         local=server.socket is not None or is_this_machine(host or "127.0.0.1"),
         peer_pid=peer,
         hostname=str(hostname),
@@ -132,17 +134,17 @@ def _peer_pid(opened: MySQLConnectionAbstract) -> int | None:
     plain = getattr(getattr(opened, "_socket", None), "sock", None)
     if not isinstance(plain, socket.socket) or plain.family != socket.AF_UNIX:
         return None
-    found = plain.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", found)[0]) or None
+    credentials = plain.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[0]) or None
 
 
 def is_this_machine(host: str) -> bool:
     """Whether a host's name or address is this machine: something can be bound to it. False when it is unknown."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    for family, kind, protocol, _, address in found:
+    for family, kind, protocol, _, address in addresses:
         if ipaddress.ip_address(address[0]).is_loopback:
             return True
         try:
@@ -173,7 +175,7 @@ def listening_process(port: int, proc: Path = Path("/proc")) -> int | None:
 
 def _holds_one_of(descriptors: Path, inodes: set[str]) -> bool:
     try:
-        return any(str(one.readlink()) in inodes for one in descriptors.iterdir())
+        return any(str(descriptor.readlink()) in inodes for descriptor in descriptors.iterdir())
     except OSError:  # ended meanwhile, or somebody else's
         return False
 

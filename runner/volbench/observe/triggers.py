@@ -112,8 +112,8 @@ def parse_trigger(text: str) -> Trigger:
             "a time needs its unit", where=where, next_step=f"write {matched['number']}ms or {matched['number']}s"
         )
     if unit not in metric.units:
-        known = ", ".join(one or "none" for one in metric.units)
-        raise UsageError(f"{name} has no unit {unit!r}", where=where, evidence=f"units of {name}: {known}")
+        units = ", ".join(unit or "none" for unit in metric.units)
+        raise UsageError(f"{name} has no unit {unit!r}", where=where, evidence=f"units of {name}: {units}")
     try:
         for_s = parse_duration_s(matched["duration"]) if matched["duration"] else 0.0
     except ValueError as error:

@@ -20,7 +20,7 @@ VARIANTS_MAX = 16
 """All volumes of a run are open at the same time; an emulated one is a process with its own disk image."""
 
 
-def with_options(spec: VolumeSpec, options: dict[str, Scalar]) -> VolumeSpec:
+def with_spec_options(spec: VolumeSpec, options: dict[str, Scalar]) -> VolumeSpec:
     """Return the volume with these options over its own, checked like a user's SPEC.
 
     Mount options of nfs are `name=value`; true or false adds or removes an option such as `noac`.
@@ -47,7 +47,9 @@ def with_options(spec: VolumeSpec, options: dict[str, Scalar]) -> VolumeSpec:
     return varied
 
 
-def spread(volumes: Sequence[VolumeSpec], sweep: SweepSpec | None) -> tuple[list[VolumeSpec], list[Treatment]]:
+def expand_variants(
+    volumes: Sequence[VolumeSpec], sweep: SweepSpec | None
+) -> tuple[list[VolumeSpec], list[Treatment]]:
     """Return every volume of a run, and every treatment: each volume with each combination of the sweep.
 
     Raises UsageError for an option that a volume does not have, and for too many volumes.
@@ -63,7 +65,9 @@ def spread(volumes: Sequence[VolumeSpec], sweep: SweepSpec | None) -> tuple[list
             options = {key: value for key, value in combination.items() if key.startswith(VOLUME)}
             name = _label(volume.name, options, base, labels)
             if name not in specs:
-                spec = with_options(volume, {key.removeprefix(VOLUME): value for key, value in options.items()})
+                spec = with_spec_options(
+                    volume, {key.removeprefix(VOLUME): value for key, value in options.items()}
+                )
                 variant_of = "" if name == volume.name else volume.name
                 specs[name] = spec.model_copy(update={"name": name, "variant_of": variant_of})
             label = _label(volume.name, combination, base, labels)

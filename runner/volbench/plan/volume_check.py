@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from volbench.errors import UsageError
-from volbench.plan.variants import spread, with_options
+from volbench.plan.variants import expand_variants, with_spec_options
 from volbench.profile.resolve import resolve_spec, resolve_volume
 from volbench.profile.spec import parse_volume, require_kind
 from volbench.records.run import TargetName, VolumeSpec
@@ -59,7 +59,7 @@ def suite_volume_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str
         yield ("sweep", "factors", factor), fault
     if not wrong and specs:
         try:
-            spread(specs, suite.sweep)
+            expand_variants(specs, suite.sweep)
         except UsageError as error:
             yield ("sweep",), _in_a_line(error)
 
@@ -89,14 +89,14 @@ def _checked(spec: VolumeSpec, target: TargetName | None = None) -> VolumeSpec:
 
 
 def _sweep_faults(suite: SuiteFile, specs: Sequence[VolumeSpec]) -> Iterator[tuple[str, str]]:
-    """Yield values that a volume does not accept, each tried alone; `spread` checks combinations."""
+    """Yield values that a volume does not accept, each tried alone; `expand_variants` checks combinations."""
     for name, factor in suite.sweep.factors.items() if suite.sweep else ():
         if not name.startswith(VOLUME):
             continue
         try:
             for spec in specs:
                 for value in (factor.base, *factor.levels):
-                    with_options(spec, {name.removeprefix(VOLUME): value})
+                    with_spec_options(spec, {name.removeprefix(VOLUME): value})
         except UsageError as error:
             yield name, _in_a_line(error)
 

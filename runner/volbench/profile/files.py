@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from volbench.base.nearest import suggestion
 from volbench.errors import UsageError
 from volbench.profile.schema import Profile
+from volbench.suite.bundled import bundled_path
 from volbench.suite.document import parse_document
 from volbench.suite.load import read_file
-from volbench.suite.shipped import shipped
 
 COMMON = "common"
 INSTANCES = "ec2-instances"
@@ -27,7 +27,7 @@ _FRAGMENTS = (COMMON, INSTANCES)
 
 def profiles_directory() -> Path:
     """Return suites/volumes of the working directory, else the bundled one."""
-    return shipped(Path("suites/volumes"))
+    return bundled_path(Path("suites/volumes"))
 
 
 def profile_names(directory: Path | None = None) -> tuple[str, ...]:

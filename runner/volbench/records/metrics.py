@@ -6,11 +6,11 @@ same thing in every file.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Mapping
 
 from volbench.records.base import Record
-
-Better = Literal["higher", "lower", "none"]
+from volbench.records.steps import STEP_KINDS
+from volbench.records.steps.metric import Better, Metric
 
 
 class MetricValue(Record):
@@ -21,87 +21,74 @@ class MetricValue(Record):
     better: Better
 
 
-_LATENCIES = ("p50", "p95", "p99", "p999", "max", "mean")
+STORAGE_METRICS = (
+    Metric("iops_read", "1/s", "none", "read IOPS", "reads that the device finished per second"),
+    Metric("iops_write", "1/s", "none", "write IOPS", "writes that the device finished per second"),
+    Metric("read_mib_per_s", "MiB/s", "none", "read throughput", "MiB that the device read per second"),
+    Metric("write_mib_per_s", "MiB/s", "none", "write throughput", "MiB that the device wrote per second"),
+    Metric(
+        "read_await_ms", "ms", "lower", "read await", "mean time of a read in the block layer, queueing included"
+    ),
+    Metric(
+        "write_await_ms", "ms", "lower", "write await", "mean time of a write in the block layer, queueing included"
+    ),
+    Metric("queue_depth", "1", "none", "queue", "requests in flight on average (aqu-sz of iostat)"),
+    Metric(
+        "device_util_ratio", "1", "none", "utilisation",
+        "share of time with any request in flight; high is not yet saturated",
+    ),
+    Metric("server_cpu_ratio", "1", "none", "server CPU", "share of the CPUs that the server used"),
+)  # fmt: skip
+"""Of every step: means over its window, of the volume's disk."""
+PLACEMENT_METRICS = (
+    Metric(
+        "pod_scheduled_s", "s", "lower", "pod scheduled",
+        "until the pod had a node; with volumes that wait for their first pod, until the volume was made too. Pod"
+        " times have a resolution of one second, and are those of the cluster's own clocks",
+    ),
+    Metric(
+        "pod_volume_attached_s", "s", "lower", "volume attached",
+        "from there until the last volume was attached to the node, where a driver does that",
+    ),
+    Metric(
+        "pod_image_pull_s", "s", "lower", "image pull",
+        "spent on pulling images, summed; absent when they were present",
+    ),
+    Metric(
+        "pod_sandbox_s", "s", "lower", "pod sandbox",
+        "from the node's choice until volumes were attached and mounted and the network was ready",
+    ),
+    Metric(
+        "pod_server_started_s", "s", "lower", "server container started",
+        "from the pod's creation until the server's container ran",
+    ),
+    Metric("pod_ready_s", "s", "lower", "pod ready", "from the pod's creation until its agent ran"),
+    Metric(
+        "mysqld_ready_s", "s", "lower", "server ready",
+        "from the start of the server on its copy of the data until it answered a query",
+    ),
+)  # fmt: skip
+"""Of the placement of a cell in a cluster."""
 
-CATALOGUE: dict[str, tuple[str, Better]] = {
-    "tps": ("1/s", "higher"),
-    "qps": ("1/s", "higher"),
-    "errors_per_s": ("1/s", "lower"),
-    "stalled_s": ("s", "lower"),
-    **{f"latency_ms_{q}": ("ms", "lower") for q in _LATENCIES},
-    **{f"statement_latency_ms_{q}": ("ms", "lower") for q in _LATENCIES},
-    "rate_achieved_ratio": ("1", "higher"),
-    "dump_s": ("s", "lower"),
-    "dump_mib_per_s": ("MiB/s", "higher"),
-    "dump_bytes": ("B", "none"),
-    "restore_s": ("s", "lower"),
-    "restore_mib_per_s": ("MiB/s", "higher"),
-    "cold_read_mib_per_s": ("MiB/s", "higher"),
-    "cold_read_s": ("s", "lower"),
-    "cold_read_files_per_s": ("1/s", "higher"),
-    "warm_read_mib_per_s": ("MiB/s", "higher"),
-    "table_scan_s": ("s", "lower"),
-    "table_scan_mib_per_s": ("MiB/s", "higher"),
-    "first_query_ms": ("ms", "lower"),
-    "server_start_s": ("s", "lower"),
-    "commits_per_s": ("1/s", "higher"),
-    "acknowledged_commits": ("1", "none"),
-    "lost_commits": ("1", "lower"),
-    "lost_s": ("s", "lower"),
-    "unacknowledged_commits": ("1", "none"),
-    "torn_commits": ("1", "lower"),
-    "damaged_rows": ("1", "lower"),
-    "damaged_tables": ("1", "lower"),
-    "failed_recoveries": ("1", "lower"),
-    "recovery_s": ("s", "lower"),
-    "files_per_s": ("1/s", "higher"),
-    "files_mib_per_s": ("MiB/s", "higher"),
-    "files_s": ("s", "lower"),
-    "warm_files_per_s": ("1/s", "higher"),
-    "files_total_s": ("s", "lower"),
-    "ddl_per_s": ("1/s", "higher"),
-    "ddl_s": ("s", "lower"),
-    "ddl_total_s": ("s", "lower"),
-    "fio_iops": ("1/s", "higher"),
-    "fio_mib_per_s": ("MiB/s", "higher"),
-    "fio_prefill_s": ("s", "lower"),
-    "sequential_mib_per_s": ("MiB/s", "higher"),
-    "unsynced_write_mib_per_s": ("MiB/s", "higher"),
-    "sequential_s": ("s", "lower"),
-    "iops_read": ("1/s", "none"),
-    "iops_write": ("1/s", "none"),
-    "read_mib_per_s": ("MiB/s", "none"),
-    "write_mib_per_s": ("MiB/s", "none"),
-    "read_await_ms": ("ms", "lower"),
-    "write_await_ms": ("ms", "lower"),
-    "queue_depth": ("1", "none"),
-    "device_util_ratio": ("1", "none"),
-    "server_cpu_ratio": ("1", "none"),
-    "pod_scheduled_s": ("s", "lower"),
-    "pod_volume_attached_s": ("s", "lower"),
-    "pod_image_pull_s": ("s", "lower"),
-    "pod_sandbox_s": ("s", "lower"),
-    "pod_server_started_s": ("s", "lower"),
-    "pod_ready_s": ("s", "lower"),
-    "mysqld_ready_s": ("s", "lower"),
-}
 
-PRIMARY_METRICS: dict[str, tuple[str, ...]] = {
-    "oltp": ("tps", "latency_ms_p95", "latency_ms_p99"),
-    "dump": ("dump_s",),
-    "restore": ("restore_s",),
-    "cold_read": ("cold_read_mib_per_s", "table_scan_s", "first_query_ms"),
-    "crash": ("commits_per_s", "recovery_s"),
-    "idle": (),
-    "small_files": ("files_per_s", "files_total_s"),
-    "ddl": ("ddl_per_s", "ddl_total_s"),
-    "fio": ("fio_iops", "latency_ms_p99"),
-    "sequential": ("sequential_mib_per_s",),
-}
-"""Per step kind, the metrics whose comparison makes the verdict; few, since Holm's correction is over them."""
+def _catalogue(metrics: Iterable[Metric]) -> Mapping[str, Metric]:
+    """Return metrics by name. Raise ValueError for a name with two meanings."""
+    catalogue: dict[str, Metric] = {}
+    for metric in metrics:
+        if catalogue.setdefault(metric.name, metric) != metric:
+            raise ValueError(f"the metric {metric.name} is described twice and differently")
+    return catalogue
+
+
+CATALOGUE: Mapping[str, Metric] = _catalogue(
+    (*(metric for kind in STEP_KINDS.values() for metric in kind.metrics), *STORAGE_METRICS, *PLACEMENT_METRICS)
+)
+
+PRIMARY_METRICS: Mapping[str, tuple[str, ...]] = {name: kind.primary for name, kind in STEP_KINDS.items()}
+"""Per step kind, the metrics whose comparison makes the verdict."""
 
 
 def metric(name: str, value: float) -> MetricValue:
     """The value with the catalogue's unit and direction. Raises KeyError for a name that is not catalogued."""
-    unit, better = CATALOGUE[name]
-    return MetricValue(value=value, unit=unit, better=better)
+    entry = CATALOGUE[name]
+    return MetricValue(value=value, unit=entry.unit, better=entry.better)

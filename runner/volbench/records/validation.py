@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from volbench.records.base import Bytes, Fraction, Record, Seconds
-from volbench.records.capacity import CapacityPlan, CapacityRow
-from volbench.records.gate import ConditionRow, Decision
-from volbench.records.policy import Condition
+from volbench.records.goals.capacity import CapacityPlan, CapacityRow
+from volbench.records.goals.gate import ConditionRow, Decision
+from volbench.records.goals.policy import Condition
 
 VALIDATION_SCHEMA = 1
 

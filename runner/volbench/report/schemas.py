@@ -9,7 +9,7 @@ from typing import Any
 
 from volbench.records.base import Record
 from volbench.records.cell import CellResult, CellSpec
-from volbench.records.gate import Gate
+from volbench.records.goals.gate import Gate
 from volbench.records.report import Report
 from volbench.records.run import JournalEvent, RunRecord
 from volbench.store.files import write_atomically

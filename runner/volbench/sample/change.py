@@ -70,11 +70,11 @@ class Change:
         """A row for the interval."""
         return SeriesRow(t_s=self.after.t_s, source=self.source, metric=metric, value=float(value), entity=entity)
 
-    def rows(self, found: Iterable[tuple[str, float | None]], entity: str = "") -> Iterable[SeriesRow]:
+    def rows(self, values: Iterable[tuple[str, float | None]], entity: str = "") -> Iterable[SeriesRow]:
         """Rows of the metrics that are known."""
-        return [self.row(metric, value, entity) for metric, value in found if value is not None]
+        return [self.row(metric, value, entity) for metric, value in values if value is not None]
 
 
-def ratio(part: float | None, whole: float | None, *, scale: float = 1) -> float | None:
-    """`part / whole * scale`; None when one is not known or nothing happened (`whole` is 0)."""
-    return None if part is None or not whole else part / whole * scale
+def ratio(numerator: float | None, denominator: float | None, *, scale: float = 1) -> float | None:
+    """`numerator / denominator * scale`; None when one is not known or nothing happened (the denominator is 0)."""
+    return None if numerator is None or not denominator else numerator / denominator * scale

@@ -29,15 +29,15 @@ class KernelFile:
             raise Unavailable(f"{self.path}: {error.strerror or error}") from error
 
     def _read_all(self, fd: int) -> str:
-        parts: list[bytes] = []
+        chunks: list[bytes] = []
         size = 0
         while size < _SIZE_MAX:
-            part = os.pread(fd, _CHUNK_BYTES, size)
-            if not part:
+            chunk = os.pread(fd, _CHUNK_BYTES, size)
+            if not chunk:
                 break
-            parts.append(part)
-            size += len(part)
-        return b"".join(parts).decode("utf-8", "surrogateescape")
+            chunks.append(chunk)
+            size += len(chunk)
+        return b"".join(chunks).decode("utf-8", "surrogateescape")
 
     def close(self) -> None:
         """Close it; a later read opens it again."""

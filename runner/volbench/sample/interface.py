@@ -9,15 +9,23 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from volbench.records.series import SeriesRow
+
+if TYPE_CHECKING:
+    from volbench.sample.config import SamplingConfig
+    from volbench.sample.shared import Shared
 
 Key = tuple[str, str]
 """Name of a counter or gauge, and the device, mount or instrument it is about (empty when there is only one)."""
 
 Values = dict[Key, float]
 """Raw counters and gauges as the source gave them; integers stay integers."""
+
+
+MACHINE = "machine"
+"""The lane of the machine's own files, which never wait."""
 
 
 class Unavailable(Exception):
@@ -46,6 +54,20 @@ class Sampler(ABC):
     source: ClassVar[str]
     every_ticks: ClassVar[int] = 1
     """It is read at each tick whose number this divides."""
+    lane: ClassVar[str] = MACHINE
+    """Sources of one lane are read one after the other by one thread; one that may wait needs a lane of its own."""
+    observed_only: ClassVar[bool] = False
+    """It is read only of a server that is in use and that nothing may be changed on."""
+
+    @classmethod
+    @abstractmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
+        """Return the sampler of a process's configuration, with what it shares with others."""
+
+    @classmethod
+    def is_remote(cls, config: SamplingConfig) -> bool:  # noqa: ARG003 - most sources are always there
+        """Whether it answers from another process or starts later; where absent, each tick looks for it again."""
+        return False
 
     def probe(self) -> Presence:
         """Look whether the source is there, and keep open what reading needs: present when it can be read."""

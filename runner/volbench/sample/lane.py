@@ -34,20 +34,19 @@ class LaneThread(threading.Thread):
         for sampler in self._lane.samplers:
             self._probe(sampler)
         self.probed.set()
-        if self._lane.remote or any(found.present for found in self._presences.values()):
+        if self._lane.remote or any(presence.present for presence in self._presences.values()):
             self._tick_until_stopped()
         for sampler in self._lane.samplers:
             sampler.close()
-        self._lane.close()
         self._finished = True
 
     def _tick_until_stopped(self) -> None:
         grid = self._grid
         tick = grid.next_tick(grid.now_ns())
         while not self._stopping.wait((grid.due_ns(tick) - grid.now_ns()) / 1e9):
-            self._take(tick, [one for one in self._lane.samplers if tick % one.every_ticks == 0])
+            self._take(tick, [sampler for sampler in self._lane.samplers if tick % sampler.every_ticks == 0])
             tick = grid.next_tick(max(grid.now_ns(), grid.due_ns(tick)))
-        rare = [one for one in self._lane.samplers if one.every_ticks > 1]
+        rare = [sampler for sampler in self._lane.samplers if sampler.every_ticks > 1]
         if rare:  # what happened since their last reading
             self._take(tick, rare)
 
@@ -75,11 +74,11 @@ class LaneThread(threading.Thread):
     def _probe(self, sampler: Sampler) -> bool:
         """Whether the source is there; what changed is written down."""
         try:
-            found = sampler.probe()
+            presence = sampler.probe()
         except (Unavailable, OSError, ValueError) as error:
-            found = Presence(present=False, reason=str(error))
-        if self._presences.get(sampler.source) != found:
-            self._presences[sampler.source] = found
+            presence = Presence(present=False, reason=str(error))
+        if self._presences.get(sampler.source) != presence:
+            self._presences[sampler.source] = presence
             next_tick = self._grid.next_tick(self._grid.now_ns())
-            self._raw.presence(sampler.source, found, remote=self._lane.remote, next_tick=next_tick)
-        return found.present
+            self._raw.presence(sampler.source, presence, remote=self._lane.remote, next_tick=next_tick)
+        return presence.present

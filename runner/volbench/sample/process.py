@@ -17,7 +17,7 @@ from volbench.sample.grid import Grid
 from volbench.sample.interface import Presence
 from volbench.sample.lane import LaneThread
 from volbench.sample.raw import RawWriter
-from volbench.sample.sources import lanes_of, not_asked_for
+from volbench.sample.sources import lanes_of, not_requested
 
 READY = b"ready\n"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -43,13 +43,13 @@ def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
     grid = Grid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
     raw = RawWriter(Path(config.raw_file)) if raw is None else raw
     raw.header(interval_s=config.interval_s, zero_monotonic_ns=config.zero_monotonic_ns)
-    for source in not_asked_for(config):
+    for source in not_requested(config):
         raw.presence(source, Presence(present=False, reason="not asked for"), remote=False, next_tick=0)
     stop = threading.Event()
     threads = [LaneThread(lane, grid, raw, stop) for lane in lanes_of(config)]
-    told = threading.Event()
+    stop_signal = threading.Event()
     for number in _SIGNALS:
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, lambda *_: stop_signal.set())
     for thread in threads:
         thread.start()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -58,7 +58,7 @@ def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
     os.write(sys.stdout.fileno(), READY)
     # Not sigtimedwait: of a process that was stopped (SIGSTOP, a frozen container) and goes on, Python's says that
     # a signal came when none did.
-    while not told.wait(_LOOK_AT_PARENT_S) and os.getppid() == parent:
+    while not stop_signal.wait(_LOOK_AT_PARENT_S) and os.getppid() == parent:
         pass
     end_s = grid.t_s(grid.now_ns())
     stop.set()

@@ -7,30 +7,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from volbench.records.cell import SourceQuality
-from volbench.sample.raw import End, Found, Header, Tick, read_raw
+from volbench.sample.raw import End, Header, SourcePresence, Tick, read_raw
 
 _SLACK = 1e-9
 
 
 @dataclass(kw_only=True)
 class _Account:
-    """What is known of one source: `seen` ticks had a reading; at `silent` ones the source did not give one."""
+    """What is known of one source: `ticks_read` had a reading; at `silent` ones the source did not give one."""
 
     first_tick: int
     remote: bool = False
     present: bool = False
     reason: str = ""
-    seen: set[int] = field(default_factory=set)
+    ticks_read: set[int] = field(default_factory=set)
     silent: set[int] = field(default_factory=set)
     why_silent: str = ""
 
     def quality(self, source: str, window: range) -> SourceQuality:
-        if not self.seen:
+        if not self.ticks_read:
             reason = self.why_silent or self.reason or "sampling ended before its first tick"
             return SourceQuality(source=source, present=False, reason=reason)
         due = range(max(window.start, self.first_tick), max(window.stop, window.start, self.first_tick))
-        silent = sum(tick in due for tick in self.silent - self.seen)
-        seen = sum(tick in due for tick in self.seen)
+        silent = sum(tick in due for tick in self.silent - self.ticks_read)
+        read_count = sum(tick in due for tick in self.ticks_read)
         notes = [self.reason] if self.reason and self.present else []
         if silent:
             notes.append(f"no reading at {silent} ticks: {self.why_silent}")
@@ -39,7 +39,7 @@ class _Account:
             present=True,
             reason="; ".join(notes),
             ticks_due=len(due) - silent,
-            ticks_missed=max(0, len(due) - silent - seen),
+            ticks_missed=max(0, len(due) - silent - read_count),
         )
 
 
@@ -63,7 +63,7 @@ def source_quality(
     for record in read_raw(raw_file):
         if isinstance(record, Header):
             interval_s = record.interval_s
-        elif isinstance(record, Found):
+        elif isinstance(record, SourcePresence):
             account = accounts.setdefault(record.source, _Account(first_tick=record.next_tick))
             account.remote = account.remote or record.remote
             if record.presence.present or not account.present:
@@ -82,10 +82,10 @@ def _book(accounts: dict[str, _Account], tick: Tick, interval_s: float) -> None:
     """A remote source that took several intervals to answer was asked at all the ticks that passed meanwhile."""
     slow = range(tick.tick + 1, tick.tick + 1 + math.floor((tick.late_s + tick.took_s) / interval_s))
     for source in tick.read:
-        accounts[source].seen.add(tick.tick)
-    for source, why in tick.failed.items():
+        accounts[source].ticks_read.add(tick.tick)
+    for source, reason in tick.failed.items():
         accounts[source].silent.add(tick.tick)
-        accounts[source].why_silent = why
+        accounts[source].why_silent = reason
     for source in (*tick.read, *tick.failed):
         if slow and accounts[source].remote:
             accounts[source].silent.update(slow)

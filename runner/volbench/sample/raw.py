@@ -44,9 +44,9 @@ class RawWriter:
         """The first line."""
         self._write({"schema": RAW_SCHEMA, "interval_s": interval_s, "zero_monotonic_ns": zero_monotonic_ns})
 
-    def presence(self, source: str, found: Presence, *, remote: bool, next_tick: int) -> None:
+    def presence(self, source: str, presence: Presence, *, remote: bool, next_tick: int) -> None:
         """What a probe said."""
-        about = {"source": source, "present": found.present, "reason": found.reason}
+        about = {"source": source, "present": presence.present, "reason": presence.reason}
         self._write({**about, "remote": remote, "next_tick": next_tick})
 
     def tick(
@@ -120,7 +120,7 @@ class Header:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class SourcePresence:
     """What a probe said of a source; `remote` ones answer from elsewhere, and so may take long.
 
     `next_tick` is the first that could be taken after the probe.
@@ -139,7 +139,7 @@ class End:
     end_s: float
 
 
-def read_raw(path: Path) -> Iterator[Header | Found | Tick | End]:
+def read_raw(path: Path) -> Iterator[Header | SourcePresence | Tick | End]:
     """All lines in order; a truncated last line is left out.
 
     Raises RunUnreadable for a file that is absent, foreign, or damaged before its last line.
@@ -165,7 +165,7 @@ def read_raw(path: Path) -> Iterator[Header | Found | Tick | End]:
                 yield record
 
 
-def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | Found | Tick | End | None:
+def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | SourcePresence | Tick | End | None:
     """The record of one line; None for a line of names, which go to `keys`.
 
     Raises ValueError, KeyError, TypeError or AttributeError for a line that is none.
@@ -192,7 +192,9 @@ def record_of(line: Any, keys: dict[int, tuple[Key, ...]]) -> Header | Found | T
         return None
     if "present" in line:
         presence = Presence(present=line["present"], reason=line["reason"])
-        return Found(source=line["source"], presence=presence, remote=line["remote"], next_tick=line["next_tick"])
+        return SourcePresence(
+            source=line["source"], presence=presence, remote=line["remote"], next_tick=line["next_tick"]
+        )
     if "end_s" in line:
         return End(end_s=line["end_s"])
     if line["schema"] != RAW_SCHEMA:

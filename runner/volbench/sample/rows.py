@@ -8,8 +8,8 @@ from pathlib import Path
 
 from volbench.records.series import HistogramRow, SeriesRow
 from volbench.sample.interface import Reading
-from volbench.sample.performance_schema import GENERATION, STATEMENT_BUCKET, PerformanceSchema
 from volbench.sample.raw import Tick, read_raw
+from volbench.sample.server.performance_schema import GENERATION, STATEMENT_BUCKET, PerformanceSchema
 from volbench.sample.sources import SAMPLERS
 
 SERVER_EDGE_MULT = 50 / math.log(10)

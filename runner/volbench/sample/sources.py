@@ -1,55 +1,38 @@
-"""All sources: which class is which, and which of them are read by one thread.
+"""All sources: which class samples which, and which of them are read by one thread.
 
 A server that hangs on a stalled volume must not stop the clock of the device's own counters: sources that wait for
-somebody else (`remote`) are read by threads of their own.
+another process are read by threads of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import isabstract
+from pkgutil import walk_packages
 
-from volbench.sample.cgroup_cpu import CgroupCpuAccount
-from volbench.sample.cgroup_io import CgroupIoAccount
+from volbench.sample import device, host, server
 from volbench.sample.config import SamplingConfig
-from volbench.sample.cpu import Cpu
-from volbench.sample.digests import StatementDigests
-from volbench.sample.diskstats import DiskStats
-from volbench.sample.ebs_csi import EbsCsi
-from volbench.sample.ebs_nvme import EbsNvme
-from volbench.sample.emulator import Emulator
-from volbench.sample.innodb import InnoDb
-from volbench.sample.interface import Sampler
-from volbench.sample.mountstats import MountStats
-from volbench.sample.own_account import OwnAccount
-from volbench.sample.performance_schema import PerformanceSchema
-from volbench.sample.psi import Pressure
-from volbench.sample.server import ServerConnection
-from volbench.sample.server_group import ServerGroup
-from volbench.sample.tasks import Tasks
-from volbench.sample.vm import VirtualMemory
+from volbench.sample.interface import MACHINE, Sampler
+from volbench.sample.shared import Shared
 
-SAMPLERS: dict[str, type[Sampler]] = {
-    sampler.source: sampler
-    for sampler in (
-        DiskStats,
-        MountStats,
-        CgroupIoAccount,
-        CgroupCpuAccount,
-        Pressure,
-        Cpu,
-        VirtualMemory,
-        EbsNvme,
-        EbsCsi,
-        PerformanceSchema,
-        InnoDb,
-        Emulator,
-        Tasks,
-    )
+
+def _samplers() -> Iterator[type[Sampler]]:
+    """Yield each sampler that a module of these packages defines."""
+    for package in (device, host, server):
+        for entry in walk_packages(package.__path__, f"{package.__name__}."):
+            for value in vars(import_module(entry.name)).values():
+                if isinstance(value, type) and issubclass(value, Sampler) and not isabstract(value):
+                    yield value
+
+
+OBSERVED: Mapping[str, type[Sampler]] = {sampler.source: sampler for sampler in _samplers()}
+"""By source, with those that are read only of a server that is in use."""
+SAMPLERS: Mapping[str, type[Sampler]] = {
+    source: sampler for source, sampler in OBSERVED.items() if not sampler.observed_only
 }
-OBSERVED: dict[str, type[Sampler]] = {**SAMPLERS, StatementDigests.source: StatementDigests}
-"""With those that are read of a server that is in use and is only read."""
+"""By source."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,72 +41,31 @@ class Lane:
 
     Args:
         remote: they answer from another process; one that is absent is looked for again at every tick.
-        close: releases what they share.
     """
 
     samplers: tuple[Sampler, ...]
     remote: bool
-    close: Callable[[], None] = lambda: None
 
 
 def lanes_of(config: SamplingConfig) -> list[Lane]:
-    """The lanes with the sources that are wanted."""
-    option_file = Path(config.option_file) if config.option_file else None
-    server = ServerConnection(option_file, config.socket, read_only=config.read_only)
-    cgroup_dir = Path(config.cgroup_dir) if config.cgroup_dir else None
-    emulator = Path(config.emulator_socket) if config.emulator_socket else None
-    task_file = Path(config.task_file) if config.task_file else None
-    helper = Path(config.node_helper) if config.node_helper else None
-    group = ServerGroup(Path(config.server_state)) if config.server_state else None
-    lanes = (
+    """Return the lanes with the wanted sources, that of the machine first."""
+    shared = Shared(config)
+    classes: dict[str, list[type[Sampler]]] = {MACHINE: []}
+    samplers = OBSERVED if config.read_only else SAMPLERS
+    # Rare ones last: they subtract the own statements that the others of their lane account.
+    for sampler in sorted(samplers.values(), key=lambda sampler: sampler.every_ticks):
+        if config.sources is None or sampler.source in config.sources:
+            classes.setdefault(sampler.lane, []).append(sampler)
+    return [
         Lane(
-            samplers=(
-                DiskStats(config.disks),
-                MountStats(config.mount_point),
-                Pressure(group=cgroup_dir),
-                Cpu(),
-                VirtualMemory(),
-            ),
-            remote=False,
-        ),
-        Lane(
-            samplers=(
-                CgroupIoAccount(cgroup_dir, config.disks, server=group),
-                CgroupCpuAccount(
-                    {"server": config.server_cpu_files, "client": config.client_cpu_files}, server=group
-                ),
-            ),
-            remote=group is not None,  # its server starts later, and may be moved
-        ),
-        Lane(samplers=(EbsNvme(config.nvme_devices, helper),), remote=bool(config.nvme_devices)),
-        Lane(samplers=(EbsCsi(config.ebs_csi_url, config.ebs_volume_id),), remote=bool(config.ebs_csi_url)),
-        Lane(
-            samplers=_of_server(server, read_only=config.read_only),
-            remote=bool(config.option_file),
-            close=server.close,
-        ),
-        Lane(
-            samplers=(Emulator(emulator),),
-            remote=bool(config.emulator_socket),
-        ),
-        Lane(samplers=(Tasks(config.own_pids, task_file, emulator),), remote=bool(config.task_file)),
-    )
-    wanted = (_only(lane, config.sources) for lane in lanes)
-    return [lane for lane in wanted if lane.samplers]
+            samplers=tuple(sampler.from_config(config, shared) for sampler in lane),
+            remote=any(sampler.is_remote(config) for sampler in lane),
+        )
+        for lane in classes.values()
+        if lane
+    ]
 
 
-def _of_server(server: ServerConnection, *, read_only: bool) -> tuple[Sampler, ...]:
-    if not read_only:
-        return (PerformanceSchema(server), InnoDb(server))
-    own = OwnAccount()
-    return (PerformanceSchema(server, own), InnoDb(server), StatementDigests(server, own))
-
-
-def _only(lane: Lane, sources: tuple[str, ...] | None) -> Lane:
-    kept = tuple(sampler for sampler in lane.samplers if sources is None or sampler.source in sources)
-    return replace(lane, samplers=kept)
-
-
-def not_asked_for(config: SamplingConfig) -> list[str]:
-    """Sources that there could be, and that the suite does not want."""
+def not_requested(config: SamplingConfig) -> list[str]:
+    """Return sources that there could be, and that the suite does not want."""
     return [] if config.sources is None else [source for source in SAMPLERS if source not in config.sources]

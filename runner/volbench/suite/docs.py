@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -11,25 +11,13 @@ from pydantic.fields import FieldInfo
 from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.forecast import ForecastSpec
-from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.run import ComparisonSpec
-from volbench.records.steps import (
-    ColdReadStep,
-    CrashStep,
-    DdlStep,
-    DumpStep,
-    FioStep,
-    IdleStep,
-    OltpStep,
-    RestoreStep,
-    SequentialStep,
-    SmallFilesStep,
-    SysbenchTest,
-)
+from volbench.records.steps import STEP_KINDS
+from volbench.records.steps.kind import StepKind
 from volbench.records.sweep import Factor, SweepSpec
 from volbench.suite.model import PINNED_DURABILITY, SuiteFile
 
-_PARTS: tuple[tuple[str, type[Record]], ...] = (
+_SECTIONS: tuple[tuple[str, type[Record]], ...] = (
     ("engine", ServerSpec),
     ("dataset", DatasetSpec),
     ("sampling", SamplingSpec),
@@ -39,22 +27,6 @@ _PARTS: tuple[tuple[str, type[Record]], ...] = (
     ("sweep", SweepSpec),
     ("sweep.factors.KEY", Factor),
 )
-_STEPS: tuple[type[Record], ...] = (
-    OltpStep, DumpStep, RestoreStep, ColdReadStep, CrashStep, SmallFilesStep, DdlStep, FioStep, SequentialStep,
-    IdleStep,
-)  # fmt: skip
-_TESTS = {
-    "oltp_read_write": "point and range reads, updates, a delete and an insert in one transaction",
-    "oltp_read_only": "the reads of `oltp_read_write`",
-    "oltp_write_only": "the writes of `oltp_read_write`",
-    "oltp_point_select": "one row by its key, no transaction",
-    "oltp_insert": "one row",
-    "oltp_delete": "one row by its key",
-    "oltp_update_index": "an indexed column of one row",
-    "oltp_update_non_index": "another column of one row",
-    "select_random_points": "some rows by keys at random",
-    "select_random_ranges": "some ranges of rows at random",
-}
 _HEAD = """# Suites
 
 A suite says what runs on each volume: server, data, steps, number of cells, and how volumes are compared.
@@ -154,7 +126,7 @@ def suite_docs() -> str:
 def _sections() -> Iterator[str]:
     yield "## A suite file\n"
     yield _table(SuiteFile)
-    for name, model in _PARTS:
+    for name, model in _SECTIONS:
         yield f"\n## `{name}`\n"
         yield f"{_summary(model)}\n"
         yield _table(model)
@@ -162,20 +134,22 @@ def _sections() -> Iterator[str]:
             pinned = ", ".join(f"`{option}={value}`" for option, value in PINNED_DURABILITY.items())
             yield f"\n`config` always begins with {pinned}; the suite's own values come later and win."
     yield "\n## `steps`\n"
-    for model in _STEPS:
-        kind = model.model_fields["kind"].default
-        yield f"### `kind: {kind}`\n"
-        yield f"{_summary(model)}\n"
-        yield _table(model)
-        if kind == "oltp":
-            yield "\n| test | a transaction is |\n|---|---|"
-            yield "\n".join(f"| `{test}` | {_TESTS[test]} |" for test in get_args(SysbenchTest))
-        primary = PRIMARY_METRICS[kind]
-        yield "\n" + (
-            f"The verdict rests on {', '.join(f'`{name}`' for name in primary)}.\n"
-            if primary
-            else "It has no primary metric, so it decides no verdict.\n"
-        )
+    for kind in STEP_KINDS.values():
+        yield from _step_section(kind)
+
+
+def _step_section(kind: StepKind) -> Iterator[str]:
+    yield f"### `kind: {kind.name}`\n"
+    yield f"{_summary(kind.model)}\n"
+    yield _table(kind.model)
+    for key, choices in kind.choices.items():
+        yield f"\n| {key} | meaning |\n|---|---|"
+        yield "\n".join(f"| `{choice}` | {text} |" for choice, text in choices.items())
+    yield "\n" + (
+        f"The verdict rests on {', '.join(f'`{name}`' for name in kind.primary)}.\n"
+        if kind.primary
+        else "It has no primary metric, so it decides no verdict.\n"
+    )
 
 
 def _summary(model: type[BaseModel]) -> str:
@@ -190,7 +164,7 @@ def _table(model: type[BaseModel]) -> str:
     for name, field in model.model_fields.items():
         key = field.alias or name
         value = _value(node["properties"][key])
-        description = field.description or _MEANINGS.get(key, "")
+        description = field_meaning(key, field)
         lines.append(
             "| " + " | ".join(map(_cell, (f"`{key}`", value, _default(key, value, field), description))) + " |"
         )
@@ -216,6 +190,11 @@ _MEANINGS = {
 """Where a model's field says nothing more than its name."""
 
 
+def field_meaning(key: str, field: FieldInfo) -> str:
+    """Return what a key of a suite means."""
+    return field.description or _MEANINGS.get(key, "")
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
@@ -224,7 +203,7 @@ def _default(key: str, value: str, field: FieldInfo) -> str:  # noqa: PLR0911 - 
     if field.is_required():
         return "required"
     default = field.get_default(call_default_factory=True)
-    if key in {name for name, _ in _PARTS}:
+    if key in {name for name, _ in _SECTIONS}:
         return "see below"
     if default is None or default in ("", (), {}):
         return "none"

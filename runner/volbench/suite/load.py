@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from volbench.base.nearest import nearest_match, suggestion
 from volbench.errors import UsageError
 from volbench.records.base import Record
+from volbench.suite.bundled import bundled_path
 from volbench.suite.document import TEXT_BYTES_MAX, Document, parse_document, set_value
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
 from volbench.suite.scale import scaled
-from volbench.suite.shipped import shipped
 from volbench.suite.sweep import sweep_faults
 
 Model = TypeVar("Model", bound=Record)
@@ -87,7 +87,7 @@ def read_file(path: Path, *, noun: str = "suite") -> str:
 
     A path such as suites/quick.yaml means the bundled file if there is no such file here.
     """
-    path = shipped(path)
+    path = bundled_path(path)
     try:
         if not path.is_file() and path.exists():  # reading a pipe or device might never end
             raise UsageError(f"a {noun} file has to be a regular file", where=str(path))

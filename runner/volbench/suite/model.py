@@ -11,7 +11,7 @@ from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, Validit
 from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import CATALOGUE
 from volbench.records.run import CELLS_UNTIL_DECIDED, ComparisonSpec, ResolvedSuite
-from volbench.records.steps import OltpStep, RestoreStep, Step
+from volbench.records.steps import STEP_KINDS, Step
 from volbench.records.sweep import SweepSpec
 
 PINNED_DURABILITY: dict[str, Scalar] = {
@@ -105,11 +105,12 @@ class SuiteFile(Record):
         return self
 
     @model_validator(mode="after")
-    def _restore_has_a_dump(self) -> SuiteFile:
+    def _steps_follow_those_they_need(self) -> SuiteFile:
         kinds = [step.kind for step in self.steps]
-        for number, step in enumerate(self.steps):
-            if isinstance(step, RestoreStep) and "dump" not in kinds[:number]:
-                raise ValueError(f"steps.{number}: a restore step needs a dump step before it")
+        for number, kind in enumerate(kinds):
+            before = STEP_KINDS[kind].after
+            if before and before not in kinds[:number]:
+                raise ValueError(f"steps.{number}: a {kind} step needs a {before} step before it")
         return self
 
     def resolved(self) -> ResolvedSuite:
@@ -134,15 +135,14 @@ class SuiteFile(Record):
 
 
 def _expanded(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Return one step for each thread count, each with a name; a repeated name gets a number."""
+    """Return one step for each value of an expanded parameter, each with a name; a repeated name gets a number."""
     expanded: list[Step] = []
     counts: dict[str, int] = {}
     for step in steps:
         name = step.name or step.kind
         counts[name] = counts.get(name, 0) + 1
         update: dict[str, Any] = {"name": name if counts[name] == 1 else f"{name}-{counts[name]}"}
-        if isinstance(step, OltpStep):
-            expanded.extend(step.model_copy(update={**update, "threads": (threads,)}) for threads in step.threads)
-        else:
-            expanded.append(step.model_copy(update=update))
+        key = STEP_KINDS[step.kind].expanded
+        values = [{key: (value,)} for value in getattr(step, key)] if key else [{}]
+        expanded.extend(step.model_copy(update=update | value) for value in values)
     return tuple(expanded)

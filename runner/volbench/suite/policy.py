@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from volbench.records.policy import PolicyFile
+from volbench.records.goals.policy import PolicyFile
 from volbench.suite.document import parse_document
 from volbench.suite.load import check_model, read_file
 

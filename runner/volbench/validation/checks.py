@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckName, CheckRow
 from volbench.validation.capture.mask import redact_error
 from volbench.validation.catalog.differences import inventory_differences, unreadable_kinds

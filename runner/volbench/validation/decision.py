@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from volbench.analysis.gate.decide import Scope, decide, scope_of, worst
 from volbench.analysis.gate.gate import report_sha256
 from volbench.analysis.gate.language import parse_condition
-from volbench.records.gate import ConditionRow, Decision
-from volbench.records.policy import PolicyFile
+from volbench.records.goals.gate import ConditionRow, Decision
+from volbench.records.goals.policy import PolicyFile
 from volbench.records.report import Report
 from volbench.records.validation import CheckRow, RunUsed, ValidationPlan
 

@@ -17,8 +17,8 @@ from volbench.base.text import percent
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account
 from volbench.errors import Refused, StepFailed, UsageError
-from volbench.records.capacity import CapacityRow
 from volbench.records.cell import AttachSpec
+from volbench.records.goals.capacity import CapacityRow
 from volbench.records.report import Report
 from volbench.records.validation import (
     CheckRow,

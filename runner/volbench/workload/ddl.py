@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from volbench.errors import EnvironmentLacks
-from volbench.plan.cost import ddl_statements, step_bytes
 from volbench.records.base import Scalar
 from volbench.records.metrics import metric
-from volbench.records.steps import DDL_PHASES, DdlPhase, DdlStep
+from volbench.records.steps.ddl import DDL_PHASES, DdlPhase, DdlStep
 from volbench.workload.cold.cold_files import make_cold
 from volbench.workload.files import require_step_space
-from volbench.workload.interface import StepContext, StepOutcome, SubResult
+from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.scratch import require_own_volume
 from volbench.workload.timed import Timed, timed_operations
 
@@ -31,8 +30,10 @@ _TEMPORARY_ROWS = ", ".join(f"({number}, REPEAT('x', 200))" for number in range(
 _ONE_AT_A_TIME = ("binlog_rotation",)
 
 
-class Ddl:
+class Ddl(Workload[DdlStep]):
     """Works in a schema of its own on the cell's server, and drops the schema."""
+
+    kind = "ddl"
 
     def check(self, step: DdlStep, ctx: StepContext) -> None:
         """Check that volbench started the server, the free space, and the binary log if it is rotated.
@@ -40,7 +41,7 @@ class Ddl:
         Raises EnvironmentLacks.
         """
         require_own_volume(step.name, ctx)
-        require_step_space(ctx.volume_dir, step_bytes(step), purpose=f"the tables of step {step.name}")
+        require_step_space(ctx.volume_dir, step.temporary_bytes(), purpose=f"the tables of step {step.name}")
         if "binlog_rotation" in step.phases and not _has_binlog(ctx):
             raise EnvironmentLacks(
                 "the server has no binary log to rotate",
@@ -104,7 +105,7 @@ def _timed_phase(phase: DdlPhase, step: DdlStep, ctx: StepContext) -> SubResult:
     jobs = 1 if phase in _ONE_AT_A_TIME else step.threads
     with _connected(ctx, jobs, timeout_s=step.timeout_s) as cursors:
         timed = timed_operations(
-            [_statements(phase, number) for number in range(ddl_statements(step, phase))],
+            [_statements(phase, number) for number in range(step.statements(phase))],
             [_execute_job(cursor) for cursor in cursors],
             label=f"{step.name}: {phase}",
             timeout_s=step.timeout_s,

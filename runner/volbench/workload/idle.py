@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 
 from volbench.errors import StepFailed
-from volbench.records.steps import IdleStep
+from volbench.records.steps.idle import IdleStep
 from volbench.workload.failures import with_server_cause
-from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.interface import StepContext, StepOutcome, Workload
 
 _TICK_S = 1.0
 
 
-class Idle:
+class Idle(Workload[IdleStep]):
     """Waits; the samplers record what happens."""
+
+    kind = "idle"
 
     def check(self, step: IdleStep, ctx: StepContext) -> None:
         """Needs nothing."""

@@ -1,21 +1,22 @@
-"""The input and the outcome of a workload, and the protocol of every step's module."""
+"""The input and the outcome of a workload, and the base class of all workloads."""
 
 from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec, Failure
 from volbench.records.facts import ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
 from volbench.records.series import HistogramRow, SeriesRow
-from volbench.records.steps import StepBase
+from volbench.records.steps.base import StepBase
 
 
 class ServerHandle(Protocol):
@@ -157,14 +158,18 @@ class SubResult:
     outcome: StepOutcome
 
 
-_StepT_contra = TypeVar("_StepT_contra", bound=StepBase, contravariant=True)
+StepT = TypeVar("StepT", bound=StepBase)
 
 
-class Workload(Protocol[_StepT_contra]):
-    """One kind of step."""
+class Workload(ABC, Generic[StepT]):
+    """Runs the steps of one kind, `kind`. A class in any module of this package is found and used."""
 
-    def check(self, step: _StepT_contra, ctx: StepContext) -> None:
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def check(self, step: StepT, ctx: StepContext) -> None:
         """Check tools, versions, free space before anything runs. Raise EnvironmentLacks, UsageError."""
 
-    def run(self, step: _StepT_contra, ctx: StepContext) -> StepOutcome:
+    @abstractmethod
+    def run(self, step: StepT, ctx: StepContext) -> StepOutcome:
         """Run the step to its end. Raises StepFailed."""

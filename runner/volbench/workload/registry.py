@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
+from volbench import workload
 from volbench.records.steps import Step
-from volbench.workload.backup.dump import Dump
-from volbench.workload.backup.restore import Restore
-from volbench.workload.cold.cold_read import ColdRead
-from volbench.workload.crash.crash import Crash
-from volbench.workload.ddl import Ddl
-from volbench.workload.file_steps.fio import Fio
-from volbench.workload.file_steps.sequential import Sequential
-from volbench.workload.file_steps.small_files import SmallFiles
-from volbench.workload.idle import Idle
 from volbench.workload.interface import Workload
-from volbench.workload.oltp.oltp import Oltp
 
-WORKLOADS: dict[str, Workload[Any]] = {
-    "oltp": Oltp(concurrent_workload=Dump()),
-    "dump": Dump(),
-    "restore": Restore(),
-    "cold_read": ColdRead(),
-    "crash": Crash(),
-    "idle": Idle(),
-    "small_files": SmallFiles(),
-    "ddl": Ddl(),
-    "fio": Fio(),
-    "sequential": Sequential(),
-}
+
+def _workloads() -> Iterator[Workload[Any]]:
+    """Yield an instance of each workload that a module of this package defines."""
+    for entry in walk_packages(workload.__path__, f"{workload.__name__}."):
+        if entry.name == Workload.__module__:
+            continue
+        for value in vars(import_module(entry.name)).values():
+            if isinstance(value, type) and issubclass(value, Workload) and value.__module__ == entry.name:
+                yield value()
+
+
+WORKLOADS: Mapping[str, Workload[Any]] = {workload.kind: workload for workload in _workloads()}
 
 
 def workload_for(step: Step) -> Workload[Any]:

@@ -11,7 +11,7 @@ import pytest
 from plain_server import DATASET, PlainServer, run, values
 
 from volbench.errors import StepFailed
-from volbench.records.steps import ColdReadStep
+from volbench.records.steps.cold_read import ColdReadStep
 from volbench.volume.facts.blockstats import device_read_bytes
 from volbench.volume.facts.discovery import discover
 from volbench.workload.files import tree_bytes

@@ -9,7 +9,8 @@ import pytest
 from plain_server import DATASET, Kept, PlainServer, run, values
 
 from volbench.errors import EnvironmentLacks
-from volbench.records.steps import DdlStep, IdleStep
+from volbench.records.steps.ddl import DdlStep
+from volbench.records.steps.idle import IdleStep
 from volbench.workload.interface import StepContext
 from volbench.workload.schema_data import data_bytes
 

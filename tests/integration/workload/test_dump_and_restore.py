@@ -12,7 +12,8 @@ import pytest
 from plain_server import DATASET, PlainServer, run, values
 
 from volbench.errors import EnvironmentLacks, StepFailed
-from volbench.records.steps import DumpStep, RestoreStep
+from volbench.records.steps.dump import DumpStep
+from volbench.records.steps.restore import RestoreStep
 from volbench.workload.interface import StepContext
 from volbench.workload.registry import workload_for
 from volbench.workload.schema_data import table_names

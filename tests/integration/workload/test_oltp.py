@@ -14,7 +14,8 @@ import pytest
 from plain_server import PASSWORD, Kept, PlainServer, after, freeze_, run, thaw_, values
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
-from volbench.records.steps import DumpStep, OltpStep
+from volbench.records.steps.dump import DumpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.workload.interface import StepContext
 from volbench.workload.registry import workload_for
 

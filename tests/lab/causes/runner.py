@@ -21,7 +21,7 @@ from causes.conditions import FOREVER_S, Setup
 from causes.counters import Recorder
 from causes.injectors import INJECTORS, Injector
 from causes.machine import POLL_S, Machine, Volume, group_of, labelled, write_rate
-from volbench.execute.progress import read_progress
+from volbench.execute.cell.progress import read_progress
 
 SETUP_FILE, DONE_FILE, SUITE_FILE = "setup.json", "done.json", "suite.yaml"
 COUNTERS_FILE, LOG_FILE, RESULTS = "counters.jsonl", "volbench.log", "results"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from volbench.analysis.capacity import capacities, keeps, ladder
-from volbench.records.capacity import CapacityRow, Objective
+from volbench.records.goals.capacity import CapacityRow, Objective
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, FindingRow, Report, Summary, Timing, VolumeRow
 

@@ -6,8 +6,8 @@ import pytest
 
 from volbench.cli.runs.capacity import search
 from volbench.errors import StepFailed, UsageError
-from volbench.records.capacity import CapacityRow
-from volbench.suite.ladder import ladder_suite
+from volbench.records.goals.capacity import CapacityRow
+from volbench.suite.capacity import capacity_suite
 from volbench.suite.load import check_suite
 
 SUITE = """schema: 1
@@ -62,7 +62,7 @@ def test_a_search_that_finds_no_end_is_given_up(true: int) -> None:
 
 
 def test_the_generated_suite_is_the_load_at_rising_rates_alone() -> None:
-    text = ladder_suite(
+    text = capacity_suite(
         SUITE, name="shop.yaml", step="both", rates=[10, 20], repeats=6, settings=["dataset.rows=99"]
     )
     suite = check_suite(text, name="made")
@@ -74,9 +74,9 @@ def test_the_generated_suite_is_the_load_at_rising_rates_alone() -> None:
 
 
 def test_without_a_name_it_is_the_first_load_and_an_unknown_one_is_told() -> None:
-    first = check_suite(ladder_suite(SUITE, name="s", step="", rates=[10], repeats=1), name="made").steps[0]
+    first = check_suite(capacity_suite(SUITE, name="s", step="", rates=[10], repeats=1), name="made").steps[0]
     assert first.kind == "oltp"
     assert (first.test, first.threads) == ("oltp_read_only", (64,))
     with pytest.raises(UsageError, match="the suite has no oltp step 'x'") as raised:
-        ladder_suite(SUITE, name="s", step="x", rates=[10], repeats=1)
+        capacity_suite(SUITE, name="s", step="x", rates=[10], repeats=1)
     assert raised.value.evidence == "it has: reads, both"

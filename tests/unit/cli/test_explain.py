@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.errors import UsageError
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 
 SAR = Path(__file__).parents[2] / "fixtures" / "sar"
 

@@ -22,7 +22,7 @@ def state(directory: RunDirectory, number: int) -> CellState:
     cells = directory.run.cells
     cell = cells[number - 1]
     return CellState(
-        number=number, of=len(cells), cell_id=cell.cell_id, volume=cell.volume, elapsed_s=0.0, progress=None
+        number=number, total=len(cells), cell_id=cell.cell_id, volume=cell.volume, elapsed_s=0.0, progress=None
     )
 
 

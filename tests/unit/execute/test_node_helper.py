@@ -23,7 +23,7 @@ from volbench.execute.node_helper import (
     RateLimit,
     node_helper,
 )
-from volbench.sample.ebs_nvme import EbsNvme
+from volbench.sample.device.ebs_nvme import EbsNvme
 from volbench.sample.parsers.ebs_nvme import LOG_PAGE_BYTES, MAGIC
 from volbench.volume import coldness
 from volbench.volume.node_helper import SOCKET, VARIABLE, ask_for_log_page, ask_to_drop_caches

@@ -83,7 +83,7 @@ class Bench:
             error_of=error_of,
             parallel=parallel,
         )
-        return Orchestrator(self.directory, target, self.volumes, say=self.said.append).run(), target
+        return Orchestrator(self.directory, target, self.volumes, on_message=self.said.append).run(), target
 
 
 @pytest.fixture

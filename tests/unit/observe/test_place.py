@@ -20,7 +20,7 @@ from volbench.records.facts import ServerFacts
 
 def server(**changes: Any) -> ObservedServer:
     said = {
-        "place": "unix:/run/s", "local": True, "peer_pid": None, "hostname": "db1", "port": 3306,
+        "address": "unix:/run/s", "local": True, "peer_pid": None, "hostname": "db1", "port": 3306,
         "datadir": "/var/lib/mysql/", "pid_file": "/var/lib/mysql/db1.pid",
         "facts": ServerFacts(flavor="mysql", version="8.4.0"),
     }  # fmt: skip
@@ -83,8 +83,8 @@ def test_the_process_that_listens_on_a_port(tmp_path: Path) -> None:
         (tmp_path / f"{pid}/fd/3").symlink_to(f"socket:[{inode}]")
     assert listening_process(3306, tmp_path) == 8
     assert listening_process(3308, tmp_path) is None
-    assert find_process(server(place="127.0.0.1:3306", local=True), tmp_path) == 8
-    assert find_process(server(place="192.0.2.1:3306", local=False), tmp_path) is None, "that is another machine"
+    assert find_process(server(address="127.0.0.1:3306", local=True), tmp_path) == 8
+    assert find_process(server(address="192.0.2.1:3306", local=False), tmp_path) is None, "that is another machine"
 
 
 def test_a_container_of_this_machine_is_known_by_its_address(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_a_container_of_this_machine_is_known_by_its_address(tmp_path: Path) -> 
         process(tmp_path, pid, inside=1)
         (tmp_path / f"{pid}/net").mkdir()
         (tmp_path / f"{pid}/net/fib_trie").write_text(trie.format(ip=ip))
-    assert find_process(server(place="172.17.0.3:3306", local=False), tmp_path) == 600
-    assert find_process(server(place="172.17.0.4:3306", local=False), tmp_path) is None
-    assert find_process(server(place="172.17.255.255:3306", local=False), tmp_path) is None
+    assert find_process(server(address="172.17.0.3:3306", local=False), tmp_path) == 600
+    assert find_process(server(address="172.17.0.4:3306", local=False), tmp_path) is None
+    assert find_process(server(address="172.17.255.255:3306", local=False), tmp_path) is None
 
 
 @pytest.mark.parametrize(("host", "here"), [("127.0.0.1", True), ("localhost", True), ("192.0.2.1", False)])
@@ -109,7 +109,7 @@ def test_which_addresses_are_this_machine(host: str, here: bool) -> None:
 
 
 def test_a_server_elsewhere_has_no_host_and_says_what_is_missing() -> None:
-    found = find_place(server(local=False, place="db.example:3306"), "auto")
+    found = find_place(server(local=False, address="db.example:3306"), "auto")
     assert (found.host, found.volume, found.pid) == (None, None, None)
     assert "on another machine" in found.notes[0]
     assert find_place(server(), "none").notes == ("--volume none: no metrics of the host and its storage",)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from volbench.observe.ring import (
-    Kept,
+    KeptIncidents,
     RingLimits,
     RingTail,
     RingWriter,
@@ -21,7 +21,7 @@ from volbench.observe.ring import (
     segments_in,
 )
 from volbench.sample.interface import Presence, Reading
-from volbench.sample.raw import Found, Tick
+from volbench.sample.raw import SourcePresence, Tick
 
 
 class Clock:
@@ -62,7 +62,7 @@ def test_every_segment_can_be_read_by_itself(tmp_path: Path) -> None:
     assert [one.begin_s for one in segments] == [0.0, 10.0, 20.0, 30.0]
     for segment in segments:
         records = list(records_of([segment]))
-        assert [one.source for one in records if isinstance(one, Found)] == ["vm"]
+        assert [one.source for one in records if isinstance(one, SourcePresence)] == ["vm"]
         (first, *_) = [one for one in records if isinstance(one, Tick)]
         assert first.read["vm"].values == {("counter0", ""): 0.0}
     assert ticks_of(tmp_path / "ring") == list(range(1, 36))
@@ -161,7 +161,7 @@ def test_an_incident_keeps_its_segments_when_the_ring_goes_on(tmp_path: Path) ->
     clock = Clock()
     ring = writer(tmp_path / "ring", clock, keep_s=20.0)
     take(ring, clock, range(1, 36))
-    kept = Kept(tmp_path / "incidents", bytes_max=1 << 20)
+    kept = KeptIncidents(tmp_path / "incidents", bytes_max=1 << 20)
     wanted = [one for one in segments_in(tmp_path / "ring") if one.overlaps((12.0, 18.0))]
     assert kept.keep("001", wanted)
     take(ring, clock, range(36, 120))
@@ -176,7 +176,7 @@ def test_the_oldest_incident_gives_way_and_a_large_one_is_cut(tmp_path: Path) ->
     take(ring, clock, range(1, 60), values=5)
     segments = segments_in(tmp_path / "ring")
     size = segments[0].path.stat().st_size
-    kept = Kept(tmp_path / "incidents", bytes_max=round(2.5 * size))
+    kept = KeptIncidents(tmp_path / "incidents", bytes_max=round(2.5 * size))
     assert kept.keep("001", segments[:2])
     assert kept.keep("002", segments[2:3])
     assert list((tmp_path / "incidents/001").iterdir()) == []

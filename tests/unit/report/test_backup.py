@@ -5,7 +5,8 @@ from __future__ import annotations
 from volbench.records.cell import CellResult, StepResult
 from volbench.records.metrics import metric
 from volbench.records.report import BackupRow
-from volbench.records.steps import DumpStep, OltpStep
+from volbench.records.steps.dump import DumpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.rows.backup import backup_rows
 from volbench.report.wording import window_text
 from volbench.store.run_directory import RunDirectory

@@ -12,7 +12,7 @@ from volbench.analysis import explain
 from volbench.analysis.explain.calibration import CALIBRATION
 from volbench.records.facts import HostFacts
 from volbench.records.report import EvidenceRow, FindingRow
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown

@@ -16,7 +16,7 @@ from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import transaction_rows
 from volbench.analysis.explain.what_if import other_volume
 from volbench.records.report import AssociationRow, QueryRow, Report
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from volbench.analysis.gate.gate import gate_report
 from volbench.cli.main import app
-from volbench.records.gate import Gate
+from volbench.records.goals.gate import Gate
 from volbench.report.build import build_report
 from volbench.report.formats.gate import GATE_FORMATS, GateFormat, render_gate
 from volbench.store.run_directory import RunDirectory

@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from volbench.records.metrics import CATALOGUE
+from volbench.records.sources import SAMPLED
 from volbench.report.schemas import MODELS
-from volbench.sample.catalogue import SAMPLED
 from volbench.store.histograms import HISTOGRAM_COLUMNS
 from volbench.store.query import VIEWS
 from volbench.store.series import SERIES_COLUMNS
@@ -56,8 +56,8 @@ def test_metrics_are_those_of_the_catalogue() -> None:
     """With units and directions."""
     text = section("Metrics")
     assert first_column(text) == set(CATALOGUE)
-    for name, (unit, better) in CATALOGUE.items():
-        assert f"| `{name}` | {unit} | {better} |" in text
+    for name, metric in CATALOGUE.items():
+        assert f"| `{name}` | {metric.unit} | {metric.better} | {metric.text} |" in text
 
 
 @pytest.mark.parametrize("source", SAMPLED)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
-from volbench.analysis.histogram import from_rows
+from volbench.records.latency_bins import LatencyBins, merge
 from volbench.records.series import SeriesRow
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.views.panels import PANELS, chosen_series
 from volbench.report.views.timeline import (
     CELLS_MAX,
@@ -82,7 +82,18 @@ def test_percentiles_of_buckets_are_those_of_merged_histograms(stalling: RunDire
     cell = stalling.run.cells[0]
     rows = list(read_histograms(stalling.cell_dir(cell.cell_id) / HISTOGRAMS_FILE))
     line = first_cell(stalling, points=1).lines["latency.p99"]
-    expected = from_rows(rows).quantile(0.99).value_ms
+    merged = merge(
+        LatencyBins(
+            edge_mult=row.edge_mult,
+            edge_deduct=row.edge_deduct,
+            counts=dict(zip(row.bin, row.count, strict=True)),
+            below=row.below,
+            above=row.above,
+        )
+        for row in rows
+    )
+    assert merged is not None
+    expected = merged.quantile_ms(0.99)
     assert line.value == (pytest.approx(expected, rel=1e-3),)
 
 

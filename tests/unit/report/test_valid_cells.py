@@ -9,7 +9,7 @@ from synthetic_run import build_run, two_volumes
 
 from volbench.analysis.explain.run import explain_run
 from volbench.records.report import Report
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 from synthetic_run import HOSTILE
 
-from volbench.records.capacity import CapacityRow
-from volbench.records.gate import ConditionRow, GroupRow
+from volbench.records.goals.capacity import CapacityRow
+from volbench.records.goals.gate import ConditionRow, GroupRow
 from volbench.records.validation import CheckRow, ReplayClass, Replayed, RunUsed, ServerSide, Validation
 from volbench.report.formats.validation import (
     validation_html,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volbench.sample.cgroup_pod import own_cpu_files, own_io_directory, seen_from
-from volbench.sample.psi import Pressure
+from volbench.sample.host.cgroup_pod import cgroup_root_of, own_cpu_files, own_io_directory
+from volbench.sample.host.psi import Pressure
 
 
 def put(path: Path, text: str = "") -> None:
@@ -29,7 +29,7 @@ def test_version_1_has_a_cpu_account_and_none_of_io(tmp_path: Path) -> None:
 
 def test_what_cannot_be_seen_is_absent(tmp_path: Path) -> None:
     assert own_cpu_files(tmp_path / "none") == ()
-    assert own_io_directory(seen_from(1) / "none") is None
+    assert own_io_directory(cgroup_root_of(1) / "none") is None
 
 
 def test_pressure_of_the_servers_group_is_beside_the_machines(tmp_path: Path) -> None:

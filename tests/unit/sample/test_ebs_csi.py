@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.sample.ebs_csi import EbsCsi
+from volbench.sample.device.ebs_csi import EbsCsi
 from volbench.sample.interface import Reading
 from volbench.sample.parsers.ebs_csi import parse_exposition
 from volbench.volume.facts.ebs_csi import ebs_volume_id

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from volbench.sample import cgroup_io
-from volbench.sample.cgroup_cpu import CgroupCpuAccount, find_cpu_files
-from volbench.sample.cgroup_io import CgroupIoAccount, find_directory
-from volbench.sample.cpu import Cpu
-from volbench.sample.diskstats import DiskStats
+from volbench.sample.device import cgroup_io
+from volbench.sample.device.cgroup_io import CgroupIoAccount, find_directory
+from volbench.sample.device.diskstats import DiskStats
+from volbench.sample.device.mountstats import MountStats
+from volbench.sample.host.cgroup_cpu import CgroupCpuAccount, find_cpu_files
+from volbench.sample.host.cpu import Cpu
+from volbench.sample.host.psi import Pressure
+from volbench.sample.host.server_group import ServerGroup
+from volbench.sample.host.vm import VirtualMemory
 from volbench.sample.interface import Reading, Sampler, Unavailable, Values
-from volbench.sample.mountstats import MountStats
 from volbench.sample.parsers.diskstats import parse_diskstats
-from volbench.sample.psi import Pressure
-from volbench.sample.server_group import ServerGroup
-from volbench.sample.vm import VirtualMemory
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sample"
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from volbench.records.own_statements import is_own_digest
-from volbench.sample.digests import StatementDigests
 from volbench.sample.interface import Reading, Unavailable, Values
-from volbench.sample.own_account import OwnAccount, bucket_of
-from volbench.sample.performance_schema import PerformanceSchema
+from volbench.sample.server.digests import StatementDigests
+from volbench.sample.server.own_account import OwnAccount, bucket_of
+from volbench.sample.server.performance_schema import PerformanceSchema
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from volbench.errors import RunUnreadable
 from volbench.sample.interface import Presence, Reading
-from volbench.sample.raw import End, Found, Header, RawWriter, Tick, read_raw
+from volbench.sample.raw import End, Header, RawWriter, SourcePresence, Tick, read_raw
 
 
 def write(path: Path, ticks: int = 3) -> None:
@@ -39,7 +39,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     write(path)
     records = list(read_raw(path))
     assert records[0] == Header(interval_s=1.0, zero_monotonic_ns=17)
-    assert records[1] == Found(source="cpu", presence=Presence(present=True), remote=False, next_tick=1)
+    assert records[1] == SourcePresence(source="cpu", presence=Presence(present=True), remote=False, next_tick=1)
     ticks = [record for record in records if isinstance(record, Tick)]
     assert ticks[0].read == {"cpu": Reading(t_s=1.003, values={("user", ""): 10, ("system", "x"): 0.5})}
     assert ticks[1].failed == {"psi": "gone"}

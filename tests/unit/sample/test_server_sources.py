@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from volbench.records.series import HistogramRow
-from volbench.sample.emulator import Emulator
-from volbench.sample.innodb import InnoDb
+from volbench.sample.device.emulator import Emulator
 from volbench.sample.interface import Presence, Reading, Sampler, Unavailable, Values
 from volbench.sample.parsers.innodb import parse_status
-from volbench.sample.performance_schema import PerformanceSchema
 from volbench.sample.raw import RawWriter
 from volbench.sample.rows import SERVER_EDGE_DEDUCT, SERVER_EDGE_MULT, series_rows, server_histogram_rows
+from volbench.sample.server.innodb import InnoDb
+from volbench.sample.server.performance_schema import PerformanceSchema
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sample"
 COUNTERS = json.loads((FIXTURES / "emulator-counters.json").read_text())

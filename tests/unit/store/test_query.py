@@ -9,7 +9,7 @@ import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.errors import UsageError
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.store.query import DERIVED, VIEWS, query
 from volbench.store.run_directory import RunDirectory

@@ -21,7 +21,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.cli.main import main
 from volbench.errors import EXIT_USAGE, RunUnreadable
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.report.render import render
 from volbench.report.views.timeline import timelines

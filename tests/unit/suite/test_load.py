@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import UsageError
-from volbench.records.steps import FioStep, OltpStep
+from volbench.records.steps.fio import FioStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.suite.load import check_suite, load_suite
 from volbench.suite.model import PINNED_DURABILITY
 

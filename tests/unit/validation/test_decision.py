@@ -12,7 +12,7 @@ from synthetic_run import build_run, two_volumes
 
 from volbench.analysis.gate.language import EXAMPLES
 from volbench.errors import UsageError
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.report import Report
 from volbench.records.validation import CheckRow
 from volbench.report.build import build_report

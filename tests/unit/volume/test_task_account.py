@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from busy_loops import busy_loops
 
+from volbench.sample.host.tasks import Tasks
 from volbench.sample.interface import Unavailable
-from volbench.sample.tasks import Tasks
 from volbench.volume.task_account import CpuWatch, TaskAccount, keep_task_file, machine_times, socket_peer, tree
 
 LIFETIME_S = 30

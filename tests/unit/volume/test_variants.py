@@ -6,7 +6,7 @@ import pytest
 
 from volbench.errors import UsageError
 from volbench.plan.order import interleave
-from volbench.plan.variants import spread, with_options
+from volbench.plan.variants import expand_variants, with_spec_options
 from volbench.profile.spec import parse_volume
 from volbench.records.sweep import SweepSpec
 
@@ -22,7 +22,7 @@ FLUSH = {"base": 1, "levels": [2, 0]}
 
 def test_without_a_sweep_each_volume_is_a_treatment() -> None:
     volumes = [parse_volume("a=path:/mnt/a"), parse_volume("b=path:/mnt/b")]
-    specs, treatments = spread(volumes, None)
+    specs, treatments = expand_variants(volumes, None)
     assert specs == volumes
     assert [(t.volume, t.label, dict(t.parameters)) for t in treatments] == [("a", "a", {}), ("b", "b", {})]
 
@@ -30,7 +30,7 @@ def test_without_a_sweep_each_volume_is_a_treatment() -> None:
 def test_options_that_differ_make_volumes_and_other_factors_share_them() -> None:
     volumes = [parse_volume("fsx=emulated:fsx-openzfs?size=128GiB")]
     factors = {"volume.iops": IOPS, "engine.config.sync_binlog": FLUSH}
-    specs, treatments = spread(volumes, sweep(factors, "full"))
+    specs, treatments = expand_variants(volumes, sweep(factors, "full"))
     assert {s.name: (s.text, s.variant_of) for s in specs} == {
         "fsx": ("emulated:fsx-openzfs?size=128GiB&iops=192", ""),
         "fsx.iops-960": ("emulated:fsx-openzfs?size=128GiB&iops=960", "fsx"),
@@ -41,7 +41,7 @@ def test_options_that_differ_make_volumes_and_other_factors_share_them() -> None
 
 def test_every_block_holds_every_combination_once() -> None:
     volumes = [parse_volume(f"{name}=emulated:fsx-openzfs") for name in ("a", "b")]
-    _, treatments = spread(volumes, sweep({"volume.mode": MODE, "engine.config.sync_binlog": FLUSH}))
+    _, treatments = expand_variants(volumes, sweep({"volume.mode": MODE, "engine.config.sync_binlog": FLUSH}))
     cells = interleave(treatments, repeats=4, seed=1)
     assert len({cell.cell_id for cell in cells}) == 4 * len(treatments) == 32
     for block in range(4):
@@ -51,19 +51,21 @@ def test_every_block_holds_every_combination_once() -> None:
 
 def test_an_option_that_a_volume_does_not_have_is_an_error_with_the_nearest() -> None:
     with pytest.raises(UsageError) as error:
-        spread([parse_volume("fsx=emulated:fsx-openzfs")], sweep({"volume.iop": IOPS}))
+        expand_variants([parse_volume("fsx=emulated:fsx-openzfs")], sweep({"volume.iop": IOPS}))
     assert "perhaps you meant 'iops'" in str(error.value)
     with pytest.raises(UsageError, match="has no option 'iops'"):
-        spread([parse_volume("a=path:/mnt/a")], sweep({"volume.iops": IOPS}))
+        expand_variants([parse_volume("a=path:/mnt/a")], sweep({"volume.iops": IOPS}))
 
 
 def test_mount_options_of_nfs_replace_those_of_the_spec() -> None:
     volume = parse_volume("n=nfs:server:/export?vers=4.1,noac,hard")
-    assert with_options(volume, {"vers": 3, "nconnect": 4}).options == {"options": "vers=3,noac,hard,nconnect=4"}
-    assert with_options(volume, {"noac": False, "sync": True}).options == {"options": "vers=4.1,hard,sync"}
+    assert with_spec_options(volume, {"vers": 3, "nconnect": 4}).options == {
+        "options": "vers=3,noac,hard,nconnect=4"
+    }
+    assert with_spec_options(volume, {"noac": False, "sync": True}).options == {"options": "vers=4.1,hard,sync"}
 
 
 def test_too_many_volumes_at_a_time_are_refused() -> None:
     levels = {"base": 100, "levels": list(range(101, 120))}
     with pytest.raises(UsageError, match="20 volumes at the same time"):
-        spread([parse_volume("fsx=emulated:fsx-openzfs")], sweep({"volume.iops": levels}))
+        expand_variants([parse_volume("fsx=emulated:fsx-openzfs")], sweep({"volume.iops": levels}))

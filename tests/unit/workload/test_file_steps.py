@@ -12,8 +12,9 @@ import pytest
 from step_context import NoServer, context_on
 
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
-from volbench.plan.cost import step_bytes
-from volbench.records.steps import FILE_PHASES, FioStep, SequentialStep, SmallFilesStep
+from volbench.records.steps.fio import FioStep
+from volbench.records.steps.sequential import SequentialStep
+from volbench.records.steps.small_files import FILE_PHASES, SmallFilesStep
 from volbench.volume.ownership import MARKER
 from volbench.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
 from volbench.workload.registry import workload_for
@@ -38,7 +39,7 @@ def test_log_normal_sizes_add_up_to_the_total_and_are_the_same_for_one_seed() ->
 def test_given_sizes_are_used_in_turn() -> None:
     step = SmallFilesStep.model_validate({"files": 5, "sizes": ["1KiB", 7]})
     assert file_sizes(step, seed=1) == [1024, 7, 1024, 7, 1024]
-    assert step_bytes(step) >= 3 * sum(file_sizes(step, seed=1))
+    assert step.temporary_bytes() >= 3 * sum(file_sizes(step, seed=1))
 
 
 def test_objects_are_spread_over_256_directories_as_git_does() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from volbench.errors import StepFailed, UsageError
 from volbench.records.cell import DatasetSpec
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.workload.oltp.sysbench import (
     Interval,
     LineParser,

@@ -20,6 +20,7 @@ from volbench.analysis.recorded.parsed import Recorded, merged
 from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
 from volbench.analysis.recorded.window import DayWindow
 from volbench.errors import UsageError
+from volbench.records.sources import device_sources
 from volbench.store.run_directory import RUN_FILE, SERIES_FILE
 from volbench.store.series import Series, SeriesKey, read_series
 
@@ -30,7 +31,7 @@ _KINDS: Mapping[str, tuple[Callable[[str], bool], Callable[[str], Recorded]]] = 
     "iostat": (looks_like_iostat, parse_iostat),
     "sar": (looks_like_sar, parse_sar),
 }
-_SOURCES = ("emulator", "ebs_nvme", "ebs_csi", "diskstats", "cloudwatch", "mountstats", "cgroup_io")
+_SOURCES = device_sources("volume", "exporter", "block", "vendor", "files", "group")
 _RATES = ("reads_per_s", "writes_per_s")
 _TOTAL = "operations_per_s"
 _TRAFFIC = ("read_mib_per_s", "write_mib_per_s")

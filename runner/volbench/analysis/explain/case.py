@@ -12,7 +12,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Grid, Mask, mean, median
 from volbench.analysis.explain.budget import Budget, budget_of, statement_cpu
 from volbench.analysis.explain.burst import Burst, credits_spent, fit_burst
-from volbench.analysis.explain.device import Device, device_of
+from volbench.analysis.explain.device import VIEWS, Device, device_of
 from volbench.analysis.explain.layers import ForeignFlow, foreign_flow, reads_directly
 from volbench.analysis.explain.limits import (
     Exceeded,
@@ -24,8 +24,8 @@ from volbench.analysis.explain.limits import (
     plateaus,
 )
 from volbench.analysis.explain.stalls import Stall, client_stalls, storage_stalls
-
-WITHOUT_STATEMENTS = ("small_files", "fio", "sequential")
+from volbench.records.sources import sources_with
+from volbench.records.steps import step_kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Case:
     @cached_property
     def budget(self) -> Budget | None:
         """Where statement time went; None in a step that has no statements, whatever else the server did."""
-        if self.kind in WITHOUT_STATEMENTS:
+        if not step_kind(self.kind).has_statements:
             return None
         return budget_of(self.grid, variables=self.variables, cpus=self.cpus)
 
@@ -144,7 +144,7 @@ class Case:
     @cached_property
     def foreign(self) -> ForeignFlow | None:
         """I/O of the device that this server never sent; None where it is not known, or no server works."""
-        if self.device is None or self.kind in WITHOUT_STATEMENTS:
+        if self.device is None or not step_kind(self.kind).has_statements:
             return None
         return foreign_flow(self.grid, self.device, direct=reads_directly(self.variables))
 
@@ -177,7 +177,7 @@ class Case:
         """The emptiest bucket of credits, as the volume or its vendor says."""
         levels = [
             column
-            for source in ("emulator", "cloudwatch")
+            for source in sources_with("balance_percent", *VIEWS)
             for entity in self.grid.entities(source, "balance_percent")
             if (column := self.grid.column(source, "balance_percent", entity)) is not None
         ]
@@ -317,10 +317,10 @@ class Case:
         None for other steps, and without the volume's waiting times.
         """
         device = self.device
-        if self.kind not in WITHOUT_STATEMENTS or device is None or device.await_ms is None:
+        if step_kind(self.kind).has_statements or device is None or device.await_ms is None:
             return None
         under_way = np.nan_to_num(device.iops * device.await_ms / 1000)
-        for source in ("mountstats", "emulator"):
+        for source in sources_with("metadata_await_ms", *VIEWS):
             rate, waited = self.at("metadata_ops_per_s", source), self.at("metadata_await_ms", source)
             if rate is not None and waited is not None:
                 under_way = under_way + np.nan_to_num(rate * waited / 1000)
@@ -347,7 +347,7 @@ class Case:
         return self.grid.column(source, metric)
 
     def _counted(self, name: str) -> Floats | None:
-        for source in ("ebs_nvme", "ebs_csi", "emulator", "cloudwatch"):
+        for source in sources_with(f"{name}_ratio", *VIEWS):
             entities = self.grid.entities(source, f"{name}_ratio")
             columns = [self.grid.column(source, f"{name}_ratio", entity) for entity in entities]
             counted_columns = [column for column in columns if column is not None]

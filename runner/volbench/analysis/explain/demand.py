@@ -15,8 +15,9 @@ from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.budget import LOCKS
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import Device
+from volbench.records.sources import SOURCES
+from volbench.records.steps import step_kind
 
-BLOCK_SOURCES = ("diskstats", "ebs_nvme", "ebs_csi", "cloudwatch")
 HITS_DRIFT_MAX = 0.3
 """Reads per transaction in the second half of the window against the first: beyond it the buffer pool fills yet."""
 _CPU_BEYOND_STATEMENTS = 1.0
@@ -150,7 +151,7 @@ def _demand(case: Case) -> Demand:
 
 def _refuse(case: Case, device: Device | None) -> None:
     """Raise for what no volume would change, or for what cannot be told."""
-    if case.kind != "oltp":
+    if not step_kind(case.kind).transactions:
         raise CannotPredict("only loads of transactions are predicted")
     if case.rate is not None:
         raise CannotPredict(f"the load came at a rate of its own ({case.rate:g}/s), not from a number of clients")
@@ -158,7 +159,7 @@ def _refuse(case: Case, device: Device | None) -> None:
         raise CannotPredict("the number of clients is not known")
     if device is None:
         raise CannotPredict("no counters of the volume")
-    if device.source not in BLOCK_SOURCES:
+    if device.source not in SOURCES or not SOURCES[device.source].block:
         raise CannotPredict("a network file system's round trips say nothing of a block device's operations")
     if case.budget is None:
         raise CannotPredict(_NO_TIMES)

@@ -8,8 +8,11 @@ from typing import Literal
 import numpy as np
 
 from volbench.analysis.explain.align import Floats, Grid
+from volbench.records.sources import device_sources
+from volbench.records.sources.info import View
 
-SOURCES = ("diskstats", "mountstats", "ebs_nvme", "ebs_csi", "emulator", "cloudwatch")
+VIEWS: tuple[View, ...] = ("block", "files", "volume", "exporter", "vendor")
+DEVICE_SOURCES = device_sources(*VIEWS)
 """In this order: what the kernel saw comes first, since it is there on every machine with a block device."""
 LITTLE_TOLERANCE = 0.25
 Resource = Literal["iops", "throughput"]
@@ -19,7 +22,7 @@ Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 FILE_LAYER = "performance_schema"
 """The server's own file I/O: what lies above a device, a control group's limit included."""
-_OWN_COUNTERS = ("ebs_nvme", "ebs_csi", "emulator")
+_OWN_COUNTERS = device_sources("volume", "exporter")
 """What the volume itself counts, not the kernel."""
 _EMPTY_OF_FLUSHES = 0.5
 """Share of flushes taken for writes without data where the volume counts none: midway between all and none."""
@@ -99,7 +102,7 @@ def device_of(grid: Grid, disk: str | None = None) -> Device | None:
         grid: the aligned series.
         disk: kernel name of the disk, where it is known; else the device with the most operations.
     """
-    for source in SOURCES:
+    for source in DEVICE_SOURCES:
         entities = set(grid.entities(source, "reads_per_s")) | set(grid.entities(source, "operations_per_s"))
         if source == "emulator":
             entities &= set(grid.entities(source, "reads_per_s"))

@@ -22,6 +22,7 @@ from volbench.analysis.explain.rules_storage import storage_findings
 from volbench.analysis.explain.shared_evidence import effect_rows, log_sync_ms
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow, FindingRow
+from volbench.records.steps import step_kind
 
 NONE = "none"
 SAMPLES_MIN = 5
@@ -385,13 +386,13 @@ def _as_it_was(case: Case) -> str:
 def _missing(case: Case) -> list[str]:
     """What would have told more."""
     notes = [] if case.budget is None else list(case.budget.notes)
-    if case.budget is None and case.kind == "oltp":
+    if case.budget is None and step_kind(case.kind).transactions:
         notes.append("no statement times of the server: shares of latency are not known")
     if case.device is None:
         notes.append("no counters of the volume")
     elif case.device.await_ms is None:
         notes.append(f"{case.device.source} has no waiting times")
-    if case.at("tps") is None and case.kind == "oltp":
+    if case.at("tps") is None and step_kind(case.kind).transactions:
         notes.append("no series of the client")
     return notes
 

@@ -20,6 +20,7 @@ from volbench.analysis.explain.rules_host import GAP_S
 from volbench.analysis.explain.shared_evidence import Effect, context, effect_rows, hardly_waited_for, loss_rows
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
+from volbench.records.steps import step_kind
 
 NEIGHBOUR = "interference.io"
 LOGICAL_TOOLS = ("mysqldump", "mariadb-dump", "mydumper")
@@ -92,7 +93,7 @@ def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:
 def own_tool_intervals(case: Case) -> Mask:
     """Intervals in which a tool of this run reads or writes the volume's files by itself, shape (buckets,)."""
     mask = np.zeros(len(case.grid), dtype=np.bool_)
-    if case.kind != "oltp":  # a dump, a restore, a cold read: its files may lie on the volume
+    if not step_kind(case.kind).transactions:  # a dump, a restore, a cold read: its files may lie on the volume
         return ~mask
     middle = case.grid.t_s - case.grid.width_s / 2
     for tool in case.beside:

@@ -11,10 +11,12 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, mean
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.rules_streams import STREAMS
+from volbench.analysis.explain.device import VIEWS
 from volbench.analysis.explain.wording import number, percent, row
+from volbench.records.sources import sources_with
+from volbench.records.steps import step_kind
 
-_COUNTERS = ("mountstats", "emulator")
+_COUNTERS = sources_with("metadata_await_ms", *VIEWS)
 _SERVER = "performance_schema"
 
 
@@ -49,6 +51,7 @@ def metadata_findings(case: Case) -> Iterator[Cause]:
         return
     checks = [True, trips.each_ms >= 1.0, True if trips.counted else None]
     text = f"{percent(trips.share)} of the storage's time is spent on metadata"
+    cache = "a larger table_open_cache, " if step_kind(case.kind).file_io == "server" else ""
     noun = "opens, lookups and the like" if trips.counted else "opens and closes of data files, no syncs,"
     yield Cause(
         cause="storage.metadata_latency",
@@ -63,8 +66,8 @@ def metadata_findings(case: Case) -> Iterator[Cause]:
                 f"{number(trips.per_s)} {noun} a second, {number(trips.each_ms)} ms each",
             ),
         ),
-        advice=f"Fewer round trips: {'' if case.kind in STREAMS else 'a larger table_open_cache, '}fewer and"
-        " larger files, or block storage in place of a network filesystem.",
+        advice=f"Fewer round trips: {cache}fewer and larger files, or block storage in place of a network"
+        " filesystem.",
     )  # fmt: skip
 
 

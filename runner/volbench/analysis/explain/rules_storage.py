@@ -17,7 +17,7 @@ from volbench.analysis.explain.rules_host import host_findings
 from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
 from volbench.analysis.explain.rules_slower import slower_findings
-from volbench.analysis.explain.rules_streams import STREAMS, waiting_streams
+from volbench.analysis.explain.rules_streams import waiting_streams
 from volbench.analysis.explain.shared_evidence import (
     context,
     data_read_ms,
@@ -29,6 +29,7 @@ from volbench.analysis.explain.shared_evidence import (
 from volbench.analysis.explain.stalls import Stall, stalled_together
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
+from volbench.records.steps import step_kind
 
 STALLS_SHOWN = 5
 _SECOND = 0.9
@@ -53,9 +54,11 @@ def storage_findings(case: Case) -> list[Cause]:
             for finding in limit_findings(case)
         ]
         return [*outside, *limits, *_stalls(case)]
-    streams = case.kind in STREAMS
+    streams = step_kind(case.kind).file_io != "server"
     limits = limit_findings(case)
-    if not limits and case.kind != "fio":  # in a sweep, waiting times rise with the queue by design
+    if (
+        not limits and not step_kind(case.kind).queue_swept
+    ):  # in a sweep, waiting times rise with the queue by design
         limits = [*slower_findings(case)]
     slow = [] if limits else [*waiting_streams(case)] if streams else [*_slow_files(case)]
     latencies = [finding for finding in slow if finding.cause in _LATENCIES]

@@ -17,7 +17,6 @@ from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.shared_evidence import context
 from volbench.analysis.explain.wording import number, percent, row
 
-STREAMS = ("small_files", "fio", "sequential", "cold_read")
 _ADVICE = {
     "read": "Storage with a lower read latency; more streams or a longer read-ahead, where the work allows it,"
     " until a limit of the volume is met.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
@@ -11,7 +10,7 @@ import numpy as np
 
 from volbench.analysis.explain.align import Grid, align
 from volbench.analysis.explain.association import CellCorrelations, cell_correlations
-from volbench.analysis.explain.case import WITHOUT_STATEMENTS, Beside, Case
+from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
 from volbench.analysis.explain.findings import Explanation, common_notes, explain_case, finding_rows
 from volbench.analysis.explain.per_transaction import PerTransaction, per_transaction
@@ -22,19 +21,13 @@ from volbench.analysis.step_validity import Reasons, invalid_reasons
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult, StepResult
 from volbench.records.report import FindingRow
+from volbench.records.steps import step_kind
 from volbench.store.added import read_all_series, series_files
 from volbench.store.run_directory import RunDirectory
 from volbench.store.series import SeriesKey
 
-KINDS = ("oltp", "dump", "restore", "cold_read")
-"""Steps that are explained as a whole; an idle one has nothing to explain."""
-PHASED = ("small_files", "ddl")
-"""Steps whose phases, the time between them left out, are explained together."""
-SWEPT = ("fio", "sequential")
-"""Steps whose points are explained: those of one name together, since a limit shows as the queue grows."""
+_IN_PARTS = ("phases", "points")
 REASONS_MAX = 2
-STREAMS_MAX = 1_000_000
-"""No step has more operations under way; a larger number is damage."""
 LATENCY = SeriesKey(source="client", metric="latency_ms_p95")
 
 
@@ -106,7 +99,7 @@ def _why_invalid(result: CellResult, name: str, reasons: Sequence[Reasons]) -> R
     reasons_found = [
         reason
         for step, invalid in zip(result.steps, reasons, strict=True)
-        if step.step == name or (step.step.startswith(f"{name}/") and step.kind in (*PHASED, *SWEPT))
+        if step.step == name or (step.step.startswith(f"{name}/") and step_kind(step.kind).explained in _IN_PARTS)
         for reason in invalid
     ]
     return tuple(dict.fromkeys(reasons_found))
@@ -144,7 +137,7 @@ def _view(case: Case, *, invalid_reasons: tuple[str, ...]) -> StepView:
     return StepView(
         explanation=explain_case(case),
         per_transaction=per_transaction(case),
-        queries=() if case.kind in WITHOUT_STATEMENTS else query_costs(case.grid),
+        queries=() if not step_kind(case.kind).has_statements else query_costs(case.grid),
         demand=demand_of(case),
         length_s=case.length_s,
         threads=case.threads,
@@ -165,7 +158,7 @@ def cases_of(directory: RunDirectory, result: CellResult) -> Iterator[Case]:
         return
     whole: Grid | None = None
     for step in result.steps:
-        if step.kind not in KINDS or "/" in step.step:
+        if step_kind(step.kind).explained != "whole" or "/" in step.step:
             continue
         if whole is None:
             whole = align(read_all_series(cell_path))
@@ -181,8 +174,9 @@ def _grouped(steps: Iterable[StepResult]) -> dict[str, list[StepResult]]:
     groups: dict[str, list[StepResult]] = {}
     for step in steps:
         name, _, phase = step.step.partition("/")
-        if phase and step.kind in (*PHASED, *SWEPT):
-            groups.setdefault(name if step.kind in PHASED else step.step, []).append(step)
+        explained = step_kind(step.kind).explained
+        if phase and explained in _IN_PARTS:
+            groups.setdefault(name if explained == "phases" else step.step, []).append(step)
     return groups
 
 
@@ -191,7 +185,7 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
     inside = np.zeros(len(whole), dtype=np.bool_)
     for step in steps:
         inside |= (middle > step.window_s[0]) & (middle <= step.window_s[1])
-    streams = [count for step in steps if (count := _streams(step)) is not None]
+    streams = [count for step in steps if (count := step_kind(step.kind).streams(step.parameters)) is not None]
     return Case(
         name=name,
         grid=whole.where(inside),
@@ -204,18 +198,6 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
     )
 
 
-def _streams(step: StepResult) -> int | None:
-    """How many operations a step has under way at a time; None where it does not say."""
-    parameters = step.parameters
-    counts = [
-        parameters[name] for name in ("threads", "jobs", "readers", "iodepth", "numjobs") if name in parameters
-    ]
-    numbers = [int(count) for count in counts if isinstance(count, int | float) and 0 <= count <= STREAMS_MAX]
-    if step.kind == "sequential":
-        return 1
-    return math.prod(numbers) if numbers else None
-
-
 def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
     rate = step.parameters.get("rate")
     ratio, usable = (step.details.get(name) for name in ("client_cpu_ratio", "client_cpus_usable"))
@@ -225,7 +207,7 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         whole=whole,
         kind=step.kind,
         disk=result.volume_facts.disk,
-        threads=_streams(step),
+        threads=step_kind(step.kind).streams(step.parameters),
         rate=float(rate) if isinstance(rate, int | float) else None,
         cpus=result.host.cpus,
         variables=result.server.variables if result.server is not None else {},

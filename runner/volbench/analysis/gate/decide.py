@@ -23,9 +23,9 @@ from volbench.analysis.gate.language import (
 )
 from volbench.analysis.gate.metrics import limit_kept, not_worse
 from volbench.errors import UsageError
-from volbench.records.gate import ConditionRow, Decision, GroupRow
+from volbench.records.goals.gate import ConditionRow, Decision, GroupRow
+from volbench.records.goals.policy import PolicyCondition, PolicyFile
 from volbench.records.metrics import PRIMARY_METRICS
-from volbench.records.policy import PolicyCondition, PolicyFile
 from volbench.records.report import CellRow, Report
 
 

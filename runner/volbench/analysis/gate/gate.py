@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from volbench.analysis.gate.decide import decide, scope_of, worst
 from volbench.errors import EXIT_NO_GO, EXIT_OK, EXIT_UNDECIDED
-from volbench.records.gate import ConditionRow, Decision, Gate
-from volbench.records.policy import PolicyFile
+from volbench.records.goals.gate import ConditionRow, Decision, Gate
+from volbench.records.goals.policy import PolicyFile
 from volbench.records.report import Report
 
 EXIT_CODES: dict[Decision, int] = {"go": EXIT_OK, "no-go": EXIT_NO_GO, "undecided": EXIT_UNDECIDED}

@@ -20,6 +20,7 @@ from volbench.errors import UsageError
 from volbench.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 from volbench.records.causes import CAUSES
 from volbench.records.metrics import CATALOGUE
+from volbench.records.steps.metric import Metric
 
 Operator = Literal["<=", "<", ">=", ">"]
 EXAMPLES = (
@@ -134,7 +135,7 @@ def _equal(matched: re.Match[str], _where: str) -> Condition:
 
 
 def _not_worse(matched: re.Match[str], where: str) -> Condition:
-    if matched["metric"] and _known_metric(matched["metric"], where)[1] == "none":
+    if matched["metric"] and _known_metric(matched["metric"], where).better == "none":
         raise UsageError(f"{matched['metric']} has no better direction, so nothing is worse in it", where=where)
     try:
         by = parse_fraction(matched["by"]) if matched["by"] else 0.0
@@ -146,7 +147,7 @@ def _not_worse(matched: re.Match[str], where: str) -> Condition:
 
 
 def _limit(matched: re.Match[str], where: str) -> Condition:
-    unit, _ = _known_metric(matched["metric"], where)
+    unit = _known_metric(matched["metric"], where).unit
     operator = _OPERATORS.get(matched["operator"])
     if operator is None:
         raise UsageError(
@@ -178,7 +179,7 @@ def _quantity(text: str, unit: str) -> float:
             return parse_fraction(text.removesuffix(unit).strip())
 
 
-def _known_metric(name: str, where: str) -> tuple[str, str]:
+def _known_metric(name: str, where: str) -> Metric:
     if name not in CATALOGUE:
         raise UsageError(f"no metric is called {name!r}", where=where, evidence=_nearest(name, list(CATALOGUE)))
     return CATALOGUE[name]

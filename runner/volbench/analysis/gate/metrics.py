@@ -9,7 +9,7 @@ from statistics import median
 from volbench.analysis.gate.language import MetricLimit, NotWorse
 from volbench.analysis.gate.sign import CELLS_NEEDED_MAX, more_cells, side_of
 from volbench.analysis.statistics import RUNS_MIN, shift_of
-from volbench.records.gate import Decision, GroupRow
+from volbench.records.goals.gate import Decision, GroupRow
 from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow
 
@@ -62,7 +62,7 @@ def _ratio_decision(
         )
     if min(*before, *after) <= 0:
         return "undecided", "values that are zero or negative have no ratio", None
-    higher = CATALOGUE[name][1] == "higher"
+    higher = CATALOGUE[name].better == "higher"
     # "Worse" turned so that a ratio above 1 is worse, whatever the metric's direction.
     shift = shift_of(after, before, alpha=alpha) if higher else shift_of(before, after, alpha=alpha)
     limit = 1 / (1 - condition.by) if higher else 1 + condition.by
@@ -100,5 +100,5 @@ def _values(cells: Sequence[CellRow], name: str) -> list[float]:
 
 
 def _unit(metric: str) -> str:
-    unit = CATALOGUE[metric][0]
+    unit = CATALOGUE[metric].unit
     return "" if unit == "1" else unit

@@ -14,10 +14,10 @@ from volbench.cli import console, options
 from volbench.cli.runs.plan import make_plan, show_plan
 from volbench.cli.runs.run import create, execute
 from volbench.errors import StepFailed, UsageError
-from volbench.records.capacity import CapacityRow, Objective, Percentile
+from volbench.records.goals.capacity import CapacityRow, Objective, Percentile
 from volbench.report.build import build_report
 from volbench.report.formats.capacity import capacity_text
-from volbench.suite.ladder import ladder_suite
+from volbench.suite.capacity import capacity_suite
 from volbench.suite.load import read_file
 
 RUNGS = 6
@@ -50,7 +50,9 @@ def capacity(
     runs: list[Path] = []
 
     def measured(rates: tuple[int, ...], cells: int) -> list[CapacityRow]:
-        ladder_text = ladder_suite(text, name=str(suite), step=step, rates=rates, repeats=cells, settings=settings)
+        ladder_text = capacity_suite(
+            text, name=str(suite), step=step, rates=rates, repeats=cells, settings=settings
+        )
         with tempfile.TemporaryDirectory(prefix="volbench-capacity-") as scratch:
             path = Path(scratch) / "capacity.yaml"
             path.write_text(ladder_text)

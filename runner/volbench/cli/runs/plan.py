@@ -24,13 +24,12 @@ from volbench.plan.cost import Cost, estimate, replacements_max
 from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
 from volbench.plan.order import Treatment
-from volbench.plan.variants import spread
+from volbench.plan.variants import expand_variants
 from volbench.plan.volume_check import check_volumes, forecast_faults, suite_volume_faults
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
-from volbench.records.steps import parameters_of
 from volbench.records.sweep import SweepSpec
 from volbench.report.rows.forecast import forecast_lines
 from volbench.store.journal import utc_now
@@ -103,7 +102,7 @@ def make_plan(
     specs = _volumes(volumes, suite_file.volumes, target_name)
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target_name)})
-    spreads, treatments = spread(specs, suite.sweep)
+    spreads, treatments = expand_variants(specs, suite.sweep)
     _refuse_attached_sweep(attach, suite)
     run = plan_run(
         run_id=new_run_id(suite.name),
@@ -163,7 +162,7 @@ def show_plan(planned: Planned) -> None:
     for line in storage_caveats(run):
         out.print(f"  caveat: {line}", markup=False)
     for step in suite.steps:
-        parameters = ", ".join(f"{name}={value}" for name, value in parameters_of(step).items())
+        parameters = ", ".join(f"{name}={value}" for name, value in step.parameters().items())
         out.print(f"  step {step.name}: {step.kind} {parameters}", markup=False)
     if suite.sweep is not None:
         for line in (*sweep_lines(suite.sweep), *_too_few_repeats(suite, suite.sweep)):

@@ -22,7 +22,7 @@ from volbench.cli.runs.plan import (
 from volbench.cli.runs.watch import progress_watcher
 from volbench.cli.targets import make_target
 from volbench.errors import EXIT_NO_GO, VolbenchError
-from volbench.execute.run import Orchestrator, Outcome, is_finished, say_nothing
+from volbench.execute.run import Orchestrator, Outcome, ignore_messages, is_finished
 from volbench.placement.attach import attach_of
 from volbench.records.cell import AttachSpec
 from volbench.report.formats.terminal import summary_lines
@@ -134,8 +134,8 @@ def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = 
         target, volumes = make_target(run_record, directory.results())
         with progress_watcher(directory, json=json) as watch:
             orchestrator = Orchestrator(
-                directory, target, volumes, attach=attach, watch=watch, invalid_cells=cells_to_replace,
-                decided=why_decided, say=say_nothing if quiet or json else console.say,
+                directory, target, volumes, attach=attach, on_state=watch, invalid_cells=cells_to_replace,
+                decided=why_decided, on_message=ignore_messages if quiet or json else console.say,
             )  # fmt: skip
             outcome = orchestrator.run()
     except VolbenchError as error:

@@ -94,7 +94,9 @@ class _ProgressLines:
 
     def line(self, state: CellState) -> str:
         """Return the current cell, what it does, the time since the run began, and the time left."""
-        activity = f"cell {state.number}/{state.of} on {state.volume}" if state.number else "preparing the dataset"
+        activity = (
+            f"cell {state.number}/{state.total} on {state.volume}" if state.number else "preparing the dataset"
+        )
         progress_text = ""
         if state.progress is not None:
             progress_text = f": {state.progress.text}"
@@ -111,7 +113,7 @@ class _ProgressLines:
                 del self._begun[cell_id]
             if result is not None:
                 console.say(
-                    f"cell {state.number}/{state.of} {state.volume}: {result_text(result)}"
+                    f"cell {state.number}/{state.total} {state.volume}: {result_text(result)}"
                     f"  ({duration(round(self._elapsed_s))} elapsed)"
                 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volbench.base.text import percent
-from volbench.records.capacity import CapacityRow, Objective
+from volbench.records.goals.capacity import CapacityRow, Objective
 
 
 def capacity_text(row: CapacityRow, objective: Objective) -> str:

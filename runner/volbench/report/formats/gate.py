@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from volbench.records.gate import ConditionRow, Decision, Gate, GroupRow
+from volbench.records.goals.gate import ConditionRow, Decision, Gate, GroupRow
 from volbench.report.formats.junit import clean
 from volbench.report.formats.signed_page import signed_page
 from volbench.report.wording import parameter_text

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from volbench.base import text
+from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
 from volbench.report.views.causes import cause_view
@@ -211,4 +212,4 @@ def _metric_table(cells: Iterable[CellRow], volumes: Sequence[str]) -> list[dict
 
 def _glossary(report: Report) -> list[tuple[str, str, str]]:
     used = dict.fromkeys(name for cell in report.cells for name in cell.metrics)
-    return [(wording.label(name), name, wording.GLOSSARY[name][1]) for name in used if name in wording.GLOSSARY]
+    return [(CATALOGUE[name].label, name, CATALOGUE[name].text) for name in used if name in CATALOGUE]

@@ -9,7 +9,8 @@ from statistics import median
 from volbench.records.cell import CellResult, StepResult
 from volbench.records.report import BackupRow
 from volbench.records.run import ResolvedSuite
-from volbench.records.steps import DumpStep, OltpStep
+from volbench.records.steps.dump import DumpStep
+from volbench.records.steps.oltp import OltpStep
 
 SPARE = 1.5
 """The recommended window is the slowest backup of all cells times this: nights differ more than the cells of a test

@@ -13,7 +13,7 @@ from volbench.records.cell import CellResult
 from volbench.records.forecast import ForecastSpec
 from volbench.records.report import CellRow, ForecastRow
 from volbench.records.run import RunRecord
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.store.run_directory import RunDirectory
 
 TOLERANCE = 0.05

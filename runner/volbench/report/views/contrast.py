@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import get_args
 
 from volbench.base.text import TIMES, number, quantity
 from volbench.records.report import CellRow, ComparisonRow, Report
+from volbench.records.steps import STEP_KINDS, step_kind
+from volbench.records.steps.kind import FileGroup, WarmReads
 from volbench.report.wording import label
 
-LARGE, SMALL, TABLES = "one large file", "small files", "MySQL's tables"
-_GROUPS: Mapping[str, tuple[str, str]] = {
-    "sequential": (LARGE, "sequential_mib_per_s"),
-    "cold_read": (LARGE, "cold_read_mib_per_s"),
-    "small_files": (SMALL, "files_per_s"),
-    "ddl": (TABLES, "ddl_per_s"),
-}
-"""Kind of step -> the files that it handles, and the metric of its speed."""
-_COLD_AND_WARM: tuple[tuple[str, str, str, str], ...] = (
-    ("cold_read", "", "cold_read_mib_per_s", "warm_read_mib_per_s"),
-    ("sequential", "/read", "sequential_mib_per_s", "warm_read_mib_per_s"),
-    ("small_files", "/read", "files_mib_per_s", "warm_read_mib_per_s"),
-)
-"""Kind of step, suffix of the names of its two rows, and the metrics of the cold and of the warm read."""
+FILE_GROUPS = get_args(FileGroup)
+LARGE, SMALL, TABLES = FILE_GROUPS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,16 +70,16 @@ class ReadPairs:
 def contrast_rows(report: Report) -> tuple[ContrastRow, ...]:
     """Return the rows of large and of small files; none unless the run has both."""
     kinds = {cell.step: cell.kind for cell in report.cells}
-    by_step: dict[str, list[ComparisonRow]] = {}
+    by_step: dict[tuple[str, str], list[ComparisonRow]] = {}
     for row in report.comparisons:
-        group = _GROUPS.get(kinds.get(row.step, ""))
-        if group is not None and row.metric == group[1]:
-            by_step.setdefault(row.step, []).append(row)
-    rows = [_row(_GROUPS[kinds[step]][0], step, comparisons) for step, comparisons in by_step.items()]
+        kind = step_kind(kinds.get(row.step, ""))
+        if kind.file_group is not None and row.metric == kind.speed:
+            by_step.setdefault((kind.file_group, row.step), []).append(row)
+    rows = [_row(group, step, comparisons) for (group, step), comparisons in by_step.items()]
     groups = {row.group for row in rows}
     if LARGE not in groups or len(groups) < 2:
         return ()
-    return tuple(sorted(rows, key=lambda row: (LARGE, SMALL, TABLES).index(row.group)))
+    return tuple(sorted(rows, key=lambda row: FILE_GROUPS.index(row.group)))
 
 
 def contrast_sentences(rows: Sequence[ContrastRow]) -> tuple[str, ...]:
@@ -102,10 +93,13 @@ def read_pairs(report: Report) -> tuple[ReadPairs, ...]:
     names = [volume.name for volume in report.volumes]
     return tuple(
         pairs
-        for kind, ending, cold, warm in _COLD_AND_WARM
-        for step in dict.fromkeys(cell.step for cell in report.cells if cell.kind == kind and "/" not in cell.step)
+        for kind in STEP_KINDS.values()
+        if kind.warm_reads is not None
+        for step in dict.fromkeys(
+            cell.step for cell in report.cells if cell.kind == kind.name and "/" not in cell.step
+        )
         for candidate in names[1:]
-        if (pairs := _pairs(report.cells, step, ending, (cold, warm), (names[0], candidate))) is not None
+        if (pairs := _pairs(report.cells, step, kind.warm_reads, (names[0], candidate))) is not None
     )
 
 
@@ -127,7 +121,7 @@ def _row(group: str, step: str, comparisons: Iterable[ComparisonRow]) -> Contras
 
 def _sentence(name: str, rows: Sequence[ContrastRow]) -> str:
     clauses = []
-    for group in (LARGE, SMALL, TABLES):
+    for group in FILE_GROUPS:
         slowdowns = [row.slowdown[name] for row in rows if row.group == group and name in row.slowdown]
         if slowdowns:
             spread = (
@@ -139,13 +133,11 @@ def _sentence(name: str, rows: Sequence[ContrastRow]) -> str:
     return f"Against the baseline, {name} takes {', '.join(clauses)}. None of these figures predicts another."
 
 
-def _pairs(
-    cells: Sequence[CellRow], step: str, ending: str, metrics: tuple[str, str], volumes: tuple[str, str]
-) -> ReadPairs | None:
-    names = (f"{step}{ending}_cold", f"{step}{ending}_warm") if ending else (step, step)
+def _pairs(cells: Sequence[CellRow], step: str, reads: WarmReads, volumes: tuple[str, str]) -> ReadPairs | None:
+    names = (f"{step}{reads.suffix}_cold", f"{step}{reads.suffix}_warm") if reads.suffix else (step, step)
     medians: list[float] = []
     unit = ""
-    for name, metric in zip(names, metrics, strict=True):
+    for name, metric in zip(names, (reads.cold, reads.warm), strict=True):
         for volume in volumes:
             values = [
                 cell.metrics[metric]

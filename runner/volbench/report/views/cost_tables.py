@@ -14,7 +14,7 @@ from volbench.analysis.explain.run import LATENCY, cases_of
 from volbench.base.text import number
 from volbench.errors import RunUnreadable
 from volbench.records.report import AssociationRow, QueryRow, Report, TransactionRow
-from volbench.sample.catalogue import SAMPLED
+from volbench.records.sources import SAMPLED
 from volbench.store.run_directory import RunDirectory
 
 MULTIPLES_MAX = 6

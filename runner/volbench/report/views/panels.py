@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from volbench.records.sources import device_sources, sources_with
+from volbench.records.sources.info import View
 from volbench.store.series import SeriesKey
 
 Dash = Literal["solid", "dashed", "dotted", "dotdash"]
@@ -34,7 +36,8 @@ class Panel:
     height_px: int = 130
 
 
-_DEVICE = ("diskstats", "mountstats", "emulator", "cgroup_io", "ebs_nvme", "ebs_csi", "cloudwatch")
+_VIEWS: tuple[View, ...] = ("block", "files", "volume", "exporter", "group", "vendor")
+_DEVICE = device_sources(*_VIEWS)
 _QUANTILES = (
     Line(key="p50", label="p50", metrics=("p50",), dash="dotted"),
     Line(key="p95", label="p95", metrics=("p95",)),
@@ -91,7 +94,7 @@ PANELS = (
     ),
     Panel(
         key="exceeded", title="Limits exceeded (share of time)", unit="ratio",
-        sources=("ebs_nvme", "ebs_csi", "emulator", "cloudwatch"),
+        sources=sources_with("volume_exceeded_iops_ratio", *_VIEWS),
         lines=(
             Line(key="volume_iops", label="volume IOPS", metrics=("volume_exceeded_iops_ratio",)),
             Line(
@@ -105,7 +108,7 @@ PANELS = (
         ),
     ),
     Panel(
-        key="balance", title="Burst balance", unit="%", sources=("emulator", "cloudwatch"),
+        key="balance", title="Burst balance", unit="%", sources=sources_with("balance_percent", *_VIEWS),
         lines=(Line(key="balance", label="left", metrics=("balance_percent",)),),
     ),
     Panel(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.histogram import LogBins, from_dense
+from volbench.analysis.histogram import LogBins, quantiles_ms
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult
 from volbench.records.run import PlannedCell
@@ -160,7 +160,7 @@ def _latency_lines(path: Path, source: str, intervals: Intervals, points: int) -
 def quantile_table(merged: MergedHistograms, levels: Sequence[float]) -> Floats:
     """Return latencies in ms at `levels` for each bucket: shape (buckets, levels), NaN where none is known."""
     bins = LogBins(mult=merged.key.edge_mult, deduct=merged.key.edge_deduct)
-    return from_dense(bins, merged.counts, below=merged.below, above=merged.above).quantiles(levels).value_ms
+    return quantiles_ms(bins, merged.counts, below=merged.below, above=merged.above, levels=levels)
 
 
 def _stalls(intervals: Intervals) -> Iterator[tuple[float, float]]:

@@ -25,14 +25,14 @@ def parse_io_stat(text: str) -> dict[str, CgroupIo]:
     Keys come in any order, unknown ones are left out; a line without pairs is a device without an account.
     Source: Documentation/admin-guide/cgroup-v2.rst.
     """
-    found: dict[str, CgroupIo] = {}
+    traffic: dict[str, CgroupIo] = {}
     for line in text.splitlines():
         device, *fields = line.split()
         pairs = [field.split("=", 1) for field in fields if "=" in field]
         counters = {_V2_FIELDS[key]: int(value) for key, value in pairs if key in _V2_FIELDS}
         if counters:
-            found[device] = CgroupIo(**counters)
-    return found
+            traffic[device] = CgroupIo(**counters)
+    return traffic
 
 
 def parse_blkio(text: str) -> dict[str, dict[str, int]]:
@@ -40,12 +40,12 @@ def parse_blkio(text: str) -> dict[str, dict[str, int]]:
 
     The last line, `Total N`, names no device and is left out.
     """
-    found: dict[str, dict[str, int]] = {}
+    values: dict[str, dict[str, int]] = {}
     for line in text.splitlines():
         fields = line.split()
         if len(fields) == 3:
-            found.setdefault(fields[0], {})[fields[1]] = int(fields[2])
-    return found
+            values.setdefault(fields[0], {})[fields[1]] = int(fields[2])
+    return values
 
 
 def join_blkio(serviced: str, service_bytes: str) -> dict[str, CgroupIo]:
@@ -80,14 +80,14 @@ def parse_io_max(text: str) -> dict[str, CgroupIoLimits]:
 
     Source: Documentation/admin-guide/cgroup-v2.rst.
     """
-    found: dict[str, CgroupIoLimits] = {}
+    limits_by_device: dict[str, CgroupIoLimits] = {}
     for line in text.splitlines():
         device, *fields = line.split()
         pairs = [field.split("=", 1) for field in fields if "=" in field]
         limits = {_V2_LIMITS[key]: int(value) for key, value in pairs if key in _V2_LIMITS and value.isdecimal()}
         if limits:
-            found[device] = CgroupIoLimits(**limits)
-    return found
+            limits_by_device[device] = CgroupIoLimits(**limits)
+    return limits_by_device
 
 
 def join_blkio_limits(reads: str, writes: str, read_bytes: str, write_bytes: str) -> dict[str, CgroupIoLimits]:
@@ -117,10 +117,10 @@ def tightest(limits: Iterable[CgroupIoLimits]) -> CgroupIoLimits:
         return min((value for value in values if value is not None), default=None)
 
     return CgroupIoLimits(
-        reads=least(one.reads for one in listed),
-        writes=least(one.writes for one in listed),
-        read_bytes=least(one.read_bytes for one in listed),
-        write_bytes=least(one.write_bytes for one in listed),
+        reads=least(entry.reads for entry in listed),
+        writes=least(entry.writes for entry in listed),
+        read_bytes=least(entry.read_bytes for entry in listed),
+        write_bytes=least(entry.write_bytes for entry in listed),
     )
 
 
@@ -134,14 +134,14 @@ def parse_cpu_stat(stat: str, usage: str = "") -> dict[str, int]:
     Source: Documentation/admin-guide/cgroup-v2.rst; Documentation/scheduler/sched-bwc.rst.
     """
     fields = dict(line.split(None, 1) for line in stat.splitlines() if len(line.split()) == 2)
-    found = {
+    account = {
         name: int(fields[key])
         for key, name in (("usage_usec", "used_us"), ("nr_periods", "periods"), ("nr_throttled", "throttled"))
         if key in fields
     }
     if usage.strip():
-        found["used_us"] = int(usage) // 1000
-    return found
+        account["used_us"] = int(usage) // 1000
+    return account
 
 
 def parse_proc_cgroup(text: str) -> dict[str, str]:

@@ -36,19 +36,19 @@ class DiskCounters:
 _FIELDS = tuple(DiskCounters.__slots__)
 
 
-def parse_diskstats(text: str, wanted: Collection[str] | None = None) -> dict[str, DiskCounters]:
-    """Counters of each device, or of the wanted ones that are there.
+def parse_diskstats(text: str, devices: Collection[str] | None = None) -> dict[str, DiskCounters]:
+    """Counters of each device, or of those of `devices` that are there.
 
     Columns beyond the twentieth, of a later kernel, are left out. Raises ValueError for a line that is no
     diskstats line. Source: Documentation/admin-guide/iostats.rst.
     """
-    found: dict[str, DiskCounters] = {}
+    counters: dict[str, DiskCounters] = {}
     for line in text.splitlines():
         columns = line.split()
-        if not columns or (wanted is not None and len(columns) > 2 and columns[2] not in wanted):
+        if not columns or (devices is not None and len(columns) > 2 and columns[2] not in devices):
             continue
-        known = max((size for size in _COLUMNS if size <= len(columns)), default=0)
-        if not known:
+        column_count = max((size for size in _COLUMNS if size <= len(columns)), default=0)
+        if not column_count:
             raise ValueError(f"not a line of diskstats: {line!r}")
-        found[columns[2]] = DiskCounters(**dict(zip(_FIELDS, map(int, columns[3:known]), strict=False)))
-    return found
+        counters[columns[2]] = DiskCounters(**dict(zip(_FIELDS, map(int, columns[3:column_count]), strict=False)))
+    return counters

@@ -32,20 +32,22 @@ _NAMES = {
 
 def parse_exposition(text: str, volume_id: str) -> Values:
     """Counters of one volume, the entity. Raises ValueError for text of another format, or without the volume."""
-    found: Values = {}
-    others: set[str] = set()
+    values: Values = {}
+    other_volumes: set[str] = set()
     for sample in _samples(text):
         named = _NAMES.get(sample.name.removeprefix(PREFIX)) if sample.name.startswith(PREFIX) else None
         if named is None or not abs(sample.value) <= NUMBER_MAX:
             continue
         volume = sample.labels.get("volume_id", "")
         if volume == volume_id:
-            found[named[0], volume_id] = sample.value * named[1]
+            values[named[0], volume_id] = sample.value * named[1]
         else:
-            others.add(volume)
-    if not found:
-        raise ValueError(f"nothing of volume {volume_id}, but of {', '.join(sorted(others)) or 'no volume at all'}")
-    return found
+            other_volumes.add(volume)
+    if not values:
+        raise ValueError(
+            f"nothing of volume {volume_id}, but of {', '.join(sorted(other_volumes)) or 'no volume at all'}"
+        )
+    return values
 
 
 def _samples(text: str) -> list[Sample]:

@@ -42,7 +42,7 @@ def parse_counters(line: bytes) -> Values:
 
 
 def _values_of(counters: dict[str, Any]) -> Values:
-    values: Values = {(ours, ""): counters["nvme"][theirs] for theirs, ours in _NVME.items()}
+    values: Values = {(name, ""): counters["nvme"][key] for key, name in _NVME.items()}
     values["uptime_s", ""] = counters["uptime_s"]
     values["waited_us", ""] = counters["waited_us"]
     fidelity = counters["fidelity"]

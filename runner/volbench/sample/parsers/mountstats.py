@@ -85,8 +85,8 @@ def _mount_of(section: list[str]) -> Iterable[NfsMount]:
     operations: dict[str, NfsOperation] = {}
     transports: list[NfsTransport] = []
     for line in section[1:]:
-        name, _, rest = line.strip().partition(":")
-        numbers = rest.split()
+        name, _, values = line.strip().partition(":")
+        numbers = values.split()
         if name == "bytes":
             amounts = dict(zip(_BYTES, map(int, numbers), strict=False))
         elif name == "xprt" and numbers and numbers[0] in _SENDS_AT:

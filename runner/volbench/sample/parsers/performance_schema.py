@@ -178,8 +178,8 @@ def columns_without_own(available: Available, thread: int) -> dict[str, str]:
     if not available.indexed and (available.threads or 0) > SCANNED_THREADS_MAX:
         columns.pop("background", None)
     if "statements" in columns and available.indexed and _BY_THREAD in available.tables:
-        ours = f"THREAD_ID = {thread} AND ({_COUNTED})"
-        columns["statements"] = _STATEMENTS_OF_OTHERS.format(table=_BY_THREAD, ours=ours)
+        condition = f"THREAD_ID = {thread} AND ({_COUNTED})"
+        columns["statements"] = _STATEMENTS_OF_OTHERS.format(table=_BY_THREAD, ours=condition)
     elif "statements" in columns and DIGESTS_TABLE in available.tables:
         columns["statements"] = _STATEMENTS_OF_OTHERS.format(table=DIGESTS_TABLE, ours=_OUR_DIGESTS)
     if "events_statements_history" in available.tables and "events_statements_history" in available.consumers:
@@ -207,16 +207,16 @@ def parse_digests(text: str) -> Iterator[tuple[str, dict[str, int]]]:
     Raises ValueError for other text.
     """
     for line in text.splitlines():
-        *words, digest = line.split(" ", len(DIGEST_FIELDS))
-        known = zip(DIGEST_FIELDS, words, strict=True)
-        yield digest, {name: int(word) for name, word in known if word != "-"}
+        *fields, digest = line.split(" ", len(DIGEST_FIELDS))
+        pairs = zip(DIGEST_FIELDS, fields, strict=True)
+        yield digest, {name: int(field) for name, field in pairs if field != "-"}
 
 
-def sums_by_class(text: str, classes: Mapping[str, str], other: str | None) -> dict[str, list[int]]:
+def sums_by_class(text: str, classes: Mapping[str, str], other_class: str | None) -> dict[str, list[int]]:
     """Numbers of all instruments of a class added up; instruments without a class go to `other`, or nowhere."""
     sums: dict[str, list[int]] = {}
     for name, numbers in parse_lines(text):
-        kind = classes.get(name, other)
+        kind = classes.get(name, other_class)
         if kind is not None:
             so_far = sums.setdefault(kind, [0] * len(numbers))
             sums[kind] = [a + b for a, b in zip(so_far, numbers, strict=True)]

@@ -31,7 +31,7 @@ def parse_stat(text: str) -> CpuCounters:
 
     Source: Documentation/filesystems/proc.rst.
     """
-    lines = {name: rest for name, _, rest in (line.partition(" ") for line in text.splitlines())}
+    lines = {name: values for name, _, values in (line.partition(" ") for line in text.splitlines())}
     try:
         times = dict(zip(CPU_TIMES, map(int, lines["cpu"].split()), strict=False))
         return CpuCounters(
@@ -45,7 +45,7 @@ def parse_stat(text: str) -> CpuCounters:
         raise ValueError(f"/proc/stat lacks {error}") from error
 
 
-def parse_vmstat(text: str, wanted: Collection[str]) -> dict[str, int]:
+def parse_vmstat(text: str, names: Collection[str]) -> dict[str, int]:
     """The wanted lines of /proc/vmstat that this kernel has."""
     pairs = (line.split() for line in text.splitlines())
-    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[0] in wanted}
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[0] in names}

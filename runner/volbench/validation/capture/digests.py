@@ -12,8 +12,8 @@ from pathlib import Path
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.capture import Capture, CapturedClass
 from volbench.records.own_statements import is_own_digest
-from volbench.sample.own_account import OwnAccount
 from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
+from volbench.sample.server.own_account import OwnAccount
 from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
 from volbench.validation.queries.comparison import QueryClass, only_reads
 from volbench.validation.queries.fingerprint import fingerprint

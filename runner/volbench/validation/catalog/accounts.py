@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.errors import StepFailed
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.parse import parse_json
 from volbench.records.validation import CheckRow
 from volbench.validation.catalog.grants import account_name

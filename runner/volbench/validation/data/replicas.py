@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from volbench.errors import StepFailed
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow, ReplicaPlan
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import Rows, SqlReader

@@ -18,7 +18,7 @@ from volbench.analysis.credits.work import DEFAULT_IO_BYTES, constant
 from volbench.analysis.linear import t_quantile
 from volbench.base.text import duration, percent
 from volbench.profile.resolve import resolve_spec
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow, Replayed
 from volbench.validation.replay.io_meter import Count
 from volbench.validation.replay.schedule import WRITES

@@ -16,7 +16,7 @@ from volbench.analysis.credits.limits import Limits
 from volbench.analysis.credits.sources import read_history
 from volbench.analysis.credits.work import Work
 from volbench.base.text import duration, percent
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
 from volbench.validation.forecast.burst import IoDemand, candidate_limits
 

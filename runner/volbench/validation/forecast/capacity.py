@@ -10,8 +10,8 @@ from pathlib import Path
 from volbench.analysis.capacity import capacities
 from volbench.analysis.gate.decide import Scope, worst
 from volbench.base.text import percent
-from volbench.records.capacity import CapacityPlan, CapacityRow
-from volbench.records.gate import Decision
+from volbench.records.goals.capacity import CapacityPlan, CapacityRow
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow, ValidationPlan
 from volbench.validation.queries.slowlog import slow_log, why_outside
 

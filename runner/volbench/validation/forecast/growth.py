@@ -14,7 +14,7 @@ from volbench.base.text import duration, percent, size
 from volbench.errors import UsageError
 from volbench.profile.resolve import resolve_spec
 from volbench.records.capture import Capture
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
 from volbench.validation.capture.digests import read_capture
 from volbench.validation.forecast.file_sizes import resolution_bytes

@@ -15,7 +15,7 @@ from statistics import fmean, median, stdev
 from volbench.analysis.linear import t_quantile
 from volbench.base.text import duration
 from volbench.records.cell import CellResult
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow, MoveEstimate, MovePlan
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import SqlReader

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from volbench.base import programs
 from volbench.engine.connection import Account
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow
 from volbench.validation.queries.comparison import QueryComparison
 from volbench.validation.queries.fingerprint import fingerprint

@@ -16,7 +16,7 @@ import mysql.connector
 
 from volbench.engine.connection import Account, rows
 from volbench.errors import UsageError
-from volbench.sample.diskstats import DiskStats
+from volbench.sample.device.diskstats import DiskStats
 from volbench.sample.interface import Unavailable
 from volbench.sample.parsers.diskstats import SECTOR_BYTES
 from volbench.sample.parsers.innodb import STATUS_QUERY, parse_status

@@ -16,7 +16,7 @@ from typing import Any
 
 from volbench.base import programs
 from volbench.engine.connection import Account
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.parse import parse_json
 from volbench.records.validation import CheckRow, ServerSide
 

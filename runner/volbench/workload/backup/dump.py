@@ -12,12 +12,12 @@ from typing import IO
 from volbench.base.units import MIB
 from volbench.errors import StepFailed, UsageError
 from volbench.records.metrics import metric
-from volbench.records.steps import DumpStep
+from volbench.records.steps.dump import DumpStep
 from volbench.workload.backup.dump_tools import InstalledTool, installed, mydumper_argv, mysqldump_argv
 from volbench.workload.backup.physical import BACKUP_TOOL, backup_argv, check_physical, clone
 from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.files import require_step_space, sync_tree, tree_bytes
-from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.interface import StepContext, StepOutcome, Workload
 from volbench.workload.process import run_tool
 from volbench.workload.schema_data import data_bytes
 from volbench.workload.state import LAST_DUMP, DumpFiles
@@ -26,8 +26,10 @@ SQL_FILE = "dump.sql"
 _SPACE_FACTOR = 1.1
 
 
-class Dump:
+class Dump(Workload[DumpStep]):
     """Runs mysqldump or mydumper, or copies the server's files."""
+
+    kind = "dump"
 
     def check(self, step: DumpStep, ctx: StepContext) -> None:
         """Check the tool and the free space for the dump. Raise EnvironmentLacks, UsageError."""

@@ -13,7 +13,7 @@ import mysql.connector
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
 from volbench.records.facts import ServerFacts
-from volbench.records.steps import DumpStep
+from volbench.records.steps.dump import DumpStep
 from volbench.workload.backup.dump_tools import InstalledTool, installed
 from volbench.workload.failures import with_server_cause
 from volbench.workload.interface import StepContext

@@ -11,12 +11,12 @@ from typing import IO
 from volbench.base.units import MIB
 from volbench.errors import StepFailed
 from volbench.records.metrics import metric
-from volbench.records.steps import RestoreStep
+from volbench.records.steps.restore import RestoreStep
 from volbench.workload.backup.dump import SQL_FILE
 from volbench.workload.backup.dump_tools import InstalledTool, installed, myloader_argv, mysql_argv
 from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.files import require_step_space, tree_bytes, visible_data_dir
-from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.interface import StepContext, StepOutcome, Workload
 from volbench.workload.process import run_tool
 from volbench.workload.schema_data import TableSum, data_bytes, differences, sums_as_details, table_sums
 from volbench.workload.state import LAST_DUMP, LAST_WRITE, DumpFiles
@@ -26,8 +26,10 @@ _DUMPED_BY = {"mysql": "mysqldump", "myloader": "mydumper"}
 _SANDBOX_MARK = b"/*M!999999\\- "
 
 
-class Restore:
+class Restore(Workload[RestoreStep]):
     """Runs mysql or myloader."""
+
+    kind = "restore"
 
     def check(self, step: RestoreStep, ctx: StepContext) -> None:
         """Check the tool and the free space for a second copy. Raise EnvironmentLacks."""

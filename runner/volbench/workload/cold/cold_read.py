@@ -12,7 +12,7 @@ from volbench.engine.attached import AttachedServer
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.base import Scalar
 from volbench.records.metrics import MetricValue, metric
-from volbench.records.steps import ColdReadStep
+from volbench.records.steps.cold_read import ColdReadStep
 from volbench.volume.coldness import Coldness
 from volbench.workload.cold.cold_files import (
     ColdFiles,
@@ -24,7 +24,7 @@ from volbench.workload.cold.cold_files import (
 )
 from volbench.workload.cold.file_reader import FileRead, cat_files, read_files
 from volbench.workload.cold.table_scan import ScanResult, scan_cold
-from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.interface import StepContext, StepOutcome, Workload
 from volbench.workload.schema_data import table_names
 
 COLD_START: dict[str, Scalar] = {"innodb_buffer_pool_load_at_startup": "OFF"}
@@ -50,8 +50,10 @@ class _Findings:
         self.invalid_reasons += why_not_cold(label, subject=subject)
 
 
-class ColdRead:
+class ColdRead(Workload[ColdReadStep]):
     """Reads the schema's files, and its tables after a restart."""
+
+    kind = "cold_read"
 
     def check(self, step: ColdReadStep, ctx: StepContext) -> None:
         """Check that volbench may restart the server and sees its files. Raise EnvironmentLacks."""
@@ -146,7 +148,7 @@ def _timed_read(
             block_size_bytes=step.block_size_bytes,
             timeout_s=step.timeout_s,
             cancelled=ctx.cancelled,
-            on_progress=lambda taken: ctx.progress(text, min(0.99, taken / expected)),
+            on_progress=lambda read_bytes: ctx.progress(text, min(0.99, read_bytes / expected)),
         )
     except OSError as error:
         raise StepFailed(

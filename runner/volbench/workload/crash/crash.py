@@ -14,12 +14,12 @@ from typing import Any, Literal
 from volbench.engine.attached import AttachedServer
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.metrics import metric
-from volbench.records.steps import CrashStep
+from volbench.records.steps.crash import CrashStep
 from volbench.volume.emulated.power import Power
 from volbench.workload.crash import ledger
 from volbench.workload.crash.ledger import LedgerSpec, RecoveryCheck, Writer
 from volbench.workload.failures import with_server_cause
-from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.interface import StepContext, StepOutcome, Workload
 from volbench.workload.schema_data import table_names
 from volbench.workload.scratch import acknowledge_lost_writes
 from volbench.workload.state import LAST_WRITE
@@ -57,8 +57,10 @@ class Cut:
         }
 
 
-class Crash:
+class Crash(Workload[CrashStep]):
     """Commits, cuts, recovers and counts, as many times as the step says."""
+
+    kind = "crash"
 
     def check(self, step: CrashStep, ctx: StepContext) -> None:
         """Check that volbench may kill the server, and the power switch. Raise EnvironmentLacks."""

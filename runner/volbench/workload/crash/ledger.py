@@ -147,8 +147,8 @@ def judge(
     spec: LedgerSpec, cut: int, writers: Sequence[Writer], rows: Mapping[tuple[int, int], Mapping[int, bytes]]
 ) -> RecoveryCheck:
     """Return what was lost, torn and damaged. Pure; `rows` is by writer and transaction, then by row number."""
-    begun = {(one.number, number) for one in writers for number in range(1, one.begun + 1)}
-    acknowledged = {(one.number, number): at for one in writers for number, at in one.acknowledged.items()}
+    begun = {(writer.number, number) for writer in writers for number in range(1, writer.begun + 1)}
+    acknowledged = {(writer.number, number): at for writer in writers for number, at in writer.acknowledged.items()}
     damaged = [key for key in _damaged(spec, cut, rows) if key[:2] in begun]
     foreign = [(*key, row_number) for key, payloads in rows.items() if key not in begun for row_number in payloads]
     torn = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from volbench.records.steps import SmallFilesStep
+from volbench.records.steps.small_files import SmallFilesStep
 
 _POOL_BYTES = 4 << 20
 _READ_BYTES = 128 << 10

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from volbench.base.units import MIB
 from volbench.errors import StepFailed
-from volbench.plan.cost import fio_points, step_bytes
 from volbench.records.base import Scalar
 from volbench.records.metrics import MetricValue, metric
-from volbench.records.steps import FioStep
+from volbench.records.steps.fio import FioStep
 from volbench.volume.probe.fio import SETTLE_S_MAX, Job, Point, fio_arguments, parse_point
 from volbench.workload.files import require_step_space
-from volbench.workload.interface import StepContext, StepOutcome, SubResult
+from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.process import require_tool, run_tool, tool_version
 from volbench.workload.scratch import require_own_volume, scratch_on_volume
 
@@ -26,14 +25,16 @@ _PREFILL_DEPTH = 8
 _PREFILL_S_MAX = 4 * 3600.0
 
 
-class Fio:
+class Fio(Workload[FioStep]):
     """Runs every combination of a step's lists."""
+
+    kind = "fio"
 
     def check(self, step: FioStep, ctx: StepContext) -> None:
         """Check fio, that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_tool(FIO)
         require_own_volume(step.name, ctx)
-        require_step_space(ctx.volume_dir, step_bytes(step), purpose=f"the file of step {step.name}")
+        require_step_space(ctx.volume_dir, step.temporary_bytes(), purpose=f"the file of step {step.name}")
 
     def run(self, step: FioStep, ctx: StepContext) -> StepOutcome:
         """Prefill, then measure the points; the server runs again afterwards. Raise StepFailed."""
@@ -58,7 +59,7 @@ def _measured(step: FioStep, ctx: StepContext, file: Path) -> StepOutcome:
         metrics["fio_prefill_s"] = metric("fio_prefill_s", ctx.clock.now_s() - begun_s)
     else:
         notes.append("the file was not filled first: reads of unwritten blocks may need no I/O")
-    points = fio_points(step)
+    points = step.points()
     sub_results = []
     for number, job in enumerate(_jobs(step, file)):
         ctx.progress(f"fio: {_suffix(job)}, {job.depth} x {job.jobs} at a time", number / points)

@@ -14,12 +14,11 @@ from typing import Any
 
 from volbench.base.units import MIB
 from volbench.errors import StepFailed
-from volbench.plan.cost import step_bytes
 from volbench.records.metrics import metric
-from volbench.records.steps import SEQUENTIAL_MODES, SequentialMode, SequentialStep
+from volbench.records.steps.sequential import SEQUENTIAL_MODES, SequentialMode, SequentialStep
 from volbench.workload.cold.cold_files import cold_details, difference, label_of, make_cold, why_not_cold
 from volbench.workload.files import require_step_space, sync_path
-from volbench.workload.interface import StepContext, StepOutcome, SubResult
+from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.scratch import require_own_volume, scratch_on_volume
 from volbench.workload.timed import Timed, timed_operations
 
@@ -36,13 +35,15 @@ _NOTES: dict[SequentialMode, str] = {
 }
 
 
-class Sequential:
+class Sequential(Workload[SequentialStep]):
     """Writes, reads and removes a file next to the data directory while the server is idle."""
+
+    kind = "sequential"
 
     def check(self, step: SequentialStep, ctx: StepContext) -> None:
         """Check that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_own_volume(step.name, ctx)
-        require_step_space(ctx.volume_dir, step_bytes(step), purpose=f"the file of step {step.name}")
+        require_step_space(ctx.volume_dir, step.temporary_bytes(), purpose=f"the file of step {step.name}")
 
     def run(self, step: SequentialStep, ctx: StepContext) -> StepOutcome:
         """Run each mode with each size. Raises StepFailed."""
@@ -56,7 +57,7 @@ class Sequential:
                     if mode not in step.modes:
                         continue
                     try:
-                        sub_results.append(large_file.part(mode))
+                        sub_results.append(large_file.run_mode(mode))
                     except OSError as error:
                         if error.errno != errno.EINVAL or not mode.endswith("_direct"):
                             raise StepFailed(
@@ -86,7 +87,7 @@ class _LargeFile:
     def __post_init__(self) -> None:
         self.path = self.directory / "large"
 
-    def part(self, mode: SequentialMode) -> SubResult:
+    def run_mode(self, mode: SequentialMode) -> SubResult:
         """Run one mode. Raises OSError, StepFailed."""
         details: dict[str, Any] = {}
         notes = [_NOTES[mode]] if mode in _NOTES else []

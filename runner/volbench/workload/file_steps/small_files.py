@@ -10,10 +10,9 @@ from typing import Any
 
 from volbench.base.units import MIB
 from volbench.errors import StepFailed
-from volbench.plan.cost import step_bytes
 from volbench.records.base import Scalar
 from volbench.records.metrics import metric
-from volbench.records.steps import FILE_PHASES, FilePhase, SmallFilesStep
+from volbench.records.steps.small_files import FILE_PHASES, FilePhase, SmallFilesStep
 from volbench.workload.cold.cold_files import cold_details, difference, label_of, make_cold, why_not_cold
 from volbench.workload.file_steps.file_tree import (
     Content,
@@ -29,7 +28,7 @@ from volbench.workload.file_steps.file_tree import (
     stat_job,
 )
 from volbench.workload.files import require_step_space
-from volbench.workload.interface import StepContext, StepOutcome, SubResult
+from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.scratch import require_own_volume, scratch_on_volume, sync_filesystem
 from volbench.workload.timed import Timed, timed_operations
 
@@ -70,13 +69,15 @@ class _PhaseWork:
     finish: Callable[[], object] = lambda: None
 
 
-class SmallFiles:
+class SmallFiles(Workload[SmallFilesStep]):
     """Creates a tree next to the data directory, works on it and removes it while the server is idle."""
+
+    kind = "small_files"
 
     def check(self, step: SmallFilesStep, ctx: StepContext) -> None:
         """Check that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_own_volume(step.name, ctx)
-        require_step_space(ctx.volume_dir, step_bytes(step), purpose=f"the files of step {step.name}")
+        require_step_space(ctx.volume_dir, step.temporary_bytes(), purpose=f"the files of step {step.name}")
 
     def run(self, step: SmallFilesStep, ctx: StepContext) -> StepOutcome:
         """Run the phases in their order. Raises StepFailed."""

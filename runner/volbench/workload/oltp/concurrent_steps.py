@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 from volbench.errors import StepFailed
-from volbench.records.steps import BesideStep, parameters_of
+from volbench.records.steps.dump import DumpStep
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 
 _TICK_S = 0.2
@@ -20,8 +20,8 @@ class ConcurrentSteps:
 
     def __init__(
         self,
-        steps: Sequence[BesideStep],
-        workload: Workload[BesideStep],
+        steps: Sequence[DumpStep],
+        workload: Workload[DumpStep],
         ctx: StepContext,
         pool: ThreadPoolExecutor,
     ) -> None:
@@ -48,13 +48,13 @@ class ConcurrentSteps:
             SubResult(
                 suffix=f"beside-{number}-{step.tool}" if len(self._steps) > 1 else f"beside-{step.tool}",
                 kind=step.kind,
-                parameters=parameters_of(step),
+                parameters=step.parameters(),
                 outcome=future.result(timeout=step.start_after_s + step.timeout_s + 60),
             )
             for number, (step, future) in enumerate(zip(self._steps, self._futures, strict=True), start=1)
         )
 
-    def _run(self, step: BesideStep) -> StepOutcome:
+    def _run(self, step: DumpStep) -> StepOutcome:
         if self.ctx.cancelled.wait(step.start_after_s):
             raise StepFailed(f"the concurrent {step.tool} was cancelled before it began")
         return self._workload.run(step, self.ctx)
@@ -62,7 +62,7 @@ class ConcurrentSteps:
 
 @contextmanager
 def running_alongside(
-    steps: Sequence[BesideStep], workload: Workload[BesideStep], ctx: StepContext
+    steps: Sequence[DumpStep], workload: Workload[DumpStep], ctx: StepContext
 ) -> Iterator[ConcurrentSteps]:
     """Run steps concurrently with the block; at its end, cancel running ones and wait for them."""
     with ThreadPoolExecutor(max_workers=max(1, len(steps)), thread_name_prefix="concurrent-step") as pool:

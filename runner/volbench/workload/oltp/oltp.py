@@ -10,7 +10,8 @@ from volbench.engine.connection import read_option_file
 from volbench.engine.sysbench_config import sysbench_config_file
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import FILES_COPIED
-from volbench.records.steps import BesideStep, OltpStep
+from volbench.records.steps.oltp import OltpStep
+from volbench.workload.backup.dump import Dump
 from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.interface import Clock, StepContext, StepOutcome, SubResult, Workload
 from volbench.workload.oltp.concurrent_steps import ConcurrentSteps, running_alongside
@@ -52,11 +53,13 @@ _STATEMENTS_EACH_TABLE = {
 """Prepared statements of each thread for each table; 1 for other tests."""
 
 
-class Oltp:
-    """Runs sysbench; `concurrent_workload` runs the concurrent steps."""
+class Oltp(Workload[OltpStep]):
+    """Runs sysbench, and dumps at the same time."""
 
-    def __init__(self, concurrent_workload: Workload[BesideStep]) -> None:
-        self._concurrent_workload = concurrent_workload
+    kind = "oltp"
+
+    def __init__(self) -> None:
+        self._concurrent_workload = Dump()
 
     def check(self, step: OltpStep, ctx: StepContext) -> None:
         """Before anything runs. Raises EnvironmentLacks, UsageError."""

@@ -13,7 +13,7 @@ from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec
 from volbench.records.latency_bins import LatencyBins, sysbench_latency_bins
 from volbench.records.parse import parse_json
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 
 LINE_PREFIX = "volbench "
 TEST_VARIABLE = "VOLBENCH_SYSBENCH_TEST"

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from volbench.analysis.gate.gate import EXIT_CODES, gate_report
 from volbench.analysis.gate.sign import more_cells, side_of, tail
 from volbench.errors import UsageError
-from volbench.records.gate import Gate
+from volbench.records.goals.gate import Gate
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, FindingRow, Report, Summary, Timing, VolumeRow
 from volbench.suite.policy import check_policy

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from volbench.errors import UsageError
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import BurstPlan, CheckRow, Replayed
 from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.burst import burst_check, burst_outlook, candidate_limits, measure_demand

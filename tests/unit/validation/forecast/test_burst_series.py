@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from volbench.errors import UsageError
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow
 from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.burst import IoDemand

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from slow_log_writer import Shop, slow_log
 
-from volbench.records.capacity import CapacityPlan, CapacityRow
-from volbench.records.gate import Decision
+from volbench.records.goals.capacity import CapacityPlan, CapacityRow
+from volbench.records.goals.gate import Decision
 from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.capacity import BusiestSecond, busiest_second, capacity_check
 

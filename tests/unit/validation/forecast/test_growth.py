@@ -9,7 +9,7 @@ import pytest
 
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.records.capture import Capture
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
 from volbench.suite.validation import check_validation_plan
 from volbench.validation.forecast.growth import forecast_growth, volume_bytes

@@ -9,7 +9,7 @@ import pytest
 from synthetic_run import build_run, two_volumes
 
 from volbench.records.cell import StepResult
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.metrics import metric
 from volbench.records.validation import MovePlan
 from volbench.validation.forecast.move import RunCells, _prediction, estimates, move_check, pairs_of

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from volbench.records.gate import Decision
+from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow, Replayed, ReplayPlan
 from volbench.validation.replay.evaluation import bounds, replay_check, summarise
 from volbench.validation.replay.schedule import Schedule, ScheduledStatement

@@ -1,0 +1,1 @@
+"""Inside a cell: the agent, the server that it starts, its samples and its result."""

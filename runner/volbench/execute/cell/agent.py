@@ -1,0 +1,310 @@
+"""The agent: runs one cell, from the seeding of the data directory to result.json."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+
+from volbench.analysis.cell_metrics import storage_metrics
+from volbench.analysis.validity import (
+    Observation,
+    delayable_share_of,
+    disturbances_of,
+    invalid_reasons,
+    notes_of,
+    observe,
+    outside_reasons,
+)
+from volbench.engine.attached import AttachedServer
+from volbench.engine.attached_dataset import MARK_TABLE, attached_dataset
+from volbench.engine.template import seed
+from volbench.errors import EnvironmentLacks, VolbenchError
+from volbench.execute.cell.cell_server import CellServer, server_of
+from volbench.execute.cell.progress import ProgressFile
+from volbench.execute.cell.recorder import CellRecorder, recording
+from volbench.execute.cell.result_builder import CellResultBuilder
+from volbench.execute.cell.sampling import sampling
+from volbench.execute.volume_watch import VolumeWatch, cancel_on_trouble
+from volbench.records.cell import CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
+from volbench.records.facts import VolumeFacts
+from volbench.records.steps import Step
+from volbench.store.files import write_record
+from volbench.store.run_directory import RESULT_FILE, SERIES_FILE
+from volbench.volume import ownership
+from volbench.volume.emulated.control import ask_socket
+from volbench.volume.facts.blockstats import device_read_bytes
+from volbench.volume.facts.discovery import discover, with_host_facts
+from volbench.volume.facts.host import host_facts
+from volbench.volume.trouble import CAUSES, trouble_error
+from volbench.workload.interface import StepContext, StepOutcome
+from volbench.workload.registry import workload_for
+
+_log = logging.getLogger(__name__)
+CREDITS = "credits"
+"""The parameter of profiles with burst credits, and the daemon's word for setting them."""
+QUIET_S = 1.0
+"""How long the device is watched before the cell touches it, for I/O of other processes."""
+QUIET_S_MAX = 5.0
+"""A grid so coarse that no whole interval fits into this time cannot show the device at rest."""
+
+
+def run_cell(cell: CellSpec, out: Path) -> CellResult:
+    """Run a cell and write its result. A failure is part of the result; it is not raised.
+
+    Args:
+        cell: with `places` (volbench starts the server) or `attach` (the server runs already).
+        out: the cell's directory; receives result.json, series.parquet, histograms.parquet and raw/.
+    """
+    builder = CellResultBuilder(cell, volume_facts=_volume_facts(cell), host=host_facts())
+    progress = ProgressFile(out)
+    with recording(out) as record, builder.capturing_failure():
+        _reset_burst_credits(cell)
+        _run(cell, out, builder, record, progress)
+    progress.report("judging", None)
+    judge(cell, out, builder)
+    result = builder.result()
+    write_record(out / RESULT_FILE, result)
+    return result
+
+
+def _volume_facts(cell: CellSpec) -> VolumeFacts:
+    """Return what backs the data directory. The agent cannot see that a volume is emulated: cell.json names it."""
+    if cell.places is None:
+        return VolumeFacts(path="")
+    directory = Path(cell.places.volume_dir)
+    if not directory.exists():  # on a volume that is mounted for this cell alone, nobody else creates it
+        ownership.claim(directory, purpose="cell", run_id=cell.run_id)
+    facts = with_host_facts(discover(directory), cell.host_volume)
+    if cell.emulated is None:
+        return facts
+    emulated = {"emulated_profile": cell.emulated.profile, "emulated_parameters": cell.emulated.parameters}
+    return facts.model_copy(update=emulated)
+
+
+def _reset_burst_credits(cell: CellSpec) -> None:
+    """Set an emulated volume's credits to its SPEC's value, so that all cells start alike."""
+    fill = cell.emulated.parameters.get(CREDITS) if cell.emulated else None
+    if fill is not None and cell.places is not None and cell.places.emulator_socket:
+        request = {"do": "fault", "fault": {"kind": CREDITS, "fill": float(fill)}}
+        ask_socket(Path(cell.places.emulator_socket), request)
+
+
+def _run(
+    cell: CellSpec, out: Path, builder: CellResultBuilder, record: CellRecorder, progress: ProgressFile
+) -> None:
+    with (
+        _on_volume(cell.places) as (cancelled, watch),
+        server_of(cell) as server,
+        _attached_data(cell, server, builder, progress),
+        sampling(cell, out, builder, server, record),
+    ):
+        if cell.places is not None:
+            _start_on_copy(cell, cell.places, builder, server, progress)
+        builder.server = server.facts()
+        context = _context(cell, out, builder, server, record, progress, cancelled, watch)
+        for step in cell.steps:
+            workload_for(step).check(step, context)
+        for step in cell.steps:
+            ended = run_step(step, context, builder)
+            if ended:
+                builder.notes.append(f"no step was run after {step.name}: {ended}")
+                break
+        if cell.places is not None:
+            with builder.phase("kill"):
+                server.kill()  # the data is discarded: a clean shutdown would only write the data out once more
+
+
+@contextmanager
+def _attached_data(
+    cell: CellSpec, server: CellServer, builder: CellResultBuilder, progress: ProgressFile
+) -> Iterator[None]:
+    """Make fresh tables on a server that runs already, and find what backs its data if that is on this machine."""
+    if cell.attach is None or not isinstance(server, AttachedServer):
+        yield
+        return
+    begun_s = builder.clock.now_s()
+    with attached_dataset(
+        server,
+        _dataset(cell),
+        run_id=cell.run_id,
+        progress=progress.report,
+    ):
+        builder.add_phase("seed", begun_s)
+        builder.volume_facts = _attached_volume(server, _dataset(cell).schema_name)
+        builder.notes.append("volbench did not start this server: its other load is in the numbers")
+        yield
+
+
+def _attached_volume(server: AttachedServer, schema: str) -> VolumeFacts:
+    """Return what backs the server's data directory, if the tables just made are visible in it from here."""
+    try:
+        directory = server.data_dir
+    except EnvironmentLacks as error:
+        return VolumeFacts(path=error.evidence, notes=("the server's data is not on this machine",))
+    if not (directory / schema / f"{MARK_TABLE}.ibd").exists():
+        return VolumeFacts(path=str(directory), notes=("the server's data directory cannot be seen from here",))
+    return discover(directory)
+
+
+def _dataset(cell: CellSpec) -> DatasetSpec:
+    """Return the cell's dataset; on an attached server, in the schema that the DSN names."""
+    if cell.attach is None:
+        return cell.dataset
+    return cell.dataset.model_copy(update={"schema_name": cell.attach.schema_name})
+
+
+def _start_on_copy(
+    cell: CellSpec, paths: CellPlaces, builder: CellResultBuilder, server: CellServer, progress: ProgressFile
+) -> None:
+    """Watch the quiet device, copy the template onto the volume, start the server."""
+    with builder.phase("quiet"):
+        progress.report("watching the device at rest")
+        time.sleep(_quiet_s(cell.sampling.interval_s))  # this is a measurement: the samplers run
+    with builder.phase("seed"):
+        progress.report("copying the dataset")
+        seed(Path(paths.template_dir) / cell.template_key, Path(paths.data_dir))
+    with builder.phase("start"):
+        progress.report("starting the server")
+        server.start()
+
+
+def _quiet_s(interval_s: float) -> float:
+    """Return a time that contains one whole interval of the grid, wherever the interval begins."""
+    whole_s = 2.1 * interval_s
+    return max(QUIET_S, whole_s) if whole_s <= QUIET_S_MAX else QUIET_S
+
+
+def _context(
+    cell: CellSpec,
+    out: Path,
+    builder: CellResultBuilder,
+    server: CellServer,
+    record: CellRecorder,
+    progress: ProgressFile,
+    cancelled: threading.Event,
+    watch: VolumeWatch | None,
+) -> StepContext:
+    paths = cell.places
+    return StepContext(
+        server=server,
+        dataset=_dataset(cell),
+        volume_facts=builder.volume_facts,
+        volume_dir=Path(paths.volume_dir) if paths else out,
+        scratch_dir=server.scratch_dir if isinstance(server, AttachedServer) else _scratch_dir(paths, out),
+        seed=cell.seed,
+        clock=builder.clock,
+        record=record,
+        progress=progress.report,
+        cancelled=cancelled,
+        device_read_bytes=partial(device_read_bytes, builder.volume_facts),
+        emulator_socket=Path(paths.emulator_socket) if paths and paths.emulator_socket else None,
+        outage=watch.outage if watch else nullcontext,
+    )
+
+
+def _scratch_dir(paths: CellPlaces | None, out: Path) -> Path:
+    return Path(paths.scratch_dir) if paths else out
+
+
+def run_step(step: Step, context: StepContext, builder: CellResultBuilder) -> str:
+    """Run a step and record its result. Return why no other step can follow, or an empty text."""
+    with builder.phase(f"step:{step.name}"):
+        outcome = workload_for(step).run(step, context)
+    builder.steps.append(_result(step.name, step.kind, step.parameters(), outcome))
+    for sub_result in outcome.sub_results:
+        builder.steps.append(
+            _result(f"{step.name}/{sub_result.suffix}", sub_result.kind, sub_result.parameters, sub_result.outcome)
+        )
+    return outcome.ends_cell
+
+
+def _result(
+    name: str, kind: str, parameters: dict[str, bool | int | float | str], outcome: StepOutcome
+) -> StepResult:
+    return StepResult(
+        step=name,
+        kind=kind,
+        parameters=parameters,
+        window_s=outcome.window_s,
+        metrics=outcome.metrics,
+        spans_s=outcome.spans_s,
+        valid=not outcome.invalid_reasons,
+        invalid_reasons=outcome.invalid_reasons,
+        notes=outcome.notes,
+        details=outcome.details,
+    )
+
+
+def judge(cell: CellSpec, out: Path, builder: CellResultBuilder) -> None:
+    """Add the storage's metrics to each step, and judge whether its numbers are valid."""
+    series = out / SERIES_FILE
+    quiet_s = builder.window_of("quiet")
+    for number, step in enumerate(builder.steps):
+        observation: Observation = observe(
+            series,
+            step,
+            quiet_s=quiet_s,
+            interval_s=cell.sampling.interval_s,
+            clock_step_s=builder.clock_step_s(),
+            cpus=os.cpu_count(),
+        )
+        reasons = (*step.invalid_reasons, *invalid_reasons(observation, cell.limits))
+        _log.info("step %s is %s", step.step, f"invalid: {'; '.join(map(str, reasons))}" if reasons else "valid")
+        builder.steps[number] = step.model_copy(
+            update={
+                "metrics": {**storage_metrics(series, step.window_s, step.spans_s), **step.metrics},
+                "valid": not reasons,
+                "invalid_reasons": reasons,
+                "notes": (*step.notes, *notes_of(observation)),
+                "outside_reasons": outside_reasons(observation, cell.limits),
+                "disturbances": disturbances_of(observation, cell.limits),
+                "delayable_share": delayable_share_of(observation),
+            }
+        )
+
+
+@contextmanager
+def _on_volume(paths: CellPlaces | None) -> Iterator[tuple[threading.Event, VolumeWatch | None]]:
+    """Leave nothing on the volume, however the block ends; the directory itself belongs to the orchestrator.
+
+    Yields the event that cancels a step, set when the volume stays in trouble, and the watch that sets the event.
+    A failure that the volume's trouble caused is raised as that trouble.
+    """
+    cancelled = threading.Event()
+    if paths is None:
+        yield cancelled, None
+        return
+    directory = Path(paths.volume_dir)
+    ownership.claim(directory, purpose="cell")
+    ownership.erase_contents(directory)
+    watch = VolumeWatch(directory, writable=True)
+    try:
+        passive_watch = VolumeWatch(directory)
+        with cancel_on_trouble(passive_watch, cancelled):
+            yield cancelled, passive_watch
+        watch.check(where=f"volume at {directory}")  # a server still writes to a volume that was unmounted
+    except (VolbenchError, OSError) as error:
+        trouble = watch.trouble()
+        with suppress(VolbenchError):  # the cell's own failure matters more than a failure of the cleanup
+            ownership.erase_contents(directory)
+        cause = getattr(error, "cause", "")
+        # A write refused as read-only is better evidence than a log that only names an I/O error.
+        if trouble is None or (cause in CAUSES and trouble.cause != "volume_read_only") or cause == trouble.cause:
+            raise
+        raise trouble_error(trouble, where=getattr(error, "where", ""), also=_error_text(error)) from error
+    except BaseException:
+        ownership.erase_contents(directory)
+        raise
+    ownership.erase_contents(directory)
+
+
+def _error_text(error: Exception) -> str:
+    if isinstance(error, VolbenchError):
+        return "; ".join(text for text in (error.what, error.evidence) if text)
+    return str(error)

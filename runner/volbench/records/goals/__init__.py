@@ -1,0 +1,1 @@
+"""Goals: policies and objectives, and what a run says about them."""

@@ -1,0 +1,1 @@
+"""Sources of the machine's counters, and of the processes on it."""

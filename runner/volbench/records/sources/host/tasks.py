@@ -1,0 +1,20 @@
+"""Source `tasks`."""
+
+from __future__ import annotations
+
+from volbench.records.sources.info import SourceInfo, metric_table
+
+_METRICS = metric_table(
+    "cell or emulator",
+    {
+        "cpus_used": ("1", "CPUs that the processes used, 1 is one CPU all the time"),
+        "run_delay_s_per_s": ("s/s", "time their tasks were runnable and waited for a CPU"),
+    },
+)
+SOURCE = SourceInfo(
+    name="tasks",
+    role="host",
+    text="The cell's own processes; entity `cell` (agent, server, client, sampler) or `emulator` (the volume's"
+    " daemon).",
+    metrics=_METRICS,
+)

@@ -1,0 +1,1 @@
+"""Sources that the server keeps."""

@@ -1,0 +1,56 @@
+"""The step `dump`: a backup."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from volbench.records.base import Seconds
+from volbench.records.steps.base import StepBase, StepCost
+from volbench.records.steps.kind import StepKind
+from volbench.records.steps.metric import Metric
+
+ASSUMED_DUMP_MIB_PER_S = 60.0
+
+
+class DumpStep(StepBase):
+    """A backup of the dataset: logical, or physical of the whole server."""
+
+    kind: Literal["dump"] = "dump"
+    tool: Literal["mysqldump", "mydumper", "physical"] = Field(
+        default="mysqldump",
+        description="physical: the server's files, copied while it runs: MySQL clones itself, and of MariaDB it is "
+        "mariadb-backup that copies.",
+    )
+    threads: int = Field(
+        default=4, ge=1, le=256, description="Threads of mydumper and mariadb-backup; mysqldump has one."
+    )
+    to: Literal["volume", "scratch", "nowhere"] = Field(
+        default="volume",
+        description="Where the dump is written: to the volume, to the agent's disk, or nowhere (discarded).",
+    )
+    timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
+    start_after_s: Seconds = Field(
+        default=0.0, alias="start_after", ge=0, description="Delay when it runs concurrently with a load."
+    )
+    window_s: Seconds | None = Field(
+        default=None, alias="window", gt=0, description="The time that the backup may take; reports say if it fits."
+    )
+
+    def cost(self, data_bytes: int) -> StepCost:
+        """Return the estimate."""
+        return StepCost(measured_s=data_bytes / 2**20 / ASSUMED_DUMP_MIB_PER_S, kept_bytes=data_bytes)
+
+
+KIND = StepKind(
+    model=DumpStep,
+    metrics=(
+        Metric("dump_s", "s", "lower", "dump time", "backup from start to end, synced", "window"),
+        Metric("dump_mib_per_s", "MiB/s", "higher", "dump speed", "bytes of the dump per second", "window"),
+        Metric("dump_bytes", "B", "none", "dump size", "bytes of the dump"),
+    ),
+    primary=("dump_s",),
+    explained="whole",
+    stream_parameters=("threads",),
+)

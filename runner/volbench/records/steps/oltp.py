@@ -1,0 +1,104 @@
+"""The step `oltp`: sysbench's transactions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from volbench.records.base import Scalar, Seconds
+from volbench.records.steps.base import StepBase, StepCost, Threads
+from volbench.records.steps.dump import DumpStep
+from volbench.records.steps.kind import StepKind
+from volbench.records.steps.metric import ERRORS, LATENCIES, QUERIES, Metric
+
+SysbenchTest = Literal[
+    "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
+    "oltp_update_index", "oltp_update_non_index", "select_random_points", "select_random_ranges",
+]  # fmt: skip
+RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
+
+
+class OltpStep(StepBase):
+    """sysbench OLTP, closed loop, or open loop when `rate` is given."""
+
+    kind: Literal["oltp"] = "oltp"
+    test: SysbenchTest = Field(default="oltp_read_write", description="sysbench's bundled Lua test.")
+    threads: Threads = Field(
+        default=(8,), description="Client threads; a list runs the step once for each, in this order."
+    )
+    rate: float | None = Field(
+        default=None,
+        gt=0,
+        description="Transactions per second offered (open loop, Poisson); absent: closed loop.",
+    )
+    rand_type: RandType = Field(default="uniform", description="sysbench --rand-type, always passed.")
+    warmup_s: Seconds = Field(default=10.0, alias="warmup", ge=0, description="Run before measuring, discarded.")
+    duration_s: Seconds = Field(default=60.0, alias="duration", gt=0, description="Measured time.")
+    options: dict[str, Scalar] = Field(default_factory=dict, description="More sysbench options, name: value.")
+    beside: tuple[DumpStep, ...] = Field(default=(), description="Steps that run at the same time (backup window).")
+
+    def cost(self, data_bytes: int) -> StepCost:  # noqa: ARG002 - the time is given
+        """Return the estimate."""
+        return StepCost(measured_s=self.duration_s, unmeasured_s=self.warmup_s)
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Return the parameters as shown in results, sysbench's other options among them."""
+        parameters: dict[str, Scalar] = {
+            "test": self.test,
+            "threads": self.threads[0],
+            "rand_type": self.rand_type,
+        }
+        if self.rate is not None:
+            parameters["rate"] = self.rate
+        parameters.update(self.options)
+        if self.beside:
+            parameters["beside"] = "+".join(concurrent.tool for concurrent in self.beside)
+        return parameters
+
+
+_STATEMENT = "of statements, as the server saw them"
+KIND = StepKind(
+    model=OltpStep,
+    metrics=(
+        Metric(
+            "tps", "1/s", "higher", "transactions/s",
+            "sysbench transactions finished per second of the measured window", "window",
+        ),
+        QUERIES,
+        ERRORS,
+        Metric(
+            "stalled_s", "s", "lower", "stalled time", "seconds of the window in which no transaction finished"
+        ),
+        *LATENCIES,
+        Metric("statement_latency_ms_p50", "ms", "lower", "median statement", f"median {_STATEMENT}"),
+        Metric("statement_latency_ms_p95", "ms", "lower", "p95 statement", f"95th percentile {_STATEMENT}"),
+        Metric("statement_latency_ms_p99", "ms", "lower", "p99 statement", f"99th percentile {_STATEMENT}"),
+        Metric("statement_latency_ms_p999", "ms", "lower", "p99.9 statement", f"99.9th percentile {_STATEMENT}"),
+        Metric("statement_latency_ms_max", "ms", "lower", "slowest statement", f"maximum {_STATEMENT}"),
+        Metric("statement_latency_ms_mean", "ms", "lower", "mean statement", f"mean {_STATEMENT}"),
+        Metric(
+            "rate_achieved_ratio", "1", "higher", "rate achieved",
+            "finished against offered transactions of an open loop",
+        ),
+    ),
+    primary=("tps", "latency_ms_p95", "latency_ms_p99"),
+    explained="whole",
+    transactions=True,
+    stream_parameters=("threads",),
+    expanded="threads",
+    choices={
+        "test": {
+            "oltp_read_write": "point and range reads, updates, a delete and an insert in one transaction",
+            "oltp_read_only": "the reads of `oltp_read_write`",
+            "oltp_write_only": "the writes of `oltp_read_write`",
+            "oltp_point_select": "one row by its key, no transaction",
+            "oltp_insert": "one row",
+            "oltp_delete": "one row by its key",
+            "oltp_update_index": "an indexed column of one row",
+            "oltp_update_non_index": "another column of one row",
+            "select_random_points": "some rows by keys at random",
+            "select_random_ranges": "some ranges of rows at random",
+        }
+    },
+)  # fmt: skip

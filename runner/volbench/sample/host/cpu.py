@@ -1,0 +1,61 @@
+"""Source `cpu`: use, steal and waiting of all CPUs of the machine together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import ClassVar
+
+from volbench.records.series import SeriesRow
+from volbench.sample.change import Change, ratio
+from volbench.sample.config import SamplingConfig
+from volbench.sample.files import KernelFile
+from volbench.sample.interface import Reading, Sampler, Values
+from volbench.sample.parsers.stat import CPU_TIMES, parse_stat
+from volbench.sample.shared import Shared
+
+
+class Cpu(Sampler):
+    """Reads /proc/stat."""
+
+    source: ClassVar[str] = "cpu"
+
+    def __init__(self, path: Path = Path("/proc/stat")) -> None:
+        self._file = KernelFile(path)
+
+    @classmethod
+    def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:  # noqa: ARG003 - all are made alike
+        """Return the sampler."""
+        return cls()
+
+    def read(self) -> Values:
+        """Clock ticks of each kind of time, context switches and processes."""
+        return {(name, ""): value for name, value in asdict(parse_stat(self._file.read())).items()}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @staticmethod
+    def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
+        """Shares of the CPU time that passed, all CPUs together: they add up to 1."""
+        change = Change(source=Cpu.source, before=before, after=after)
+        if not change.usable:
+            return
+        # The kernel's idle and iowait can go back by a tick; no time of that kind has passed then.
+        grown = {name: change.grown(name) or 0.0 for name in CPU_TIMES}
+        total = sum(grown.values())
+        yield from change.rows(
+            (
+                ("user_ratio", ratio(grown["user"] + grown["nice"], total)),
+                ("system_ratio", ratio(grown["system"] + grown["irq"] + grown["softirq"], total)),
+                ("iowait_ratio", ratio(grown["iowait"], total)),
+                ("steal_ratio", ratio(grown["steal"], total)),
+                ("idle_ratio", ratio(grown["idle"], total)),
+                ("context_switches_per_s", change.per_s("context_switches")),
+                ("processes_started_per_s", change.per_s("processes_started")),
+                ("runnable_threads", change.gauge("procs_running")),
+                ("blocked_threads", change.gauge("procs_blocked")),
+            )
+        )

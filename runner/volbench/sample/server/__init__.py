@@ -1,0 +1,1 @@
+"""Samplers that ask the server."""

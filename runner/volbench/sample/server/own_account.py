@@ -1,0 +1,63 @@
+"""What our own connection had the server do, so that it can be subtracted from what the server counts.
+
+On a server of our own the connection that reads the counters is not instrumented. On somebody else's server that
+would change performance_schema, so our statements are counted with all others. events_statements_history has the
+last ten statements of each thread with their exact time and digest (the consumer is on by default in MySQL, off in
+MariaDB): that is more than one tick sends, so each statement of ours is found there once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+BUCKETS = 450
+_BUCKET_0_PS = 1e7
+_BUCKETS_PER_DECADE = 50
+
+
+class OwnAccount:
+    """Statements of one connection, by bucket of the histogram and by digest.
+
+    `history_query` gives what `book` takes; empty where the server keeps no history.
+    """
+
+    def __init__(self) -> None:
+        self.history_query = ""
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all: another connection has another thread, whose events are numbered anew."""
+        self._last_event = 0
+        self.buckets: Counter[int] = Counter()
+        self.digest_counts: Counter[str] = Counter()
+        self.digest_ps: Counter[str] = Counter()
+        self.digest_lock_ps: Counter[str] = Counter()
+
+    def book(self, history: str) -> None:
+        """Add the statements that are new.
+
+        Args:
+            history: of our thread, one statement a line: EVENT_ID, TIMER_WAIT and LOCK_TIME in ps, begin of DIGEST.
+
+        Raises ValueError for other text.
+        """
+        lines = sorted((int(fields[0]), fields[1:]) for line in history.splitlines() if (fields := line.split(" ")))
+        for event, (timer, lock, digest) in lines:
+            if event <= self._last_event:
+                continue
+            self._last_event = event
+            self.buckets[bucket_of(int(timer))] += 1
+            self.digest_counts[digest] += 1
+            self.digest_ps[digest] += int(timer)
+            self.digest_lock_ps[digest] += int(lock)
+
+
+def bucket_of(timer_ps: int) -> int:
+    """The bucket of events_statements_histogram_global that a statement of this time is counted in.
+
+    Bucket 0 is below 10 us; each edge is 10^(1/50) times the one before.
+    """
+    if timer_ps < _BUCKET_0_PS:
+        return 0
+    return min(BUCKETS - 1, math.floor(_BUCKETS_PER_DECADE * math.log10(timer_ps / _BUCKET_0_PS)) + 1)

@@ -1,0 +1,122 @@
+"""A run of a suite through plan, execution, record, report and documentation, without a server.
+
+`python extension_run.py SUITE DIRECTORY` prints as JSON what each of these made of the suite. The target launches
+no agent: it runs each cell's steps and samplers in this process, on a directory of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fake_target import FakeTarget, FakeVolume
+from generated import generated_files
+from step_context import context_on
+
+from volbench.analysis.explain.run import explain_run
+from volbench.execute.cell import agent
+from volbench.execute.cell.recorder import recording
+from volbench.execute.cell.result_builder import CellResultBuilder
+from volbench.execute.run import Orchestrator
+from volbench.placement.interface import Job
+from volbench.plan.cost import estimate
+from volbench.plan.new_run import plan_run
+from volbench.profile.spec import parse_volume
+from volbench.records.cell import PreparedTemplate
+from volbench.report.render import write_reports
+from volbench.report.views.panels import chosen_series
+from volbench.sample.config import SamplingConfig
+from volbench.sample.controller import SamplingProcess
+from volbench.sample.rows import series_rows
+from volbench.store.files import write_record
+from volbench.store.run_directory import RESULT_FILE, SERIES_FILE, TEMPLATE_FILE, RunDirectory
+from volbench.store.series import read_series
+from volbench.suite.load import load_suite
+from volbench.volume.facts.host import host_facts
+from volbench.workload.registry import workload_for
+
+
+@dataclass
+class MeasuringTarget(FakeTarget):
+    """Runs each cell at once: real workloads and samplers, no server."""
+
+    work: Path = field(default_factory=Path)
+
+    def write_result(self, job: Job) -> None:
+        directory = self.work / job.cell.cell_id
+        directory.mkdir(parents=True)
+        context, _ = context_on(directory)
+        builder = CellResultBuilder(job.cell, volume_facts=context.volume_facts, host=host_facts())
+        if job.kind == "prepare":
+            write_record(job.out / TEMPLATE_FILE, PreparedTemplate(key="k", bytes=1, reused=True))
+            write_record(job.out / RESULT_FILE, builder.result())
+            return
+        sampling = SamplingProcess(
+            SamplingConfig(
+                raw_file=str(job.out / "raw/samples.jsonl"),
+                zero_monotonic_ns=builder.clock.zero_monotonic_ns,
+                interval_s=job.cell.sampling.interval_s,
+                disks=("toy",),
+                sources=job.cell.sampling.sources,
+            )
+        )
+        with recording(job.out) as record:
+            context = replace(context, clock=builder.clock, record=record)
+            sampling.start()
+            try:
+                for step in job.cell.steps:
+                    workload_for(step).check(step, context)
+                    agent.run_step(step, context, builder)
+            finally:
+                builder.sources.extend(sampling.stop())
+            record.series(series_rows(sampling.raw_file))
+        agent.judge(job.cell, job.out, builder)
+        write_record(job.out / RESULT_FILE, builder.result())
+
+
+def main(suite_file: Path, directory: Path) -> None:
+    """Print what became of the suite."""
+    suite, text = load_suite(suite_file)
+    volumes = [parse_volume(f"{name}=path:{directory / name}") for name in ("a", "b")]
+    record = plan_run(
+        run_id="20260101T000000Z-extension-0a1b2c",
+        started_at="2026-01-01T00:00:00Z",
+        suite=suite.resolved(),
+        suite_source=text,
+        volumes=volumes,
+        target="local",
+        target_options={},
+        command=["volbench", "run"],
+        host=host_facts(),
+    )
+    cost = estimate(record.suite, volumes=len(volumes))
+    run = RunDirectory.create(directory / "results", record)
+    outcome = Orchestrator(
+        run,
+        MeasuringTarget(results={}, work=directory / "work"),
+        {volume.name: FakeVolume(volume) for volume in volumes},
+        on_message=lambda _text: None,
+    ).run()
+    report, files = write_reports(run)
+    explanation = explain_run(run)
+    cell = run.cell_dir(record.cells[0].cell_id)
+    series = read_series(cell / SERIES_FILE)
+    answer = {
+        "measured_s": cost.measured_s,
+        "exit_code": outcome.exit_code,
+        "failures": [str(result.failure) for result in run.results() if result.failure],
+        "sources": {source.source: source.reason for source in run.results()[0].sources},
+        "metrics": sorted({row.metric for row in report.comparisons if row.primary}),
+        "markdown": next(path for path in files if path.suffix == ".md").read_text(),
+        "html": next(path for path in files if path.suffix == ".html").read_text(),
+        "explained": sorted({step for _, step in explanation.views}),
+        "device": sorted({line for line, key in chosen_series(series, None) if key.source not in {"cpu", "psi"}}),
+        "pages": {str(path): text for path, text in generated_files()},
+    }
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
