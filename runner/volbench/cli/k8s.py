@@ -46,7 +46,7 @@ def render(
     tools: options.Tools = "",
     everything: options.Everything = False,
 ) -> None:
-    """Print the manifests of a run: claims, each volume's preparation, its first cell. Contacts no cluster.
+    """Print the manifests of a run: its owner, claims, each volume's preparation, its first cell. Contacts no cluster.
 
     The template's key, which the preparation makes, is a placeholder.
     """
@@ -105,13 +105,17 @@ def clean(
 def _described(run: RunObjects) -> str:
     claims = ", ".join(f"{name} ({size})" for name, size in run.claims) or "no claims"
     active = f", {len(run.active_pods)} active pods" if run.active_pods else ""
-    return f"{run.run_id}: since {run.created_at}, {len(run.jobs)} jobs{active}, {claims}"
+    expires = f", deleted by the cluster at {run.expires_at}" if run.expires_at else ""
+    return f"{run.run_id}: since {run.created_at}, {len(run.jobs)} jobs{active}, {claims}{expires}"
 
 
 def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:
     """Yield the run's objects in the order of their creation; without `everything` one cell of each volume."""
     from volbench.volume.kinds.claim import claim_manifest  # noqa: PLC0415 - brings the client, which takes half a second
+    from volbench.volume.kinds.run_owner import owner_manifest  # noqa: PLC0415
 
+    tools = str(run.target_options.get("tools", "")) or tools_image()
+    yield owner_manifest(run.run_id, ttl_s=read_options(run.target_options).ttl_s, image=tools)
     specs = {spec.name: spec for spec in run.volumes}
     for spec in run.volumes:
         if spec.kind == "storage-class":

@@ -9,6 +9,7 @@ from volbench.base.nearest import suggestion
 from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
 from volbench.placement import capabilities
+from volbench.placement.docker.image_names import tools_image
 from volbench.placement.docker.target import DockerTarget
 from volbench.placement.interface import Target
 from volbench.placement.kubernetes.options import read_options
@@ -78,12 +79,16 @@ def _kubernetes(run: RunRecord, workspace: Workspace, tools: str, node: str) -> 
     # imported here: the client takes half a second, which other targets do not need
     from volbench.placement.kubernetes.target import KubernetesTarget  # noqa: PLC0415
     from volbench.volume.cluster import Cluster  # noqa: PLC0415
+    from volbench.volume.kinds.run_owner import RunOwner  # noqa: PLC0415
 
     options = read_options(run.target_options)
     cluster = Cluster(context=options.context, namespace=options.namespace)
-    target = KubernetesTarget(workspace, cluster=cluster, options=options, tools=tools, node=node)
+    owner = RunOwner(cluster, run.run_id, ttl_s=options.ttl_s, image=tools or tools_image())
+    target = KubernetesTarget(workspace, cluster=cluster, options=options, tools=tools, node=node, owner=owner)
     volumes = {
-        spec.name: make_volume(spec, target=run.target, run_id=run.run_id, cluster=cluster, keep=options.keep)
+        spec.name: make_volume(
+            spec, target=run.target, run_id=run.run_id, cluster=cluster, owner=owner, keep=options.keep
+        )
         for spec in run.volumes
     }
     return target, volumes

@@ -10,6 +10,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -108,6 +110,11 @@ class Cluster:
             self.with_retries(lambda: self._raw("GET", path, None, query).decode(errors="replace"), doing=doing)
         )
 
+    def server_time(self, *, doing: str) -> datetime:
+        """Return the API server's time, by the header of an answer: this machine's clock may be wrong."""
+        answer = self.with_retries(lambda: self._send("GET", "/version", None, {}), doing=doing)
+        return parsedate_to_datetime(answer.headers["Date"])
+
     def with_retries(self, request: Callable[[], Any], *, doing: str) -> Any:
         """Send a request, with retries while the API server is unreachable or busy, for at most UNREACHABLE_S_MAX.
 
@@ -136,15 +143,17 @@ class Cluster:
         return parse_json(self._raw(method, path, body, query))
 
     def _raw(self, method: str, path: str, body: Any, query: dict[str, Any]) -> bytes:
+        data: bytes = self._send(method, path, body, query).data
+        return data
+
+    def _send(self, method: str, path: str, body: Any, query: dict[str, Any]) -> Any:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        answer = self.api.call_api(
+        return self.api.call_api(
             self.object_path(path), method, query_params=list(query.items()), body=body,
             header_params={"Accept": "application/json, */*", "Content-Type": kind}, auth_settings=["BearerToken"],
             response_type="object", _preload_content=False, _return_http_data_only=True,
             _request_timeout=REQUEST_TIMEOUT_S,
         )  # fmt: skip
-        data: bytes = answer.data
-        return data
 
     def object_path(self, path: str) -> str:
         """Return the full path of an object of the namespace."""

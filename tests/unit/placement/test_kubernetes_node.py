@@ -22,6 +22,7 @@ from volbench.profile.spec import parse_volume
 from volbench.records.cell import CellResult, CellSpec, DatasetSpec, ServerSpec
 from volbench.store.run_directory import RESULT_FILE
 from volbench.volume.interface import OpenVolume
+from volbench.volume.kinds.run_owner import RunOwner
 from volbench.volume.kinds.claim_facts import identity
 
 RUN_ID = "20260101T000000Z-quick-abcdef"
@@ -46,9 +47,11 @@ class Bench:
         for name in "ab":
             self.cluster.put(f"persistentvolumeclaims/claim-{name}", spec={"storageClassName": "efs"})
             self.cluster.bind(f"claim-{name}", f"pv-{name}")
+        chosen = read_options(options)  # type: ignore[arg-type]
+        self.owner = RunOwner(self.cluster, RUN_ID, ttl_s=chosen.ttl_s, image="tools:1")
         self.target = KubernetesTarget(
             Workspace(run_id=RUN_ID, cache=root), cluster=self.cluster, tools="tools:1", node=measured_node,
-            options=read_options(options),  # type: ignore[arg-type]
+            options=chosen, owner=self.owner,
         )  # fmt: skip
 
     def job(self, cell_id: str, volume: str) -> Job:
@@ -63,7 +66,7 @@ class Bench:
         """Launch a cell on volume a; its pod gets node2."""
         job = self.job("01-a", "a")
         self.target.launch(job)
-        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path]
+        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and "owner" not in path]
         self.cluster.put(
             "pods/first", metadata={"labels": made["metadata"]["labels"]}, spec={"nodeName": "node2", **spec},
             status={"containerStatuses": [{"name": "agent", "state": {"running": {}}}]},
@@ -163,7 +166,7 @@ def test_cells_of_two_runs_are_never_on_one_node(tmp_path: Path) -> None:
     """The scheduler keeps them apart, in whichever namespaces they are; a cell waits for another run's cell."""
     bench = Bench(tmp_path)
     bench.target.launch(bench.job("01-a", "a"))
-    (made,) = [one for path, one in bench.cluster.objects.items() if "/jobs/" in path]
+    (made,) = [one for path, one in bench.cluster.objects.items() if "/jobs/" in path and "owner" not in path]
     (term,) = made["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]

@@ -34,8 +34,6 @@ _SHELL_PID = "$$$$"
 NODE_HELPER = "/volbench/node"
 """The directory for the socket of the node's privileged helper, if there is one."""
 _EMPTY = ("control", "scratch", "out", "tmp-server", "tmp-agent")
-RESULT_RETENTION_S = 24 * 3600
-"""How long results wait in the pod for an orchestrator."""
 GRACE_S = 5
 NO_DISRUPTION = {
     "karpenter.sh/do-not-disrupt": "true",
@@ -134,8 +132,8 @@ def job(cell: CellObjects) -> dict[str, Any]:
             "completions": 1,
             "parallelism": 1,
             "podReplacementPolicy": "Failed",
-            "activeDeadlineSeconds": int(cell.deadline_s) + RESULT_RETENTION_S + _SPARE_S,
-            "ttlSecondsAfterFinished": RESULT_RETENTION_S,
+            "activeDeadlineSeconds": int(cell.deadline_s + cell.options.ttl_s) + _SPARE_S,
+            "ttlSecondsAfterFinished": int(cell.options.ttl_s),
             "template": {
                 "metadata": {
                     "labels": {**labels_of(cell.options.labels), **cell.labels},
@@ -308,7 +306,7 @@ def _keeper(cell: CellObjects) -> dict[str, Any]:
             cell.options,
             KEEPER,
             cell.tools_image,
-            ["timeout", str(int(cell.deadline_s) + RESULT_RETENTION_S), *follow],
+            ["timeout", str(int(cell.deadline_s + cell.options.ttl_s)), *follow],
         ),
         "resources": {"requests": small} if not cell.options.agent_cpu else {"requests": small, "limits": small},
         "volumeMounts": [_mount("out", OUT), _mount("control", CONTROL)],

@@ -47,7 +47,11 @@ class KubernetesOptions(Record):
         default=4 * 3600.0, alias="queue_timeout", gt=0,
         description="How long a cell waits for a node on which another run's cell runs.",
     )  # fmt: skip
-    keep: bool = Field(default=False, description="Leave jobs, pods and claims, to look at.")
+    keep: bool = Field(default=False, description="Leave jobs, pods and claims until `ttl` has passed, to look at.")
+    ttl_s: Seconds = Field(
+        default=24 * 3600.0, alias="ttl", ge=30,
+        description="How long results wait in pods, and the run's objects and volumes for `resume`, with nobody there.",
+    )  # fmt: skip
     parallel: int = Field(default=1, ge=1, le=64, description="Cells that run at once, never two on one node.")
     share_nodes: bool = Field(default=False, description="Let parallel cells share a node.")
 

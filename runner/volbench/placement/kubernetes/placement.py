@@ -53,9 +53,11 @@ class KubernetesPlacement:
         job: Job,
         options: KubernetesOptions,
         on_node: Callable[[Object], None] | None = None,
+        on_poll: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_node` is called with the pod once it has a node."""
+        """`on_node` is called with the pod once it has a node, `on_poll` whenever the pod is looked at."""
         self._on_node = on_node
+        self._on_poll = on_poll
         self._cluster = cluster
         self._job = job
         self._options = options
@@ -75,6 +77,7 @@ class KubernetesPlacement:
         """
         if self._has_ended:
             return False
+        self._on_poll()
         pod = self._refresh()
         if pod is None:
             return self._without_pod()

@@ -26,6 +26,7 @@ from volbench.volume.emulated.control import CONTROL_SOCKET
 from volbench.volume.interface import OpenVolume
 from volbench.volume.kinds.claim import LABEL_RUN
 from volbench.volume.kinds.claim_facts import SELECTED_NODE, fits_node, persistent_volume
+from volbench.volume.kinds.run_owner import NOT_OWNER, RunOwner, owned
 
 _FARGATE = "fargate-scheduler"
 """Scheduler of pods that each get a node of their own: a second pod cannot run there."""
@@ -44,18 +45,21 @@ class KubernetesTarget:
         *,
         cluster: Cluster,
         options: KubernetesOptions,
+        owner: RunOwner,
         tools: str = "",
         node: str = "",
     ) -> None:
         """Connect to nothing yet.
 
         Args:
+            owner: owns all objects of the run, and is extended while the run goes on.
             tools: name of the tools image; empty: that of this code, which the nodes must have or be able to pull.
             node: name of the node that earlier cells of the run measured on; empty: the first pod's becomes that.
         """
         self._workspace = workspace
         self._cluster = cluster
         self._options = options
+        self._owner = owner
         self.parallel = options.parallel
         self._tools = tools or image_names.tools_image()
         self._measured_node = node
@@ -89,13 +93,17 @@ class KubernetesTarget:
         pinned = bool(near) and self._options.pin_node and self._fits(job, near)
         cell = objects_of(job, options=self._options, tools=self._tools, near=near, pinned=pinned, apart=apart)
         doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"
-        self._cluster.apply_once("configmaps", manifests.config_map(cell), doing=doing)
-        self._cluster.apply_once(self._cluster.jobs(), manifests.job(cell), doing=doing)
+        self._owner.extend()
+        references = self._owner.references()
+        self._cluster.apply_once("configmaps", owned(manifests.config_map(cell), references), doing=doing)
+        self._cluster.apply_once(self._cluster.jobs(), owned(manifests.job(cell), references), doing=doing)
         return self.find(job)
 
     def find(self, job: Job) -> Placement:
         """Return the attempt's job and pod."""
-        return KubernetesPlacement(self._cluster, job, self._options, on_node=self._note_node)
+        return KubernetesPlacement(
+            self._cluster, job, self._options, on_node=self._note_node, on_poll=self._owner.extend
+        )
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Erase the run's directories on a claim that stays."""
@@ -103,14 +111,22 @@ class KubernetesTarget:
             self._erase(volume.name, volume.claim)
 
     def clean_up(self) -> None:
-        """Remove every object with the run's label except claims, and wait until no pod is left."""
+        """Remove every object with the run's label except claims, and wait until no pod is left.
+
+        The owner of claims that stay for `resume` stays with them for `ttl`.
+        """
         if self._options.keep:
+            self._owner.end(objects_stay=True)
             return
         selector = f"{LABEL_RUN}={self._workspace.run_id}"
         doing = "removing the run's objects"
         for path in (self._cluster.jobs(), "configmaps"):
-            for item in self._cluster.ask("GET", path, doing=doing, labelSelector=selector)["items"]:
+            for item in self._cluster.ask("GET", path, doing=doing, labelSelector=f"{selector},{NOT_OWNER}")[
+                "items"
+            ]:
                 self._cluster.delete(f"{self._cluster.object_path(path)}/{item['metadata']['name']}", doing=doing)
+        claims = self._cluster.ask("GET", "persistentvolumeclaims", doing=doing, labelSelector=selector)["items"]
+        self._owner.end(objects_stay=any("deletionTimestamp" not in claim["metadata"] for claim in claims))
         until_s = time.monotonic() + self._options.start_timeout_s
         while pods := self._cluster.ask("GET", "pods", doing=doing, labelSelector=selector)["items"]:
             if time.monotonic() > until_s:
@@ -167,7 +183,7 @@ class KubernetesTarget:
             directories=(paths.volume_dir, paths.template_dir), options=self._options,
         )  # fmt: skip
         name, doing = eraser["metadata"]["name"], f"erasing the run's directories on claim {claim}"
-        self._cluster.apply_once(self._cluster.jobs(), eraser, doing=doing)
+        self._cluster.apply_once(self._cluster.jobs(), owned(eraser, self._owner.references()), doing=doing)
         until_s = time.monotonic() + self._options.start_timeout_s
         status: dict[str, Any] = {}
         while not (status.get("succeeded") or status.get("failed")):
