@@ -39,7 +39,7 @@ def volumes_of(cluster: ClusterBench) -> list[str]:
 
 
 def test_a_lost_laptop_leaves_no_volume_for_ever(cluster: ClusterBench) -> None:
-    """The orchestrator is killed in a cell's load and never resumed: when its time has passed, all of the run is gone.
+    """The orchestrator is killed under load and never resumed: when its time has passed, all of the run is gone.
 
     The claim that `pvc:` names stays, with its volume.
     """

@@ -1,4 +1,4 @@
-"""`volbench k8s`: the manifests of a run, without a cluster; and what runs have left in one."""
+"""`volbench k8s`: a run's manifests, runs in the cluster alone, and what runs have left there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import walk_tree
 
-from volbench.cli import console, options
+from volbench.cli import console, k8s_runner, options
 from volbench.cli.runs.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
 from volbench.execute.cell_spec import cell_spec
@@ -28,13 +28,14 @@ from volbench.volume.interface import OpenVolume
 if TYPE_CHECKING:
     from volbench.placement.kubernetes.leftovers import RunObjects
 
-app = typer.Typer(help="Runs on Kubernetes: manifests, and what is left of runs.", no_args_is_help=True)
+app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
+k8s_runner.add_commands(app)
 TEMPLATE_KEY = "KEY-FROM-THE-TEMPLATE"
 
 
 @app.callback()
 def _group() -> None:
-    """Runs on Kubernetes: manifests, and what is left of runs."""
+    """Runs on Kubernetes: manifests, runs without this machine, leftovers."""
 
 
 @app.command("render")
@@ -46,7 +47,7 @@ def render(
     tools: options.Tools = "",
     everything: options.Everything = False,
 ) -> None:
-    """Print the manifests of a run: its owner, claims, each volume's preparation, its first cell. Contacts no cluster.
+    """Print the manifests of a run: owner, claims, each volume's preparation and first cell. Contacts no cluster.
 
     The template's key, which the preparation makes, is a placeholder.
     """

@@ -22,8 +22,8 @@ from volbench.profile.spec import parse_volume
 from volbench.records.cell import CellResult, CellSpec, DatasetSpec, ServerSpec
 from volbench.store.run_directory import RESULT_FILE
 from volbench.volume.interface import OpenVolume
-from volbench.volume.kinds.run_owner import RunOwner
 from volbench.volume.kinds.claim_facts import identity
+from volbench.volume.kinds.run_owner import RunOwner
 
 RUN_ID = "20260101T000000Z-quick-abcdef"
 LOCAL = {"required": {"nodeSelectorTerms": [

@@ -317,7 +317,7 @@ def _container(options: KubernetesOptions, name: str, image: str, command: list[
     return {
         "name": name,
         "image": image,
-        "imagePullPolicy": options.pull_policy,
+        "imagePullPolicy": pull_policy_of(image, options.pull_policy),
         "command": command,
         "workingDir": "/",
         "env": [
@@ -332,6 +332,11 @@ def _container(options: KubernetesOptions, name: str, image: str, command: list[
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+
+
+def pull_policy_of(image: str, policy: str) -> str:
+    """Return `Never` for a volbench image without a registry's host: Docker Hub's name may be anybody's."""
+    return "Never" if image.startswith("volbench/") else policy
 
 
 def _shared(cell: CellObjects) -> list[dict[str, Any]]:

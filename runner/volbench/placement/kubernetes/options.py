@@ -50,7 +50,7 @@ class KubernetesOptions(Record):
     keep: bool = Field(default=False, description="Leave jobs, pods and claims until `ttl` has passed, to look at.")
     ttl_s: Seconds = Field(
         default=24 * 3600.0, alias="ttl", ge=30,
-        description="How long results wait in pods, and the run's objects and volumes for `resume`, with nobody there.",
+        description="How long results in pods, volumes and all of a run wait for `resume`.",
     )  # fmt: skip
     parallel: int = Field(default=1, ge=1, le=64, description="Cells that run at once, never two on one node.")
     share_nodes: bool = Field(default=False, description="Let parallel cells share a node.")

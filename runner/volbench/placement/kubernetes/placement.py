@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from volbench.placement.kubernetes.collect import RESULT, collect, run_in_pod
 from volbench.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
 from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.pods import (
-    QUEUED,
     Trouble,
     describe_pod,
     ended_trouble,
@@ -29,6 +29,7 @@ from volbench.placement.kubernetes.pods import (
     waiting_trouble,
 )
 from volbench.placement.kubernetes.result import enrich_from_cluster, needs_cause
+from volbench.placement.kubernetes.scheduling import QUEUED, spot_interruption
 from volbench.records.parse import parse_json
 from volbench.volume.cluster import Cluster, NotFound, cluster_errors, quota_exceeded
 from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN
@@ -125,8 +126,13 @@ class KubernetesPlacement:
         """Return why the pod ended, if not by the agent: eviction, a lost node, lack of memory."""
         pod = self._pod or self._deleted_pod
         trouble = ended_trouble(pod) if pod else None
-        if trouble is None:
+        if pod is None or trouble is None:
             return None
+        if trouble.cause in {"evicted", "node_lost"} and (notice := spot_interruption(self._node(pod))):
+            what = "the cloud provider took back the spot instance that the pod ran on"
+            trouble = replace(
+                trouble, cause="spot_interruption", what=what, evidence=f"{notice}; {trouble.evidence}"
+            )
         return StepFailed(
             trouble.what, where=self._where, evidence=f"{trouble.evidence}\n{self.evidence()}", cause=trouble.cause
         )
@@ -214,14 +220,17 @@ class KubernetesPlacement:
         limit_s = self._options.queue_timeout_s if queued else self._options.start_timeout_s
         if not final and waited_s < limit_s:
             return
-        trouble = trouble or mount_trouble(self._events())
+        events = self._events()
+        claims = [event for event in events if event["involvedObject"]["kind"] == "PersistentVolumeClaim"]
+        trouble = (waiting_trouble(self._pod, claims) if self._pod else None) or trouble or mount_trouble(events)
         failure = VolumeUnavailable if trouble and trouble.cause == "volume_pending" else EnvironmentLacks
         option = "queue_timeout" if queued else "start_timeout"
         raise failure(
             trouble.what if trouble else "the pod does not start",
             where=self._where,
             evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}\n{self.evidence()}",
-            next_step=f"fix that, then `volbench resume`; --target-option {option}=... of `run` waits longer",
+            next_step=f"{(trouble and trouble.next_step) or 'fix that'}; then `volbench resume`"
+            f" (--target-option {option}=... waits longer)",
             cause=trouble.cause if trouble else "pod_pending",
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from volbench.base.text import duration
-from volbench.errors import Refused, VolumeUnavailable
+from volbench.errors import EnvironmentLacks, Refused, VolumeUnavailable
 from volbench.profile.spec import parse_volume
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import VolumeSpec
@@ -117,6 +117,14 @@ class ClaimVolume(VolumeBase):
         path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.place}"
         try:
             self._cluster.ask("GET", path, doing=f"looking for the storage class of {self._where}")
+        except EnvironmentLacks as error:
+            if error.cause == "no_permission":
+                error.what = "this user may not read storage classes, which belong to no namespace"
+                error.next_step = (
+                    "bind the cluster role of k8s/base: `kubectl create clusterrolebinding NAME"
+                    " --clusterrole=volbench-storage-classes --user=USER`"
+                )
+            raise
         except NotFound as missing:
             raise VolumeUnavailable(
                 f"the cluster has no storage class {self.spec.place!r}",

@@ -56,7 +56,7 @@ class RunOwner:
             return references_to(self._ensure())
 
     def extend(self) -> None:
-        """Let the objects stay for the run's `ttl` from now on. Often called; the cluster is asked when it is due."""
+        """Let the objects stay for the run's `ttl` from now on; the cluster is asked only when it is due."""
         with self._lock:
             # The wall clock goes on while a laptop sleeps, the monotonic clock does not.
             if abs(time.time() - self._extended_at) >= self._ttl_s * _DUE_SHARE:
