@@ -1,7 +1,8 @@
-"""What the cluster itself does when nobody comes back to a run: it deletes all of it, and nothing of the user's."""
+"""What belongs to the namespace and not to the run: the owner that is left alone, quotas, claims of the user."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,3 +57,29 @@ def test_a_lost_laptop_leaves_no_volume_for_ever(cluster: ClusterBench) -> None:
     cluster.until(lambda: len(volumes_of(cluster)) == 1)
     phase = kubectl("get", "pvc", "mine", "-n", cluster.namespace, "-o", "jsonpath={.status.phase}")
     assert phase == "Bound"
+
+
+QUOTA = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: sizes}
+spec:
+  hard: {requests.cpu: "4", requests.memory: 8Gi, limits.cpu: "8", limits.memory: 8Gi, pods: "4"}
+"""
+SIZES = ("server_cpu=1", "server_memory=1Gi", "agent_cpu=1", "agent_memory=512Mi")
+
+
+def test_a_namespace_whose_quota_demands_sizes_is_told_and_works_with_them(cluster: ClusterBench) -> None:
+    """Also the pod that erases the run's directories from a claim of the user has sizes."""
+    kubectl("apply", "-n", cluster.namespace, "-f", "-", stdin=f"{QUOTA}---{CLAIM}")
+    refused = cluster.end(cluster.start(volumes={"b": "pvc:mine"}))
+    assert refused.code == 3, refused.output
+    assert "ResourceQuota demands sizes" in refused.output
+    assert "failed quota: sizes: must specify limits.cpu" in refused.output
+    assert "server_cpu=2" in refused.output
+    assert cluster.leftovers() == []
+    shutil.rmtree(cluster.results)
+    ended = cluster.end(cluster.start(options=SIZES, volumes={"b": "pvc:mine"}))
+    assert ended.code == 0, ended.output
+    cluster.assert_all_done_once()
+    assert cluster.everything() == {"persistentvolumeclaim/mine", "resourcequota/sizes"}

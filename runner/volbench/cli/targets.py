@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from volbench.base.nearest import suggestion
 from volbench.cli import console
@@ -12,9 +12,10 @@ from volbench.placement import capabilities
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.docker.target import DockerTarget
 from volbench.placement.interface import Target
-from volbench.placement.kubernetes.options import read_options
+from volbench.placement.kubernetes.options import parse_changes, read_options
 from volbench.placement.local import LocalTarget
 from volbench.placement.workspace import Workspace, default_cache
+from volbench.records.base import Scalar
 from volbench.records.cell import CellResult, ServerSpec
 from volbench.records.run import RunRecord, TargetName
 from volbench.volume.factory import make_volume
@@ -56,6 +57,17 @@ def with_flavor(server: ServerSpec, target: TargetName) -> ServerSpec:
         "engine any: %s on target %s (%s)", flavor, target, installed.evidence if installed else "not looked for"
     )
     return server.model_copy(update={"flavor": flavor})
+
+
+def changed_options(run: RunRecord, texts: Sequence[str]) -> Mapping[str, Scalar] | None:
+    """Return the run's target options with these instead, for a resumed run; None without. Raises UsageError."""
+    if not texts:
+        return None
+    if run.target != "kubernetes":
+        raise UsageError(
+            f"the {run.target} target has no such options", where="--target-option", next_step="leave it out"
+        )
+    return {**run.target_options, **parse_changes(texts)}
 
 
 def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Target, dict[str, Volume]]:

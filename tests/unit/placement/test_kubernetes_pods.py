@@ -11,8 +11,9 @@ import pytest
 
 from volbench.errors import UsageError
 from volbench.placement.kubernetes.manifests import cell_name
-from volbench.placement.kubernetes.options import labels_of, tolerations_of
+from volbench.placement.kubernetes.options import labels_of, parse_changes, tolerations_of
 from volbench.placement.kubernetes.pods import describe_pod, ended_trouble, has_ended, is_running, waiting_trouble
+from volbench.placement.kubernetes.requests import limits_refused
 from volbench.placement.kubernetes.result import enrich_from_cluster, pod_times_s
 from volbench.placement.kubernetes.scheduling import spot_interruption
 from volbench.volume.kinds.claim import kubernetes_size
@@ -249,3 +250,37 @@ def test_selectors_and_tolerations_are_read_or_refused() -> None:
         labels_of("a")
     with pytest.raises(UsageError, match="key=value:Effect"):
         tolerations_of("NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("message", "what"),
+    [
+        (
+            'Error creating: pods "p" is forbidden: failed quota: sizes: must specify limits.cpu for: agent,server',
+            "ResourceQuota demands sizes",
+        ),
+        (
+            'Error creating: pods "p" is forbidden: minimum cpu usage per Container is 50m, but request is 10m',
+            "LimitRange refuses the sizes",
+        ),
+        (
+            'Error creating: pods "p" is forbidden: maximum memory usage per Container is 1Gi, but limit is 4Gi',
+            "LimitRange refuses the sizes",
+        ),
+    ],
+)
+def test_sizes_that_a_namespace_refuses_are_told(message: str, what: str) -> None:
+    refusal = limits_refused("cell 1", message)
+    assert refusal is not None
+    assert what in refusal.what
+    assert "server_memory=" in refusal.next_step
+    assert limits_refused("cell 1", 'pods "p" is forbidden: violates PodSecurity "restricted"') is None
+
+
+def test_a_resumed_run_changes_where_it_waits_and_not_what_it_measures() -> None:
+    assert parse_changes(["start_timeout=10min", "tolerations=spot:NoSchedule"]) == {
+        "start_timeout": "10min", "tolerations": "spot:NoSchedule",
+    }  # fmt: skip
+    for text in ("server_memory=4Gi", "namespace=other", "parallel=2"):
+        with pytest.raises(UsageError, match="the same for all cells"):
+            parse_changes([text])

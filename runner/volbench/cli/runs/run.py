@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 import typer
 
@@ -19,10 +20,11 @@ from volbench.cli.runs.plan import (
     volumes_share_storage,
 )
 from volbench.cli.runs.watch import progress_watcher
-from volbench.cli.targets import make_target
+from volbench.cli.targets import changed_options, make_target
 from volbench.errors import EXIT_NO_GO, VolbenchError
-from volbench.execute.run import Orchestrator, Outcome, is_finished, say_nothing
+from volbench.execute.run import CellState, Orchestrator, Outcome, is_finished, say_nothing
 from volbench.placement.attach import attach_of
+from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import write_reports
@@ -58,7 +60,7 @@ def run(
     directory = create(planned, out)
     console.say(f"results: {directory.path}")
     with copied(directory, bucket):
-        execute(directory, attach=planned.attach, json=json)
+        execute(directory, attach=planned.attach, json=json, bucket=bucket)
 
 
 def _confirmed(planned: Planned) -> bool:
@@ -75,10 +77,12 @@ def resume(
     json: options.Json = False,
     option_file: options.OptionFile = "",
     results_to: options.ResultsTo = "",
+    target_option: options.TargetOptions = [],  # noqa: B006
 ) -> None:
     """Continue a run after an interruption; completed cells are not repeated."""
     bucket = Bucket(results_to) if results_to else None
     directory = RunDirectory.open(path)
+    changed = changed_options(directory.run, target_option)
     if is_finished(directory):
         console.say(f"nothing to do: all {len(directory.run.cells)} cells are done")
         with copied(directory, bucket):
@@ -86,7 +90,8 @@ def resume(
         return
     console.say(f"resuming {directory.path}")
     with copied(directory, bucket):
-        execute(directory, attach=attach_of(directory.run, option_file=option_file), json=json)
+        attach = attach_of(directory.run, option_file=option_file)
+        execute(directory, attach=attach, json=json, bucket=bucket, target_options=changed)
 
 
 @contextmanager
@@ -110,6 +115,35 @@ def copied(directory: RunDirectory, bucket: Bucket | None) -> Iterator[None]:
     _copy(directory, bucket)
 
 
+def _copying(
+    watch: Callable[[CellState], None], directory: RunDirectory, bucket: Bucket | None
+) -> Callable[[CellState], None]:
+    """Return a watcher that also copies the run's directory when a cell has ended and the next one begins.
+
+    A bucket that refuses then is only reported: the measurement goes on, and the copy at the end fails with it.
+    """
+    if bucket is None:
+        return watch
+    lock = Lock()
+    current = ""
+
+    def watch_and_copy(state: CellState) -> None:
+        nonlocal current
+        watch(state)
+        if state.cell_id == current or not lock.acquire(blocking=False):
+            return
+        try:
+            if current:
+                bucket.copy(directory.path)
+        except VolbenchError as error:
+            console.say(f"not copied after cell {current}: {error.what}: {error.evidence}")
+        finally:
+            current = state.cell_id
+            lock.release()
+
+    return watch_and_copy
+
+
 def _copy(directory: RunDirectory, bucket: Bucket) -> None:
     copy = bucket.copy(directory.path)
     amounts = f"{copy.files} files, {size(copy.size_bytes)}, each read back and compared"
@@ -122,16 +156,33 @@ def create(planned: Planned, out: Path) -> RunDirectory:
     return RunDirectory.create(out.resolve(), planned.run)
 
 
-def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = False, quiet: bool = False) -> None:
-    """Run the remaining cells and write the reports; `quiet` prints nothing. Raises the failure of a cell."""
+def execute(
+    directory: RunDirectory,
+    *,
+    attach: AttachSpec | None,
+    json: bool = False,
+    quiet: bool = False,
+    bucket: Bucket | None = None,
+    target_options: Mapping[str, Scalar] | None = None,
+) -> None:
+    """Run the remaining cells and write the reports. Raises the failure of a cell.
+
+    Args:
+        quiet: print nothing.
+        bucket: gets a copy after each cell.
+        target_options: instead of those of run.json.
+    """
     run_record = directory.run
+    if target_options is not None:
+        run_record = run_record.model_copy(update={"target_options": dict(target_options)})
     outcome: Outcome | None = None
     failure: VolbenchError | None = None
     try:
         target, volumes = make_target(run_record, directory.results())
         with progress_watcher(directory, json=json) as watch:
             orchestrator = Orchestrator(
-                directory, target, volumes, attach=attach, watch=watch, invalid_cells=cells_to_replace,
+                directory, target, volumes, attach=attach, watch=_copying(watch, directory, bucket),
+                invalid_cells=cells_to_replace,
                 say=say_nothing if quiet or json else console.say,
             )  # fmt: skip
             outcome = orchestrator.run()

@@ -40,6 +40,8 @@ NO_DISRUPTION = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
 """Annotations that keep autoscalers from ending a pod to save a node."""
+_SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}}
+"""Of containers that only copy or erase files."""
 NODE_LOST_S = 300
 _SPARE_S = 3600
 _CELL_CHARACTERS = 36
@@ -136,7 +138,7 @@ def job(cell: CellObjects) -> dict[str, Any]:
             "ttlSecondsAfterFinished": int(cell.options.ttl_s),
             "template": {
                 "metadata": {
-                    "labels": {**labels_of(cell.options.labels), **cell.labels},
+                    "labels": {**labels_of(cell.options.labels), **cell.labels, **_network(cell.options)},
                     "annotations": {**labels_of(cell.options.annotations), **NO_DISRUPTION},
                 },
                 "spec": pod(cell),
@@ -206,6 +208,7 @@ def eraser(
     script = " && ".join(f"volbench cell erase {directory}" for directory in directories)
     container = {
         **_container(options, "eraser", tools_image, ["sh", "-c", script]),
+        "resources": _SMALL,
         "volumeMounts": [_mount("volume", VOLUME_ROOT), _mount("tmp", TMP)],
     }
     spec = {
@@ -300,7 +303,6 @@ def _emulator_volume(claim: str) -> dict[str, Any]:
 def _keeper(cell: CellObjects) -> dict[str, Any]:
     """Return the container that logs the agent's progress and keeps the results after the agent's end."""
     follow = ["tail", "--quiet", "--lines=+1", "--follow=name", "--retry", f"{OUT}/progress.json"]
-    small = {"cpu": "10m", "memory": "32Mi"}
     return {
         **_container(
             cell.options,
@@ -308,7 +310,7 @@ def _keeper(cell: CellObjects) -> dict[str, Any]:
             cell.tools_image,
             ["timeout", str(int(cell.deadline_s + cell.options.ttl_s)), *follow],
         ),
-        "resources": {"requests": small} if not cell.options.agent_cpu else {"requests": small, "limits": small},
+        "resources": _SMALL,
         "volumeMounts": [_mount("out", OUT), _mount("control", CONTROL)],
     }
 
@@ -332,6 +334,11 @@ def _container(options: KubernetesOptions, name: str, image: str, command: list[
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+
+
+def _network(options: KubernetesOptions) -> dict[str, str]:
+    """Return the label that takes a cell out of the NetworkPolicy of k8s/base, which lets cells speak to nobody."""
+    return {"volbench.org/network": "ebs-csi"} if options.ebs_csi else {}
 
 
 def pull_policy_of(image: str, policy: str) -> str:

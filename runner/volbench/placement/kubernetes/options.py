@@ -76,6 +76,24 @@ def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
     return options
 
 
+FIXED_FOR_A_RUN = frozenset({
+    "namespace", "server_cpu", "server_memory", "agent_cpu", "agent_memory", "user", "parallel", "share_nodes",
+})  # fmt: skip
+"""Where the run's claims are, and what decides its figures: cells with another value must not be pooled."""
+
+
+def parse_changes(texts: Sequence[str]) -> dict[str, Scalar]:
+    """Parse KEY=VALUE texts for a resumed run. Raise UsageError for an option that must stay as it was."""
+    options = parse_options(texts)
+    for key in options:
+        if key in FIXED_FOR_A_RUN:
+            raise UsageError(
+                f"the option {key!r} is the same for all cells of a run", where="--target-option",
+                next_step="resume without it, or start a new run",
+            )  # fmt: skip
+    return options
+
+
 def read_options(options: Mapping[str, Scalar]) -> KubernetesOptions:
     """Return the options of a run. Raise UsageError for an invalid value."""
     values = {key: value for key, value in options.items() if key != "tools"}

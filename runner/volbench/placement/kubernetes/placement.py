@@ -28,6 +28,7 @@ from volbench.placement.kubernetes.pods import (
     mount_trouble,
     waiting_trouble,
 )
+from volbench.placement.kubernetes.requests import limits_refused
 from volbench.placement.kubernetes.result import enrich_from_cluster, needs_cause
 from volbench.placement.kubernetes.scheduling import QUEUED, spot_interruption
 from volbench.records.parse import parse_json
@@ -203,6 +204,8 @@ class KubernetesPlacement:
             message = str(event.get("message"))
             if event.get("reason") == "FailedCreate" and "exceeded quota" in message:
                 raise quota_exceeded(self._where, message)
+            if event.get("reason") == "FailedCreate" and (refusal := limits_refused(self._where, message)):
+                raise refusal
             if event.get("reason") == "FailedCreate" and "forbidden" in message:
                 raise EnvironmentLacks("the cluster refuses the pod", where=self._where, evidence=message,
                                        cause="no_permission")  # fmt: skip
