@@ -143,7 +143,7 @@ def _cell_manifests(
     cell = cell_spec(run, planned, paths=directories, template_key=key)
     volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id))
     job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
-    choices = read_options(run.target_options)
+    choices = read_options(run.target_options, spec.variant_of or spec.name)
     tools = str(run.target_options.get("tools", "")) or tools_image()
     exclusive_nodes = choices.parallel > 1 and not choices.share_nodes
     objects = kubernetes.objects_of(job, options=choices, tools=tools, apart=exclusive_nodes)

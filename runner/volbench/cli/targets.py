@@ -12,7 +12,7 @@ from volbench.placement import capabilities
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.docker.target import DockerTarget
 from volbench.placement.interface import Target
-from volbench.placement.kubernetes.options import parse_changes, read_options
+from volbench.placement.kubernetes.options import parse_changes, read_options, volumes_of
 from volbench.placement.local import LocalTarget
 from volbench.placement.workspace import Workspace, default_cache
 from volbench.records.base import Scalar
@@ -79,15 +79,18 @@ def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Tar
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     tools = str(run.target_options.get("tools", ""))
     if run.target == "kubernetes":
-        node = next((result.host.hostname for result in reversed(results) if result.status == "done"), None)
-        return _kubernetes(run, workspace, tools, node or "")
+        done = [result for result in results if result.status == "done"]
+        nodes = {result.volume: result.host.hostname for result in done if result.host.hostname}
+        return _kubernetes(run, workspace, tools, nodes)
     target: Target = DockerTarget(workspace, tools=tools) if run.target == "docker" else LocalTarget(workspace)
     if run.target == "attach":
         return target, {}
     return target, {spec.name: make_volume(spec, target=run.target, run_id=run.run_id) for spec in run.volumes}
 
 
-def _kubernetes(run: RunRecord, workspace: Workspace, tools: str, node: str) -> tuple[Target, dict[str, Volume]]:
+def _kubernetes(
+    run: RunRecord, workspace: Workspace, tools: str, nodes: Mapping[str, str]
+) -> tuple[Target, dict[str, Volume]]:
     # imported here: the client takes half a second, which other targets do not need
     from volbench.placement.kubernetes.target import KubernetesTarget  # noqa: PLC0415
     from volbench.volume.cluster import Cluster  # noqa: PLC0415
@@ -96,7 +99,10 @@ def _kubernetes(run: RunRecord, workspace: Workspace, tools: str, node: str) -> 
     options = read_options(run.target_options)
     cluster = Cluster(context=options.context, namespace=options.namespace)
     owner = RunOwner(cluster, run.run_id, ttl_s=options.ttl_s, image=tools or tools_image())
-    target = KubernetesTarget(workspace, cluster=cluster, options=options, tools=tools, node=node, owner=owner)
+    target = KubernetesTarget(
+        workspace, cluster=cluster, options=options, tools=tools, measured_nodes=nodes, owner=owner,
+        volume_options={name: read_options(run.target_options, name) for name in volumes_of(run.target_options)},
+    )  # fmt: skip
     volumes = {
         spec.name: make_volume(
             spec, target=run.target, run_id=run.run_id, cluster=cluster, owner=owner, keep=options.keep

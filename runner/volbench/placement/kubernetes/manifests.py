@@ -189,6 +189,8 @@ def _pod_basics(options: KubernetesOptions) -> dict[str, Any]:
         spec["nodeSelector"] = selector
     if options.pull_secret:
         spec["imagePullSecrets"] = [{"name": options.pull_secret}]
+    if options.runtime_class:
+        spec["runtimeClassName"] = options.runtime_class
     if options.priority_class:
         spec["priorityClassName"] = options.priority_class
     return spec
