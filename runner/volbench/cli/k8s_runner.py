@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
+from volbench.analysis.credits.prices import load_prices
 from volbench.cli import console, options
 from volbench.cli.runs.plan import make_plan, show_plan
+from volbench.cli.runs.price import check_cost, price_run
 from volbench.cli.runs.run import resume as resume_run
 from volbench.cli.runs.run import run as new_run
 from volbench.errors import EXIT_NO_GO, UsageError
@@ -33,6 +35,7 @@ def submit(
     target_option: options.TargetOptions = [],  # noqa: B006
     yes: options.Yes = False,
     results_to: options.ResultsTo = "",
+    cost_max: options.CostMax = None,
     resume: Annotated[str, typer.Option("--resume", metavar="RUN_ID", help="Continue this run of the claim.")] = "",
     results_size: Annotated[str, typer.Option(help="Size of the claim for results, if there is none yet.")] = "5Gi",
     results_class: Annotated[str, typer.Option(help="Its storage class; default: the cluster's default.")] = "",
@@ -47,6 +50,8 @@ def submit(
         suite, volume, target="kubernetes", settings=settings, target_options=target_option, tools=tools
     )
     show_plan(planned)
+    if cost_max is not None:
+        check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
     if not yes and console.interactive() and not typer.confirm("Submit?", default=True, err=True):
         raise typer.Exit(EXIT_NO_GO)
     words = [f"--volume={one}" for one in volume] + [f"--set={one}" for one in settings]

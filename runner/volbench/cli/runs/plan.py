@@ -12,9 +12,11 @@ from pathlib import Path
 from rich.table import Table
 
 from volbench.analysis.credits.expected import expected
+from volbench.analysis.credits.prices import load_prices
 from volbench.analysis.statistics import runs_for_level
 from volbench.base.text import duration, size
 from volbench.cli import console, options
+from volbench.cli.runs.price import price_line, price_run
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
 from volbench.placement.attach import parse_dsn, without_password
@@ -178,6 +180,8 @@ def show_plan(planned: Planned) -> None:
         f"space: about {size(cost.volume_bytes)} on each volume during a cell, "
         f"{size(cost.template_bytes)} in the cache"
     )
+    if run.target == "kubernetes":
+        out.print(price_line(price_run(run, cost, load_prices())), markup=False)
 
 
 def volumes_share_storage(run: RunRecord) -> bool:

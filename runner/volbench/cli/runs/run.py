@@ -9,6 +9,7 @@ from threading import Lock
 
 import typer
 
+from volbench.analysis.credits.prices import load_prices
 from volbench.base.text import size
 from volbench.cli import console, options
 from volbench.cli.runs.plan import (
@@ -19,6 +20,7 @@ from volbench.cli.runs.plan import (
     storage_caveats,
     volumes_share_storage,
 )
+from volbench.cli.runs.price import check_cost, price_run
 from volbench.cli.runs.watch import progress_watcher
 from volbench.cli.targets import changed_options, make_target
 from volbench.errors import EXIT_NO_GO, VolbenchError
@@ -46,6 +48,7 @@ def run(
     yes: options.Yes = False,
     json: options.Json = False,
     results_to: options.ResultsTo = "",
+    cost_max: options.CostMax = None,
 ) -> None:
     """Run a suite on volumes and write a report to results/."""
     bucket = Bucket(results_to) if results_to else None
@@ -55,6 +58,8 @@ def run(
     )  # fmt: skip
     if not json:
         show_plan(planned)
+    if cost_max is not None:
+        check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
     if not yes and console.interactive() and not _confirmed(planned):
         raise typer.Exit(EXIT_NO_GO)
     directory = create(planned, out)

@@ -33,6 +33,8 @@ class KubernetesOptions(Record):
     pull_policy: str = Field(default="IfNotPresent", pattern="^(IfNotPresent|Always|Never)$")
     pull_secret: str = Field(default="", description="Secret with the image registry's credentials.")
     priority_class: str = Field(default="", description="Priority class of the pods.")
+    profile: str = Field(default="", description="What a volume is, for its price: ebs-gp3?iops=6000.")
+    node_price: float | None = Field(default=None, ge=0, description="Price of an hour of a node, for the run's.")
     runtime_class: str = Field(default="", description="Runtime class of the cells' pods.")
     user: int = Field(default=999, ge=1, description="User id of server and agent; 999 is the official images'.")
     start_timeout_s: Seconds = Field(
@@ -58,7 +60,8 @@ class KubernetesOptions(Record):
 
 
 PER_VOLUME = frozenset({
-    "node", "selector", "tolerations", "runtime_class", "labels", "annotations", "priority_class",
+    "node", "node_price", "profile", "selector", "tolerations", "runtime_class", "labels", "annotations",
+    "priority_class",
 })  # fmt: skip
 """Options that may be those of one volume's cells: `VOLUME.KEY=VALUE`. They say where cells run."""
 
