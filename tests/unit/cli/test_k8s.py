@@ -44,7 +44,7 @@ def test_rendered_manifests_fit_the_api(version: str) -> None:
     found = rendered(
         "namespace=n", "selector=disk=nvme,zone=a", "tolerations=only=volbench:NoSchedule,spot:NoExecute",
         "server_cpu=2", "server_memory=4Gi", "agent_cpu=1", "agent_memory=1Gi", "pull_secret=s", "priority_class=p",
-        "labels=team=dba", "annotations=owner=anna", "parallel=2", "ebs_csi=http://ebs-csi-node.kube-system:3302/metrics",
+        "queue=team-a", "runtime_class=kata", "labels=team=dba", "annotations=owner=anna", "parallel=2", "ebs_csi=http://ebs-csi-node.kube-system:3302/metrics",
     )  # fmt: skip
     assert [one["kind"] for one in found] == ["Job", "PersistentVolumeClaim", *["ConfigMap", "Job"] * 4]
     for manifest in found:
@@ -93,6 +93,16 @@ def test_pods_request_what_the_suite_needs_and_are_not_for_autoscalers_to_end() 
     assert agent["resources"] == {"requests": {"cpu": "100m", "memory": "256Mi"}}
     (half,) = rendered("server_cpu=2")[3]["spec"]["template"]["spec"]["initContainers"]
     assert half["resources"] == {"requests": {"cpu": "2", "memory": "584Mi"}, "limits": {"cpu": "2"}}
+
+
+def test_a_queued_job_is_suspended_with_the_label_of_its_queue() -> None:
+    """As Kueue's documentation asks of plain Jobs; without the option there is neither."""
+    job = rendered("queue=team-a")[3]
+    assert job["spec"]["suspend"] is True
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"
+    plain = rendered()[3]
+    assert "suspend" not in plain["spec"]
+    assert "kueue.x-k8s.io/queue-name" not in plain["metadata"]["labels"]
 
 
 def test_parallel_cells_are_kept_apart_unless_they_may_share_a_node() -> None:

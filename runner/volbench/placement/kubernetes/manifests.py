@@ -16,6 +16,7 @@ from volbench.volume import node_helper
 from volbench.volume.facts import ebs_csi
 from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN, MANAGED_BY, object_name
 
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 LABEL_ATTEMPT = "volbench.org/attempt"
 SERVER, AGENT, KEEPER = "server", "agent", "results"
 """The containers: the server under its supervisor, the agent, and the keeper of the results."""
@@ -128,8 +129,12 @@ def job(cell: CellObjects) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": cell.name, "labels": {**labels_of(cell.options.labels), **cell.labels}},
+        "metadata": {
+            "name": cell.name,
+            "labels": {**labels_of(cell.options.labels), **cell.labels, **_queue(cell.options)},
+        },
         "spec": {
+            **({"suspend": True} if cell.options.queue else {}),
             "backoffLimit": 0,
             "completions": 1,
             "parallelism": 1,
@@ -336,6 +341,11 @@ def _container(options: KubernetesOptions, name: str, image: str, command: list[
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+
+
+def _queue(options: KubernetesOptions) -> dict[str, str]:
+    """Return Kueue's label of a job; Kueue ends the job's suspension when its queue has room."""
+    return {QUEUE_NAME: options.queue} if options.queue else {}
 
 
 def _network(options: KubernetesOptions) -> dict[str, str]:

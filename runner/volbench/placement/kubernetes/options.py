@@ -50,6 +50,10 @@ class KubernetesOptions(Record):
         default=4 * 3600.0, alias="queue_timeout", gt=0,
         description="How long a cell waits for a node on which another run's cell runs.",
     )  # fmt: skip
+    queue: str = Field(
+        default="", pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$",
+        description="Local queue of Kueue: cells' jobs are created suspended, and Kueue admits them.",
+    )  # fmt: skip
     keep: bool = Field(default=False, description="Leave jobs, pods and claims until `ttl` has passed, to look at.")
     ttl_s: Seconds = Field(
         default=24 * 3600.0, alias="ttl", ge=30,

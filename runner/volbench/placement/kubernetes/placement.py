@@ -16,7 +16,7 @@ from kubernetes.client.exceptions import ApiException
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.placement.interface import Job
 from volbench.placement.kubernetes.collect import RESULT, collect, run_in_pod
-from volbench.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
+from volbench.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, QUEUE_NAME, cell_name
 from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.pods import (
     Trouble,
@@ -71,6 +71,7 @@ class KubernetesPlacement:
         self._progress_s = 0.0
         self._has_ended = False
         self._deleted_pod: Object | None = None
+        self._preemption = ""
 
     def running(self) -> bool:
         """Return whether the agent runs, or will run; after that its results are here.
@@ -125,6 +126,10 @@ class KubernetesPlacement:
 
     def termination_cause(self) -> VolbenchError | None:
         """Return why the pod ended, if not by the agent: eviction, a lost node, lack of memory."""
+        if self._preemption:
+            return StepFailed(
+                "the queue preempted the cell", where=self._where, evidence=self._preemption, cause="evicted"
+            )
         pod = self._pod or self._deleted_pod
         trouble = ended_trouble(pod) if pod else None
         if pod is None or trouble is None:
@@ -200,6 +205,8 @@ class KubernetesPlacement:
         ):
             self._has_ended = True
             return False
+        if job["spec"].get("suspend"):
+            return self._suspended(job)
         for event in self._events():
             message = str(event.get("message"))
             if event.get("reason") == "FailedCreate" and "exceeded quota" in message:
@@ -210,6 +217,18 @@ class KubernetesPlacement:
                 raise EnvironmentLacks("the cluster refuses the pod", where=self._where, evidence=message,
                                        cause="no_permission")  # fmt: skip
         self._check_waiting(None)
+        return True
+
+    def _suspended(self, job: Object) -> bool:
+        """Handle a suspended job: it waits for its queue, or the queue has preempted its pod, which is the end."""
+        queue = job["metadata"].get("labels", {}).get(QUEUE_NAME, "")
+        evidence = f"job {self.name} is suspended" + (f"; its queue is {queue}" if queue else "")
+        if self._deleted_pod is not None:
+            self._preemption = evidence
+            self._has_ended = True
+            return False
+        what = "the cell waits until its queue admits it"
+        self._check_waiting(Trouble(cause=QUEUED, what=what, evidence=evidence, final=False))
         return True
 
     def _check_waiting(self, trouble: Trouble | None) -> None:
