@@ -79,13 +79,18 @@ def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Tar
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     tools = str(run.target_options.get("tools", ""))
     if run.target == "kubernetes":
-        done = [result for result in results if result.status == "done"]
-        nodes = {result.volume: result.host.hostname for result in done if result.host.hostname}
-        return _kubernetes(run, workspace, tools, nodes)
+        return _kubernetes(run, workspace, tools, measured_nodes(run, results))
     target: Target = DockerTarget(workspace, tools=tools) if run.target == "docker" else LocalTarget(workspace)
     if run.target == "attach":
         return target, {}
     return target, {spec.name: make_volume(spec, target=run.target, run_id=run.run_id) for spec in run.volumes}
+
+
+def measured_nodes(run: RunRecord, results: Sequence[CellResult]) -> dict[str, str]:
+    """Return volume -> the node that its last cell was measured on."""
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    done = [result for result in results if result.status == "done" and result.cell_id in volume_of]
+    return {volume_of[result.cell_id]: result.host.hostname for result in done if result.host.hostname}
 
 
 def _kubernetes(

@@ -10,6 +10,7 @@ import pytest
 from fake_cluster import CLASSES, NODES, VOLUMES, FakeCluster
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
+from volbench.cli.targets import measured_nodes
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.placement.interface import Job
 from volbench.placement.kubernetes.options import check_volume_names, parse_options, read_options, volumes_of
@@ -286,3 +287,16 @@ def test_options_of_one_volume_say_where_it_runs_and_nothing_else() -> None:
         check_volume_names(options, ["io1", "my-vol"])
     with pytest.raises(UsageError, match="the same for all volumes"):
         parse_options(["io2.server_memory=4Gi"])
+
+
+def test_a_volumes_node_is_that_of_its_last_cell(tmp_path: Path) -> None:
+    """Found by the plan's cells: a result does not name its volume."""
+    directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b"))))
+    results = directory.results()
+    nodes = {result.cell_id: f"node-of-{result.cell_id}" for result in results}
+    moved = [
+        result.model_copy(update={"host": result.host.model_copy(update={"hostname": nodes[result.cell_id]})})
+        for result in results
+    ]
+    last = {cell.volume: nodes[cell.cell_id] for cell in directory.run.cells}
+    assert measured_nodes(directory.run, moved) == last
