@@ -15,7 +15,7 @@ import cluster_run
 import pytest
 
 from volbench.engine.supervisor import supervisor_script
-from volbench.placement.docker.image_names import local_images, pick_server_image
+from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
 from volbench.placement.docker.target import DockerTarget
 from volbench.placement.interface import Job, Target
 from volbench.placement.kubernetes.options import KubernetesOptions
@@ -29,6 +29,7 @@ from volbench.store.files import write_record
 from volbench.volume.cluster import Cluster
 from volbench.volume.interface import OpenVolume
 from volbench.volume.kinds.claim import ClaimVolume
+from volbench.volume.kinds.run_owner import RunOwner
 from volbench.volume.ownership import MARKER
 
 BOUND_S = 180.0
@@ -106,11 +107,13 @@ def _in_cluster(_: str, workspace: Workspace, root: Path) -> Iterator[tuple[Targ
     if cluster_run.with_lab():
         cluster_run.lab("images")
     with cluster_run.cluster_bench(root) as bench, closing(Cluster(namespace=bench.namespace)) as cluster:
-        target = KubernetesTarget(workspace, cluster=cluster, options=KubernetesOptions())
+        owner = RunOwner(cluster, workspace.run_id, ttl_s=600, image=tools_image())
+        target = KubernetesTarget(workspace, cluster=cluster, options=KubernetesOptions(), owner=owner)
         spec = parse_volume(f"storage-class:{cluster_run.STORAGE_CLASS}?size=2Gi", name="a")
         image = pick_server_image(local_images(), "mysql")
-        with ClaimVolume(spec, cluster=cluster, run_id=workspace.run_id) as volume:
+        with ClaimVolume(spec, cluster=cluster, run_id=workspace.run_id, owner=owner) as volume:
             yield target, volume, ServerSpec(image=image.name if image else "")
+        owner.end(objects_stay=False)
         bench.until(lambda: bench.leftovers() == [])  # a claim takes a moment
 
 

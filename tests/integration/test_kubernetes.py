@@ -139,7 +139,7 @@ def test_a_server_that_gets_too_little_memory_is_named(cluster: ClusterBench) ->
         ([], ["start_timeout=8s", "selector=volbench.org/no=where"], "", "no node can run the pod"),
         ([], [], "pvc:missing", "has no claim 'missing'"),
         ([], [], "storage-class:missing", "no storage class 'missing'"),
-        ([], ["start_timeout=8s"], "storage-class:never-binds", "no volume is bound to the claim"),
+        ([], ["start_timeout=8s"], "storage-class:never-binds", "the class's provisioner has not made the volume"),
     ],
     ids=["image", "registry", "unschedulable", "no-claim", "no-class", "never-binds"],
 )

@@ -1,10 +1,12 @@
-"""The runner inside the cluster, as k8s/runner and its comments say, with the rights of k8s/base and no others."""
+"""The runner inside the cluster: by kubectl alone, by the command line, by Helm; with the rights of k8s/base."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,50 +14,64 @@ from pathlib import Path
 import cluster_run
 import live_run
 import pytest
-from cluster_run import STORAGE_CLASS, kubectl
+from cluster_run import LAB, STORAGE_CLASS, kubectl
 
 from volbench.placement.docker.image_names import local_images, pick_server_image, tools_image
 from volbench.store.run_directory import RunDirectory, find_runs
 
-MANIFESTS = Path(__file__).parents[2] / "k8s"
+ROOT = Path(__file__).parents[2]
 NAMESPACE = "volbench"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:volbench-runner"
-DOCUMENTED = "volbench/tools:0.1.0"
-BOUND_S = 180.0
+BOUND_S = 600.0
 pytestmark = [
-    pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(600),
+    pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(1500),
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="makes the namespace volbench"),
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def images() -> None:
+    """The lab's nodes have the images of today's code."""
+    cluster_run.lab("images")
+
+
 @pytest.fixture
 def manifests(tmp_path: Path) -> Iterator[Path]:
-    """k8s/ with image, suite and volumes set, as runner.yaml asks for; what was applied of it is deleted."""
+    """k8s/ with image and suite set, as its comments ask for, applied once; what was applied of it is deleted."""
     assert not has_namespace(), "somebody uses the namespace"
-    cluster_run.lab("images")
     directory = tmp_path / "k8s"
-    shutil.copytree(MANIFESTS, directory)
-    runner = directory / "runner"
+    shutil.copytree(ROOT / "k8s", directory)
+    kustomization = directory / "runner" / "kustomization.yaml"
+    name, tag = tools_image().split(":")
+    image = f"newName: {name}, newTag: {tag}"
+    replace(kustomization, "newName: volbench.invalid/tools, newTag: 0.1.0", image)
+    write_suite(directory / "runner" / "suite.yaml")
+    replace(directory / "runner" / "runner.yaml", "args: []", f"args: {json.dumps(settings())}")
+    claim = directory / "runner" / "setup" / "results.yaml"
+    replace(claim, "[ReadWriteOnce]\n", f"[ReadWriteOnce]\n  storageClassName: {STORAGE_CLASS}\n")
+    kubectl("apply", "-k", str(directory / "runner" / "setup"))
+    yield directory
+    kubectl("delete", "--ignore-not-found", "--wait=false", "-k", str(directory / "runner" / "setup"))
+    until(lambda: not has_namespace(), "the namespace is gone")
+
+
+def replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert text.count(old) == 1, f"{file}: {old}"
+    file.write_text(text.replace(old, new))
+
+
+def write_suite(file: Path) -> None:
+    """suites/quick.yaml on a claim."""
+    volumes = f"volumes: {{a: storage-class:{STORAGE_CLASS}?size=1Gi}}\n"
+    file.write_text((ROOT / "suites" / "quick.yaml").read_text() + volumes)
+
+
+def settings() -> list[str]:
     server = pick_server_image(local_images(), "mysql")
     assert server is not None
-    words = [
-        "/opt/volbench/suites/quick.yaml",
-        *(f"--volume={name}=storage-class:{STORAGE_CLASS}?size=1Gi" for name in "ab"),
-    ]
-    words += [f"--set={one}" for one in (*live_run.SMALL, f"engine.image={server.name}", "steps.0.duration=8s")]
-    text = (runner / "runner.yaml").read_text()
-    listed = "".join(f"            - {word}\n" for word in words)
-    text, replaced = re.subn(r"(          args:\n)(?:            - .*\n)+", rf"\1{listed}", text)
-    assert replaced == 1
-    (runner / "runner.yaml").write_text(text)
-    claim = (runner / "results.yaml").read_text()
-    claim = claim.replace("[ReadWriteOnce]\n", f"[ReadWriteOnce]\n  storageClassName: {STORAGE_CLASS}\n", 1)
-    (runner / "results.yaml").write_text(claim)
-    for file in ("runner.yaml", "fetch.yaml"):
-        (runner / file).write_text((runner / file).read_text().replace(DOCUMENTED, tools_image()))
-    yield directory
-    kubectl("delete", "--ignore-not-found", "--wait=false", "-k", str(directory / "base"))
-    until(lambda: not has_namespace(), "the namespace is gone")
+    small = (*live_run.SMALL, f"engine.image={server.name}", "steps.0.duration=8s")
+    return [f"--set={one}" for one in small]
 
 
 def has_namespace() -> bool:
@@ -68,15 +84,19 @@ def until(asked: Callable[[], bool], what: str) -> None:
     while not asked():
         if time.monotonic() > until_s:
             seen = subprocess.run(
-                ["kubectl", "-n", NAMESPACE, "logs", "job/volbench-runner", "--tail=30"],
+                ["kubectl", "-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/component=runner", "--tail=30"],
                 capture_output=True, text=True, check=False, timeout=30,
             )  # fmt: skip
             pytest.fail(f"not in {BOUND_S:.0f} s: {what}\n{seen.stdout}{seen.stderr}")
         time.sleep(0.5)
 
 
-def of_runner(path: str) -> str:
-    return kubectl("get", "job", "volbench-runner", "-n", NAMESPACE, "-o", f"jsonpath={path}")
+def of_job(name: str, path: str) -> str:
+    return kubectl("get", "job", name, "-n", NAMESPACE, "-o", f"jsonpath={path}")
+
+
+def condition(name: str, kind: str) -> str:
+    return of_job(name, f'{{.status.conditions[?(@.type=="{kind}")].status}}')
 
 
 def names(kinds: str, component: str = "cell") -> list[str]:
@@ -85,42 +105,155 @@ def names(kinds: str, component: str = "cell") -> list[str]:
 
 
 def loading() -> bool:
-    """Whether a cell's load is running, by the pod's own report."""
-    return any("transactions/s" in kubectl("logs", "-n", NAMESPACE, pod, "-c", "results", "--tail=1")
-               for pod in names("pods") if "Running" in kubectl("get", "-n", NAMESPACE, pod))  # fmt: skip
+    """Whether a cell's load is running, by the pod's own report. Pods may go while they are looked at."""
+    for pod in names("pods"):
+        command = ["kubectl", "logs", "-n", NAMESPACE, pod, "-c", "results", "--tail=1"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        if "transactions/s" in answer.stdout:
+            return True
+    return False
 
 
-def fetched(manifests: Path, into: Path) -> RunDirectory:
-    """The results, as the comments of k8s/runner say."""
-    kubectl("apply", "-n", NAMESPACE, "-f", str(manifests / "runner" / "fetch.yaml"))
-    kubectl("wait", "-n", NAMESPACE, "--for=condition=Ready", "pod/volbench-fetch", "--timeout=60s")
-    kubectl("cp", f"{NAMESPACE}/volbench-fetch:/results", str(into))
-    kubectl("delete", "-n", NAMESPACE, "pod", "volbench-fetch")
-    (run,) = find_runs(into)
-    return run
+def evict(pod: str) -> None:
+    """Do what `kubectl drain` does."""
+    name = pod.removeprefix("pod/")
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction"
+    kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
 
 
-def test_a_runner_that_is_drained_away_goes_on_elsewhere_and_its_results_are_fetched(
-    manifests: Path, tmp_path: Path
-) -> None:
-    """It needs no right beyond the role; a second pod takes the run over; of the run only the results are left."""
-    kubectl("apply", "-k", str(manifests / "base"))
-    kubectl("apply", "-n", NAMESPACE, "-f", str(manifests / "runner" / "results.yaml"))
-    kubectl("apply", "-k", str(manifests / "runner"))
-    for verb, thing in (("create", "pods"), ("get", "secrets"), ("list", "nodes"), ("update", "jobs"), ("*", "*")):
-        asked = ["kubectl", "auth", "can-i", verb, thing, f"--as={ACCOUNT}", "-n", NAMESPACE]
-        answer = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=30)
-        assert answer.stdout.strip() == "no", f"it may {verb} {thing}"
-    until(loading, "the first cell is under load")
-    (first,) = names("pods", "runner")
-    kubectl("delete", "-n", NAMESPACE, first)
-    until(lambda: of_runner("{.status.succeeded}") == "1", "the runner has succeeded")
-    assert first not in names("pods", "runner")
-    assert names("jobs,pods,configmaps") == []
-    assert names("persistentvolumeclaims", "volume") == []
-    run = fetched(manifests, tmp_path / "results")
+def documented(file: Path, beginning: str) -> str:
+    """Return the command of a file's comments that begins so."""
+    lines = [line.removeprefix("#").partition("  # ")[0].strip() for line in file.read_text().splitlines()]
+    (command,) = [line for line in lines if line.startswith(beginning)]
+    return re.sub(r"\s{2,}#.*|\s{4,}.*", "", command)
+
+
+def shell(command: str, directory: Path) -> str:
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=directory, capture_output=True, text=True, timeout=BOUND_S, check=False
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def volbench(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "volbench", *words], capture_output=True, text=True, timeout=BOUND_S, check=False
+    )
+
+
+def assert_done(run: RunDirectory) -> None:
     planned = [cell.cell_id for cell in run.run.cells]
     assert [result.cell_id for result in run.results() if result.status == "done"] == planned
     finished = [event.cell_id for event in run.events() if event.event == "cell_finished"]
     assert sorted(finished) == sorted(planned)
     assert (run.path / "report.html").exists()
+
+
+def assert_only_results_left() -> None:
+    assert names("jobs,pods,configmaps") == []
+    assert names("jobs", "owner") == []
+    assert names("persistentvolumeclaims", "volume") == []
+
+
+def test_kubectl_alone_runs_a_suite_and_brings_the_report_home(manifests: Path, tmp_path: Path) -> None:
+    """By the commands in kustomization.yaml. The runner's pod is drained in mid-run: another one continues."""
+    for verb, thing in (("create", "pods"), ("get", "secrets"), ("list", "nodes"), ("update", "jobs"), ("*", "*")):
+        asked = ["kubectl", "auth", "can-i", verb, thing, f"--as={ACCOUNT}", "-n", NAMESPACE]
+        answer = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=30)
+        assert answer.stdout.strip() == "no", f"it may {verb} {thing}"
+    kustomization = manifests / "runner" / "kustomization.yaml"
+    shell("kubectl apply -k k8s/runner", tmp_path)
+    follower = subprocess.Popen(
+        ["sh", "-c", documented(kustomization, "until kubectl logs")], stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        until(loading, "the first cell is under load")
+        (first,) = names("pods", "runner")
+        evict(first)
+        log, _ = follower.communicate(timeout=BOUND_S)
+    finally:
+        follower.kill()
+    assert "target kubernetes" in log, "it waited for the start, and saw it"
+    until(lambda: of_job("volbench-runner", "{.status.succeeded}") == "1", "the runner has succeeded")
+    assert not of_job("volbench-runner", "{.status.failed}"), "a disruption does not count"
+    assert_only_results_left()
+    shell(documented(kustomization, "sh k8s/runner/fetch.sh"), tmp_path)
+    (run,) = find_runs(tmp_path / "results")
+    assert_done(run)
+    assert names("pods", "fetch") == [] or "Terminating" in kubectl("get", "pods", "-n", NAMESPACE)
+
+
+def test_a_failure_that_stays_ends_the_job_and_the_next_run_is_a_new_one(manifests: Path, tmp_path: Path) -> None:
+    """Exit code 2: one pod, whose log stays. The next Job does not continue anything by itself."""
+    suite = manifests / "runner" / "suite.yaml"
+    whole = suite.read_text()
+    suite.write_text(f"{whole}unknown_key: 1\n")
+    shell("kubectl apply -k k8s/runner", tmp_path)
+    until(lambda: condition("volbench-runner", "Failed") == "True", "the job has failed")
+    assert of_job("volbench-runner", '{.status.conditions[?(@.type=="Failed")].reason}') == "PodFailurePolicy"
+    (pod,) = names("pods", "runner")
+    log = kubectl("logs", "-n", NAMESPACE, pod)
+    assert "unknown_key" in log
+    code = volbench("k8s", "logs", "volbench-runner", "-n", NAMESPACE)
+    assert code.returncode == 2, code.stderr
+    assert "unknown_key" in code.stdout
+    suite.write_text(whole)
+    shell("kubectl delete -k k8s/runner && kubectl apply -k k8s/runner", tmp_path)
+    until(lambda: of_job("volbench-runner", "{.status.succeeded}") == "1", "the runner has succeeded")
+    assert_only_results_left()
+
+
+def test_a_run_is_submitted_followed_and_fetched_by_the_command_line(manifests: Path, tmp_path: Path) -> None:
+    """The laptop could go after `submit`; `logs` ends with the run's own exit code."""
+    assert manifests.is_dir()
+    write_suite(tmp_path / "mine.yaml")
+    submitted = volbench(
+        "k8s", "submit", str(tmp_path / "mine.yaml"), *settings(), "--yes", "--target-option",
+        f"namespace={NAMESPACE}", "--target-option", "start_timeout=3min",
+    )  # fmt: skip
+    assert submitted.returncode == 0, submitted.stderr
+    (logs,) = re.findall(r"volbench (k8s logs .*)", submitted.stderr + submitted.stdout)
+    (fetch,) = re.findall(r"volbench (k8s fetch .*)", submitted.stderr + submitted.stdout)
+    followed = volbench(*logs.split())
+    assert followed.returncode == 0, followed.stdout + followed.stderr
+    assert "report:" in followed.stdout
+    assert_only_results_left()
+    fetched = volbench(*fetch.split(), "--out", str(tmp_path / "results"))
+    assert fetched.returncode == 0, fetched.stderr
+    (run,) = find_runs(tmp_path / "results")
+    assert_done(run)
+    assert run.run.target_options["start_timeout"] == "3min"
+
+
+def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
+    """From an empty cluster: lint, install, fetch as NOTES say; `uninstall` leaves the claim with the runs."""
+    assert not has_namespace(), "somebody uses the namespace"
+    helm = subprocess.run(
+        [sys.executable, str(LAB), "helm"], check=True, capture_output=True, text=True, timeout=600
+    ).stdout.strip()
+    write_suite(tmp_path / "suite.yaml")
+    name, tag = tools_image().split(":")
+    values = {
+        "image": {"repository": name, "tag": tag, "pullPolicy": "Never"}, "options": settings(),
+        "results": {"storageClassName": STORAGE_CLASS},
+    }  # fmt: skip
+    (tmp_path / "values.yaml").write_text(json.dumps(values))
+    chosen = f"-f {tmp_path}/values.yaml --set-file suite={tmp_path}/suite.yaml"
+    try:
+        shell(f"{helm} lint k8s/chart --strict {chosen}", ROOT)
+        notes = shell(f"{helm} install vb k8s/chart -n {NAMESPACE} --create-namespace {chosen}", ROOT)
+        until(lambda: of_job("vb-1", "{.status.succeeded}") == "1", "the runner has succeeded")
+        (fetch,) = [line.strip() for line in notes.splitlines() if line.strip().startswith("sh k8s")]
+        shell(fetch.replace(" results ", f" {tmp_path}/results "), ROOT)
+        (run,) = find_runs(tmp_path / "results")
+        assert_done(run)
+        assert_only_results_left()
+        shell(f"{helm} uninstall vb -n {NAMESPACE}", ROOT)
+        assert names("persistentvolumeclaims", "results") == ["persistentvolumeclaim/volbench-results"]
+    finally:
+        subprocess.run([helm, "uninstall", "vb", "-n", NAMESPACE], check=False, capture_output=True, timeout=120)
+        kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
+        until(lambda: not has_namespace(), "the namespace is gone")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
@@ -23,11 +24,17 @@ class FakeCluster(Cluster):
         self.objects: dict[str, Object] = {}
         self.forbidden: tuple[str, ...] = ()
         self._uids = itertools.count(1)
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
 
     def put(self, path: str, **parts: Any) -> Object:
         """Create or replace an object; returns it."""
         name = path.rpartition("/")[2]
-        metadata = {"name": name, "uid": f"uid-{next(self._uids)}", **parts.pop("metadata", {})}
+        metadata = {
+            "name": name,
+            "uid": f"uid-{next(self._uids)}",
+            "creationTimestamp": self.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            **parts.pop("metadata", {}),
+        }
         made: Object = {"metadata": metadata, "spec": {}, "status": {}, **parts}
         self.objects[self.object_path(path)] = made
         return made
@@ -51,6 +58,8 @@ class FakeCluster(Cluster):
             raise ApiException(status=403, reason="forbidden")
         if method == "POST":
             return self._create(f"{path}/{body['metadata']['name']}", body)
+        if method == "PATCH":
+            return self._patch(path, body)
         if method == "DELETE":
             return self.objects.pop(path, None) or _refuse(404)
         if path in self.objects:
@@ -59,6 +68,17 @@ class FakeCluster(Cluster):
 
     def _raw(self, method: str, path: str, body: Any, query: dict[str, Any]) -> bytes:  # noqa: ARG002
         return b""  # logs
+
+    def server_time(self, *, doing: str) -> datetime:  # noqa: ARG002
+        """The server's clock, which the test sets."""
+        return self.now
+
+    def _patch(self, path: str, change: Object) -> Object:
+        """A merge patch of `spec`."""
+        found = self.objects.get(path) or _refuse(404)
+        assert set(change) == {"spec"}
+        found["spec"].update(change["spec"])
+        return found
 
     def _create(self, path: str, body: Object) -> Object:
         if path in self.objects:
@@ -72,7 +92,12 @@ class FakeCluster(Cluster):
         terms = [part.partition("=") for part in query.get("labelSelector", "").split(",") if part]
 
         def is_selected(labels: dict[str, str]) -> bool:
-            return all(key in labels and (not equal or labels[key] == value) for key, equal, value in terms)
+            return all(
+                labels.get(key[:-1]) != value
+                if key.endswith("!")
+                else key in labels and (not equal or labels[key] == value)
+                for key, equal, value in terms
+            )
 
         items = [
             one for place, one in self.objects.items()

@@ -82,6 +82,9 @@ def _verdict(checks: list[Means]) -> str:
         targets.append("docker")
     if {"mysqld", "sysbench"} <= present:
         targets.append("local")
+    automatic = f"auto selects {targets[0]}" if targets else "auto selects none of them; `make setup` brings one"
+    if "kubernetes" in present:
+        targets.append("kubernetes")
     if not targets:
         return "Runs are not possible yet: run `make setup`."
-    return f"Runs are possible with --target {' or '.join(targets)}; auto selects {targets[0]}."
+    return f"Runs are possible with --target {' or '.join(targets)}; {automatic}."

@@ -1,4 +1,4 @@
-"""`volbench k8s`: the manifests of a run, without a cluster; and what runs have left in one."""
+"""`volbench k8s`: a run's manifests, runs in the cluster alone, and what runs have left there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import walk_tree
 
-from volbench.cli import console, options
+from volbench.cli import console, k8s_runner, options
 from volbench.cli.runs.plan import make_plan
 from volbench.engine.supervisor import supervisor_script
 from volbench.execute.cell_spec import cell_spec
@@ -28,13 +28,14 @@ from volbench.volume.interface import OpenVolume
 if TYPE_CHECKING:
     from volbench.placement.kubernetes.leftovers import RunObjects
 
-app = typer.Typer(help="Runs on Kubernetes: manifests, and what is left of runs.", no_args_is_help=True)
+app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
+k8s_runner.add_commands(app)
 TEMPLATE_KEY = "KEY-FROM-THE-TEMPLATE"
 
 
 @app.callback()
 def _group() -> None:
-    """Runs on Kubernetes: manifests, and what is left of runs."""
+    """Runs on Kubernetes: manifests, runs without this machine, leftovers."""
 
 
 @app.command("render")
@@ -46,7 +47,7 @@ def render(
     tools: options.Tools = "",
     everything: options.Everything = False,
 ) -> None:
-    """Print the manifests of a run: claims, each volume's preparation, its first cell. Contacts no cluster.
+    """Print the manifests of a run: owner, claims, each volume's preparation and first cell. Contacts no cluster.
 
     The template's key, which the preparation makes, is a placeholder.
     """
@@ -105,13 +106,17 @@ def clean(
 def _described(run: RunObjects) -> str:
     claims = ", ".join(f"{name} ({size})" for name, size in run.claims) or "no claims"
     active = f", {len(run.active_pods)} active pods" if run.active_pods else ""
-    return f"{run.run_id}: since {run.created_at}, {len(run.jobs)} jobs{active}, {claims}"
+    expires = f", deleted by the cluster at {run.expires_at}" if run.expires_at else ""
+    return f"{run.run_id}: since {run.created_at}, {len(run.jobs)} jobs{active}, {claims}{expires}"
 
 
 def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]]:
     """Yield the run's objects in the order of their creation; without `everything` one cell of each volume."""
     from volbench.volume.kinds.claim import claim_manifest  # noqa: PLC0415 - brings the client, which takes half a second
+    from volbench.volume.kinds.run_owner import owner_manifest  # noqa: PLC0415
 
+    tools = str(run.target_options.get("tools", "")) or tools_image()
+    yield owner_manifest(run.run_id, ttl_s=read_options(run.target_options).ttl_s, image=tools)
     specs = {spec.name: spec for spec in run.volumes}
     for spec in run.volumes:
         if spec.kind == "storage-class":
@@ -138,7 +143,7 @@ def _cell_manifests(
     cell = cell_spec(run, planned, paths=directories, template_key=key)
     volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id))
     job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
-    choices = read_options(run.target_options)
+    choices = read_options(run.target_options, spec.variant_of or spec.name)
     tools = str(run.target_options.get("tools", "")) or tools_image()
     exclusive_nodes = choices.parallel > 1 and not choices.share_nodes
     objects = kubernetes.objects_of(job, options=choices, tools=tools, apart=exclusive_nodes)

@@ -70,6 +70,10 @@ ResultsTo = Annotated[
         help="Also copy the run's directory there, verified by checksum.",
     ),
 ]  # fmt: skip
+CostMax = Annotated[
+    float | None,
+    typer.Option("--cost-max", metavar="USD", min=0, help="Refuse a run in a cluster that may cost more."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 WhatIf = Annotated[

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from volbench.base.nearest import suggestion
 from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
 from volbench.placement import capabilities
+from volbench.placement.docker.image_names import tools_image
 from volbench.placement.docker.target import DockerTarget
 from volbench.placement.interface import Target
-from volbench.placement.kubernetes.options import read_options
+from volbench.placement.kubernetes.options import parse_changes, read_options, volumes_of
 from volbench.placement.local import LocalTarget
 from volbench.placement.workspace import Workspace, default_cache
+from volbench.records.base import Scalar
 from volbench.records.cell import CellResult, ServerSpec
 from volbench.records.run import RunRecord, TargetName
 from volbench.volume.factory import make_volume
@@ -57,6 +59,17 @@ def with_flavor(server: ServerSpec, target: TargetName) -> ServerSpec:
     return server.model_copy(update={"flavor": flavor})
 
 
+def changed_options(run: RunRecord, texts: Sequence[str]) -> Mapping[str, Scalar] | None:
+    """Return the run's target options with these instead, for a resumed run; None without. Raises UsageError."""
+    if not texts:
+        return None
+    if run.target != "kubernetes":
+        raise UsageError(
+            f"the {run.target} target has no such options", where="--target-option", next_step="leave it out"
+        )
+    return {**run.target_options, **parse_changes(texts)}
+
+
 def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Target, dict[str, Volume]]:
     """Return the run's target and its volumes by name, not yet opened; an attached server has no volumes.
 
@@ -66,24 +79,39 @@ def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Tar
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     tools = str(run.target_options.get("tools", ""))
     if run.target == "kubernetes":
-        node = next((result.host.hostname for result in reversed(results) if result.status == "done"), None)
-        return _kubernetes(run, workspace, tools, node or "")
+        return _kubernetes(run, workspace, tools, measured_nodes(run, results))
     target: Target = DockerTarget(workspace, tools=tools) if run.target == "docker" else LocalTarget(workspace)
     if run.target == "attach":
         return target, {}
     return target, {spec.name: make_volume(spec, target=run.target, run_id=run.run_id) for spec in run.volumes}
 
 
-def _kubernetes(run: RunRecord, workspace: Workspace, tools: str, node: str) -> tuple[Target, dict[str, Volume]]:
+def measured_nodes(run: RunRecord, results: Sequence[CellResult]) -> dict[str, str]:
+    """Return volume -> the node that its last cell was measured on."""
+    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
+    done = [result for result in results if result.status == "done" and result.cell_id in volume_of]
+    return {volume_of[result.cell_id]: result.host.hostname for result in done if result.host.hostname}
+
+
+def _kubernetes(
+    run: RunRecord, workspace: Workspace, tools: str, nodes: Mapping[str, str]
+) -> tuple[Target, dict[str, Volume]]:
     # imported here: the client takes half a second, which other targets do not need
     from volbench.placement.kubernetes.target import KubernetesTarget  # noqa: PLC0415
     from volbench.volume.cluster import Cluster  # noqa: PLC0415
+    from volbench.volume.kinds.run_owner import RunOwner  # noqa: PLC0415
 
     options = read_options(run.target_options)
     cluster = Cluster(context=options.context, namespace=options.namespace)
-    target = KubernetesTarget(workspace, cluster=cluster, options=options, tools=tools, node=node)
+    owner = RunOwner(cluster, run.run_id, ttl_s=options.ttl_s, image=tools or tools_image())
+    target = KubernetesTarget(
+        workspace, cluster=cluster, options=options, tools=tools, measured_nodes=nodes, owner=owner,
+        volume_options={name: read_options(run.target_options, name) for name in volumes_of(run.target_options)},
+    )  # fmt: skip
     volumes = {
-        spec.name: make_volume(spec, target=run.target, run_id=run.run_id, cluster=cluster, keep=options.keep)
+        spec.name: make_volume(
+            spec, target=run.target, run_id=run.run_id, cluster=cluster, owner=owner, keep=options.keep
+        )
         for spec in run.volumes
     }
     return target, volumes

@@ -35,7 +35,7 @@ TRIES = 2
 """How often a cell is tried in one invocation; every attempt has a directory of its own."""
 DISRUPTIONS_MAX = 5
 """How often a cell may be begun again because the cluster ended its pod: no fault of the cell."""
-_DISRUPTIONS = frozenset({"evicted", "node_lost"})
+_DISRUPTIONS = frozenset({"evicted", "node_lost", "spot_interruption"})
 FAILED_CELLS_MAX = 2
 """A run with so many failed cells is stopped: the failures are not random."""
 

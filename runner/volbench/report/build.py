@@ -29,7 +29,12 @@ from volbench.report.rows.differences import differing_settings
 from volbench.report.rows.durability import durability_rows
 from volbench.report.rows.effects import as_declared, effect_rows, sweep_row
 from volbench.report.rows.forecast import forecast_rows
-from volbench.report.rows.nodes import hosts_by_volume, node_caveats, without_verdict_across_nodes
+from volbench.report.rows.nodes import (
+    declared_placements,
+    hosts_by_volume,
+    node_caveats,
+    without_verdict_across_nodes,
+)
 from volbench.report.rows.saturation import curve_rows
 from volbench.report.rows.summary import summarise_run
 from volbench.report.rows.time_budget import (
@@ -59,9 +64,9 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         if not volume.variant_of and not (volume.name in unavailable and _is_empty(volume.name, results, volume_of))
     ]  # fmt: skip
     cells, volumes, engine = cell_rows(run, results), volume_rows(run, results), engine_row(results)
-    hosts = hosts_by_volume(results, volume_of)
+    hosts, placements = hosts_by_volume(results, volume_of), declared_placements(run)
     comparisons = without_verdict_across_nodes(
-        compared_cells(as_declared(run, cells), names, run.suite.comparison), hosts
+        compared_cells(as_declared(run, cells), names, run.suite.comparison), hosts, placements
     )
     cells = used_within_bounds(cells, comparisons)
     explained = explain_run(directory)
@@ -76,7 +81,10 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
     replaced = sum(event.event == "cell_replaced" for event in events)
     warnings = caveats(
         run, declared, cells, engine, pairs, with_result=done, skipped=len(skipped), replaced=replaced,
-        first=(*unavailable.values(), *node_caveats({name: hosts[name] for name in names if name in hosts})),
+        first=(
+            *unavailable.values(),
+            *node_caveats({name: hosts[name] for name in names if name in hosts}, placements),
+        ),
     )  # fmt: skip
     return Report(
         run_id=run.run_id,

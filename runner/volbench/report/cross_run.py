@@ -14,7 +14,7 @@ from volbench.records.report import CellRow, Report
 from volbench.records.run import RunRecord
 from volbench.report.build import build_report
 from volbench.report.rows.comparisons import compared_cells
-from volbench.report.rows.nodes import host_name, hosts_by_volume, without_verdict_across_nodes
+from volbench.report.rows.nodes import declared_placements, host_name, hosts_by_volume, without_verdict_across_nodes
 from volbench.store.run_directory import RunDirectory
 
 VALUE_CHARACTERS_MAX = 200
@@ -124,7 +124,7 @@ def _compared(runs: Sequence[_Run], cells: Sequence[CellRow], groups: Sequence[s
     comparisons = compared_cells(cells, groups, runs[0].record.suite.comparison)
     for run in runs:
         hosts = hosts_by_volume(run.results, {cell.cell_id: cell.volume for cell in run.record.cells})
-        comparisons = without_verdict_across_nodes(comparisons, hosts)
+        comparisons = without_verdict_across_nodes(comparisons, hosts, declared_placements(run.record))
     return comparisons
 
 

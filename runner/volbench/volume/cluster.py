@@ -5,11 +5,14 @@ Objects are plain dictionaries, as in manifests and `kubectl -o json`.
 
 from __future__ import annotations
 
+import codecs
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -24,6 +27,7 @@ from volbench.records.parse import parse_json
 
 _log = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 30
+_CHUNK_BYTES = 4096
 UNREACHABLE_S_MAX = 180.0
 """How long the API server may be unreachable before a run ends and has to be resumed; agents keep running."""
 _UNREACHABLE_POLL_S = 1.0
@@ -108,6 +112,23 @@ class Cluster:
             self.with_retries(lambda: self._raw("GET", path, None, query).decode(errors="replace"), doing=doing)
         )
 
+    def stream_text(self, path: str, *, doing: str, **query: Any) -> Iterator[str]:
+        """Yield an answer that is text as it comes, such as a log that is followed; ends with the connection."""
+        answer = self.with_retries(lambda: self._send("GET", path, None, query, read_timeout_s=None), doing=doing)
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        try:
+            while chunk := answer.read1(_CHUNK_BYTES):
+                yield decoder.decode(chunk)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            _log.info("%s: the connection ended: %s", doing, error)
+        finally:
+            answer.release_conn()
+
+    def server_time(self, *, doing: str) -> datetime:
+        """Return the API server's time, by the header of an answer: this machine's clock may be wrong."""
+        answer = self.with_retries(lambda: self._send("GET", "/version", None, {}), doing=doing)
+        return parsedate_to_datetime(answer.headers["Date"])
+
     def with_retries(self, request: Callable[[], Any], *, doing: str) -> Any:
         """Send a request, with retries while the API server is unreachable or busy, for at most UNREACHABLE_S_MAX.
 
@@ -136,15 +157,24 @@ class Cluster:
         return parse_json(self._raw(method, path, body, query))
 
     def _raw(self, method: str, path: str, body: Any, query: dict[str, Any]) -> bytes:
+        data: bytes = self._send(method, path, body, query).data
+        return data
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: dict[str, Any],
+        read_timeout_s: float | None = REQUEST_TIMEOUT_S,
+    ) -> Any:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        answer = self.api.call_api(
+        return self.api.call_api(
             self.object_path(path), method, query_params=list(query.items()), body=body,
             header_params={"Accept": "application/json, */*", "Content-Type": kind}, auth_settings=["BearerToken"],
             response_type="object", _preload_content=False, _return_http_data_only=True,
-            _request_timeout=REQUEST_TIMEOUT_S,
+            _request_timeout=(REQUEST_TIMEOUT_S, read_timeout_s),
         )  # fmt: skip
-        data: bytes = answer.data
-        return data
 
     def object_path(self, path: str) -> str:
         """Return the full path of an object of the namespace."""

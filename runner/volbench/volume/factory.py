@@ -14,24 +14,25 @@ from volbench.volume.kinds.path import PathVolume
 
 if TYPE_CHECKING:
     from volbench.volume.cluster import Cluster
+    from volbench.volume.kinds.run_owner import RunOwner
 
 
 def make_volume(
     spec: VolumeSpec, *, target: TargetName = "local", run_id: str = "", cluster: Cluster | None = None,
-    keep: bool = False,
+    owner: RunOwner | None = None, keep: bool = False,
 ) -> Volume:  # fmt: skip
     """Return the volume, not yet opened.
 
     Args:
         target: on `docker`, an nfs volume is mounted by the engine's local driver; elsewhere by this process.
         run_id: label of everything that is created, to find it again.
-        cluster, keep: of the kubernetes target, and whether a created claim stays.
+        cluster, owner, keep: of the kubernetes target, what owns a created claim, and whether it stays.
 
     Raises UsageError for a kind of another target, EnvironmentLacks if this installation has no emulated volumes.
     """
     require_kind(spec, in_cluster=cluster is not None)
     if cluster is not None:
-        return _claim(spec, cluster=cluster, run_id=run_id, keep=keep)
+        return _claim(spec, cluster=cluster, run_id=run_id, owner=owner, keep=keep)
     if spec.kind == "path":
         return PathVolume(spec)
     if spec.kind == "docker-volume":
@@ -41,10 +42,10 @@ def make_volume(
     return _emulated(spec)
 
 
-def _claim(spec: VolumeSpec, *, cluster: Cluster, run_id: str, keep: bool) -> Volume:
+def _claim(spec: VolumeSpec, *, cluster: Cluster, run_id: str, owner: RunOwner | None, keep: bool) -> Volume:
     from volbench.volume.kinds.claim import ClaimVolume  # noqa: PLC0415 - brings the client, which takes half a second
 
-    return ClaimVolume(spec, cluster=cluster, run_id=run_id, keep=keep)
+    return ClaimVolume(spec, cluster=cluster, run_id=run_id, owner=owner, keep=keep)
 
 
 def _emulated(spec: VolumeSpec) -> Volume:

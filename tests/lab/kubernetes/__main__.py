@@ -6,6 +6,7 @@ python3 tests/lab/kubernetes node add|remove|cut|heal N
 python3 tests/lab/kubernetes volume NAME DIR SIZE   a directory of this machine as a local volume of node1
 python3 tests/lab/kubernetes volume add|remove NAME [DIRECTORY] [SIZE]
 python3 tests/lab/kubernetes images             brings newly built images to the nodes
+python3 tests/lab/kubernetes helm               compiles helm once, prints where it is
 python3 tests/lab/kubernetes api stop|start     for tests of an API server that is away
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "runner"))
 
-from binaries import build
+from binaries import build, build_helm
 from control_plane import start_api_server, start_controllers, start_etcd, stop_api_server, stop_control_plane
 from daemons import LabFailed, is_mounted, run
 from images import PROVISIONER, SHELL, import_docker_images
@@ -96,7 +97,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = parser.add_subparsers(dest="word", required=True)
     words.add_parser("up").add_argument("--nodes", type=int, default=1, choices=range(1, NODES_MAX + 1))
-    for word in ("down", "build", "images"):
+    for word in ("down", "build", "images", "helm"):
         words.add_parser(word)
     node = words.add_parser("node")
     node.add_argument("what", choices=["add", "remove", "cut", "heal"])
@@ -131,6 +132,8 @@ def _do(layout: Layout, arguments: argparse.Namespace) -> None:
             down(layout)
         case "build":
             build(layout)
+        case "helm":
+            print(build_helm(layout))
         case "images":
             for number in numbers(layout):
                 import_docker_images(NodePlaces(number=number, layout=layout), cell_images())

@@ -15,6 +15,7 @@ from volbench.placement.docker.image_names import content_hash
 
 KUBERNETES = "v1.34.4"
 PROVISIONER = "github.com/rancher/local-path-provisioner@v0.0.30"
+HELM = "helm.sh/helm/v3@v3.19.5"
 COMMANDS = (
     "k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kube-controller-manager",
     "k8s.io/kubernetes/cmd/kube-scheduler", "k8s.io/kubernetes/cmd/kubelet", "k8s.io/kubernetes/cmd/kube-proxy",
@@ -25,6 +26,8 @@ _FLAGS = (
     f"-s -w -X {_VERSION}.gitVersion={KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=34"
     f" -X k8s.io/client-go/pkg/version.gitVersion={KUBERNETES}"
 )
+_HELM_KUBERNETES = ("chartutil.k8sVersion", "lint/rules.k8sVersion")
+"""Of which Kubernetes `helm template` and `helm lint` take the cluster to be."""
 _INPUTS = ("go.mod", "go.sum", "pause/main.go")
 
 
@@ -53,6 +56,20 @@ def build(layout: Layout) -> None:
     module = Path(json.loads(run(["go", "mod", "download", "-json", PROVISIONER], timeout_s=300))["Dir"])
     _go(["build", "-trimpath", "-ldflags", "-s -w", "-o", str(layout.bin / "local-path-provisioner"), "."], module)
     (layout.cache / "built").write_text(fingerprint())
+
+
+def build_helm(layout: Layout) -> Path:
+    """Compile helm from its module, once; return the program. The cluster does not need it."""
+    version = HELM.rpartition("@")[2]
+    program = layout.bin / f"helm-{version}"
+    if not program.exists():
+        package = "helm.sh/helm/v3"
+        kubernetes = [f"-X {package}/pkg/{one}Minor=34 -X {package}/pkg/{one}Major=1" for one in _HELM_KUBERNETES]
+        flags = " ".join(["-s -w", f"-X {package}/internal/version.version={version}", *kubernetes])
+        module = Path(json.loads(run(["go", "mod", "download", "-json", HELM], timeout_s=300))["Dir"])
+        _go(["build", "-trimpath", "-ldflags", flags, "-o", f"{program}.partial", "./cmd/helm"], module)
+        Path(f"{program}.partial").replace(program)
+    return program
 
 
 def _go(arguments: list[str], directory: Path) -> None:

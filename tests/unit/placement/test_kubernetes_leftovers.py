@@ -12,6 +12,7 @@ from volbench.cli.main import app
 from volbench.errors import Refused, UsageError
 from volbench.placement.kubernetes.leftovers import delete_runs, runs_in
 from volbench.placement.kubernetes.manifests import labels_of_run
+from volbench.volume.kinds.run_owner import RunOwner
 
 OLD, NEW = "20260101T000000Z-quick-aaaaaa", "20260201T000000Z-quick-bbbbbb"
 SIZE = {"resources": {"requests": {"storage": "20Gi"}}}
@@ -38,6 +39,7 @@ def cluster() -> FakeCluster:
     put("configmaps/old-1", OLD)
     put("pods/old-1", OLD, status={"phase": "Succeeded"})
     made.put("persistentvolumeclaims/mine", spec=SIZE)
+    RunOwner(made, OLD, ttl_s=7200, image="tools:1").references()
     return made
 
 
@@ -49,6 +51,8 @@ def test_runs_are_listed_with_what_costs(cluster: FakeCluster) -> None:
     old, new = runs_in(cluster)
     assert (old.run_id, old.created_at, old.active_pods) == (OLD, "2026-01-01T00:00:00Z", ())
     assert old.claims == (("old-a", "20Gi"), ("old-b", "20Gi"))
+    assert old.jobs == ("old-1",), "the owner is no cell"
+    assert (old.expires_at, new.expires_at) == ("2026-01-01T02:00:00Z", "")
     assert (new.run_id, new.active_pods, new.jobs) == (NEW, ("new-1",), ("new-1",))
 
 
@@ -75,7 +79,8 @@ def test_an_unknown_run_is_told_with_those_that_there_are(cluster: FakeCluster) 
 def test_the_commands_say_what_they_list_and_delete(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("volbench.volume.cluster.Cluster", lambda **_: cluster)
     listed = CliRunner().invoke(app, ["k8s", "list", "--namespace", "bench"], catch_exceptions=False)
-    assert f"{OLD}: since 2026-01-01T00:00:00Z, 1 jobs, old-a (20Gi), old-b (20Gi)" in listed.stdout
+    text = " ".join(listed.stdout.split())
+    assert f"{OLD}: since 2026-01-01T00:00:00Z, 1 jobs, old-a (20Gi), old-b (20Gi), deleted by the cluster" in text
     assert f"{NEW}: since 2026-02-01T00:00:00Z, 1 jobs, 1 active pods, new-a (20Gi)" in listed.stdout
     cleaned = CliRunner().invoke(app, ["k8s", "clean", OLD], catch_exceptions=False)
     assert cleaned.exit_code == 0

@@ -10,9 +10,10 @@ import pytest
 from fake_cluster import CLASSES, NODES, VOLUMES, FakeCluster
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
-from volbench.errors import EnvironmentLacks
+from volbench.cli.targets import measured_nodes
+from volbench.errors import EnvironmentLacks, UsageError
 from volbench.placement.interface import Job
-from volbench.placement.kubernetes.options import read_options
+from volbench.placement.kubernetes.options import check_volume_names, parse_options, read_options, volumes_of
 from volbench.placement.kubernetes.placement import KubernetesPlacement
 from volbench.placement.kubernetes.pods import Trouble, mount_trouble, waiting_trouble
 from volbench.placement.kubernetes.result import enrich_from_cluster
@@ -23,6 +24,7 @@ from volbench.records.cell import CellResult, CellSpec, DatasetSpec, ServerSpec
 from volbench.store.run_directory import RESULT_FILE
 from volbench.volume.interface import OpenVolume
 from volbench.volume.kinds.claim_facts import identity
+from volbench.volume.kinds.run_owner import RunOwner
 
 RUN_ID = "20260101T000000Z-quick-abcdef"
 LOCAL = {"required": {"nodeSelectorTerms": [
@@ -46,9 +48,12 @@ class Bench:
         for name in "ab":
             self.cluster.put(f"persistentvolumeclaims/claim-{name}", spec={"storageClassName": "efs"})
             self.cluster.bind(f"claim-{name}", f"pv-{name}")
+        chosen = read_options(options)  # type: ignore[arg-type]
+        self.owner = RunOwner(self.cluster, RUN_ID, ttl_s=chosen.ttl_s, image="tools:1")
         self.target = KubernetesTarget(
-            Workspace(run_id=RUN_ID, cache=root), cluster=self.cluster, tools="tools:1", node=measured_node,
-            options=read_options(options),  # type: ignore[arg-type]
+            Workspace(run_id=RUN_ID, cache=root), cluster=self.cluster, tools="tools:1",
+            options=chosen, owner=self.owner, measured_nodes={"a": measured_node} if measured_node else {},
+            volume_options={name: read_options(options, name) for name in volumes_of(options)},  # type: ignore[arg-type]
         )  # fmt: skip
 
     def job(self, cell_id: str, volume: str) -> Job:
@@ -63,7 +68,7 @@ class Bench:
         """Launch a cell on volume a; its pod gets node2."""
         job = self.job("01-a", "a")
         self.target.launch(job)
-        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path]
+        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and "owner" not in path]
         self.cluster.put(
             "pods/first", metadata={"labels": made["metadata"]["labels"]}, spec={"nodeName": "node2", **spec},
             status={"containerStatuses": [{"name": "agent", "state": {"running": {}}}]},
@@ -163,7 +168,7 @@ def test_cells_of_two_runs_are_never_on_one_node(tmp_path: Path) -> None:
     """The scheduler keeps them apart, in whichever namespaces they are; a cell waits for another run's cell."""
     bench = Bench(tmp_path)
     bench.target.launch(bench.job("01-a", "a"))
-    (made,) = [one for path, one in bench.cluster.objects.items() if "/jobs/" in path]
+    (made,) = [one for path, one in bench.cluster.objects.items() if "/jobs/" in path and "owner" not in path]
     (term,) = made["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"][
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]
@@ -251,3 +256,47 @@ def test_results_say_on_which_node_and_volume_a_cell_was(tmp_path: Path) -> None
     assert (result.volume_facts.claim_uid, result.volume_facts.persistent_volume_uid) == ("u-1", "u-2")
     enrich_from_cluster(file, pod, None)
     assert CellResult.model_validate_json(file.read_bytes()).host == result.host
+
+
+def test_volumes_that_are_placed_apart_have_a_node_for_each_place(tmp_path: Path) -> None:
+    """The second volume's cells are not drawn to the first one's node, and those of one place stay together."""
+    bench = Bench(tmp_path, **{"b.selector": "kind=fargate", "b.tolerations": "only=b:NoSchedule"})
+    bench.start_first()
+    assert bench.affinity_of("02-b", "b") == {}
+    (made,) = [one for path, one in bench.cluster.objects.items() if "/jobs/" in path and "02-b" in path]
+    pod = made["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"kind": "fargate"}
+    assert pod["tolerations"][0] == {"key": "only", "operator": "Equal", "value": "b", "effect": "NoSchedule"}
+    assert required(bench.affinity_of("03-a", "a")) == "node2"
+
+
+def test_a_resumed_run_stays_on_the_node_of_each_place(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, measured_node="node3", **{"b.selector": "kind=fargate"})
+    assert bench.affinity_of("01-b", "b") == {}, "node3 is that of volume a"
+    assert required(bench.affinity_of("02-a", "a")) == "node3"
+
+
+def test_options_of_one_volume_say_where_it_runs_and_nothing_else() -> None:
+    options = parse_options(["selector=a=b", "io2.selector=c=d", "my-vol.runtime-class=kata"])
+    assert volumes_of(options) == ["io2", "my-vol"]
+    assert read_options(options).selector == read_options(options, "my-vol").selector == "a=b"
+    assert read_options(options, "io2").selector == "c=d"
+    assert read_options(options, "my-vol").runtime_class == "kata"
+    check_volume_names(options, ["io2", "my-vol"])
+    with pytest.raises(UsageError, match="no volume 'io2'"):
+        check_volume_names(options, ["io1", "my-vol"])
+    with pytest.raises(UsageError, match="the same for all volumes"):
+        parse_options(["io2.server_memory=4Gi"])
+
+
+def test_a_volumes_node_is_that_of_its_last_cell(tmp_path: Path) -> None:
+    """Found by the plan's cells: a result does not name its volume."""
+    directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b"))))
+    results = directory.results()
+    nodes = {result.cell_id: f"node-of-{result.cell_id}" for result in results}
+    moved = [
+        result.model_copy(update={"host": result.host.model_copy(update={"hostname": nodes[result.cell_id]})})
+        for result in results
+    ]
+    last = {cell.volume: nodes[cell.cell_id] for cell in directory.run.cells}
+    assert measured_nodes(directory.run, moved) == last

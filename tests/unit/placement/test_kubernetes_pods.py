@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,11 @@ import pytest
 
 from volbench.errors import UsageError
 from volbench.placement.kubernetes.manifests import cell_name
-from volbench.placement.kubernetes.options import labels_of, tolerations_of
+from volbench.placement.kubernetes.options import labels_of, parse_changes, tolerations_of
 from volbench.placement.kubernetes.pods import describe_pod, ended_trouble, has_ended, is_running, waiting_trouble
+from volbench.placement.kubernetes.requests import limits_refused
 from volbench.placement.kubernetes.result import enrich_from_cluster, pod_times_s
+from volbench.placement.kubernetes.scheduling import spot_interruption
 from volbench.volume.kinds.claim import kubernetes_size
 
 
@@ -43,6 +47,71 @@ def test_a_pod_without_a_node_says_why(message: str, cause: str) -> None:
     found = waiting_trouble(scheduled(message))
     assert found is not None
     assert (found.cause, found.evidence, found.final) == (cause, message, False)
+
+
+RECORDED = json.loads(
+    (Path(__file__).parents[2] / "fixtures" / "kubernetes" / "events" / "v1.34.4.json").read_bytes()
+)
+"""Pods and events of a real cluster, by tests/lab/kubernetes/troubles.py."""
+CONDITIONS = {
+    "zone-conflict": ("volume_pending", "the claim's volume is in a zone or on a node that no allowed node is in"),
+    "attach-limit": ("volume_pending", "their attach limit is reached"),
+    "no-default-class": (
+        "volume_pending",
+        "the claim names no storage class, and the cluster has no default class",
+    ),
+    "class-missing": ("volume_pending", "the claim's storage class does not exist"),
+    "nobody-provisions": ("volume_pending", "the class's provisioner has not made the volume"),
+    "no-volume-of-class": ("volume_pending", "the claim's class has no volume to give on an allowed node"),
+    "claim-missing": ("volume_pending", "the claim does not exist any more"),
+    "selector": ("unschedulable", "nodes lack the labels of `selector` or `node`"),
+    "memory": ("unschedulable", "nodes lack free capacity"),
+}
+
+
+def test_every_recorded_condition_has_a_name() -> None:
+    assert set(CONDITIONS) == set(RECORDED["conditions"])
+
+
+@pytest.mark.parametrize("condition", sorted(CONDITIONS))
+def test_what_a_real_scheduler_says_is_named(condition: str) -> None:
+    """One cause alone, in words; the message of the cluster is the evidence."""
+    seen = RECORDED["conditions"][condition]
+    claims = [one for one in seen["events"] if one["involvedObject"]["kind"] == "PersistentVolumeClaim"]
+    found = waiting_trouble(seen["pod"], claims)
+    assert found is not None
+    cause, what = CONDITIONS[condition]
+    assert found.cause == cause
+    assert found.what.endswith(what)
+    assert [other for other in CONDITIONS.values() if other[1] in found.what] == [CONDITIONS[condition]]
+    assert found.evidence == next(
+        one["message"] for one in seen["pod"]["status"]["conditions"] if one["status"] == "False"
+    )
+
+
+def test_several_reasons_are_all_named() -> None:
+    """As the scheduler's documentation shows them."""
+    found = waiting_trouble(scheduled(
+        "0/6 nodes are available: 2 Insufficient memory, 4 node(s) had untolerated taint {spot: true}."
+    ))  # fmt: skip
+    assert found is not None
+    assert found.what == (
+        "no node can run the pod: nodes have taints that the pod does not tolerate; nodes lack free capacity"
+    )
+
+
+def node(taints: Sequence[str] = (), labels: dict[str, str] | None = None) -> dict[str, Any]:
+    spec = {"taints": [{"key": key} for key in taints]}
+    return {"metadata": {"name": "n1", "labels": labels or {}}, "spec": spec}
+
+
+def test_a_spot_interruption_needs_a_notice_or_a_spot_node_that_goes() -> None:
+    spot = {"karpenter.sh/capacity-type": "spot"}
+    assert "spot-itn" in spot_interruption(node(["aws-node-termination-handler/spot-itn"]))
+    assert "is a spot instance" in spot_interruption(node(["karpenter.sh/disrupted"], spot))
+    assert spot_interruption(node(labels=spot)) == "", "somebody evicted the pod: the node stays"
+    assert spot_interruption(node(["karpenter.sh/disrupted"])) == "", "an on-demand node that is consolidated"
+    assert spot_interruption(None) == ""
 
 
 @pytest.mark.parametrize("reason", ["ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"])
@@ -181,3 +250,37 @@ def test_selectors_and_tolerations_are_read_or_refused() -> None:
         labels_of("a")
     with pytest.raises(UsageError, match="key=value:Effect"):
         tolerations_of("NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("message", "what"),
+    [
+        (
+            'Error creating: pods "p" is forbidden: failed quota: sizes: must specify limits.cpu for: agent,server',
+            "ResourceQuota demands sizes",
+        ),
+        (
+            'Error creating: pods "p" is forbidden: minimum cpu usage per Container is 50m, but request is 10m',
+            "LimitRange refuses the sizes",
+        ),
+        (
+            'Error creating: pods "p" is forbidden: maximum memory usage per Container is 1Gi, but limit is 4Gi',
+            "LimitRange refuses the sizes",
+        ),
+    ],
+)
+def test_sizes_that_a_namespace_refuses_are_told(message: str, what: str) -> None:
+    refusal = limits_refused("cell 1", message)
+    assert refusal is not None
+    assert what in refusal.what
+    assert "server_memory=" in refusal.next_step
+    assert limits_refused("cell 1", 'pods "p" is forbidden: violates PodSecurity "restricted"') is None
+
+
+def test_a_resumed_run_changes_where_it_waits_and_not_what_it_measures() -> None:
+    assert parse_changes(["start_timeout=10min", "tolerations=spot:NoSchedule"]) == {
+        "start_timeout": "10min", "tolerations": "spot:NoSchedule",
+    }  # fmt: skip
+    for text in ("server_memory=4Gi", "namespace=other", "parallel=2"):
+        with pytest.raises(UsageError, match="the same for all cells"):
+            parse_changes([text])

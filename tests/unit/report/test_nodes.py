@@ -16,7 +16,7 @@ from volbench.report.build import build_report
 from volbench.report.cross_run import compare_runs
 from volbench.report.formats.markdown import markdown
 from volbench.report.formats.terminal import summary_lines
-from volbench.report.rows.nodes import changed_together, node_caveats
+from volbench.report.rows.nodes import changed_together, node_caveats, placed_apart
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, RunDirectory
 
@@ -110,3 +110,16 @@ def test_volumes_on_the_same_two_nodes_keep_their_verdict(
     report = build_report(directory)
     assert report.summary.verdict == "candidate_better"
     assert any(caveat.startswith("Cells ran on several nodes") for caveat in report.summary.caveats)
+
+
+PLACED = {"b": "selector=kind=fargate"}
+
+
+def test_volumes_that_were_placed_apart_keep_their_verdict_with_the_nodes_said() -> None:
+    hosts = {"a": on(*["n1"] * 5), "b": on(*["n2"] * 5, cloud_instance_type="fargate")}
+    first, second = node_caveats(hosts, PLACED)
+    assert first.startswith("a and b were placed on different nodes (b by selector=kind=fargate)")
+    assert "volume and node together" in first
+    assert "b on n2 (fargate, 5 cells)" in second
+    assert placed_apart("a", "b", PLACED)
+    assert not placed_apart("a", "c", PLACED), "these two may use the same nodes: the rule of before holds"

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from volbench.cli.main import app
 from volbench.cli.runs import run as run_command
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.execute.run import CellState
 from volbench.store.bucket import SUMS_FILE, Bucket, Copied
 
 SUITES = Path(__file__).parents[3] / "suites"
@@ -191,3 +192,27 @@ def test_a_failed_run_is_copied_and_told_as_what_it_is(tmp_path: Path, copies: b
     ):
         raise StepFailed("the cell's own")
     assert asked == [directory.path] * 2
+
+
+def test_a_copy_is_made_when_the_next_cell_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A bucket that refuses in mid-run does not end the measurement."""
+    copies: list[Path] = []
+    told: list[str] = []
+    monkeypatch.setattr(run_command.console, "say", told.append)
+
+    class Counting:
+        def copy(self, run: Path) -> Copied:
+            copies.append(run)
+            if len(copies) == 2:
+                raise EnvironmentLacks("the results could not be copied", where="s3://b", evidence="away")
+            return Copied(place="s3://b", files=1, size_bytes=1, unchanged=0)
+
+    directory = build_run(tmp_path, Synthetic(volumes=(SyntheticVolume(name="a"),)))
+    seen: list[str] = []
+    watch = run_command._copying(lambda state: seen.append(state.cell_id), directory, Counting())  # type: ignore[arg-type]
+    for cell in ("1", "1", "2", "2", "3", "4"):
+        state = CellState(number=int(cell), of=4, cell_id=cell, volume="a", elapsed_s=0.0, progress=None)
+        watch(state)
+    assert seen == ["1", "1", "2", "2", "3", "4"]
+    assert copies == [directory.path] * 3, "after each of the first three cells; the last one's is that of the end"
+    assert told == ["not copied after cell 2: the results could not be copied: away"]

@@ -12,14 +12,16 @@ from pathlib import Path
 from rich.table import Table
 
 from volbench.analysis.credits.expected import expected
+from volbench.analysis.credits.prices import load_prices
 from volbench.analysis.statistics import runs_for_level
 from volbench.base.text import duration, size
 from volbench.cli import console, options
+from volbench.cli.runs.price import price_line, price_run
 from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
 from volbench.placement.attach import parse_dsn, without_password
 from volbench.placement.attach import target_options as options_of_server
-from volbench.placement.kubernetes.options import parse_options
+from volbench.placement.kubernetes.options import check_volume_names, parse_options
 from volbench.plan.cost import Cost, estimate, replacements_max
 from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
@@ -103,6 +105,9 @@ def make_plan(
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target_name)})
     spreads, treatments = expand_variants(specs, suite.sweep)
+    chosen_options = _target_options(target_name, attach, tools, target_options)
+    if target_name == "kubernetes":
+        check_volume_names(chosen_options, [spec.name for spec in specs])
     _refuse_attached_sweep(attach, suite)
     run = plan_run(
         run_id=new_run_id(suite.name),
@@ -112,7 +117,7 @@ def make_plan(
         volumes=spreads,
         treatments=treatments,
         target=target_name,
-        target_options=_target_options(target_name, attach, tools, target_options),
+        target_options=chosen_options,
         command=["volbench", *map(without_password, sys.argv[1:])],
         host=host_facts(),
     )
@@ -189,6 +194,8 @@ def show_plan(planned: Planned) -> None:
         f"space: about {size(cost.volume_bytes)} on each volume during a cell, "
         f"{size(cost.template_bytes)} in the cache"
     )
+    if run.target == "kubernetes":
+        out.print(price_line(price_run(run, cost, load_prices())), markup=False)
 
 
 def volumes_share_storage(run: RunRecord) -> bool:

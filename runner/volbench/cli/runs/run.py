@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 import typer
 
+from volbench.analysis.credits.prices import load_prices
 from volbench.base.text import size
 from volbench.cli import console, options
 from volbench.cli.runs.plan import (
@@ -19,11 +21,13 @@ from volbench.cli.runs.plan import (
     until_settings,
     volumes_share_storage,
 )
+from volbench.cli.runs.price import check_cost, price_run
 from volbench.cli.runs.watch import progress_watcher
-from volbench.cli.targets import make_target
+from volbench.cli.targets import changed_options, make_target
 from volbench.errors import EXIT_NO_GO, VolbenchError
-from volbench.execute.run import Orchestrator, Outcome, ignore_messages, is_finished
+from volbench.execute.run import CellState, Orchestrator, Outcome, ignore_messages, is_finished
 from volbench.placement.attach import attach_of
+from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import write_reports
@@ -47,6 +51,7 @@ def run(
     yes: options.Yes = False,
     json: options.Json = False,
     results_to: options.ResultsTo = "",
+    cost_max: options.CostMax = None,
 ) -> None:
     """Run a suite on volumes and write a report to results/."""
     bucket = Bucket(results_to) if results_to else None
@@ -56,12 +61,14 @@ def run(
     )  # fmt: skip
     if not json:
         show_plan(planned)
+    if cost_max is not None:
+        check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
     if not yes and console.interactive() and not _confirmed(planned):
         raise typer.Exit(EXIT_NO_GO)
     directory = create(planned, out)
     console.say(f"results: {directory.path}")
     with copied(directory, bucket):
-        execute(directory, attach=planned.attach, json=json)
+        execute(directory, attach=planned.attach, json=json, bucket=bucket)
 
 
 def _confirmed(planned: Planned) -> bool:
@@ -78,10 +85,12 @@ def resume(
     json: options.Json = False,
     option_file: options.OptionFile = "",
     results_to: options.ResultsTo = "",
+    target_option: options.TargetOptions = [],  # noqa: B006
 ) -> None:
     """Continue a run after an interruption; completed cells are not repeated."""
     bucket = Bucket(results_to) if results_to else None
     directory = RunDirectory.open(path)
+    changed = changed_options(directory.run, target_option)
     if is_finished(directory):
         console.say(f"nothing to do: all {len(directory.results())} cells are done")
         with copied(directory, bucket):
@@ -89,7 +98,8 @@ def resume(
         return
     console.say(f"resuming {directory.path}")
     with copied(directory, bucket):
-        execute(directory, attach=attach_of(directory.run, option_file=option_file), json=json)
+        attach = attach_of(directory.run, option_file=option_file)
+        execute(directory, attach=attach, json=json, bucket=bucket, target_options=changed)
 
 
 @contextmanager
@@ -113,6 +123,35 @@ def copied(directory: RunDirectory, bucket: Bucket | None) -> Iterator[None]:
     _copy(directory, bucket)
 
 
+def _copying(
+    watch: Callable[[CellState], None], directory: RunDirectory, bucket: Bucket | None
+) -> Callable[[CellState], None]:
+    """Return a watcher that also copies the run's directory when a cell has ended and the next one begins.
+
+    A bucket that refuses then is only reported: the measurement goes on, and the copy at the end fails with it.
+    """
+    if bucket is None:
+        return watch
+    lock = Lock()
+    current = ""
+
+    def watch_and_copy(state: CellState) -> None:
+        nonlocal current
+        watch(state)
+        if state.cell_id == current or not lock.acquire(blocking=False):
+            return
+        try:
+            if current:
+                bucket.copy(directory.path)
+        except VolbenchError as error:
+            console.say(f"not copied after cell {current}: {error.what}: {error.evidence}")
+        finally:
+            current = state.cell_id
+            lock.release()
+
+    return watch_and_copy
+
+
 def _copy(directory: RunDirectory, bucket: Bucket) -> None:
     copy = bucket.copy(directory.path)
     amounts = f"{copy.files} files, {size(copy.size_bytes)}, each read back and compared"
@@ -125,17 +164,34 @@ def create(planned: Planned, out: Path) -> RunDirectory:
     return RunDirectory.create(out.resolve(), planned.run)
 
 
-def execute(directory: RunDirectory, *, attach: AttachSpec | None, json: bool = False, quiet: bool = False) -> None:
-    """Run the remaining cells and write the reports; `quiet` prints nothing. Raises the failure of a cell."""
+def execute(
+    directory: RunDirectory,
+    *,
+    attach: AttachSpec | None,
+    json: bool = False,
+    quiet: bool = False,
+    bucket: Bucket | None = None,
+    target_options: Mapping[str, Scalar] | None = None,
+) -> None:
+    """Run the remaining cells and write the reports. Raises the failure of a cell.
+
+    Args:
+        quiet: print nothing.
+        bucket: gets a copy after each cell.
+        target_options: instead of those of run.json.
+    """
     run_record = directory.run
+    if target_options is not None:
+        run_record = run_record.model_copy(update={"target_options": dict(target_options)})
     outcome: Outcome | None = None
     failure: VolbenchError | None = None
     try:
         target, volumes = make_target(run_record, directory.results())
         with progress_watcher(directory, json=json) as watch:
             orchestrator = Orchestrator(
-                directory, target, volumes, attach=attach, on_state=watch, invalid_cells=cells_to_replace,
-                decided=why_decided, on_message=ignore_messages if quiet or json else console.say,
+                directory, target, volumes, attach=attach, on_state=_copying(watch, directory, bucket),
+                invalid_cells=cells_to_replace, decided=why_decided,
+                on_message=ignore_messages if quiet or json else console.say,
             )  # fmt: skip
             outcome = orchestrator.run()
     except VolbenchError as error:

@@ -10,6 +10,7 @@ from volbench.errors import Refused, UsageError
 from volbench.placement.kubernetes.pods import is_over
 from volbench.volume.cluster import Cluster
 from volbench.volume.kinds.claim import LABEL_RUN
+from volbench.volume.kinds.run_owner import OWNER, expires_at, owner_name
 
 Object = dict[str, Any]
 _MANAGED = f"app.kubernetes.io/managed-by=volbench,{LABEL_RUN}"
@@ -23,6 +24,7 @@ class RunObjects:
         created_at: of the oldest object, as the API server writes it.
         active_pods: pods that run, or keep results that nobody has collected.
         claims: names of claims with their sizes, each of which is a volume that costs.
+        expires_at: when the cluster deletes all of it unless the run is resumed; empty: never, nothing owns it.
     """
 
     run_id: str
@@ -31,6 +33,7 @@ class RunObjects:
     config_maps: tuple[str, ...] = ()
     active_pods: tuple[str, ...] = ()
     claims: tuple[tuple[str, str], ...] = ()
+    expires_at: str = ""
 
 
 def runs_in(cluster: Cluster) -> list[RunObjects]:
@@ -76,6 +79,7 @@ def delete_runs(cluster: Cluster, run_ids: Sequence[str], *, force: bool = False
             cluster.delete(f"configmaps/{name}", doing=doing)
         for name, _ in run.claims:
             cluster.delete(f"persistentvolumeclaims/{name}", doing=doing)
+        cluster.delete(cluster.jobs(owner_name(run.run_id)), doing=doing)
     return chosen
 
 
@@ -84,14 +88,20 @@ def _run(run_id: str, kinds: dict[str, list[Object]]) -> RunObjects:
         kind: [one for one in objects if one["metadata"]["labels"][LABEL_RUN] == run_id]
         for kind, objects in kinds.items()
     }
+    owners = [one for one in items["jobs"] if _is_owner(one)]
     created = [str(one["metadata"].get("creationTimestamp", "")) for objects in items.values() for one in objects]
     return RunObjects(
         run_id=run_id,
         created_at=min(created),
-        jobs=tuple(one["metadata"]["name"] for one in items["jobs"]),
+        jobs=tuple(one["metadata"]["name"] for one in items["jobs"] if not _is_owner(one)),
         config_maps=tuple(one["metadata"]["name"] for one in items["configmaps"]),
         active_pods=tuple(one["metadata"]["name"] for one in items["pods"] if not is_over(one)),
         claims=tuple(
             (one["metadata"]["name"], one["spec"]["resources"]["requests"]["storage"]) for one in items["claims"]
         ),
+        expires_at=next(map(expires_at, owners), ""),
     )
+
+
+def _is_owner(job: Object) -> bool:
+    return bool(job["metadata"]["labels"].get("app.kubernetes.io/component") == OWNER)

@@ -16,6 +16,7 @@ from volbench.volume import node_helper
 from volbench.volume.facts import ebs_csi
 from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN, MANAGED_BY, object_name
 
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 LABEL_ATTEMPT = "volbench.org/attempt"
 SERVER, AGENT, KEEPER = "server", "agent", "results"
 """The containers: the server under its supervisor, the agent, and the keeper of the results."""
@@ -34,14 +35,14 @@ _SHELL_PID = "$$$$"
 NODE_HELPER = "/volbench/node"
 """The directory for the socket of the node's privileged helper, if there is one."""
 _EMPTY = ("control", "scratch", "out", "tmp-server", "tmp-agent")
-RESULT_RETENTION_S = 24 * 3600
-"""How long results wait in the pod for an orchestrator."""
 GRACE_S = 5
 NO_DISRUPTION = {
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
 """Annotations that keep autoscalers from ending a pod to save a node."""
+_SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}}
+"""Of containers that only copy or erase files."""
 NODE_LOST_S = 300
 _SPARE_S = 3600
 _CELL_CHARACTERS = 36
@@ -128,17 +129,21 @@ def job(cell: CellObjects) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": cell.name, "labels": {**labels_of(cell.options.labels), **cell.labels}},
+        "metadata": {
+            "name": cell.name,
+            "labels": {**labels_of(cell.options.labels), **cell.labels, **_queue(cell.options)},
+        },
         "spec": {
+            **({"suspend": True} if cell.options.queue else {}),
             "backoffLimit": 0,
             "completions": 1,
             "parallelism": 1,
             "podReplacementPolicy": "Failed",
-            "activeDeadlineSeconds": int(cell.deadline_s) + RESULT_RETENTION_S + _SPARE_S,
-            "ttlSecondsAfterFinished": RESULT_RETENTION_S,
+            "activeDeadlineSeconds": int(cell.deadline_s + cell.options.ttl_s) + _SPARE_S,
+            "ttlSecondsAfterFinished": int(cell.options.ttl_s),
             "template": {
                 "metadata": {
-                    "labels": {**labels_of(cell.options.labels), **cell.labels},
+                    "labels": {**labels_of(cell.options.labels), **cell.labels, **_network(cell.options)},
                     "annotations": {**labels_of(cell.options.annotations), **NO_DISRUPTION},
                 },
                 "spec": pod(cell),
@@ -189,6 +194,8 @@ def _pod_basics(options: KubernetesOptions) -> dict[str, Any]:
         spec["nodeSelector"] = selector
     if options.pull_secret:
         spec["imagePullSecrets"] = [{"name": options.pull_secret}]
+    if options.runtime_class:
+        spec["runtimeClassName"] = options.runtime_class
     if options.priority_class:
         spec["priorityClassName"] = options.priority_class
     return spec
@@ -208,6 +215,7 @@ def eraser(
     script = " && ".join(f"volbench cell erase {directory}" for directory in directories)
     container = {
         **_container(options, "eraser", tools_image, ["sh", "-c", script]),
+        "resources": _SMALL,
         "volumeMounts": [_mount("volume", VOLUME_ROOT), _mount("tmp", TMP)],
     }
     spec = {
@@ -302,15 +310,14 @@ def _emulator_volume(claim: str) -> dict[str, Any]:
 def _keeper(cell: CellObjects) -> dict[str, Any]:
     """Return the container that logs the agent's progress and keeps the results after the agent's end."""
     follow = ["tail", "--quiet", "--lines=+1", "--follow=name", "--retry", f"{OUT}/progress.json"]
-    small = {"cpu": "10m", "memory": "32Mi"}
     return {
         **_container(
             cell.options,
             KEEPER,
             cell.tools_image,
-            ["timeout", str(int(cell.deadline_s) + RESULT_RETENTION_S), *follow],
+            ["timeout", str(int(cell.deadline_s + cell.options.ttl_s)), *follow],
         ),
-        "resources": {"requests": small} if not cell.options.agent_cpu else {"requests": small, "limits": small},
+        "resources": _SMALL,
         "volumeMounts": [_mount("out", OUT), _mount("control", CONTROL)],
     }
 
@@ -319,7 +326,7 @@ def _container(options: KubernetesOptions, name: str, image: str, command: list[
     return {
         "name": name,
         "image": image,
-        "imagePullPolicy": options.pull_policy,
+        "imagePullPolicy": pull_policy_of(image, options.pull_policy),
         "command": command,
         "workingDir": "/",
         "env": [
@@ -334,6 +341,21 @@ def _container(options: KubernetesOptions, name: str, image: str, command: list[
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+
+
+def _queue(options: KubernetesOptions) -> dict[str, str]:
+    """Return Kueue's label of a job; Kueue ends the job's suspension when its queue has room."""
+    return {QUEUE_NAME: options.queue} if options.queue else {}
+
+
+def _network(options: KubernetesOptions) -> dict[str, str]:
+    """Return the label that takes a cell out of the NetworkPolicy of k8s/base, which lets cells speak to nobody."""
+    return {"volbench.org/network": "ebs-csi"} if options.ebs_csi else {}
+
+
+def pull_policy_of(image: str, policy: str) -> str:
+    """Return `Never` for a volbench image without a registry's host: Docker Hub's name may be anybody's."""
+    return "Never" if image.startswith("volbench/") else policy
 
 
 def _shared(cell: CellObjects) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import Field, ValidationError
 
@@ -33,6 +33,9 @@ class KubernetesOptions(Record):
     pull_policy: str = Field(default="IfNotPresent", pattern="^(IfNotPresent|Always|Never)$")
     pull_secret: str = Field(default="", description="Secret with the image registry's credentials.")
     priority_class: str = Field(default="", description="Priority class of the pods.")
+    profile: str = Field(default="", description="What a volume is, for its price: ebs-gp3?iops=6000.")
+    node_price: float | None = Field(default=None, ge=0, description="Price of an hour of a node, for the run's.")
+    runtime_class: str = Field(default="", description="Runtime class of the cells' pods.")
     user: int = Field(default=999, ge=1, description="User id of server and agent; 999 is the official images'.")
     start_timeout_s: Seconds = Field(
         default=300.0, alias="start_timeout", gt=0, description="How long a pod may take to be scheduled and ready."
@@ -47,18 +50,39 @@ class KubernetesOptions(Record):
         default=4 * 3600.0, alias="queue_timeout", gt=0,
         description="How long a cell waits for a node on which another run's cell runs.",
     )  # fmt: skip
-    keep: bool = Field(default=False, description="Leave jobs, pods and claims, to look at.")
+    queue: str = Field(
+        default="", pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$",
+        description="Local queue of Kueue: cells' jobs are created suspended, and Kueue admits them.",
+    )  # fmt: skip
+    keep: bool = Field(default=False, description="Leave jobs, pods and claims until `ttl` has passed, to look at.")
+    ttl_s: Seconds = Field(
+        default=24 * 3600.0, alias="ttl", ge=30,
+        description="How long results in pods, volumes and all of a run wait for `resume`.",
+    )  # fmt: skip
     parallel: int = Field(default=1, ge=1, le=64, description="Cells that run at once, never two on one node.")
     share_nodes: bool = Field(default=False, description="Let parallel cells share a node.")
 
 
+PER_VOLUME = frozenset({
+    "node", "node_price", "profile", "selector", "tolerations", "runtime_class", "labels", "annotations",
+    "priority_class",
+})  # fmt: skip
+"""Options that may be those of one volume's cells: `VOLUME.KEY=VALUE`. They say where cells run."""
+
+
 def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
-    """Parse KEY=VALUE texts for run.json. Raise UsageError with the nearest match."""
+    """Parse KEY=VALUE and VOLUME.KEY=VALUE texts for run.json. Raise UsageError with the nearest match."""
     names = {field.alias or name: name for name, field in KubernetesOptions.model_fields.items()}
     options: dict[str, Scalar] = {}
     for text in texts:
-        key, separator, value = text.partition("=")
+        name, separator, value = text.partition("=")
+        volume, _, key = name.rpartition(".")
         key = key.replace("-", "_")
+        if volume and key in names and key not in PER_VOLUME:
+            raise UsageError(
+                f"the option {key!r} is the same for all volumes", where=f"--target-option {name}",
+                next_step=f"options of one volume: {', '.join(sorted(PER_VOLUME))}",
+            )  # fmt: skip
         if key not in names:
             raise UsageError(
                 f"the kubernetes target has no option {key!r}",
@@ -67,14 +91,49 @@ def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
             )
         if not separator:
             raise UsageError(f"the option {key!r} needs a value", where="--target-option", next_step=f"{key}=VALUE")
-        options[key] = value
-    read_options(options)
+        options[f"{volume}.{key}" if volume else key] = value
+    for volume in ("", *volumes_of(options)):
+        read_options(options, volume)
     return options
 
 
-def read_options(options: Mapping[str, Scalar]) -> KubernetesOptions:
-    """Return the options of a run. Raise UsageError for an invalid value."""
-    values = {key: value for key, value in options.items() if key != "tools"}
+def volumes_of(options: Mapping[str, Scalar]) -> list[str]:
+    """Return the names of volumes that have options of their own."""
+    return list(dict.fromkeys(key.rpartition(".")[0] for key in options if "." in key))
+
+
+def check_volume_names(options: Mapping[str, Scalar], names: Collection[str]) -> None:
+    """Raise UsageError for options of a volume that the run does not have."""
+    for volume in volumes_of(options):
+        if volume not in names:
+            raise UsageError(
+                f"the run has no volume {volume!r}", where="--target-option", next_step=suggestion(volume, names)
+            )
+
+
+FIXED_FOR_A_RUN = frozenset({
+    "namespace", "server_cpu", "server_memory", "agent_cpu", "agent_memory", "user", "parallel", "share_nodes",
+})  # fmt: skip
+"""Where the run's claims are, and what decides its figures: cells with another value must not be pooled."""
+
+
+def parse_changes(texts: Sequence[str]) -> dict[str, Scalar]:
+    """Parse KEY=VALUE texts for a resumed run. Raise UsageError for an option that must stay as it was."""
+    options = parse_options(texts)
+    for key in options:
+        if key.rpartition(".")[2] in FIXED_FOR_A_RUN:
+            raise UsageError(
+                f"the option {key!r} is the same for all cells of a run", where="--target-option",
+                next_step="resume without it, or start a new run",
+            )  # fmt: skip
+    return options
+
+
+def read_options(options: Mapping[str, Scalar], volume: str = "") -> KubernetesOptions:
+    """Return the options of a run, or of one volume's cells. Raise UsageError for an invalid value."""
+    values = {key: value for key, value in options.items() if key != "tools" and "." not in key}
+    of_volume = [(key.rpartition("."), value) for key, value in options.items() if "." in key]
+    values.update({key: value for (name, _, key), value in of_volume if name == volume})
     try:
         return KubernetesOptions.model_validate(values)
     except ValidationError as error:

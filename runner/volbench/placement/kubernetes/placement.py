@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,9 @@ from kubernetes.client.exceptions import ApiException
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.placement.interface import Job
 from volbench.placement.kubernetes.collect import RESULT, collect, run_in_pod
-from volbench.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
+from volbench.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, QUEUE_NAME, cell_name
 from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.pods import (
-    QUEUED,
     Trouble,
     describe_pod,
     ended_trouble,
@@ -28,7 +28,9 @@ from volbench.placement.kubernetes.pods import (
     mount_trouble,
     waiting_trouble,
 )
+from volbench.placement.kubernetes.requests import limits_refused
 from volbench.placement.kubernetes.result import enrich_from_cluster, needs_cause
+from volbench.placement.kubernetes.scheduling import QUEUED, spot_interruption
 from volbench.records.parse import parse_json
 from volbench.volume.cluster import Cluster, NotFound, cluster_errors, quota_exceeded
 from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN
@@ -53,9 +55,11 @@ class KubernetesPlacement:
         job: Job,
         options: KubernetesOptions,
         on_node: Callable[[Object], None] | None = None,
+        on_poll: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_node` is called with the pod once it has a node."""
+        """`on_node` is called with the pod once it has a node, `on_poll` whenever the pod is looked at."""
         self._on_node = on_node
+        self._on_poll = on_poll
         self._cluster = cluster
         self._job = job
         self._options = options
@@ -67,6 +71,7 @@ class KubernetesPlacement:
         self._progress_s = 0.0
         self._has_ended = False
         self._deleted_pod: Object | None = None
+        self._preemption = ""
 
     def running(self) -> bool:
         """Return whether the agent runs, or will run; after that its results are here.
@@ -75,6 +80,7 @@ class KubernetesPlacement:
         """
         if self._has_ended:
             return False
+        self._on_poll()
         pod = self._refresh()
         if pod is None:
             return self._without_pod()
@@ -120,10 +126,19 @@ class KubernetesPlacement:
 
     def termination_cause(self) -> VolbenchError | None:
         """Return why the pod ended, if not by the agent: eviction, a lost node, lack of memory."""
+        if self._preemption:
+            return StepFailed(
+                "the queue preempted the cell", where=self._where, evidence=self._preemption, cause="evicted"
+            )
         pod = self._pod or self._deleted_pod
         trouble = ended_trouble(pod) if pod else None
-        if trouble is None:
+        if pod is None or trouble is None:
             return None
+        if trouble.cause in {"evicted", "node_lost"} and (notice := spot_interruption(self._node(pod))):
+            what = "the cloud provider took back the spot instance that the pod ran on"
+            trouble = replace(
+                trouble, cause="spot_interruption", what=what, evidence=f"{notice}; {trouble.evidence}"
+            )
         return StepFailed(
             trouble.what, where=self._where, evidence=f"{trouble.evidence}\n{self.evidence()}", cause=trouble.cause
         )
@@ -190,14 +205,30 @@ class KubernetesPlacement:
         ):
             self._has_ended = True
             return False
+        if job["spec"].get("suspend"):
+            return self._suspended(job)
         for event in self._events():
             message = str(event.get("message"))
             if event.get("reason") == "FailedCreate" and "exceeded quota" in message:
                 raise quota_exceeded(self._where, message)
+            if event.get("reason") == "FailedCreate" and (refusal := limits_refused(self._where, message)):
+                raise refusal
             if event.get("reason") == "FailedCreate" and "forbidden" in message:
                 raise EnvironmentLacks("the cluster refuses the pod", where=self._where, evidence=message,
                                        cause="no_permission")  # fmt: skip
         self._check_waiting(None)
+        return True
+
+    def _suspended(self, job: Object) -> bool:
+        """Handle a suspended job: it waits for its queue, or the queue has preempted its pod, which is the end."""
+        queue = job["metadata"].get("labels", {}).get(QUEUE_NAME, "")
+        evidence = f"job {self.name} is suspended" + (f"; its queue is {queue}" if queue else "")
+        if self._deleted_pod is not None:
+            self._preemption = evidence
+            self._has_ended = True
+            return False
+        what = "the cell waits until its queue admits it"
+        self._check_waiting(Trouble(cause=QUEUED, what=what, evidence=evidence, final=False))
         return True
 
     def _check_waiting(self, trouble: Trouble | None) -> None:
@@ -211,14 +242,17 @@ class KubernetesPlacement:
         limit_s = self._options.queue_timeout_s if queued else self._options.start_timeout_s
         if not final and waited_s < limit_s:
             return
-        trouble = trouble or mount_trouble(self._events())
+        events = self._events()
+        claims = [event for event in events if event["involvedObject"]["kind"] == "PersistentVolumeClaim"]
+        trouble = (waiting_trouble(self._pod, claims) if self._pod else None) or trouble or mount_trouble(events)
         failure = VolumeUnavailable if trouble and trouble.cause == "volume_pending" else EnvironmentLacks
         option = "queue_timeout" if queued else "start_timeout"
         raise failure(
             trouble.what if trouble else "the pod does not start",
             where=self._where,
             evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}\n{self.evidence()}",
-            next_step=f"fix that, then `volbench resume`; --target-option {option}=... of `run` waits longer",
+            next_step=f"{(trouble and trouble.next_step) or 'fix that'}; then `volbench resume`"
+            f" (--target-option {option}=... waits longer)",
             cause=trouble.cause if trouble else "pod_pending",
         )
 

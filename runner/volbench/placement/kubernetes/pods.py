@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from volbench.placement.kubernetes.manifests import AGENT, KEEPER, SERVER
+from volbench.placement.kubernetes.scheduling import OTHER, QUEUED, unscheduled_reasons
 
 Object = dict[str, Any]
 _AT_ONCE = {
@@ -28,6 +28,7 @@ class Trouble:
     evidence: str
     final: bool
     """Waiting does not help."""
+    next_step: str = ""
 
 
 def status_of(pod: Object, name: str) -> Object:
@@ -52,12 +53,6 @@ def is_over(pod: Object) -> bool:
     return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
 
 
-_OTHER_CELLS = re.compile("anti-?affinity")
-"""Of the scheduler: `didn't match pod anti-affinity rules`, `didn't satisfy existing pods anti-affinity`."""
-QUEUED = "queued"
-"""Cause of a pod that waits for other cells, mostly those of another run."""
-
-
 def pinned_node(pod: Object) -> str:
     """Return the node that the pod must run on as its run's other cells do; empty if there is none."""
     affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
@@ -65,17 +60,20 @@ def pinned_node(pod: Object) -> str:
     return next((str(field["values"][0]) for term in terms for field in term.get("matchFields", [])), "")
 
 
-def _unscheduled(pod: Object, message: str) -> Trouble:
-    pending = "PersistentVolumeClaim" in message or "volume" in message
-    if _OTHER_CELLS.search(message):
-        cause, what = QUEUED, "other cells, mostly of another run, occupy the nodes"
-    elif pending:
-        cause, what = "volume_pending", "no volume is bound to the claim"
-    elif node := pinned_node(pod):
-        cause, what = "unschedulable", f"node {node}, on which this run measures, cannot run the pod"
+def _unscheduled(pod: Object, message: str, claim_events: Sequence[Object]) -> Trouble:
+    reasons = unscheduled_reasons(message, claim_events)
+    cause = reasons[0].cause if reasons else OTHER
+    whats = "; ".join(dict.fromkeys(reason.what for reason in reasons))
+    node = pinned_node(pod)
+    if cause == QUEUED:
+        what = whats
+    elif node:
+        what = f"node {node}, on which this run measures, cannot run the pod"
+        what += f": {whats}" if whats else ""
     else:
-        cause, what = "unschedulable", "no node can run the pod"
-    return Trouble(cause=cause, what=what, evidence=message, final=False)
+        what = f"no node can run the pod: {whats}" if whats else "no node can run the pod"
+    next_step = next((reason.next_step for reason in reasons if reason.next_step), "")
+    return Trouble(cause=cause, what=what, evidence=message, final=False, next_step=next_step)
 
 
 def mount_trouble(events: Sequence[Object]) -> Trouble | None:
@@ -89,11 +87,15 @@ def mount_trouble(events: Sequence[Object]) -> Trouble | None:
     return None
 
 
-def waiting_trouble(pod: Object) -> Trouble | None:
-    """Return why a pod does not start; None if unknown."""
+def waiting_trouble(pod: Object, claim_events: Sequence[Object] = ()) -> Trouble | None:
+    """Return why a pod does not start; None if unknown.
+
+    Args:
+        claim_events: of the pod's claim, the oldest first.
+    """
     for condition in pod.get("status", {}).get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return _unscheduled(pod, str(condition.get("message", "")))
+            return _unscheduled(pod, str(condition.get("message", "")), claim_events)
     for name in (SERVER, AGENT, KEEPER):
         waiting = status_of(pod, name).get("state", {}).get("waiting", {})
         reason = waiting.get("reason", "")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable
 
+from volbench.errors import EnvironmentLacks
 from volbench.records.base import parse_size_bytes
 from volbench.records.cell import CellSpec
 from volbench.records.steps import Step
@@ -32,6 +34,31 @@ def server_requests(cell: CellSpec) -> dict[str, str]:
         "cpu": f"{min(most, max(least, clients * _CPU_PER_CLIENT))}m",
         "memory": f"{memory_bytes / (1 << 20):.0f}Mi",
     }
+
+
+_SIZES = ("server_cpu=2", "server_memory=4Gi", "agent_cpu=1", "agent_memory=1Gi")
+_LIMITS = " ".join(f"--target-option {size}" for size in _SIZES)
+
+
+def limits_refused(where: str, message: str) -> EnvironmentLacks | None:
+    """Return the failure for a namespace whose quota or LimitRange refuses the pod's sizes; None for others.
+
+    Args:
+        message: of the event FailedCreate of the pod's Job.
+    """
+    if "failed quota" in message and "must specify" in message:
+        return EnvironmentLacks(
+            "the namespace's ResourceQuota demands sizes that the pod's containers do not name", where=where,
+            evidence=message, next_step=f"name them, such as {_LIMITS} (a CPU limit throttles the server)",
+            cause="quota",
+        )  # fmt: skip
+    if re.search(r"(maximum|minimum) \S+ usage per|max limit to request ratio per", message):
+        next_step = f"see `kubectl describe limitrange`; choose sizes within it, such as {_LIMITS}"
+        return EnvironmentLacks(
+            "the namespace's LimitRange refuses the sizes of the pod's containers", where=where,
+            evidence=message, next_step=next_step, cause="quota",
+        )  # fmt: skip
+    return None
 
 
 def clients_max(steps: Iterable[Step]) -> int:

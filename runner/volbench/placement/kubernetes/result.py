@@ -15,6 +15,8 @@ from volbench.records.metrics import metric
 
 Object = dict[str, Any]
 PLACEMENT_STEP = "placement"
+_LIMIT_RANGER = "kubernetes.io/limit-ranger"
+"""Annotation by which the namespace's LimitRange tells which requests and limits it has set."""
 _PULLED = re.compile(r"Successfully pulled image .* in ((?:[\d.]+(?:h|ms|m|s))+)")
 _PART = re.compile(r"([\d.]+)(h|ms|m|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -84,6 +86,8 @@ def placement_step(pod: Object, result: CellResult, events: Sequence[Object] = (
     if started is not None:
         metrics["mysqld_ready_s"] = metric("mysqld_ready_s", started.t1_s - started.t0_s)
     details = {"node": pod["spec"].get("nodeName", ""), "pod": pod["metadata"]["name"]}
+    if limits := pod["metadata"].get("annotations", {}).get(_LIMIT_RANGER):
+        details["limit_range"] = limits
     return StepResult(
         step=PLACEMENT_STEP,
         kind=PLACEMENT_STEP,

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from volbench.volume.cluster import Cluster
 
 NEEDED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("batch", "jobs", ("create", "get", "list", "delete")),
+    ("batch", "jobs", ("create", "get", "list", "patch", "delete")),
     ("", "configmaps", ("create", "list", "delete")),
     ("", "persistentvolumeclaims", ("create", "get", "list", "delete")),
     ("", "pods", ("get", "list", "watch", "delete")),

@@ -7,6 +7,8 @@ are collected, so that orchestrator and API server need not run all the time.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,10 +28,17 @@ from volbench.volume.emulated.control import CONTROL_SOCKET
 from volbench.volume.interface import OpenVolume
 from volbench.volume.kinds.claim import LABEL_RUN
 from volbench.volume.kinds.claim_facts import SELECTED_NODE, fits_node, persistent_volume
+from volbench.volume.kinds.run_owner import NOT_OWNER, RunOwner, owned
 
 _FARGATE = "fargate-scheduler"
 """Scheduler of pods that each get a node of their own: a second pod cannot run there."""
 _POLL_S = 0.5
+_Pool = tuple[str, str, str]
+"""The options that decide which nodes cells may run on."""
+
+
+def _pool(options: KubernetesOptions) -> _Pool:
+    return options.selector, options.tolerations, options.runtime_class
 
 
 class KubernetesTarget:
@@ -44,23 +53,29 @@ class KubernetesTarget:
         *,
         cluster: Cluster,
         options: KubernetesOptions,
+        owner: RunOwner,
         tools: str = "",
-        node: str = "",
+        measured_nodes: Mapping[str, str] | None = None,
+        volume_options: Mapping[str, KubernetesOptions] | None = None,
     ) -> None:
         """Connect to nothing yet.
 
         Args:
+            owner: owns all objects of the run, and is extended while the run goes on.
             tools: name of the tools image; empty: that of this code, which the nodes must have or be able to pull.
-            node: name of the node that earlier cells of the run measured on; empty: the first pod's becomes that.
+            measured_nodes: volume -> name of the node that earlier cells of the run measured it on.
+            volume_options: of volumes whose cells run elsewhere than those of others.
         """
         self._workspace = workspace
         self._cluster = cluster
         self._options = options
+        self._owner = owner
         self.parallel = options.parallel
         self._tools = tools or image_names.tools_image()
-        self._measured_node = node
-        self._node_name = ""
-        self._node: dict[str, Any] | None = None
+        self._measured_nodes = dict(measured_nodes or {})
+        self._volume_options = dict(volume_options or {})
+        self._node_names: dict[_Pool, str] = {}
+        self._nodes: dict[str, dict[str, Any] | None] = {}
 
     def check(self) -> None:
         """Check that the cluster answers and grants the permissions that a run needs."""
@@ -84,33 +99,46 @@ class KubernetesTarget:
 
     def launch(self, job: Job) -> Placement:
         """Create the attempt's config map and job, unless they exist."""
-        apart = self._options.parallel > 1 and not self._options.share_nodes
-        near = "" if apart else self._node_of_run()
-        pinned = bool(near) and self._options.pin_node and self._fits(job, near)
-        cell = objects_of(job, options=self._options, tools=self._tools, near=near, pinned=pinned, apart=apart)
+        options = self._options_of(job.volume)
+        apart = options.parallel > 1 and not options.share_nodes
+        near = "" if apart else self._node_of_pool(job)
+        pinned = bool(near) and options.pin_node and self._fits(job, near)
+        cell = objects_of(job, options=options, tools=self._tools, near=near, pinned=pinned, apart=apart)
         doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"
-        self._cluster.apply_once("configmaps", manifests.config_map(cell), doing=doing)
-        self._cluster.apply_once(self._cluster.jobs(), manifests.job(cell), doing=doing)
+        self._owner.extend()
+        references = self._owner.references()
+        self._cluster.apply_once("configmaps", owned(manifests.config_map(cell), references), doing=doing)
+        self._cluster.apply_once(self._cluster.jobs(), owned(manifests.job(cell), references), doing=doing)
         return self.find(job)
 
     def find(self, job: Job) -> Placement:
         """Return the attempt's job and pod."""
-        return KubernetesPlacement(self._cluster, job, self._options, on_node=self._note_node)
+        options = self._options_of(job.volume)
+        note = partial(self._note_node, _pool(options))
+        return KubernetesPlacement(self._cluster, job, options, on_node=note, on_poll=self._owner.extend)
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Erase the run's directories on a claim that stays."""
         if volume.spec.kind == "pvc" and volume.claim is not None and not self._options.keep:
-            self._erase(volume.name, volume.claim)
+            self._erase(volume, volume.claim)
 
     def clean_up(self) -> None:
-        """Remove every object with the run's label except claims, and wait until no pod is left."""
+        """Remove every object with the run's label except claims, and wait until no pod is left.
+
+        The owner of claims that stay for `resume` stays with them for `ttl`.
+        """
         if self._options.keep:
+            self._owner.end(objects_stay=True)
             return
         selector = f"{LABEL_RUN}={self._workspace.run_id}"
         doing = "removing the run's objects"
         for path in (self._cluster.jobs(), "configmaps"):
-            for item in self._cluster.ask("GET", path, doing=doing, labelSelector=selector)["items"]:
+            for item in self._cluster.ask("GET", path, doing=doing, labelSelector=f"{selector},{NOT_OWNER}")[
+                "items"
+            ]:
                 self._cluster.delete(f"{self._cluster.object_path(path)}/{item['metadata']['name']}", doing=doing)
+        claims = self._cluster.ask("GET", "persistentvolumeclaims", doing=doing, labelSelector=selector)["items"]
+        self._owner.end(objects_stay=any("deletionTimestamp" not in claim["metadata"] for claim in claims))
         until_s = time.monotonic() + self._options.start_timeout_s
         while pods := self._cluster.ask("GET", "pods", doing=doing, labelSelector=selector)["items"]:
             if time.monotonic() > until_s:
@@ -118,33 +146,51 @@ class KubernetesTarget:
                 raise StepFailed("pods do not end", where=doing, evidence=names, cause="node_lost")
             time.sleep(_POLL_S)
 
-    def _node_of_run(self) -> str:
-        """Return the node on which the run measures: of earlier cells, the first pod or the first claim.
+    def _options_of(self, volume: OpenVolume | None) -> KubernetesOptions:
+        """Return the options of the volume's cells; a variant of a volume has that volume's."""
+        if volume is None:
+            return self._options
+        return self._volume_options.get(volume.spec.variant_of or volume.name, self._options)
 
-        A node of earlier cells that is gone or cordoned is given up: the report says that nodes differ.
+    def _node_of_pool(self, job: Job) -> str:
+        """Return the node on which the run measures the volumes that may use the same nodes.
+
+        That of earlier cells, of the first pod, or of the first claim. A node of earlier cells that is gone or
+        cordoned is given up: the report says that nodes differ.
         """
-        if self._options.node:
+        options = self._options_of(job.volume)
+        pool = _pool(options)
+        if options.node:
             return ""
-        if self._measured_node:
-            node = self._cluster.ask_if_allowed(
-                f"/api/v1/nodes/{self._measured_node}", doing="reading the run's node"
-            )
-            if node is not None and not node["spec"].get("unschedulable"):
-                self._node_name = self._measured_node
-            self._measured_node = ""
-        if not self._node_name:
-            selector = f"{LABEL_RUN}={self._workspace.run_id}"
-            claims = self._cluster.ask(
-                "GET", "persistentvolumeclaims", doing="looking at the run's claims", labelSelector=selector
-            )["items"]
-            nodes = [claim["metadata"].get("annotations", {}).get(SELECTED_NODE, "") for claim in claims]
-            self._node_name = next(filter(None, nodes), "")
-        return self._node_name
+        for volume, node_name in list(self._measured_nodes.items()):
+            if _pool(self._volume_options.get(volume, self._options)) == pool:
+                del self._measured_nodes[volume]
+                if pool not in self._node_names and self._is_usable(node_name):
+                    self._node_names[pool] = node_name
+        if pool not in self._node_names and (node_name := self._node_of_claims(job)):
+            self._node_names[pool] = node_name
+        return self._node_names.get(pool, "")
 
-    def _note_node(self, pod: dict[str, Any]) -> None:
-        """Make the first pod's node the run's, unless a node runs one pod only."""
-        if not self._node_name and pod["spec"].get("schedulerName") != _FARGATE:
-            self._node_name = pod["spec"]["nodeName"]
+    def _is_usable(self, node_name: str) -> bool:
+        node = self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing="reading the run's node")
+        return node is not None and not node["spec"].get("unschedulable")
+
+    def _node_of_claims(self, job: Job) -> str:
+        """Return the node that a claim of the run was bound for; only of its own if volumes are placed apart."""
+        selector = f"{LABEL_RUN}={self._workspace.run_id}"
+        claims = self._cluster.ask(
+            "GET", "persistentvolumeclaims", doing="looking at the run's claims", labelSelector=selector
+        )["items"]
+        if self._volume_options:
+            own = job.volume.claim if job.volume else None
+            claims = [claim for claim in claims if claim["metadata"]["name"] == own]
+        nodes = [claim["metadata"].get("annotations", {}).get(SELECTED_NODE, "") for claim in claims]
+        return next(filter(None, nodes), "")
+
+    def _note_node(self, pool: _Pool, pod: dict[str, Any]) -> None:
+        """Make the first pod's node that of its pool, unless a node runs one pod only."""
+        if pod["spec"].get("schedulerName") != _FARGATE:
+            self._node_names.setdefault(pool, pod["spec"]["nodeName"])
 
     def _fits(self, job: Job, node_name: str) -> bool:
         """Return whether the claim's own topology certainly allows the node."""
@@ -156,18 +202,20 @@ class KubernetesTarget:
         storage_class = class_name and self._cluster.ask_if_allowed(
             f"/apis/storage.k8s.io/v1/storageclasses/{class_name}", doing=doing
         )
-        self._node = self._node or self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing=doing)
-        return fits_node(claim, persistent_volume(self._cluster, claim), self._node, node_name, storage_class)
+        if self._nodes.get(node_name) is None:
+            self._nodes[node_name] = self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing=doing)
+        volume = persistent_volume(self._cluster, claim)
+        return fits_node(claim, volume, self._nodes[node_name], node_name, storage_class)
 
-    def _erase(self, volume: str, claim: str) -> None:
+    def _erase(self, volume: OpenVolume, claim: str) -> None:
         """Run a job on the claim that removes volbench's directories, and nothing without the marker."""
         paths = pod_paths(self._workspace.volume_folder)
         eraser = manifests.eraser(
-            run_id=self._workspace.run_id, volume=volume, claim=claim, tools_image=self._tools,
-            directories=(paths.volume_dir, paths.template_dir), options=self._options,
+            run_id=self._workspace.run_id, volume=volume.name, claim=claim, tools_image=self._tools,
+            directories=(paths.volume_dir, paths.template_dir), options=self._options_of(volume),
         )  # fmt: skip
         name, doing = eraser["metadata"]["name"], f"erasing the run's directories on claim {claim}"
-        self._cluster.apply_once(self._cluster.jobs(), eraser, doing=doing)
+        self._cluster.apply_once(self._cluster.jobs(), owned(eraser, self._owner.references()), doing=doing)
         until_s = time.monotonic() + self._options.start_timeout_s
         status: dict[str, Any] = {}
         while not (status.get("succeeded") or status.get("failed")):

@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from volbench.analysis.comparison import Comparison
 from volbench.records.cell import CellResult
 from volbench.records.facts import HostFacts
+from volbench.records.run import RunRecord
 
 HOST_FACTS = (
     "hostname", "cloud_instance_type", "zone", "cpu_model", "kernel", "kubelet", "container_runtime",
@@ -22,6 +24,9 @@ _LABELS = {
 }  # fmt: skip
 _CONTAINER_ID = re.compile("[0-9a-f]{12}(?:[0-9a-f]{52})?")
 Hosts = Mapping[str, Sequence[HostFacts]]
+Placements = Mapping[str, str]
+_PLACING = frozenset({"node", "selector", "tolerations", "runtime_class", "labels"})
+"""Target options that decide which nodes, or which Fargate profile, a volume's cells get."""
 
 
 def host_name(host: HostFacts) -> str | None:
@@ -40,16 +45,42 @@ def hosts_by_volume(results: Iterable[CellResult], volume_of: Mapping[str, str])
     return hosts
 
 
-def without_verdict_across_nodes(comparisons: Iterable[Comparison], hosts: Hosts) -> list[Comparison]:
+def declared_placements(run: RunRecord) -> dict[str, str]:
+    """Return volume -> where its cells were told to run, for volumes with target options `VOLUME.KEY=VALUE`."""
+    texts: dict[str, list[str]] = {}
+    for name, value in run.target_options.items():
+        volume, _, key = name.rpartition(".")
+        if volume and key in _PLACING:
+            texts.setdefault(volume, []).append(f"{key}={value}")
+    return {volume: ", ".join(sorted(options)) for volume, options in texts.items()}
+
+
+def without_verdict_across_nodes(
+    comparisons: Iterable[Comparison], hosts: Hosts, placements: Placements = MappingProxyType({})
+) -> list[Comparison]:
     """Return the comparisons; those of volumes whose nodes differ as the volumes do are inconclusive.
 
-    Ratios and intervals stay: they are of volume and node together.
+    Ratios and intervals stay: they are of volume and node together. So does the verdict where the user placed the
+    volumes apart: the comparison is then of volume with node.
+
+    Args:
+        placements: volume -> where its cells were told to run.
     """
-    return [_without_verdict(comparison, hosts) for comparison in comparisons]
+    return [
+        comparison
+        if placed_apart(comparison.baseline, comparison.candidate, placements)
+        else _without_verdict(comparison, hosts)
+        for comparison in comparisons
+    ]
 
 
-def node_caveats(hosts: Hosts) -> Iterator[str]:
-    """Return what a reader must know of the nodes: first pairs without a verdict, then nodes that differ."""
+def placed_apart(baseline: str, candidate: str, placements: Placements) -> bool:
+    """Return whether the user placed the two volumes' cells on different nodes."""
+    return placements.get(baseline, "") != placements.get(candidate, "")
+
+
+def node_caveats(hosts: Hosts, placements: Placements = MappingProxyType({})) -> Iterator[str]:
+    """Return what a reader must know of the nodes: first pairs that differ in them, then nodes that differ."""
     if len({host_name(host) for cells in hosts.values() for host in cells}) < 2:
         return
     names = list(hosts)
@@ -59,6 +90,15 @@ def node_caveats(hosts: Hosts) -> Iterator[str]:
         if changed_together(hosts[names[0]], hosts[candidate_name])
     ]
     for baseline, candidate in pairs:
+        if placed_apart(baseline, candidate, placements):
+            told = "; ".join(
+                f"{name} by {placements[name]}" for name in (baseline, candidate) if placements.get(name)
+            )
+            yield (
+                f"{baseline} and {candidate} were placed on different nodes ({told}): each verdict is of volume "
+                "and node together, and other nodes of these kinds may differ from those that were measured."
+            )
+            continue
         yield (
             f"Node and volume changed together: {baseline} and {candidate} ran on different nodes, so a difference "
             "may be that of the nodes, and no verdict is given."

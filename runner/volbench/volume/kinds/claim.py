@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from volbench.errors import Refused, VolumeUnavailable
+from volbench.base.text import duration
+from volbench.errors import EnvironmentLacks, Refused, VolumeUnavailable
 from volbench.profile.spec import parse_volume
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import VolumeSpec
 from volbench.volume.cluster import Cluster, NotFound
 from volbench.volume.interface import OpenVolume, VolumeBase
 from volbench.volume.kinds.claim_facts import changed_volume, identity, persistent_volume
+
+if TYPE_CHECKING:
+    from volbench.volume.kinds.run_owner import RunOwner
 
 DEFAULT_SIZE = "20Gi"
 LABEL_RUN = "volbench.org/run"
@@ -27,12 +32,16 @@ class ClaimVolume(VolumeBase):
     """An existing claim, or a claim on a storage class that is deleted with its data at the end.
 
     Args:
+        owner: owns a claim that this volume creates, so that the cluster deletes it when nobody comes back.
         keep: do not delete a claim that this volume created.
     """
 
-    def __init__(self, spec: VolumeSpec, *, cluster: Cluster, run_id: str, keep: bool = False) -> None:
+    def __init__(
+        self, spec: VolumeSpec, *, cluster: Cluster, run_id: str, owner: RunOwner | None = None, keep: bool = False
+    ) -> None:
         super().__init__(spec)
         self._cluster = cluster
+        self._owner = owner
         self._run_id = run_id
         self._keep = keep
         self._where = f"volume {spec.name}={spec.text}"
@@ -51,9 +60,8 @@ class ClaimVolume(VolumeBase):
         if self.spec.kind == "storage-class":
             self._check_class()
             self._check_measured_claim()
-            self._cluster.apply_once(
-                "persistentvolumeclaims", claim_manifest(self.spec, self._run_id), doing=f"making {self._where}"
-            )
+            manifest = claim_manifest(self.spec, self._run_id, self._owner_references())
+            self._cluster.apply_once("persistentvolumeclaims", manifest, doing=f"making {self._where}")
         claim = self._find()
         if claim["spec"].get("volumeMode") == "Block":
             raise Refused(
@@ -82,7 +90,14 @@ class ClaimVolume(VolumeBase):
         if self.spec.kind != "storage-class":
             return ""
         delete = f"kubectl delete pvc -n {self._cluster.namespace} {self.claim}"
-        return f"claim {self.claim} and its volume stay for `volbench resume`; to delete both: {delete}"
+        until = f" for {duration(self._owner.ttl_s)}" if self._owner is not None else ""
+        return f"claim {self.claim} and its volume stay for `volbench resume`{until}; to delete both now: {delete}"
+
+    def _owner_references(self) -> list[dict[str, str]]:
+        if self._owner is None:
+            return []
+        self._owner.extend()  # a resumed run may have little time left
+        return self._owner.references()
 
     def _check_measured_claim(self) -> None:
         """Raise EnvironmentLacks if earlier cells measured a claim that is gone: a new one is another volume."""
@@ -102,6 +117,14 @@ class ClaimVolume(VolumeBase):
         path = f"/apis/storage.k8s.io/v1/storageclasses/{self.spec.place}"
         try:
             self._cluster.ask("GET", path, doing=f"looking for the storage class of {self._where}")
+        except EnvironmentLacks as error:
+            if error.cause == "no_permission":
+                error.what = "this user may not read storage classes, which belong to no namespace"
+                error.next_step = (
+                    "bind the cluster role of k8s/base: `kubectl create clusterrolebinding NAME"
+                    " --clusterrole=volbench-storage-classes --user=USER`"
+                )
+            raise
         except NotFound as missing:
             raise VolumeUnavailable(
                 f"the cluster has no storage class {self.spec.place!r}",
@@ -132,7 +155,9 @@ def claim_name(spec: VolumeSpec, run_id: str) -> str:
     return spec.place if spec.kind == "pvc" else object_name("volbench", run_id.rsplit("-", 1)[-1], spec.name)
 
 
-def claim_manifest(spec: VolumeSpec, run_id: str) -> dict[str, Any]:
+def claim_manifest(
+    spec: VolumeSpec, run_id: str, owner_references: Sequence[dict[str, str]] = ()
+) -> dict[str, Any]:
     """Return the claim on a storage class."""
     size = kubernetes_size(spec.options.get("size", DEFAULT_SIZE))
     return {
@@ -141,6 +166,7 @@ def claim_manifest(spec: VolumeSpec, run_id: str) -> dict[str, Any]:
         "metadata": {
             "name": claim_name(spec, run_id),
             "labels": {**MANAGED_BY, "app.kubernetes.io/component": "volume", LABEL_RUN: run_id},
+            **({"ownerReferences": list(owner_references)} if owner_references else {}),
         },
         "spec": {
             "accessModes": ["ReadWriteOnce"],

@@ -1,0 +1,25 @@
+"""What `doctor` says of the targets."""
+
+from __future__ import annotations
+
+import pytest
+
+from volbench.cli.doctor import _verdict
+from volbench.placement.capabilities import Means
+
+DOCKER, LOCAL = ("docker", "tools image", "mysql image"), ("mysqld", "sysbench")
+
+
+@pytest.mark.parametrize(
+    ("present", "told"),
+    [
+        ((), "not possible yet"),
+        (("kubernetes",), "with --target kubernetes; auto selects none of them"),
+        ((*DOCKER, "kubernetes"), "with --target docker or kubernetes; auto selects docker."),
+        ((*LOCAL,), "with --target local; auto selects local."),
+    ],
+)
+def test_the_verdict_names_every_target_that_is_possible(present: tuple[str, ...], told: str) -> None:
+    names = (*DOCKER, *LOCAL, "kubernetes")
+    checks = [Means(name=name, present=name in present, evidence="") for name in names]
+    assert told in _verdict(checks)
