@@ -50,8 +50,9 @@ def run_pytest(
     """A session of its own in a directory, without this project's configuration."""
     (directory / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\nfilterwarnings = error\n")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "PYTHONPATH"))}
+    options += ("--volbench-require",) if required else ()
     return subprocess.run(
-        [python, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *options, *(["--volbench-require"] * required), directory],
+        [python, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *options, directory],
         capture_output=True, text=True, timeout=BOUND_S, env=environment, check=False,
     )  # fmt: skip
 

@@ -192,6 +192,7 @@ def mysql_on(
 
 
 def check_account(account: Mapping[str, str]) -> None:
+    """Raise UsageError for an option of MySqlContainer that would be ignored, and for a line break."""
     for name, value in account.items():
         if name not in _ACCOUNT:
             raise UsageError(f"there is no option {name!r}", where="mysql_on", next_step=suggestion(name, _ACCOUNT))
