@@ -32,6 +32,7 @@ COMMANDS = {
     "capture": "migration.capture",
     "observe": "observe",
     "query": "runs.query",
+    "site": "runs.site",
     "doctor": "doctor",
     "credits": "credits.command",
     "suite": "suite",
@@ -50,6 +51,7 @@ GROUPS = {
         "compare": "Compare volumes within a run or across runs.",
         "report": "Rebuild a run's reports, or print one of them.",
         "query": "Query the results of all runs in SQL, read-only.",
+        "site": "Write a static site of all runs: trends, change points, regressions.",
     },
     "Explain": {
         "observe": "Watch a server in use, read-only, and explain its slow moments.",
