@@ -56,7 +56,7 @@ def build_site(
     Args:
         results: where the runs are.
         out: a new or empty directory, or one of an earlier build.
-        pairs: names of two runs each, to put side by side; each run's predecessor of the same suite is there anyway.
+        pairs: names of two runs each, to put side by side; the latest runs and their predecessors are there anyway.
         recent: a worse level within so many of the latest runs is a regression.
         copy_reports: take the runs' report.html along, for a site that is published elsewhere.
 
@@ -120,14 +120,14 @@ class _Writer:
     """Writes files of a site whose content differs from the last build's, and removes those no longer made."""
 
     def __init__(self, out: Path, previous: dict[str, str]) -> None:
-        self._out = out
+        self.out = out
         self._previous = previous
         self.pages: dict[str, str] = {}
         self.written = 0
 
     def is_current(self, name: str, digest: str) -> bool:
         """Whether the last build wrote this file of the same content; then it is kept."""
-        if self._previous.get(name) == digest and (self._out / name).is_file():
+        if self._previous.get(name) == digest and (self.out / name).is_file():
             self.pages[name] = digest
             return True
         return False
@@ -138,7 +138,7 @@ class _Writer:
         digest = digest or _digest(data)
         if self.is_current(name, digest):
             return
-        path = self._out / name
+        path = self.out / name
         path.parent.mkdir(exist_ok=True)
         _replace(path, data)
         self.pages[name] = digest
@@ -147,7 +147,7 @@ class _Writer:
     def finish(self) -> None:
         """Remove the files of the last build that this one has not."""
         for name in self._previous.keys() - self.pages.keys():
-            (self._out / name).unlink(missing_ok=True)
+            (self.out / name).unlink(missing_ok=True)
 
 
 def _write_pages(
@@ -173,7 +173,7 @@ def _write_pages(
         digest = _digest(repr((pages.version(), recent, [(one.points, one.changes) for one in group])).encode())
         if not writer.is_current(page, digest):
             writer.write(page, pages.history_page(group, summaries, recent=recent), digest=digest)
-    reports = None if copied else Path(os.path.relpath(results, writer._out)).as_posix()  # noqa: SLF001
+    reports = None if copied else Path(os.path.relpath(results, writer.out)).as_posix()
     writer.write("index.html", pages.index_page(index, by_page, recent=recent, reports=reports))
     writer.write("compare.html", pages.compare_page())
     writer.write(JUNIT_FILE, junit(all_histories, recent=recent))
@@ -192,7 +192,7 @@ def _write_pair(writer: _Writer, names: tuple[str, str], index: Index, summaries
 
 
 def _neighbours(summaries: dict[str, RunSummary]) -> Iterable[tuple[str, str]]:
-    """Yield (predecessor, run) of the same suite, for the latest runs of each: others are compared in the browser."""
+    """Yield (predecessor, run) of the same suite for its latest runs: others are compared in the browser."""
     latest: dict[str, list[str]] = {}
     for name, run in summaries.items():
         latest.setdefault(run.suite, []).append(name)

@@ -1,7 +1,7 @@
 """Two runs side by side: each figure with its exact interval, and the settings in which they differ.
 
-Intervals are over the cells of either run. What differs from one time to another, and hits all cells of a run alike, is
-not in them: a history of runs shows how much that is.
+Intervals are over the cells of either run. What differs from one time to another, and hits all cells of a run alike,
+is not in them: a history of runs shows how much that is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class PairRow:
     Args:
         change: of the second run against the first: the Hodges-Lehmann ratio.
         interval: of that ratio at 95 %; empty below RUNS_MIN cells on a side.
-        verdict: of a primary metric, as comparisons judge it: Holm's correction over these, and the margin; else empty.
+        verdict: of a primary metric, as comparisons judge it: Holm's correction over these, and the margin. Empty
+            for others.
     """
 
     identity: str
