@@ -2,12 +2,12 @@
 
     python tests/benchmarks/change_points.py [HISTORIES]
 
-The first table is of stable histories of 10, 30 and 100 runs under several noise models: the share with any change
-point, and after 100 runs looked at one by one, the share that was ever called a regression. The second is of
-histories whose level falls by 10 %, 20 % or 30 % with 5 % noise between runs: the share that is named within 3, 5 and
-10 runs. Ends with 1 where a model of independent runs has more than ALPHA by more than chance (99.9 % one-sided
-binomial bound), or power misses its limit. All series are our own construction; that p-values do not depend on the
-distribution is what a permutation test promises.
+The first table is of stable histories of 10, 30 and 100 runs under several noise models: the share with any
+change point, and after 100 runs looked at one by one, the share that was ever called a regression. The second is
+of histories whose level falls by 10 %, 20 % or 30 % with 5 % noise between runs: the share that is named within
+3, 5 and 10 runs. Ends with 1 where a model of independent runs has more than ALPHA by more than chance (99.9 %
+one-sided binomial bound), or power misses its limit. All series are our own construction; that p-values do not
+depend on the distribution is what a permutation test promises.
 """
 
 from __future__ import annotations
@@ -84,9 +84,7 @@ def main() -> int:
     sequential = max(20, histories // 20)
     limit = ALPHA + _Z_999 * math.sqrt(ALPHA * (1 - ALPHA) / histories)
     failed = False
-    print(
-        f"{histories} stable histories a figure; {sequential} looked at after each of {LOOKS} runs; limit {limit:.1%}"
-    )
+    print(f"{histories} stable histories a figure, limit {limit:.1%}; {sequential} looked at {LOOKS} times")
     print(f"| noise | 10 runs | 30 runs | 100 runs | a regression, ever, in {LOOKS} runs |")
     print("|---|--:|--:|--:|--:|")
     for name, noise in {**INDEPENDENT, **DRIFTING}.items():

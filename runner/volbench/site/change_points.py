@@ -1,16 +1,16 @@
 """Where a history of runs changes its level: CUSUM with a permutation test, split in two until nothing is left.
 
 The statistic is the largest standardised difference of means over all places to split, of log values that are
-limited to CLIP robust standard deviations, so that one odd run is no change. Its p-value comes from random orders of
-the same values, whatever their distribution. In a history without a change whose runs are independent, all orders
-are equally likely, so the whole procedure names any change point with probability ALPHA at most: a second one is
-looked for only beside a first. Runs that drift together (a disk that fills, a neighbour by day) are not independent:
-docs/history.md has the measured rates.
+limited to CLIP robust standard deviations, so that one odd run is no change. Its p-value comes from random orders
+of the same values, whatever their distribution. In a history without a change whose runs are independent, all
+orders are equally likely, so the whole procedure names any change point with probability ALPHA at most: a second
+one is looked for only beside a first. Runs that drift together (a disk that fills, a neighbour by day) are not
+independent: docs/history.md has the measured rates.
 
-Sources: Antoch and Huskova, Permutation tests in change point analysis, Statistics and Probability Letters 53 (2001)
-37-46; Vostrikova, Detecting disorder in multidimensional random processes, Soviet Mathematics Doklady 24 (1981)
-55-59, for the splitting in two; Bai, Estimating multiple breaks one at a time, Econometric Theory 13 (1997) 315-352,
-for the repartition: each place is estimated once more between its neighbours.
+Sources: Antoch and Huskova, Permutation tests in change point analysis, Statistics and Probability Letters 53
+(2001) 37-46; Vostrikova, Detecting disorder in multidimensional random processes, Soviet Mathematics Doklady 24
+(1981) 55-59, for the splitting in two; Bai, Estimating multiple breaks one at a time, Econometric Theory 13
+(1997) 315-352, for the repartition: each place is estimated once more between its neighbours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two runs side by side: each figure with its exact interval, and the settings in which they differ.
 
-Intervals are over the cells of either run. What differs from one time to another, and hits all cells of a run alike,
-is not in them: a history of runs shows how much that is.
+Intervals are over the cells of either run. What differs from one time to another, and hits all cells of a run
+alike, is not in them: a history of runs shows how much that is.
 """
 
 from __future__ import annotations
