@@ -38,6 +38,7 @@ COMMANDS = {
     "suite": "suite",
     "volume": "volumes.command",
     "k8s": "k8s",
+    "compose": "compose",
     "cell": "cell",
 }
 """Command -> its module in this package, which has a function of that name or `app` with subcommands."""
@@ -71,6 +72,7 @@ GROUPS = {
         "doctor": "Report what this machine can do, and how to get what is missing.",
         "suite": "Check suite files, print their schema and documentation.",
         "k8s": "Write manifests of runs on Kubernetes.",
+        "compose": "Write a compose file for any number of volumes.",
     },
 }
 """Heading -> command -> what it does, for `volbench --help`, which imports no command."""

@@ -58,7 +58,7 @@ exec $server --no-defaults --datadir={DATA_IN_CONTAINER} --init-file=/tmp/accoun
 """
 
 
-class VolumeMySqlContainer(MySqlContainer):  # type: ignore[misc]  # testcontainers' modules are not checked
+class VolumeMySqlContainer(MySqlContainer):
     """testcontainers' MySqlContainer with its data directory on a volume; any image with mysqld or mariadbd.
 
     The image's entrypoint is not called: the data directory was initialised before, and the accounts are made at
@@ -79,7 +79,7 @@ class VolumeMySqlContainer(MySqlContainer):  # type: ignore[misc]  # testcontain
         image: str,
         *,
         options: Mapping[str, Scalar],
-        **account: str,
+        **account: Any,
     ) -> None:
         super().__init__(image, **account)
         self.volume = volume

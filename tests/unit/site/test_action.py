@@ -1,4 +1,4 @@
-"""The GitHub Action without GitHub: its script with the real commands, a prepared run, a `gh` that notes its call."""
+"""The GitHub Action without GitHub: its script with real commands, a prepared run, a `gh` that notes its call."""
 
 from __future__ import annotations
 
