@@ -183,7 +183,7 @@ def test_three_volumes_with_names_of_their_own_from_the_command(project: Project
             "${RESULTS:-./results}:/results", f"${{RESULTS}}:/results\n    - {tmp_path}/suites:/suites:ro"
         )
     )
-    environment = {**project.environment, "SUITE": "/suites/small.yaml"}
+    environment = {**project.environment, "SUITE": "/suites/small.yaml", "RUN_AS": "1234:1234"}
     of_three = Project(environment=environment, results=project.results, volumes=tuple(named.values()), file=file)
     try:
         prepared = of_three.run("run", "--rm", "prepare", timeout_s=120)
@@ -194,6 +194,7 @@ def test_three_volumes_with_names_of_their_own_from_the_command(project: Project
         assert of_three.run("down", "-v", timeout_s=120).returncode == 0
     (report,) = of_three.results.glob("*/report.json")
     assert [volume["name"] for volume in json.loads(report.read_bytes())["volumes"]] == list(named)
+    assert {path.stat().st_uid for path in of_three.results.rglob("*")} == {1234}
 
 
 def test_without_a_variable_the_images_are_those_of_make_images(project: Project) -> None:
