@@ -94,6 +94,14 @@ def test_the_examples_of_the_page_pass_in_a_clean_environment(clean_python: Path
     assert "3 passed" in done.stdout
 
 
+def test_the_wheel_has_what_the_site_needs(clean_python: Path, tmp_path: Path) -> None:
+    """Templates are files of the package that a rule for ignored files could leave out."""
+    argv = [clean_python, "-m", "volbench", "site", ROOT / "results" / "examples", "--out", tmp_path / "site"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "site.css").is_file()
+
+
 def test_the_power_cut_example_fails_on_a_server_that_does_not_wait_for_the_disk(tmp_path: Path) -> None:
     """As the page says: the example can fail."""
     careless = '{"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0, "innodb_flush_log_at_timeout": 2700}'
