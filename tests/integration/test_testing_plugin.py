@@ -16,7 +16,7 @@ from emulated_volumes import write_durably
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.testing import emulated_volume, mysql_on
-from volbench.testing.leftovers import LABEL_OWNER, PLACE, owner_label
+from volbench.testing.leftovers import DISK_DIRECTORY, LABEL_OWNER, owner_label
 from volbench.volume.emulated.requirements import find_daemon
 from volbench.volume.emulated.teardown import attachments
 
@@ -259,7 +259,7 @@ with emulated_volume({SPEC!r}) as volume, mysql_on(volume) as server:
     )
     left, container_id = killed.stdout.split()
     volume_dir = Path(left)
-    assert volume_dir.is_relative_to(PLACE)
+    assert volume_dir.is_relative_to(DISK_DIRECTORY)
     assert attachments(volume_dir)
     with emulated_volume(SPEC) as living:
         next_session = "from volbench.testing.leftovers import clear_killed_sessions as clear; clear()"

@@ -170,7 +170,9 @@ def _write_pages(
     for history in all_histories:
         by_page.setdefault(pages.history_page_name(history), []).append(history)
     for page, group in by_page.items():
-        digest = _digest(repr((pages.version(), recent, [(one.points, one.changes) for one in group])).encode())
+        digest = _digest(
+            repr((pages.version(), recent, [(history.points, history.changes) for history in group])).encode()
+        )
         if not writer.is_current(page, digest):
             writer.write(page, pages.history_page(group, summaries, recent=recent), digest=digest)
     reports = None if copied else Path(os.path.relpath(results, writer.out)).as_posix()

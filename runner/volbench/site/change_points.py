@@ -99,8 +99,10 @@ def _repartitioned(values: NDArray[np.float64], splits: Sequence[tuple[int, floa
     for number, (index, p_value) in enumerate(splits):
         start, end = edges[number], edges[number + 2]
         scores = _scores(values[start:end])
-        place = index if scores is None else start + SEGMENT_MIN + int(_standardised(scores[np.newaxis]).argmax())
-        moved.append((place, p_value))
+        moved_index = (
+            index if scores is None else start + SEGMENT_MIN + int(_standardised(scores[np.newaxis]).argmax())
+        )
+        moved.append((moved_index, p_value))
     return moved
 
 

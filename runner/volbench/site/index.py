@@ -62,17 +62,19 @@ def read_index(results: Path, previous: Index | None) -> tuple[Index, int]:
     """
     if not results.is_dir():
         raise UsageError("there is no such directory of results", where=str(results))
-    known = {run.name: run for run in previous.runs} if previous and previous.made_by == current_version() else {}
-    runs = [_indexed(directory, known) for directory in sorted(results.iterdir()) if _is_run(directory)]
+    previous_runs = (
+        {run.name: run for run in previous.runs} if previous and previous.made_by == current_version() else {}
+    )
+    runs = [_indexed(directory, previous_runs) for directory in sorted(results.iterdir()) if _is_run(directory)]
     if not runs:
         raise UsageError(
             "there is no run in the directory", where=str(results),
             next_step="name the directory that `volbench run` writes to, such as results",
         )  # fmt: skip
-    read = sum(known.get(run.name) is not run for run in runs)
+    read = sum(previous_runs.get(run.name) is not run for run in runs)
     runs.sort(key=lambda run: (run.summary.started_at if run.summary else "", run.name))
-    kept = {"changes": previous.changes, "pages": previous.pages} if previous and known else {}
-    return Index(made_by=current_version(), runs=tuple(runs), **kept), read
+    carried_over = {"changes": previous.changes, "pages": previous.pages} if previous and previous_runs else {}
+    return Index(made_by=current_version(), runs=tuple(runs), **carried_over), read
 
 
 def _is_run(directory: Path) -> bool:
@@ -81,7 +83,7 @@ def _is_run(directory: Path) -> bool:
     )
 
 
-def _indexed(directory: Path, known: Mapping[str, IndexedRun]) -> IndexedRun:
+def _indexed(directory: Path, previous_runs: Mapping[str, IndexedRun]) -> IndexedRun:
     report, page = directory / REPORT_FILE, (directory / "report.html").is_file()
     try:
         status = report.stat()
@@ -89,7 +91,7 @@ def _indexed(directory: Path, known: Mapping[str, IndexedRun]) -> IndexedRun:
         fault = f"no report yet: volbench report {directory}"
         return IndexedRun(name=directory.name, stamp=(0, 0), fault=fault)
     stamp = (status.st_size, status.st_mtime_ns)
-    run = known.get(directory.name)
+    run = previous_runs.get(directory.name)
     if run is not None and run.stamp == stamp and run.has_page == page:
         return run
     try:

@@ -58,14 +58,14 @@ def side_by_side(names: tuple[str, str], first: RunSummary, second: RunSummary) 
     Args:
         names: of the runs' directories.
     """
-    ours, others = ({group.key: group for group in run.groups} for run in (first, second))
+    first_groups, second_groups = ({group.key: group for group in run.groups} for run in (first, second))
     return Pair(
         first=names[0],
         second=names[1],
-        rows=_rows([(ours[key], others[key]) for key in ours if key in others]),
+        rows=_rows([(first_groups[key], second_groups[key]) for key in first_groups if key in second_groups]),
         settings=differing_settings(first, second),
-        only_first=_only(ours.keys() - others.keys()),
-        only_second=_only(others.keys() - ours.keys()),
+        only_first=_only(first_groups.keys() - second_groups.keys()),
+        only_second=_only(second_groups.keys() - first_groups.keys()),
     )
 
 

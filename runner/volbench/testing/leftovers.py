@@ -18,7 +18,7 @@ from volbench.volume.emulated.status import list_volumes, volume_status
 from volbench.volume.emulated.teardown import process_start_ticks, take_down
 
 DIRECTORY_PREFIX = "volbench-testing-"
-PLACE = Path("/var/tmp")  # noqa: S108 - directories of this prefix that have volbench's marker inside
+DISK_DIRECTORY = Path("/var/tmp")  # noqa: S108 - directories of this prefix that have volbench's marker inside
 LABEL_OWNER = "org.volbench.testing.owner"
 
 
@@ -35,7 +35,7 @@ def clear_killed_sessions() -> None:
     """
     with contextlib.suppress(DockerException, OSError):
         _remove_containers()
-    for root in PLACE.glob(f"{DIRECTORY_PREFIX}*"):
+    for root in DISK_DIRECTORY.glob(f"{DIRECTORY_PREFIX}*"):
         with contextlib.suppress(VolbenchError, OSError):
             _remove_volumes(root)
 
@@ -57,7 +57,7 @@ def private_directory(parent: Path | None = None) -> Iterator[Path]:
 
     A volume that could not be taken down stays for the next session to clear.
     """
-    root = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX, dir=parent or PLACE))
+    root = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX, dir=parent or DISK_DIRECTORY))
     try:
         yield root
     finally:

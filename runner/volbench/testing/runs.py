@@ -26,14 +26,14 @@ from volbench.records.gate import Decision, Gate
 from volbench.report.formats.gate import render_gate
 from volbench.store.run_directory import RunDirectory, find_runs
 from volbench.suite.policy import check_policy
-from volbench.testing.leftovers import PLACE, private_directory
+from volbench.testing.leftovers import DISK_DIRECTORY, private_directory
 from volbench.testing.volumes import MountedVolume
 
 RUN_S_MAX = 3600.0
 CI_LEVEL = 0.95
 _END_S_MAX = 120.0
 _OUTPUT_CHARACTERS = 3000
-_LOCK = PLACE / f"volbench-runs-{os.geteuid()}.lock"
+_LOCK = DISK_DIRECTORY / f"volbench-runs-{os.geteuid()}.lock"
 VolumeOfRun = str | Path | MountedVolume
 
 
@@ -242,9 +242,11 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
 
 
 def _failure(code: int | None, text: str, timeout_s: float) -> VolbenchError:
-    what = f"the run did not end within {timeout_s:g} s" if code is None else f"the run ended with exit code {code}"
+    message = (
+        f"the run did not end within {timeout_s:g} s" if code is None else f"the run ended with exit code {code}"
+    )
     kind = {EXIT_USAGE: UsageError, EXIT_ENVIRONMENT: EnvironmentLacks}.get(code or 0, StepFailed)
-    return kind(what, where="run_suite", evidence=text.strip())
+    return kind(message, where="run_suite", evidence=text.strip())
 
 
 def _policy_text(conditions: Sequence[str], confidence: float) -> str:
