@@ -72,6 +72,9 @@ def ensure_images(
             for job in jobs:
                 job.result()
     servers = [image_names.pick_server_image(image_names.local_images(), flavor) for flavor in flavors]
+    first = next((server for server in servers if server is not None), None)
+    if first is not None:  # the name in docker/compose.yaml
+        _tag(first.name, image_names.SERVER_ALIAS)
     return (tools, *(server.name for server in servers if server is not None))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,16 +14,20 @@ from typing import Any
 
 import docker
 import pytest
+from compose_v2 import compose_v2
 
-from volbench.errors import EXIT_ENVIRONMENT
-from volbench.placement.docker.image_names import tools_image
+from volbench import __version__
+from volbench.errors import EXIT_USAGE
+from volbench.placement.capabilities import docker_image
+from volbench.placement.docker.image_names import SERVER_ALIAS, TOOLS_REPOSITORY, tools_image
 from volbench.placement.docker.images import server_image
 from volbench.records.cell import ServerSpec
 
 ROOT = Path(__file__).parents[2]
 USER = 999
 PROJECT = "volbench-test-compose"
-COMPOSE = ["docker-compose", "-f", "docker/compose.yaml"]
+COMPOSE = compose_v2()
+PLAIN = ROOT / "docker" / "compose.yaml"
 BOUND_S = 600.0
 SUITE = """
 schema: 1
@@ -41,9 +45,7 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(
-        shutil.which("docker-compose") is None or os.geteuid() != 0, reason="needs docker-compose and root"
-    ),
+    pytest.mark.skipif(COMPOSE is None or os.geteuid() != 0, reason="needs docker-compose v2 and root"),
 ]
 
 
@@ -53,12 +55,14 @@ class Project:
 
     environment: dict[str, str]
     results: Path
-    volumes: tuple[Path, Path]
+    volumes: tuple[Path, ...]
+    file: Path = PLAIN
 
     def run(self, *arguments: str, timeout_s: float = BOUND_S) -> subprocess.CompletedProcess[str]:
         """Run docker-compose to its end."""
+        assert COMPOSE is not None
         return subprocess.run(
-            [*COMPOSE, *arguments],
+            [COMPOSE, "-f", self.file, *arguments],
             cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout_s, check=False,
         )  # fmt: skip
 
@@ -70,7 +74,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
         server = server_image(client, ServerSpec(), pull=False)
     finally:
         client.close()
-    places = {name: tmp_path / name for name in ("a", "b", "results", "suites")}
+    places = {name: tmp_path / name for name in ("a", "b", "c", "results", "suites")}
     for place in places.values():
         place.mkdir(mode=0o755)
     (places["a"] / "precious").write_text("not of volbench")
@@ -79,6 +83,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
         **os.environ,
         "VOLUME_A": str(places["a"]),
         "VOLUME_B": str(places["b"]),
+        "NAME_A": "gp3",
+        "NAME_B": "io2",
         "RESULTS": str(places["results"]),
         "SUITES": str(places["suites"]),
         "SUITE": "small.yaml",
@@ -94,7 +100,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 def inspected(name: str) -> dict[str, Any] | None:
     """What the engine says of a container of the project while it runs."""
     shown = subprocess.run(
-        ["docker", "inspect", f"{PROJECT}_{name}_1"], capture_output=True, text=True, timeout=30, check=False
+        ["docker", "inspect", f"{PROJECT}-{name}-1"], capture_output=True, text=True, timeout=30, check=False
     )
     found = json.loads(shown.stdout or "[]")
     return found[0] if found and found[0]["State"]["Running"] else None
@@ -115,55 +121,96 @@ def server_of(container: str) -> int | None:
 
 
 def test_a_run_without_root_or_rights_makes_its_report(project: Project) -> None:
-    """Uid, capabilities and no_new_privs as the kernel has them for the server while it serves."""
+    """As docker/README.md writes it. Uid, capabilities and no_new_privs as the kernel has them while it serves."""
     prepared = project.run("run", "--rm", "prepare", timeout_s=120)
     assert prepared.returncode == 0, prepared.stdout + prepared.stderr
     assert [place.stat().st_uid for place in (*project.volumes, project.results)] == [USER] * 3
     assert (project.volumes[0] / "precious").stat().st_uid == 0
-    assert project.run("up", "-d", timeout_s=120).returncode == 0
+    assert COMPOSE is not None
+    up = subprocess.Popen(
+        [COMPOSE, "-f", PLAIN, "up", "--exit-code-from", "runner"],
+        cwd=ROOT, env=project.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
     server = None
     until = time.monotonic() + BOUND_S
-    while time.monotonic() < until:
+    while server is None and up.poll() is None and time.monotonic() < until:
         container = inspected("server-a")
-        server = server_of(f"{PROJECT}_server-a_1") if container else None
-        if container is None or server is not None:
-            break
+        server = server_of(f"{PROJECT}-server-a-1") if container else None
         time.sleep(0.1)
-    assert container is not None, project.run("logs").stdout[-3000:]
-    assert server is not None
-    status = status_of(server)
+    if server is not None:
+        status = status_of(server)
+        assert container is not None
+        host = container["HostConfig"]
+        write = ["docker", "exec", f"{PROJECT}-server-a-1", "sh", "-c", "echo x >/written"]
+        refused = subprocess.run(write, capture_output=True, text=True, timeout=30, check=False)
+    logs, _ = up.communicate(timeout=BOUND_S)
+    assert server is not None, logs[-3000:]
     assert set(status["Uid"].split()) == {str(USER)}
     assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {0}
     assert status["NoNewPrivs"] == "1"
-    host = container["HostConfig"]
     assert (host["ReadonlyRootfs"], host["NetworkMode"], host["PidsLimit"]) == (True, "none", 4096)
-    write = ["docker", "exec", f"{PROJECT}_server-a_1", "sh", "-c", "echo x >/written"]
-    refused = subprocess.run(write, capture_output=True, text=True, timeout=30, check=False)
     assert refused.returncode != 0
     assert "Read-only file system" in refused.stderr
-    while inspected("runner") is not None and time.monotonic() < until:
-        time.sleep(0.5)
-    logs = project.run("logs", "--no-color", "runner").stdout
+    assert up.returncode == 0, logs[-3000:]
     (report,) = project.results.glob("*/report.json") or [None]
     assert report is not None, logs[-3000:]
+    assert {path.stat().st_uid for path in project.results.rglob("*")} == {USER}
     cells = json.loads(report.read_bytes())["cells"]
-    assert {cell["volume"] for cell in cells} == {"a", "b"}
+    assert {cell["volume"] for cell in cells} == {"gp3", "io2"}
     assert all(cell["metrics"]["tps"]["value"] > 0 for cell in cells), logs[-3000:]
     assert (project.volumes[0] / "precious").read_text() == "not of volbench"
     assert [entry.name for place in project.volumes for entry in place.iterdir()] == ["precious"]
 
 
-def test_without_prepare_the_run_says_what_it_may_not_write_to(project: Project) -> None:
-    """By one message and its exit code; the volumes are as they were."""
-    assert project.run("up", "-d", timeout_s=120).returncode == 0
-    until = time.monotonic() + BOUND_S
-    while inspected("runner") is not None and time.monotonic() < until:
-        time.sleep(0.2)
-    shown = subprocess.run(
-        ["docker", "inspect", "-f", "{{.State.ExitCode}}", f"{PROJECT}_runner_1"],
-        capture_output=True, text=True, timeout=30, check=True,
-    )  # fmt: skip
-    logs = project.run("logs", "--no-color", "runner").stdout
-    assert int(shown.stdout) == EXIT_ENVIRONMENT, logs
-    assert "the run's directory cannot be made" in logs
+def test_a_run_that_fails_gives_its_exit_code(project: Project) -> None:
+    assert project.run("run", "--rm", "prepare", timeout_s=120).returncode == 0
+    (Path(project.environment["SUITES"]) / "small.yaml").write_text("schema: 1\nnmae: x\n")
+    done = project.run("up", "--exit-code-from", "runner")
+    assert done.returncode == EXIT_USAGE, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_three_volumes_with_names_of_their_own_from_the_command(project: Project, tmp_path: Path) -> None:
+    """`volbench compose` needs no checkout beside its file."""
+    named = {"gp2": tmp_path / "a", "gp3": tmp_path / "b", "io2": tmp_path / "c"}
+    options = [word for name, place in named.items() for word in ("--volume", f"{name}={place}")]
+    printed = subprocess.run(
+        [sys.executable, "-m", "volbench", "compose", *options], capture_output=True, text=True, check=True
+    )
+    file = tmp_path / "elsewhere" / "compose.yaml"
+    file.parent.mkdir()
+    file.write_text(
+        printed.stdout.replace(
+            "${RESULTS:-./results}:/results", f"${{RESULTS}}:/results\n    - {tmp_path}/suites:/suites:ro"
+        )
+    )
+    environment = {**project.environment, "SUITE": "/suites/small.yaml", "RUN_AS": "1234:1234"}
+    of_three = Project(environment=environment, results=project.results, volumes=tuple(named.values()), file=file)
+    try:
+        prepared = of_three.run("run", "--rm", "prepare", timeout_s=120)
+        assert prepared.returncode == 0, prepared.stderr
+        done = of_three.run("up", "--exit-code-from", "runner")
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    finally:
+        assert of_three.run("down", "-v", timeout_s=120).returncode == 0
+    (report,) = of_three.results.glob("*/report.json")
+    assert [volume["name"] for volume in json.loads(report.read_bytes())["volumes"]] == list(named)
+    assert {path.stat().st_uid for path in of_three.results.rglob("*")} == {1234}
+
+
+def test_without_a_variable_the_images_are_those_of_make_images(project: Project) -> None:
+    names = ("SERVER_IMAGE", "TOOLS_IMAGE")
+    environment = {key: value for key, value in project.environment.items() if key not in names}
+    plain = Project(environment=environment, results=project.results, volumes=project.volumes)
+    shown = plain.run("config", "--images", timeout_s=60).stdout.split()
+    assert set(shown) == {SERVER_ALIAS, f"{TOOLS_REPOSITORY}:{__version__}"}
+    for image in shown:
+        assert docker_image(image).present, image
+
+
+def test_without_prepare_the_log_says_what_to_run_and_nothing_is_written(project: Project) -> None:
+    """Servers and runner fail at the same time; whichever is first ends the others."""
+    up = project.run("up", "--exit-code-from", "runner")
+    assert up.returncode != 0
+    assert 'may not write to /control/a; with compose, run "prepare" first' in up.stdout + up.stderr
     assert [entry.name for place in project.volumes for entry in place.iterdir()] == ["precious"]
+    assert list(project.results.iterdir()) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from compose_v2 import compose_v2
 
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.docker.images import server_image
@@ -26,7 +27,7 @@ pytestmark = [
     pytest.mark.emulator,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose"),
+    pytest.mark.skipif(compose_v2() is None, reason="needs docker-compose v2"),
 ]
 
 
@@ -89,8 +90,8 @@ def test_a_run_compares_a_directory_with_an_emulated_volume_and_leaves_nothing(
         "VOLUME_IMAGE": image,
         "COMPOSE_PROJECT_NAME": "volbench-test-volumes",
     }
-    compose = ["docker-compose", "-f", "docker/compose.yaml", "-f", "docker/volumes/compose.yaml"]
-    up = [*compose, "up", "--abort-on-container-exit", "--exit-code-from", "runner"]
+    compose = [str(compose_v2()), "-f", "docker/compose.yaml", "-f", "docker/volumes/compose.yaml"]
+    up = [*compose, "up", "--exit-code-from", "runner"]
     try:
         done = subprocess.run(
             up, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=700, check=False

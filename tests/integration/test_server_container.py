@@ -10,10 +10,11 @@ from pathlib import Path
 import docker
 import pytest
 from docker.models.containers import Container
-from server_container import QueryWaitStrategy, local_server_image, throwaway_container
+from server_container import local_server_image, throwaway_container
 from testcontainers.core.labels import LABEL_SESSION_ID
 
 from volbench.engine.connection import Account
+from volbench.testing.containers import QueryWaitStrategy
 
 pytestmark = pytest.mark.docker
 SUPPORT = Path(__file__).parents[1] / "support"

@@ -10,7 +10,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from server_container import local_server_image, throwaway_container
+from server_container import local_server_image
+
+from volbench.testing.mysql import copy_data, initialised_data
 
 MAKE_BOUND_S = 300.0
 ROOM_BYTES = 2 << 30
@@ -18,12 +20,12 @@ ROOM_BYTES = 2 << 30
 
 def copy_of_local(data_dir: Path) -> None:
     """What the local server's own program makes of an empty directory: mariadbd's, else mysqld's."""
-    _copy(_of_local(), data_dir)
+    copy_data(_of_local(), data_dir)
 
 
 def copy_of_container(data_dir: Path) -> None:
     """What the server of `local_server_image` makes."""
-    _copy(_of_container(), data_dir)
+    copy_data(initialised_data(local_server_image()), data_dir)
 
 
 def directory_in_memory(otherwise: Path) -> Path:
@@ -48,24 +50,8 @@ def _of_local() -> Path:
     return data_dir
 
 
-@cache
-def _of_container() -> Path:
-    place = _place()
-    create = ["--no-defaults", "--user=root", "--datadir=/made/data", "--initialize-insecure"]
-    making = throwaway_container(local_server_image(), create, entrypoint="mysqld", network="none")
-    with making.with_volume_mapping(place, "/made", "rw") as container:
-        assert container.wait() == 0, container.get_logs()[1].decode()[-2000:]
-    return place / "data"
-
-
 def _place() -> Path:
     """Removed when the process ends."""
     place = Path(tempfile.mkdtemp(prefix="volbench-data-", dir="/var/tmp"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place
-
-
-def _copy(made: Path, data_dir: Path) -> None:
-    """Zeros of a redo log become holes; a server makes an identity of its own at its first start."""
-    subprocess.run(["cp", "-a", "--sparse=always", str(made), str(data_dir)], check=True, timeout=MAKE_BOUND_S)
-    (data_dir / "auto.cnf").unlink(missing_ok=True)

@@ -4,57 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import docker
-import mysql.connector
 from docker.errors import NotFound
-from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 from testcontainers.core.wait_strategies import WaitStrategy
 from testcontainers.core.waiting_utils import WaitStrategyTarget
 
-from volbench.engine.connection import Account, rows
 from volbench.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
-from volbench.placement import capabilities
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.docker.images import server_image
 from volbench.records.cell import ServerSpec
+from volbench.testing.containers import container_options
 
 START_BOUND_S = 180
-_POLL_S = 0.1
-_PULL_BOUND_S = 60.0
-_RYUK_CHOICE = "TESTCONTAINERS_RYUK_DISABLED"
-
-
-class QueryWaitStrategy(WaitStrategy):
-    """Ready when the server answers a query. Raises TimeoutError, at once when the container has ended.
-
-    Args:
-        account: of the started container, whose TCP port is known only then.
-    """
-
-    def __init__(self, account: Callable[[WaitStrategyTarget], Account]) -> None:
-        super().__init__()
-        self._account = account
-        self.with_startup_timeout(START_BOUND_S).with_poll_interval(_POLL_S)
-        self.with_transient_exceptions(mysql.connector.Error)
-
-    def wait_until_ready(self, container: WaitStrategyTarget) -> None:
-        """Ask until it answers."""
-        if not self._poll(lambda: self._answers(container)):
-            container.reload()
-            raise TimeoutError(f"no answer to a query; the container is {container.status}")
-
-    def _answers(self, container: WaitStrategyTarget) -> bool:
-        container.reload()
-        if container.status not in {"created", "running"}:
-            raise StopIteration  # what _poll takes for a final no
-        return rows(self._account(container), "SELECT 1", timeout_s=5) == [(1,)]
 
 
 class SupervisorWaitStrategy(WaitStrategy):
@@ -75,8 +42,7 @@ def throwaway_container(image: str, command: list[str], **options: Any) -> Docke
     Args:
         options: of docker-py's `containers.create`.
     """
-    _choose_cleanup()
-    return DockerContainer(image).with_command(command).with_kwargs(**options)
+    return DockerContainer(image).with_command(command).with_kwargs(**container_options(**options))
 
 
 def local_server_image(flavor: str = "mysql") -> str:
@@ -174,15 +140,3 @@ def remove_containers_of_session() -> list[str]:
         return [str(container.name) for container in left]
     finally:
         client.close()
-
-
-@cache
-def _choose_cleanup() -> None:
-    """Ryuk, which also cleans up after a killed session, where its image is here or can be pulled."""
-    if _RYUK_CHOICE in os.environ:
-        return
-    image = testcontainers_config.ryuk_image
-    here = capabilities.docker_image(image).present
-    testcontainers_config.ryuk_disabled = not (
-        here or capabilities.ask(["docker", "pull", "-q", image], timeout_s=_PULL_BOUND_S).code == 0
-    )

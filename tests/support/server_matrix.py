@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from server_container import QueryWaitStrategy, throwaway_container
+from server_container import throwaway_container
 from testcontainers.core.waiting_utils import WaitStrategyTarget
 
 from bootstrap import offline
 from bootstrap.command import run, with_rights
 from volbench.engine.connection import Account
 from volbench.placement import capabilities
+from volbench.testing.containers import QueryWaitStrategy
 
 OFFICIAL = (
     "mysql:8.0", "mysql:8.4", "mysql:9", "percona/percona-server:8.0", "percona/percona-server:8.4",

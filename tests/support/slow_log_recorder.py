@@ -28,6 +28,7 @@ from typing import Any
 import mysql.connector
 from mysql.connector.connection import MySQLConnection
 
+from volbench.engine.connection import Account, rows
 from volbench.validation.queries.slowlog import LoggedStatement
 
 SCHEMAS = ("shop", "crm", "stock-2024", "back office")
@@ -373,15 +374,6 @@ def recorded_server(name: str, directory: Path) -> Iterator[tuple[Callable[..., 
                 collation="utf8mb4_general_ci", autocommit=True, connection_timeout=60, **more,
             )  # fmt: skip
 
-        deadline = time.monotonic() + START_BOUND_S
-        while True:
-            try:
-                connect().close()
-                break
-            except mysql.connector.Error:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
         yield connect, directory / "slow.log"
 
 
@@ -403,15 +395,31 @@ def _local(directory: Path, options: Sequence[str]) -> Iterator[None]:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
+        _wait_until_it_answers(Account(user="root", socket=str(directory / "s")))
         yield
     finally:
         server.terminate()
         server.wait(60)
 
 
+def _wait_until_it_answers(account: Account) -> None:
+    deadline = time.monotonic() + START_BOUND_S
+    while True:
+        try:
+            rows(account, "SELECT 1", timeout_s=5)
+        except mysql.connector.Error:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
 @contextmanager
 def _container(name: str, directory: Path, options: Sequence[str]) -> Iterator[None]:
-    import docker  # noqa: PLC0415 - not where the local server is enough
+    from server_container import throwaway_container  # noqa: PLC0415 - not where the local server is enough
+
+    from volbench.testing.containers import QueryWaitStrategy  # noqa: PLC0415
 
     data, more = "/var/tmp/data", f"--user=root --datadir=/var/tmp/data {' '.join(options[1:])}"
     mariadb = name.startswith("mariadb")
@@ -423,16 +431,10 @@ def _container(name: str, directory: Path, options: Sequence[str]) -> Iterator[N
         f"{create} && exec mysqld --no-defaults {more} --socket=/run/mysql/s "
         f"--slow-query-log-file=/run/mysql/slow.log{'' if mariadb else ' --mysqlx=OFF'}"
     )
-    client = docker.from_env()
-    container = client.containers.run(
-        IMAGES[name], ["-c", serve], entrypoint="sh", detach=True, network_mode="none",
-        labels={"volbench-test": "slowlog"}, volumes={str(directory): {"bind": "/run/mysql", "mode": "rw"}},
-    )  # fmt: skip
-    try:
+    container = throwaway_container(IMAGES[name], ["-c", serve], entrypoint="sh", network_mode="none")
+    container.with_volume_mapping(directory, "/run/mysql", "rw")
+    with container.waiting_for(QueryWaitStrategy(lambda _: Account(user="root", socket=str(directory / "s")))):
         yield
-    finally:
-        container.remove(force=True)
-        client.close()
 
 
 def main() -> int:

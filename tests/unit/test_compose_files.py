@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from volbench.errors import UsageError
+from volbench.placement.docker.compose import compose_document
+
 DOCKER = Path(__file__).parents[2] / "docker"
 MAIN = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
 EMULATED = yaml.safe_load((DOCKER / "volumes" / "compose.yaml").read_text())["services"]
@@ -46,3 +49,34 @@ def test_only_beside_an_emulated_volume_others_are_root() -> None:
     assert {name for name, service in EMULATED.items() if service.get("user") == "0:0"} == set(EMULATED)
     for name in EMULATED.keys() - {"volume-b"}:
         assert EMULATED[name]["cap_add"] == ["CHOWN", "DAC_OVERRIDE", "FOWNER"]
+
+
+def test_the_generated_file_is_the_plain_one_for_other_volumes() -> None:
+    """All that confines a service; what differs is where the supervisor's script comes from, and the names."""
+    services = compose_document({"a": "/mnt/a", "b": "/mnt/b"})["services"]
+    assert set(services) == set(MAIN)
+    same = {"image", "user", "network_mode", "cap_drop", "cap_add", "security_opt", "read_only", "tmpfs",
+            "pids_limit", "stop_grace_period", "environment", "entrypoint", "profiles", "depends_on"}  # fmt: skip
+    for name, service in services.items():
+        plain = {key: value for key, value in MAIN[name].items() if key in same}
+        assert {key: value for key, value in service.items() if key in same} == plain, name
+        assert set(service) == set(MAIN[name]), name
+
+
+@pytest.mark.parametrize(
+    ("directories", "message"),
+    [
+        ({}, "needs a volume"),
+        ({"GP3": "/mnt/a"}, "no name of a service"),
+        ({"a": "mnt/a"}, "not an absolute path"),
+        ({"a": "/mnt:/a"}, "not an absolute path"),
+    ],
+)
+def test_what_compose_cannot_use_is_refused(directories: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        compose_document(directories)
+
+
+def test_a_dollar_in_a_path_is_no_variable() -> None:
+    mounts = compose_document({"a": "/mnt/$HOME"})["services"]["server-a"]["volumes"]
+    assert "/mnt/$$HOME:/volumes/a" in mounts

@@ -32,11 +32,13 @@ COMMANDS = {
     "capture": "migration.capture",
     "observe": "observe",
     "query": "runs.query",
+    "site": "runs.site",
     "doctor": "doctor",
     "credits": "credits.command",
     "suite": "suite",
     "volume": "volumes.command",
     "k8s": "k8s",
+    "compose": "compose",
     "cell": "cell",
 }
 """Command -> its module in this package, which has a function of that name or `app` with subcommands."""
@@ -50,6 +52,7 @@ GROUPS = {
         "compare": "Compare volumes within a run or across runs.",
         "report": "Rebuild a run's reports, or print one of them.",
         "query": "Query the results of all runs in SQL, read-only.",
+        "site": "Write a static site of all runs: trends, change points, regressions.",
     },
     "Explain": {
         "observe": "Watch a server in use, read-only, and explain its slow moments.",
@@ -69,6 +72,7 @@ GROUPS = {
         "doctor": "Report what this machine can do, and how to get what is missing.",
         "suite": "Check suite files, print their schema and documentation.",
         "k8s": "Write manifests of runs on Kubernetes.",
+        "compose": "Write a compose file for any number of volumes.",
     },
 }
 """Heading -> command -> what it does, for `volbench --help`, which imports no command."""

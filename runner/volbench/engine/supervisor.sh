@@ -92,7 +92,10 @@ finish() {
 }
 
 rm -f command state .state.new
-mkfifo command || exit 3
+mkfifo command || {
+    printf 'supervisor: user %s may not write to %s; with compose, run "prepare" first\n' "$(id -u)" "$control" >&2
+    exit 3
+}
 exec 3<>command # open for both, so that `read` never meets the end of the file
 trap 'printf "quit\n" >&3' TERM INT HUP
 put_state

@@ -138,9 +138,11 @@ class LocalTarget:
         return LocalPlacement(out=job.out, paths=job.paths, label=_label(job), control_dir=control_dir)
 
     def close_volume(self, volume: OpenVolume) -> None:
-        """Remove the run's directory from a volume; end a shared supervisor."""
-        if "control" in volume.spec.options:
-            _send_to_supervisor(Path(volume.spec.options["control"]), "quit")
+        """Remove the run's directory from a volume. Its shared supervisor goes on: who started it ends it.
+
+        Ended here, it would be the first container of a compose project to exit, and `up --exit-code-from runner`
+        would stop the runner before its verdict.
+        """
         directory = host_directory(volume) / self._workspace.volume_folder
         if directory.exists():
             ownership.remove(directory)

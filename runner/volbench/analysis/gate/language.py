@@ -1,6 +1,6 @@
 """The language of conditions: one sentence each, read with regular expressions that cannot backtrack far.
 
-METRIC <= QUANTITY                          latency_ms_p95 <= 20 ms;  dump_s <= 4h;  tps >= 1500
+METRIC <= QUANTITY                          latency_ms_p95 <= 20 ms (or p95);  dump_s <= 4h;  tps >= 1500
 VOLUME not worse than VOLUME by > PERCENT   candidate not worse than current by > 10 %   [in METRIC]
 finding CAUSE absent | present              finding storage.burst_exhausted absent
 valid cells >= NUMBER                       valid cells >= 5
@@ -95,6 +95,7 @@ _NOT_WORSE = re.compile(
 )
 _FINDING = re.compile(r"finding\s+(?P<cause>[a-z]+(\.[a-z_]+)?)\s+(?P<state>absent|present)")
 _CELLS = re.compile(r"valid\s+cells\s*>=\s*(?P<number>\d{1,4})")
+_PERCENTILE = re.compile(r"p\d{2,3}")
 _EQUAL = re.compile(r"(?P<name>[a-z][a-z_ ]{0,40}?)\s+equal")
 
 
@@ -135,7 +136,8 @@ def _equal(matched: re.Match[str], _where: str) -> Condition:
 
 
 def _not_worse(matched: re.Match[str], where: str) -> Condition:
-    if matched["metric"] and _known_metric(matched["metric"], where).better == "none":
+    metric = _full_name(matched["metric"] or "")
+    if metric and _known_metric(metric, where).better == "none":
         raise UsageError(f"{matched['metric']} has no better direction, so nothing is worse in it", where=where)
     try:
         by = parse_fraction(matched["by"]) if matched["by"] else 0.0
@@ -143,11 +145,12 @@ def _not_worse(matched: re.Match[str], where: str) -> Condition:
         raise UsageError(str(error), where=where) from error
     if not 0 <= by < 1:
         raise UsageError(f"{matched['by']!r} is no share below 100 %", where=where, next_step="write it as 10 %")
-    return NotWorse(volume=matched["volume"], than=matched["than"], by=by, metric=matched["metric"] or "")
+    return NotWorse(volume=matched["volume"], than=matched["than"], by=by, metric=metric)
 
 
 def _limit(matched: re.Match[str], where: str) -> Condition:
-    unit = _known_metric(matched["metric"], where).unit
+    metric = _full_name(matched["metric"])
+    unit = _known_metric(metric, where).unit
     operator = _OPERATORS.get(matched["operator"])
     if operator is None:
         raise UsageError(
@@ -161,7 +164,7 @@ def _limit(matched: re.Match[str], where: str) -> Condition:
         raise UsageError(f"the limit of {matched['metric']}: {error}", where=where) from error
     if not math.isfinite(limit):
         raise UsageError(f"the limit of {matched['metric']} is not finite", where=where)
-    return MetricLimit(metric=matched["metric"], operator=operator, limit=limit)
+    return MetricLimit(metric=metric, operator=operator, limit=limit)
 
 
 def _quantity(text: str, unit: str) -> float:
@@ -177,6 +180,11 @@ def _quantity(text: str, unit: str) -> float:
             return parse_fraction(text)
         case _:
             return parse_fraction(text.removesuffix(unit).strip())
+
+
+def _full_name(name: str) -> str:
+    """Return latency_ms_p95 for p95; any other name as it is."""
+    return f"latency_ms_{name}" if _PERCENTILE.fullmatch(name) else name
 
 
 def _known_metric(name: str, where: str) -> Metric:

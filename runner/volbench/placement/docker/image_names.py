@@ -17,6 +17,8 @@ from volbench import __version__
 from volbench.placement import capabilities
 
 TOOLS_REPOSITORY = "volbench/tools"
+SERVER_ALIAS = f"volbench/server:{__version__}"
+"""Second name of the server image that the set-up chose, for compose files."""
 TOOLS_INPUTS = (".dockerignore", "docker/tools", "requirements.lock", "runner/volbench", "suites")
 SERVER_REPOSITORIES = {
     "mysql": "mysql",

@@ -27,6 +27,7 @@ class VolumeStatus:
         status: `running`; `stopped`: only its data exists; `leftover`: attached, but its owner or its daemon is
             dead.
         owner_pid: the process that started it; None for a volume that outlives its command.
+        owner_is_alive: whether that process still runs.
     """
 
     name: str
@@ -36,6 +37,7 @@ class VolumeStatus:
     parameters: Mapping[str, Any]
     status: Status
     owner_pid: int | None
+    owner_is_alive: bool = False
 
 
 def emulated_behind(mount_point: str | None) -> tuple[Path, dict[str, Any]] | None:
@@ -70,6 +72,7 @@ def list_volumes(root: Path) -> tuple[VolumeStatus, ...]:
                 parameters=dict(volume.get("parameters") or {}),
                 status=volume_status(directory),
                 owner_pid=owner["pid"] if owner else None,
+                owner_is_alive=_has_living_owner(directory),
             )
         )
     return tuple(volumes)
@@ -84,7 +87,7 @@ def clear_leftovers(root: Path) -> tuple[Path, ...]:
     """
     cleared = []
     for volume in list_volumes(root):
-        if volume.status == "leftover" and not _has_living_owner(volume.directory):
+        if volume.status == "leftover" and not volume.owner_is_alive:
             take_down(volume.directory, force=True)
             cleared.append(volume.directory)
     return tuple(cleared)

@@ -1,0 +1,94 @@
+"""What a killed test session has left: its containers first, then its volumes, which these containers use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import docker
+from docker.errors import DockerException, NotFound
+
+from volbench.errors import VolbenchError
+from volbench.volume import ownership
+from volbench.volume.emulated.status import list_volumes, volume_status
+from volbench.volume.emulated.teardown import process_start_ticks, take_down
+
+DIRECTORY_PREFIX = "volbench-testing-"
+DISK_DIRECTORY = Path("/var/tmp")  # noqa: S108 - directories of this prefix that have volbench's marker inside
+LABEL_OWNER = "org.volbench.testing.owner"
+
+
+def owner_label() -> str:
+    """This process, as one that is alive or dead for ever: boot, PID namespace, process id, start time."""
+    return f"{_namespace()}/{os.getpid()}/{process_start_ticks(os.getpid())}"
+
+
+@cache
+def clear_killed_sessions() -> None:
+    """Remove containers and volumes of killed sessions on this machine, once in this process.
+
+    A failure does not fail the test that happens to come next: the volume stays listed by `volbench volume list`.
+    """
+    with contextlib.suppress(DockerException, OSError):
+        _remove_containers()
+    for root in DISK_DIRECTORY.glob(f"{DIRECTORY_PREFIX}*"):
+        with contextlib.suppress(VolbenchError, OSError):
+            _remove_volumes(root)
+
+
+def _remove_containers() -> None:
+    client = docker.from_env()
+    try:
+        for container in client.containers.list(all=True, filters={"label": LABEL_OWNER}, ignore_removed=True):
+            if _is_dead(container.labels[LABEL_OWNER]):
+                with contextlib.suppress(NotFound):
+                    container.remove(force=True, v=True)
+    finally:
+        client.close()
+
+
+@contextlib.contextmanager
+def private_directory(parent: Path | None = None) -> Iterator[Path]:
+    """A directory for volumes of one test or run, by default below /var/tmp; removed with what is left there.
+
+    A volume that could not be taken down stays for the next session to clear.
+    """
+    root = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX, dir=parent or DISK_DIRECTORY))
+    try:
+        yield root
+    finally:
+        for directory in root.iterdir():
+            if ownership.is_owned(directory) and volume_status(directory) == "stopped":
+                ownership.remove(directory)
+        with contextlib.suppress(VolbenchError, OSError):
+            _remove_volumes(root)
+        with contextlib.suppress(OSError):  # not empty
+            root.rmdir()
+
+
+def _remove_volumes(root: Path) -> None:
+    """Take down and remove the volumes of dead processes; the directory too, unless something else is there."""
+    volumes = list_volumes(root)
+    for volume in volumes:
+        if volume.owner_pid is None or volume.owner_is_alive:
+            return
+        take_down(volume.directory, force=True)
+        ownership.remove(volume.directory)
+    if volumes:
+        root.rmdir()
+
+
+def _is_dead(label: str) -> bool:
+    """Whether a process is known to have ended; of another boot or namespace nothing is known."""
+    namespace, _, process = label.partition("/")
+    pid, _, started = process.partition("/")
+    return namespace == _namespace() and pid.isdecimal() and str(process_start_ticks(int(pid))) != started
+
+
+def _namespace() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot}:{Path('/proc/self/ns/pid').readlink()}"

@@ -1,0 +1,254 @@
+"""A run of volbench for tests: its metrics, causes and verdict, as values to assert on."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from volbench.analysis.gate.gate import gate_report
+from volbench.analysis.gate.sign import tail
+from volbench.api import Run
+from volbench.base import programs
+from volbench.errors import EXIT_ENVIRONMENT, EXIT_USAGE, EnvironmentLacks, StepFailed, UsageError, VolbenchError
+from volbench.profile.spec import parse_volume
+from volbench.records.base import Scalar
+from volbench.records.gate import Decision, Gate
+from volbench.report.formats.gate import render_gate
+from volbench.store.run_directory import RunDirectory, find_runs
+from volbench.suite.policy import check_policy
+from volbench.testing.leftovers import DISK_DIRECTORY, private_directory
+from volbench.testing.volumes import MountedVolume
+
+RUN_S_MAX = 3600.0
+CI_LEVEL = 0.95
+_END_S_MAX = 120.0
+_OUTPUT_CHARACTERS = 3000
+_LOCK = DISK_DIRECTORY / f"volbench-runs-{os.geteuid()}.lock"
+VolumeOfRun = str | Path | MountedVolume
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricSummary:
+    """One metric of one volume and step over the valid cells of a run.
+
+    Args:
+        values: of the cells, in the order of the run.
+        unit: of the values.
+    """
+
+    name: str
+    volume: str
+    step: str
+    unit: str
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The median over the cells."""
+        return statistics.median(self.values)
+
+    @property
+    def ci(self) -> tuple[float, float] | None:
+        """An interval for the median with at least 95 % confidence; None below six cells, where there is none.
+
+        Between two order statistics, for any distribution: Conover, Practical Nonparametric Statistics,
+        section 3.2.
+        """
+        cells = len(self.values)
+        ranks = [rank for rank in range(cells // 2) if 2 * tail(cells, cells - rank) <= 1 - CI_LEVEL]
+        if not ranks:
+            return None
+        ordered = sorted(self.values)
+        return ordered[ranks[-1]], ordered[-1 - ranks[-1]]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GateResult:
+    """The decision on a run by conditions; true only where it is a go."""
+
+    gate: Gate = field(repr=False)
+
+    @property
+    def decision(self) -> Decision:
+        """`go`, `no-go`, or `undecided`: the cells decide neither."""
+        return self.gate.decision
+
+    def __bool__(self) -> bool:
+        return self.decision == "go"
+
+    def __repr__(self) -> str:
+        return render_gate(self.gate, "text")
+
+
+class MeasuredRun(Run):
+    """A run's results: all of `volbench.open`, and what tests assert on."""
+
+    @property
+    def verdict(self) -> str:
+        """`candidate_better`, `candidate_worse`, `equivalent`, `mixed`, `inconclusive` or `single_volume`."""
+        return self.summary.verdict
+
+    def metric(self, name: str, *, volume: str | None = None, step: str | None = None) -> MetricSummary:
+        """One metric of one volume and step.
+
+        Args:
+            name: of results/README.md, such as "tps" or "latency_ms_p95".
+            volume, step: names; None: the only ones that have the metric.
+
+        Raises UsageError where no cell has it, or several volumes or steps do.
+        """
+        rows = [
+            (cell.volume, cell.step, cell.metrics[name])
+            for cell in self.report.cells
+            if cell.valid and name in cell.metrics and volume in (None, cell.volume) and step in (None, cell.step)
+        ]
+        groups = list(dict.fromkeys(row[:2] for row in rows))
+        if len(groups) != 1:
+            raise self._not_one(name, groups)
+        return MetricSummary(
+            name=name, volume=groups[0][0], step=groups[0][1], unit=rows[0][2].unit,
+            values=tuple(row[2].value for row in rows),
+        )  # fmt: skip
+
+    def gate(self, *conditions: str, confidence: float = 0.95) -> GateResult:
+        """Decide conditions as `volbench gate` does: "p95 <= 20 ms", "valid cells >= 5", "finding X absent", ...
+
+        Args:
+            conditions: of suites/policies/README.md; all have to hold.
+            confidence: of each decision. Below five cells nothing is decided at 0.95.
+
+        Raises UsageError for a condition that cannot be read.
+        """
+        text = _policy_text(conditions, confidence)
+        loaded = check_policy(text, name="the test's conditions")
+        return GateResult(
+            gate=gate_report(
+                self.report, loaded.policy, policy_text=text, origins=loaded.origins, where=loaded.name
+            )
+        )
+
+    def _not_one(self, name: str, groups: Sequence[tuple[str, str]]) -> UsageError:
+        if groups:
+            return UsageError(
+                f"{len(groups)} volumes and steps have {name}", where=str(self.path),
+                evidence=", ".join(f"{step} on {volume}" for volume, step in groups),
+                next_step="name one by volume= and step=",
+            )  # fmt: skip
+        invalid = [f"{cell.cell_id}: {'; '.join(cell.invalid_reasons)}" for cell in self.report.cells]
+        measured = sorted({metric for cell in self.report.cells for metric in cell.metrics})
+        return UsageError(
+            f"no valid cell has {name}", where=str(self.path),
+            evidence=f"cells have {', '.join(measured) or 'no metric'}; {' '.join(invalid)[:500]}",
+        )  # fmt: skip
+
+
+def run_suite(
+    suite: str | Path,
+    volumes: Mapping[str, VolumeOfRun],
+    *,
+    settings: Mapping[str, Scalar] | None = None,
+    target: str = "auto",
+    results: Path | None = None,
+    timeout_s: float = RUN_S_MAX,
+) -> MeasuredRun:
+    """Run a suite as `volbench run` does, and return its results. Runs of one machine wait for each other.
+
+    Args:
+        suite: a suite's file, or a shipped one such as "suites/quick.yaml".
+        volumes: name to SPEC, directory or emulated volume; the first is the baseline.
+        settings: keys of the suite, such as {"repeats": 3, "steps.0.duration": "5s"}.
+        target: auto, local or docker.
+        results: where the run's directory goes; None: a new directory, which stays.
+        timeout_s: for the run, without the time that it waits for others.
+
+    Raises UsageError, EnvironmentLacks or StepFailed with the output of a run that failed.
+    """
+    if not volumes:
+        raise UsageError("a run needs a volume", where="run_suite", next_step='volumes={"a": "path:/mnt/a"}')
+    results = results or Path(tempfile.mkdtemp(prefix="volbench-results-"))
+    with _alone_on_this_machine(), private_directory() as directory:
+        argv = [sys.executable, "-m", "volbench", "run", str(suite), "--target", target, "--out", str(results)]
+        for name, volume in volumes.items():
+            argv += ["--volume", f"{name}={_spec_of(volume, directory)}"]
+        for key, value in (settings or {}).items():
+            argv += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+        before = {run.path for run in find_runs(results)}
+        _run([*argv, "--yes"], timeout_s)
+    (directory_of_run,) = [run for run in find_runs(results) if run.path not in before]
+    return MeasuredRun(RunDirectory.open(directory_of_run.path))
+
+
+def _spec_of(volume: VolumeOfRun, directory: Path) -> str:
+    """A SPEC for the command; emulated volumes of different tests must not share a directory."""
+    if isinstance(volume, MountedVolume):
+        return f"path:{volume.path}"
+    if isinstance(volume, Path):
+        return f"path:{volume.absolute()}"
+    spec = parse_volume(volume, name="v")
+    if spec.kind != "emulated" or "dir" in spec.options:
+        return volume
+    return f"{volume}{'&' if spec.options else '?'}dir={directory}"
+
+
+@contextlib.contextmanager
+def _alone_on_this_machine() -> Iterator[None]:
+    """Wait for the runs of other test processes, which would disturb this one's figures."""
+    descriptor = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _run(argv: list[str], timeout_s: float) -> None:
+    """Run the command to its end; interrupt it as a user would where this test ends first."""
+    with tempfile.TemporaryFile() as output:
+        process = programs.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            code: int | None = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _interrupt(process)
+        output.seek(0)
+        text = output.read().decode(errors="replace")[-_OUTPUT_CHARACTERS:]
+    if code != 0:
+        raise _failure(code, text, timeout_s)
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> None:
+    """End the run by SIGINT, on which it removes its servers and volumes; by SIGKILL where it does not end."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(_END_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _failure(code: int | None, text: str, timeout_s: float) -> VolbenchError:
+    message = (
+        f"the run did not end within {timeout_s:g} s" if code is None else f"the run ended with exit code {code}"
+    )
+    kind = {EXIT_USAGE: UsageError, EXIT_ENVIRONMENT: EnvironmentLacks}.get(code or 0, StepFailed)
+    return kind(message, where="run_suite", evidence=text.strip())
+
+
+def _policy_text(conditions: Sequence[str], confidence: float) -> str:
+    """A policy file of these conditions; JSON strings are YAML's."""
+    return json.dumps({"schema": 1, "confidence": confidence, "conditions": list(conditions)})
