@@ -24,10 +24,11 @@ from pydantic import Field, ValidationError
 
 from volbench.engine.config import PINNED, checked_options
 from volbench.engine.connection import write_private
-from volbench.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, sysbench_program, sysbench_version
+from volbench.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, sysbench_version
 from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor
+from volbench.engine.sysbench_config import sysbench_program
 from volbench.errors import StepFailed
 from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
 from volbench.records.base import Record, Scalar, parse_size_bytes

@@ -10,6 +10,7 @@ from volbench.records.base import FileName, Fraction, Record, Scalar, Seconds
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
 from volbench.records.steps import Step
+from volbench.records.tls import TlsOptions
 
 CELL_SCHEMA = 1
 RESULT_SCHEMA = 1
@@ -103,7 +104,7 @@ class EmulatedSpec(Record):
     parameters: dict[str, Scalar] = Field(default_factory=dict)
 
 
-class AttachSpec(Record):
+class AttachSpec(TlsOptions):
     """A server that already runs; the password comes from the option file or VOLBENCH_MYSQL_PASSWORD."""
 
     host: str = ""

@@ -281,9 +281,7 @@ def _refuse_to_write_the_source(plan: ValidationPlan, source: SqlReader, candida
 
 
 def _account(server: ServerPlace, side: str) -> Account:
-    attach = AttachSpec(
-        host=server.host, port=server.port, socket=server.socket, user=server.user, option_file=server.option_file
-    )
+    attach = AttachSpec.model_validate(server.model_dump(include=set(AttachSpec.model_fields)))
     try:
         return account_of(attach, os.environ)
     except UsageError as error:

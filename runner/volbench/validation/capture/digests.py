@@ -134,9 +134,9 @@ class _Own:
     def book(self) -> None:
         """Add what was sent since the last call, at most ten statements; nothing where there is no history."""
         with suppress(StepFailed):
-            ((thread,),) = self._server.query(OWN_THREAD_QUERY)
-            ((history,),) = self._server.query(OWN_HISTORY.format(thread=int(thread)))
-            self._account.book(str(history or ""))
+            for (thread,) in self._server.query(OWN_THREAD_QUERY):  # none without performance_schema
+                ((history,),) = self._server.query(OWN_HISTORY.format(thread=int(thread)))
+                self._account.book(str(history or ""))
 
     def without(self, digests: _Digests) -> _Digests:
         """The digests less what was sent: counted where the server has a history, else by our texts."""

@@ -11,6 +11,7 @@ import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.engine.connection import Account, connection
+from volbench.engine.tls import tls_failure
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.validation.queries.fingerprint import fingerprint
 
@@ -115,11 +116,14 @@ def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySe
 
     Raises EnvironmentLacks when the connection fails.
     """
-    address = account.socket or f"{account.host or '127.0.0.1'}:{account.port or 3306}"
+    address = account.address
     try:
         opening = connection(account, timeout_s=STATEMENT_BOUND_S)
         opened = opening.__enter__()
     except mysql.connector.Error as error:
+        unencrypted = tls_failure(error, account.tls, address=address, where=f"reading {address}")
+        if unencrypted is not None:
+            raise unencrypted from error
         raise EnvironmentLacks(
             "cannot connect to the server", where=f"reading {address}", evidence=str(error),
             next_step="check host, port or socket, the user and its password",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from volbench.base import programs
-from volbench.engine.connection import read_option_file
-from volbench.engine.sysbench_config import sysbench_config_file
+from volbench.engine.connection import Account, account_from, read_option_file
+from volbench.engine.sysbench_config import sysbench_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import FILES_COPIED
 from volbench.records.steps import BesideStep, OltpStep
@@ -85,16 +86,16 @@ class Oltp:
         run = _Run(step, ctx)
         with (
             running_alongside(step.beside, self._concurrent_workload, ctx) as concurrent,
-            sysbench_config_file(read_option_file(ctx.server.option_file), ctx.dataset.schema_name) as config_file,
+            sysbench_files(_account(ctx), ctx.dataset.schema_name) as files,
         ):
             argv = sysbench_argv(
-                step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=config_file, hooks=hooks_file()
+                step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=files.config, hooks=hooks_file()
             )
             with run_tool(
                 argv,
                 timeout_s=START_TIMEOUT_S + sum(run_seconds(step)) + TAIL_S + HANG_TIMEOUT_S,
                 cancelled=ctx.cancelled,
-                cwd=ctx.scratch_dir,
+                cwd=files.directory,
                 env={TEST_VARIABLE: step.test},
                 records_prefix=LINE_PREFIX,
             ) as sysbench:
@@ -104,7 +105,12 @@ class Oltp:
             sub_results = concurrent.finish()
         if step.test not in _READ_ONLY:
             ctx.state[LAST_WRITE] = ctx.clock.now_s()
-        return run.outcome(argv, sub_results)
+        outcome = run.outcome(argv, sub_results)
+        return replace(outcome, notes=(*outcome.notes, *files.notes))
+
+
+def _account(ctx: StepContext) -> Account:
+    return account_from(read_option_file(ctx.server.option_file))
 
 
 class _Run:

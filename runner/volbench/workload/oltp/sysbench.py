@@ -25,7 +25,8 @@ TAIL_S = 1
 
 _RESERVED_OPTIONS = frozenset({
     "config-file", "db-driver", "events", "forced-shutdown", "histogram", "mysql-db", "mysql-dry-run", "mysql-host",
-    "mysql-password", "mysql-port", "mysql-socket", "mysql-user", "percentile", "rand-seed", "rand-type", "rate",
+    "mysql-password", "mysql-port", "mysql-socket", "mysql-ssl", "mysql-ssl-ca", "mysql-ssl-cert", "mysql-ssl-key",
+    "mysql-user", "percentile", "rand-seed", "rand-type", "rate",
     "report-checkpoints", "report-interval", "table-size", "tables", "threads", "time", "verbosity",
 })  # fmt: skip
 
