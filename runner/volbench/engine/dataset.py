@@ -1,4 +1,4 @@
-"""Fills a running server with a dataset: sysbench's prepare, then statistics, row counts and checksums."""
+"""Fills a running server with a dataset: sysbench's prepare or own data, then statistics, rows and checksums."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pydantic import Field
 
 from volbench.base import programs
+from volbench.engine.own_data.loading import Loading, load
 from volbench.engine.server import AttachedServer, Server
 from volbench.engine.sysbench_config import SysbenchFiles, sysbench_files, sysbench_program
 from volbench.errors import StepFailed
@@ -25,6 +26,11 @@ _LINES_PER_TABLE = 3  # creating, inserting, indexing
 _POLL_S = 0.5
 _TAIL_BYTES = 4000
 _FATAL_LINES = 3
+_USER_TABLES = (
+    "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+    "AND table_schema NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema') "
+    "ORDER BY table_schema, table_name"
+)
 
 Progress = Callable[[str, float | None], None]
 
@@ -56,21 +62,52 @@ def fill(
     """
     schema = dataset.schema_name
     server.query(f"CREATE DATABASE IF NOT EXISTS `{schema}` DEFAULT CHARACTER SET utf8mb4")
-    with sysbench_files(server.account, schema) as files:
-        _run_sysbench(server, dataset, files, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+    if dataset.is_own:
+        load(
+            Loading(
+                account=server.account,
+                dataset=dataset,
+                deadline_s=time.monotonic() + timeout_s,
+                cancelled=cancelled,
+                progress=progress,
+            )
+        )
+    else:
+        with sysbench_files(server.account, schema) as files:
+            _run_sysbench(server, dataset, files, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+    names = _table_names(server, dataset)
     progress("analyzing tables", None)
-    names = [f"sbtest{number}" for number in range(1, dataset.tables + 1)]
     for name in names:
         server.query(f"ANALYZE TABLE `{schema}`.`{name}`")
     records = {}
     for done, name in enumerate(names):
         progress("reading checksums", done / len(names))
         records[name] = table_record(server, schema, name)
-        if records[name].rows != dataset.rows:
+        if not dataset.is_own and records[name].rows != dataset.rows:
             raise StepFailed(
                 f"sysbench made {records[name].rows} rows in {name}, not {dataset.rows}", where="dataset"
             )
     return records
+
+
+def _table_names(server: Server | AttachedServer, dataset: DatasetSpec) -> list[str]:
+    """Return the tables that the dataset has now. Raise StepFailed for own data without one."""
+    if not dataset.is_own:
+        return [f"sbtest{number}" for number in range(1, dataset.tables + 1)]
+    elsewhere = []
+    names = []
+    for schema, table in server.query(_USER_TABLES):
+        if str(schema) == dataset.schema_name:
+            names.append(str(table))
+        else:
+            elsewhere.append(f"{schema}.{table}")
+    if not names:
+        raise StepFailed(
+            f"the dataset made no table in the schema {dataset.schema_name}", where="dataset",
+            evidence=f"tables in other schemas: {', '.join(elsewhere[:5]) or 'none'}",
+            next_step="set dataset.schema to the schema that the dump names", cause="dataset_not_loaded",
+        )  # fmt: skip
+    return names
 
 
 def table_record(server: Server | AttachedServer, schema: str, table: str) -> TableRecord:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from volbench.engine.connection import Account, MemoryFile
 from volbench.engine.sysbench_tls import SysbenchTls, installed_tls, place_files, tls_notes, tls_options
 from volbench.errors import EnvironmentLacks
+from volbench.records.base import Scalar
 from volbench.records.tls import TlsOptions
 
 SYSBENCH_LINE_BYTES_MAX = 250  # sysbench 1.0 reads its configuration in pieces of 255 bytes
@@ -54,6 +55,18 @@ def sysbench_program() -> str:
             next_step="apt-get install sysbench; see `volbench doctor`",
         )
     return path
+
+
+def option_names(options: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return options under sysbench's spelling, with hyphens."""
+    return {name.replace("_", "-"): value for name, value in options.items()}
+
+
+def option_text(value: Scalar) -> str:
+    """Return an option's value as sysbench reads it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
 
 
 def sysbench_config(account: Account, schema: str, tls: Mapping[str, str] = MappingProxyType({})) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from volbench.records.base import Bytes, Fraction, Record, Scalar, Seconds
 
@@ -12,6 +12,7 @@ SysbenchTest = Literal[
     "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
     "oltp_update_index", "oltp_update_non_index", "select_random_points", "select_random_ranges",
 ]  # fmt: skip
+OwnTest = Annotated[str, StringConstraints(pattern=r"^[^\x00\n]+\.lua$", max_length=4000)]
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
 
 
@@ -38,7 +39,10 @@ class OltpStep(StepBase):
     """sysbench OLTP, closed loop, or open loop when `rate` is given."""
 
     kind: Literal["oltp"] = "oltp"
-    test: SysbenchTest = Field(default="oltp_read_write", description="sysbench's bundled Lua test.")
+    test: SysbenchTest | OwnTest = Field(
+        default="oltp_read_write",
+        description="A Lua test that sysbench brings, or the path of your own `.lua` script.",
+    )
     threads: Threads = Field(
         default=(8,), description="Client threads; a list runs the step once for each, in this order."
     )
@@ -54,6 +58,11 @@ class OltpStep(StepBase):
     beside: tuple[BesideStep, ...] = Field(
         default=(), description="Steps that run at the same time (backup window)."
     )
+
+    @property
+    def script(self) -> str:
+        """The path of the user's own script; empty for a test that sysbench brings."""
+        return self.test if self.test.endswith(".lua") else ""
 
 
 class DumpStep(StepBase):

@@ -11,7 +11,7 @@ from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, Validit
 from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import CATALOGUE
 from volbench.records.run import ComparisonSpec, ResolvedSuite
-from volbench.records.steps import OltpStep, RestoreStep, Step
+from volbench.records.steps import ColdReadStep, OltpStep, RestoreStep, Step
 from volbench.records.sweep import SweepSpec
 
 PINNED_DURABILITY: dict[str, Scalar] = {
@@ -97,6 +97,18 @@ class SuiteFile(Record):
         for number, step in enumerate(self.steps):
             if isinstance(step, RestoreStep) and "dump" not in kinds[:number]:
                 raise ValueError(f"steps.{number}: a restore step needs a dump step before it")
+        return self
+
+    @model_validator(mode="after")
+    def _tests_have_their_tables(self) -> SuiteFile:
+        for number, step in enumerate(self.steps):
+            if isinstance(step, OltpStep) and not step.script and self.dataset.is_own:
+                raise ValueError(
+                    f"steps.{number}: {step.test} needs sysbench's tables, the dataset has its own: "
+                    "give `test` the path of a Lua script"
+                )
+            if isinstance(step, ColdReadStep) and step.table_scan and self.dataset.is_own:
+                raise ValueError(f"steps.{number}: table_scan needs sysbench's tables: set table_scan: false")
         return self
 
     def resolved(self) -> ResolvedSuite:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from volbench.base import programs
 from volbench.engine.connection import Account, account_from, read_option_file
+from volbench.engine.own_data.content import hash_of_scripts
 from volbench.engine.sysbench_config import sysbench_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import FILES_COPIED
@@ -192,6 +194,7 @@ class _Run:
         threads = self.step.threads[0]
         details: dict[str, Any] = {
             "sysbench_version": tool_version("sysbench"),
+            **({"script_sha256": hash_of_scripts(Path(self.step.script))} if self.step.script else {}),
             "command": [argument for argument in argv[:-2] if not argument.startswith("--config-file=")],
             "transactions": sum(interval.events for interval in intervals),
             "errors": sum(interval.errors for interval in intervals),
@@ -299,7 +302,7 @@ def _rand_types() -> frozenset[str]:
 
 
 def _check_prepared_statements(step: OltpStep, ctx: StepContext) -> None:
-    if step.options.get("db-ps-mode", step.options.get("db_ps_mode")) == "disable":
+    if step.script or step.options.get("db-ps-mode", step.options.get("db_ps_mode")) == "disable":
         return
     needed = step.threads[0] * (ctx.dataset.tables * _STATEMENTS_EACH_TABLE.get(step.test, 1) + 2)
     allowed = int(ctx.server.query("SELECT @@global.max_prepared_stmt_count")[0][0])
