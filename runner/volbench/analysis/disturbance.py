@@ -62,6 +62,7 @@ _LATENCY = "latency_ms_"
 _LEVELS = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _RATES: dict[str, tuple[str, ...]] = {
     "oltp": ("tps", "qps"),
+    "replay": ("qps",),
     "dump": ("dump_mib_per_s",),
     "restore": ("restore_mib_per_s",),
     "small_files": ("files_per_s", "files_mib_per_s"),

@@ -15,6 +15,7 @@ from volbench.records.steps import (
     FioStep,
     IdleStep,
     OltpStep,
+    ReplayStep,
     RestoreStep,
     SequentialStep,
     SmallFilesStep,
@@ -126,7 +127,7 @@ def fio_points(step: FioStep) -> int:
 
 def _unmeasured_s(step: Step) -> float:
     match step:
-        case OltpStep():
+        case OltpStep() | ReplayStep():
             return step.warmup_s
         case FioStep():
             fill_s = step.size_bytes / 2**20 / ASSUMED_WRITE_MIB_PER_S if step.prefill else 0.0
@@ -137,7 +138,7 @@ def _unmeasured_s(step: Step) -> float:
 
 def _step_s(step: Step, mib: float) -> float:  # noqa: PLR0911 - one for each kind
     match step:
-        case OltpStep() | IdleStep():
+        case OltpStep() | IdleStep() | ReplayStep():
             return step.duration_s
         case DumpStep():
             return mib / ASSUMED_DUMP_MIB_PER_S

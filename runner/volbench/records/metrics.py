@@ -97,6 +97,7 @@ PRIMARY_METRICS: dict[str, tuple[str, ...]] = {
     "ddl": ("ddl_per_s", "ddl_total_s"),
     "fio": ("fio_iops", "latency_ms_p99"),
     "sequential": ("sequential_mib_per_s",),
+    "replay": ("latency_ms_p95",),
 }
 """Per step kind, the metrics whose comparison makes the verdict; few, since Holm's correction is over them."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from volbench.records.cell import CellSpec
-from volbench.records.steps import OltpStep
+from volbench.records.steps import OltpStep, ReplayStep
 
 
 def own_files(cell: CellSpec) -> list[Path]:
     """Return the absolute paths of the user's files and directories that the cell's agent reads."""
     texts = [cell.dataset.path, *(step.script for step in cell.steps if isinstance(step, OltpStep))]
+    texts += [step.log for step in cell.steps if isinstance(step, ReplayStep)]
     return [Path(text) for text in dict.fromkeys(texts) if text]
 
 

@@ -12,7 +12,9 @@ SysbenchTest = Literal[
     "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
     "oltp_update_index", "oltp_update_non_index", "select_random_points", "select_random_ranges",
 ]  # fmt: skip
-OwnTest = Annotated[str, StringConstraints(pattern=r"^[^\x00\n]+\.lua$", max_length=4000)]
+OwnTest = Annotated[
+    str, StringConstraints(pattern=r"^[^\x00\n]+\.lua$", max_length=4000), Field(examples=["path/to/own.lua"])
+]
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
 
 
@@ -299,6 +301,35 @@ class SequentialStep(StepBase):
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
 
 
+class ReplayStep(StepBase):
+    """The statements of a slow query log again, on their connections, when they came: an open loop on own data."""
+
+    kind: Literal["replay"] = "replay"
+    log: str = Field(
+        min_length=1, description="Path of the slow query log (long_query_time = 0 for all statements)."
+    )
+    speed: float = Field(default=1.0, ge=0.01, le=100, description="2: twice as fast as they came.")
+    connections: int = Field(default=128, ge=1, le=1000, description="Connections at most, at one time.")
+    warmup_s: Seconds = Field(default=0.0, alias="warmup", ge=0, description="Sent before measuring, discarded.")
+    duration_s: Seconds = Field(
+        default=600.0,
+        alias="duration",
+        gt=0,
+        le=24 * 3600,
+        description="Measured at most; the log may be shorter.",
+    )
+    classes: int = Field(
+        default=5,
+        ge=1,
+        le=50,
+        description="Statement classes with a row of their own, those with most time in the log.",
+    )
+    errors_max: Fraction = Field(default=0.01, description="A larger share of failed statements is invalid.")
+    late_max: Fraction = Field(
+        default=0.05, description="A larger share sent late by the client's own fault is invalid."
+    )
+
+
 BesideStep = Annotated[DumpStep, Field()]
 Step = Annotated[
     OltpStep
@@ -310,7 +341,8 @@ Step = Annotated[
     | SmallFilesStep
     | DdlStep
     | FioStep
-    | SequentialStep,
+    | SequentialStep
+    | ReplayStep,
     Field(discriminator="kind"),
 ]
 

@@ -11,7 +11,7 @@ from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, Validit
 from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import CATALOGUE
 from volbench.records.run import ComparisonSpec, ResolvedSuite
-from volbench.records.steps import ColdReadStep, OltpStep, RestoreStep, Step
+from volbench.records.steps import ColdReadStep, OltpStep, ReplayStep, RestoreStep, Step
 from volbench.records.sweep import SweepSpec
 
 PINNED_DURABILITY: dict[str, Scalar] = {
@@ -107,6 +107,8 @@ class SuiteFile(Record):
                     f"steps.{number}: {step.test} needs sysbench's tables, the dataset has its own: "
                     "give `test` the path of a Lua script"
                 )
+            if isinstance(step, ReplayStep) and not self.dataset.is_own:
+                raise ValueError(f"steps.{number}: a replay needs a dataset of your own: dump, schema or script")
             if isinstance(step, ColdReadStep) and step.table_scan and self.dataset.is_own:
                 raise ValueError(f"steps.{number}: table_scan needs sysbench's tables: set table_scan: false")
         return self

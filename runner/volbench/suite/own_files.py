@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from volbench.records.steps import OltpStep
+from volbench.records.steps import OltpStep, ReplayStep, Step
 from volbench.suite.model import SuiteFile
 
 KeyPath = tuple[str | int, ...]
@@ -24,8 +24,8 @@ def with_absolute_paths(suite: SuiteFile, directory: Path) -> SuiteFile:
         name: _absolute(text, directory) for name in ("path", "option_file") if (text := getattr(dataset, name))
     }
     steps = tuple(
-        step.model_copy(update={"test": _absolute(step.script, directory)})
-        if isinstance(step, OltpStep) and step.script
+        step.model_copy(update={key: _absolute(getattr(step, key), directory)})
+        if (key := _file_key(step))
         else step
         for step in suite.steps
     )
@@ -36,14 +36,21 @@ def missing_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, str]]:
     """Yield the key and the fault of each file that does not exist."""
     named: list[tuple[KeyPath, str]] = [(("dataset", "path"), suite.dataset.path)]
     named += [
-        (("steps", number, "test"), step.script)
+        (("steps", number, name), getattr(step, name))
         for number, step in enumerate(suite.steps)
-        if isinstance(step, OltpStep)
+        if (name := _file_key(step))
     ]
     for key, path in named:
         if path and not Path(path).exists():
             hint = f"; get it with: {_CLONE}" if "sysbench-tpcc" in path else ""
             yield key, f"there is no file {path}{hint}"
+
+
+def _file_key(step: Step) -> str:
+    """Return the key of a step that names a file of the user; empty for others."""
+    if isinstance(step, ReplayStep):
+        return "log"
+    return "test" if isinstance(step, OltpStep) and step.script else ""
 
 
 def _absolute(text: str, directory: Path) -> str:

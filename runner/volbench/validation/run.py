@@ -48,7 +48,6 @@ from volbench.validation.forecast.capacity import busiest_second, candidate_capa
 from volbench.validation.forecast.move import RunCells, estimates, move_check, source_bytes
 from volbench.validation.queries.comparison import QueryClass, compare_queries, query_classes
 from volbench.validation.queries.pt_upgrade import pt_upgrade_check
-from volbench.validation.queries.slowlog import slow_log
 from volbench.validation.replay_checks import make_meter, run_replay_checks
 from volbench.validation.source.advisors import advice
 from volbench.validation.source.rights import check_rights
@@ -63,6 +62,7 @@ from volbench.validation.source.server import (
 )
 from volbench.validation.source.settings import explicitly_set_variables, settings_check, variables
 from volbench.validation.source.upgrade import upgrade_check
+from volbench.workload.replay.slowlog import slow_log
 
 
 @dataclass(frozen=True, kw_only=True)

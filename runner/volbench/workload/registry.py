@@ -16,6 +16,7 @@ from volbench.workload.file_steps.small_files import SmallFiles
 from volbench.workload.idle import Idle
 from volbench.workload.interface import Workload
 from volbench.workload.oltp.oltp import Oltp
+from volbench.workload.replay.step import Replay
 
 WORKLOADS: dict[str, Workload[Any]] = {
     "oltp": Oltp(concurrent_workload=Dump()),
@@ -28,6 +29,7 @@ WORKLOADS: dict[str, Workload[Any]] = {
     "ddl": Ddl(),
     "fio": Fio(),
     "sequential": Sequential(),
+    "replay": Replay(),
 }
 
 

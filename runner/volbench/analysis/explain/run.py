@@ -26,7 +26,7 @@ from volbench.store.added import read_all_series, series_files
 from volbench.store.run_directory import RunDirectory
 from volbench.store.series import SeriesKey
 
-KINDS = ("oltp", "dump", "restore", "cold_read")
+KINDS = ("oltp", "dump", "restore", "cold_read", "replay")
 """Steps that are explained as a whole; an idle one has nothing to explain."""
 PHASED = ("small_files", "ddl")
 """Steps whose phases, the time between them left out, are explained together."""

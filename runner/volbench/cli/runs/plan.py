@@ -30,7 +30,7 @@ from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import ResolvedSuite, RunRecord, TargetName, VolumeSpec
-from volbench.records.steps import parameters_of
+from volbench.records.steps import ReplayStep, parameters_of
 from volbench.records.sweep import SweepSpec
 from volbench.report.rows.forecast import forecast_lines
 from volbench.store.journal import utc_now
@@ -43,6 +43,7 @@ from volbench.volume.emulated.status import emulated_behind
 from volbench.volume.facts.discovery import discover
 from volbench.volume.facts.host import host_facts
 from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
+from volbench.workload.replay.step import plan_replay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,9 @@ def _check_own_data(suite: SuiteFile, path: Path, target: TargetName) -> None:
     """Raise UsageError for own files that are missing, and for a target that cannot use them."""
     for key, fault in missing_files(suite):
         raise UsageError(fault, where=f"{path}: {'.'.join(map(str, key))}")
+    for step in suite.steps:
+        if isinstance(step, ReplayStep):
+            plan_replay(step, suite.dataset.schema_name)
     if suite.dataset.is_own and target == "attach":
         raise UsageError(
             "an attached server takes sysbench's tables only", where=f"{path}: dataset.kind",

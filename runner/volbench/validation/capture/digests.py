@@ -16,8 +16,8 @@ from volbench.sample.own_account import OwnAccount
 from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
 from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
 from volbench.validation.queries.comparison import QueryClass, only_reads
-from volbench.validation.queries.fingerprint import fingerprint
 from volbench.validation.source.server import ReadOnlyServer, Rows
+from volbench.workload.replay.fingerprint import fingerprint
 
 PICOSECONDS = 1e12
 SECONDS_MAX = 3600.0
