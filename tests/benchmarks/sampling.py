@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from scratch_server import scratch_server
 
-from volbench.engine.connection import read_option_file
+from volbench.engine.connection import account_from, read_option_file
 from volbench.engine.sysbench_config import sysbench_config
 from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
@@ -39,7 +39,7 @@ def cpu_s(pid: int) -> float:
 def start_load(option_file: Path, directory: Path, seconds: float) -> subprocess.Popen[bytes]:
     """sysbench beside the sampling, 64 connections at 50 transactions a second."""
     config = directory / "sysbench.conf"
-    config.write_text(sysbench_config(read_option_file(option_file), "sbtest"))
+    config.write_text(sysbench_config(account_from(read_option_file(option_file)), "sbtest"))
     command = ["sysbench", f"--config-file={config}", "oltp_read_write", "--tables=2", "--table-size=10000"]
     subprocess.run([*command, "prepare"], check=True, capture_output=True)
     return subprocess.Popen(

@@ -16,9 +16,9 @@ from slow_log_recorder import IMAGES, LOCAL, SCHEMAS, paired, record, recorded_s
 from volbench.engine.connection import Account
 from volbench.placement import capabilities
 from volbench.records.validation import ReplayPlan
-from volbench.validation.queries.slowlog import ADMINISTRATOR, LoggedStatement, slow_log
 from volbench.validation.replay.evaluation import replay, replay_check
-from volbench.validation.replay.schedule import schedule
+from volbench.workload.replay.schedule import schedule
+from volbench.workload.replay.slowlog import ADMINISTRATOR, LoggedStatement, slow_log
 
 SERVERS = [pytest.param(LOCAL, marks=pytest.mark.mysqld), *IMAGES]
 MOST = 17 << 20

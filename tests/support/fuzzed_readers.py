@@ -66,15 +66,15 @@ from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.capture.mask import masked, masked_sql
 from volbench.validation.catalog.sql_text import normal_expression, normal_query
 from volbench.validation.queries.comparison import only_reads, plan_text, query_classes
-from volbench.validation.queries.fingerprint import fingerprint
 from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
-from volbench.validation.queries.slowlog import slow_log
 from volbench.volume.emulated.status import list_volumes
 from volbench.volume.facts.blockstats import diskstats_read_bytes, mountstats_read_bytes
 from volbench.volume.facts.mountinfo import parse_mountinfo
 from volbench.volume.ownership import is_owned
 from volbench.volume.probe.fio import parse_iops_log, parse_point, parse_result
 from volbench.workload.oltp.sysbench import LineParser
+from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.slowlog import slow_log
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"

@@ -15,7 +15,7 @@ from typing import Any
 import mysql.connector
 from empty_data import copy_of_local
 
-from volbench.engine.connection import Account, connection, read_option_file
+from volbench.engine.connection import Account, account_from, connection, read_option_file
 from volbench.engine.sysbench_config import sysbench_config
 from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec, Failure
@@ -54,7 +54,7 @@ class PlainServer:
             cursor.execute("GRANT ALL ON *.* TO bench@localhost")
         self._write_options("bench", PASSWORD)
         config = self.directory / "prepare.conf"
-        config.write_text(sysbench_config(read_option_file(self.option_file), DATASET.schema_name))
+        config.write_text(sysbench_config(account_from(read_option_file(self.option_file)), DATASET.schema_name))
         subprocess.run(
             ["sysbench", f"--config-file={config}", "oltp_read_write", f"--tables={DATASET.tables}",
              f"--table-size={DATASET.rows}", "--threads=2", "prepare"],

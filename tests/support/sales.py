@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from volbench.engine.connection import Account, connection
-from volbench.validation.replay.schedule import Schedule, ScheduledStatement
-from volbench.validation.replay.sending import send
+from volbench.workload.replay.schedule import Schedule, ScheduledStatement
+from volbench.workload.replay.sending import send
 
 SCHEMA = "sales"
 STATES = 4

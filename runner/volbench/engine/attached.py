@@ -23,11 +23,13 @@ from volbench.engine.connection import (
     rows,
 )
 from volbench.engine.facts import server_facts
+from volbench.engine.tls import tls_failure, tls_of
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec, Failure
 from volbench.records.facts import ServerFacts
 
+_DISABLED_HINT = "; MariaDB also denies so where it requires TLS, and ssl-mode is DISABLED"
 PASSWORD_VARIABLE = "VOLBENCH_MYSQL_PASSWORD"  # noqa: S105 - its name
 
 
@@ -42,7 +44,7 @@ class AttachedServer:
 
     def __init__(self, attach: AttachSpec) -> None:
         self.account = account_of(attach, os.environ)
-        self._address = self.account.socket or f"{self.account.host or '127.0.0.1'}:{self.account.port or 3306}"
+        self._address = self.account.address
         self._check()
         self.scratch_dir = Path(tempfile.mkdtemp(prefix="volbench-attach-"))
         self._options = MemoryFile(self.account.option_file_text())
@@ -144,8 +146,12 @@ class AttachedServer:
                     f"the server denied access to {self.account.user!r} with this password",
                     where="attached server",
                     evidence=f"{self._address}: error {error.errno}",
-                    next_step=f"set {PASSWORD_VARIABLE}, or name an option file with the right [client] section",
+                    next_step=f"set {PASSWORD_VARIABLE}, or name an option file with the right [client] section"
+                    + _DISABLED_HINT * (self.account.tls.mode == "DISABLED"),
                 ) from error
+            unencrypted = tls_failure(error, self.account.tls, address=self._address, where="attached server")
+            if unencrypted is not None:
+                raise unencrypted from error
             raise EnvironmentLacks(
                 "the server to attach to does not answer",
                 where="attached server",
@@ -190,4 +196,5 @@ def account_of(attach: AttachSpec, environment: Mapping[str, str]) -> Account:
         socket=socket,
         host="" if socket else attach.host or options.get("host", ""),
         port=None if socket else int(port) if port.isdecimal() and not attach.host else attach.port,
+        tls=tls_of(options, over=attach, where=attach.option_file or "attached server"),
     )

@@ -5,18 +5,26 @@ from __future__ import annotations
 import configparser
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.base import safe_files
 from volbench.base.redact import without_literals
+from volbench.engine.tls import (
+    Connection,
+    TlsConnection,
+    client_options,
+    connector_arguments,
+    mariadb_client_options,
+    tls_of,
+)
 from volbench.errors import EnvironmentLacks, UsageError
+from volbench.records.tls import TlsOptions
 
 _log = logging.getLogger(__name__)
 _STATEMENT_CHARACTERS = 500
@@ -27,30 +35,56 @@ STATEMENT_TIMEOUT_S = 24 * 3600
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """User and password, and the server's address: a Unix socket, else host and port."""
+    """User and password, and the server's address: a Unix socket, else host, port and TLS."""
 
     user: str
     password: str = field(default="", repr=False)
     socket: str = ""
     host: str = ""
     port: int | None = None
+    tls: TlsOptions = field(default_factory=TlsOptions)
+
+    @property
+    def address(self) -> str:
+        """The socket, or host and port, as messages name it."""
+        return self.socket or f"{self.host or '127.0.0.1'}:{self.port or 3306}"
 
     def client_options(self) -> dict[str, str]:
         """Return the options of a [client] section."""
         values = {"user": self.user, "password": self.password, "socket": self.socket}
         if not self.socket:
             values |= {"host": self.host or "127.0.0.1", "port": str(self.port or 3306)}
+            values |= {"protocol": "tcp"} if self.host == "localhost" else {}  # else programs look for a socket
+            values |= client_options(self.tls)
         return values
 
     def option_file_text(self) -> str:
         """Return a [client] section for the client tools. Raise UsageError for a value with a line break."""
-        lines = ["[client]"]
-        for name, value in self.client_options().items():
-            if "\n" in value or "\r" in value:
-                raise UsageError(f"the {name} of the server contains a line break", where="option file")
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            lines.append(f'{name}="{escaped}"')
+        lines = ["[client]", *(_option_line(name, value) for name, value in self.client_options().items())]
+        mariadb = {} if self.socket else mariadb_client_options(self.tls)
+        if mariadb:
+            lines += ["[client-mariadb]", *mariadb]
         return "\n".join(lines) + "\n"
+
+
+def _option_line(name: str, value: str) -> str:
+    if "\n" in value or "\r" in value:
+        raise UsageError(f"the {name} of the server contains a line break", where="option file")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{name}="{escaped}"'
+
+
+def account_from(options: Mapping[str, str], *, socket: str = "") -> Account:
+    """Return the account of a [client] section, as `read_option_file` returns it; `socket` wins over its own."""
+    port = options.get("port", "")
+    return Account(
+        user=options.get("user", "root"),
+        password=options.get("password", ""),
+        socket=socket or options.get("socket", ""),
+        host=options.get("host", ""),
+        port=int(port) if port.isdigit() else None,
+        tls=tls_of(options),
+    )
 
 
 def write_private(path: Path, text: str) -> None:
@@ -115,10 +149,11 @@ def connection(
     address: dict[str, Any] = (
         {"unix_socket": account.socket}
         if account.socket
-        else {"host": account.host or "127.0.0.1", "port": account.port or 3306}
+        else {"host": account.host or "127.0.0.1", "port": account.port or 3306, **connector_arguments(account.tls)}
     )
-    _log.debug("connect to %s as %s, schema %s", ":".join(map(str, address.values())), account.user, database)
-    opened = mysql.connector.connect(
+    _log.debug("connect to %s as %s, schema %s", account.address, account.user, database)
+    requires_tls = account.tls.encrypts and not account.socket
+    opened = (TlsConnection if requires_tls else Connection)(
         user=account.user,
         password=account.password,
         database=database,
@@ -128,10 +163,8 @@ def connection(
         connection_timeout=CONNECT_TIMEOUT_S,
         read_timeout=round(timeout_s),
         write_timeout=round(timeout_s),
-        use_pure=True,  # the same behaviour everywhere, whether or not the C extension is there
         **address,
     )
-    assert isinstance(opened, MySQLConnectionAbstract)  # noqa: S101 - not pooled
     try:
         yield opened
     finally:

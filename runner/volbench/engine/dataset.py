@@ -1,22 +1,21 @@
-"""Fills a running server with a dataset: sysbench's prepare, then statistics, row counts and checksums."""
+"""Fills a running server with a dataset: sysbench's prepare or own data, then statistics, rows and checksums."""
 
 from __future__ import annotations
 
 import os
 import select
-import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from pydantic import Field
 
 from volbench.base import programs
+from volbench.engine.own_data.loading import Loading, load
 from volbench.engine.server import AttachedServer, Server
-from volbench.engine.sysbench_config import sysbench_config_file
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.engine.sysbench_config import SysbenchFiles, sysbench_files, sysbench_program
+from volbench.errors import StepFailed
 from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec
 
@@ -26,6 +25,12 @@ _TEST = "oltp_read_write"  # all oltp_* and select_* tests share its tables
 _LINES_PER_TABLE = 3  # creating, inserting, indexing
 _POLL_S = 0.5
 _TAIL_BYTES = 4000
+_FATAL_LINES = 3
+_USER_TABLES = (
+    "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+    "AND table_schema NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema') "
+    "ORDER BY table_schema, table_name"
+)
 
 Progress = Callable[[str, float | None], None]
 
@@ -35,18 +40,6 @@ class TableRecord(Record):
 
     rows: int
     checksum: int | None = Field(description="CHECKSUM TABLE; None if the server returns NULL.")
-
-
-def sysbench_program() -> str:
-    """Return the path of sysbench. Raise EnvironmentLacks if it is not installed."""
-    path = shutil.which("sysbench")
-    if path is None:
-        raise EnvironmentLacks(
-            "sysbench is not installed",
-            where="dataset",
-            next_step="apt-get install sysbench; see `volbench doctor`",
-        )
-    return path
 
 
 def sysbench_version() -> str:
@@ -69,21 +62,52 @@ def fill(
     """
     schema = dataset.schema_name
     server.query(f"CREATE DATABASE IF NOT EXISTS `{schema}` DEFAULT CHARACTER SET utf8mb4")
-    with sysbench_config_file(server.account.client_options(), schema) as config:
-        _run_sysbench(server, dataset, config, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+    if dataset.is_own:
+        load(
+            Loading(
+                account=server.account,
+                dataset=dataset,
+                deadline_s=time.monotonic() + timeout_s,
+                cancelled=cancelled,
+                progress=progress,
+            )
+        )
+    else:
+        with sysbench_files(server.account, schema) as files:
+            _run_sysbench(server, dataset, files, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+    names = _table_names(server, dataset)
     progress("analyzing tables", None)
-    names = [f"sbtest{number}" for number in range(1, dataset.tables + 1)]
     for name in names:
         server.query(f"ANALYZE TABLE `{schema}`.`{name}`")
     records = {}
     for done, name in enumerate(names):
         progress("reading checksums", done / len(names))
         records[name] = table_record(server, schema, name)
-        if records[name].rows != dataset.rows:
+        if not dataset.is_own and records[name].rows != dataset.rows:
             raise StepFailed(
                 f"sysbench made {records[name].rows} rows in {name}, not {dataset.rows}", where="dataset"
             )
     return records
+
+
+def _table_names(server: Server | AttachedServer, dataset: DatasetSpec) -> list[str]:
+    """Return the tables that the dataset has now. Raise StepFailed for own data without one."""
+    if not dataset.is_own:
+        return [f"sbtest{number}" for number in range(1, dataset.tables + 1)]
+    elsewhere = []
+    names = []
+    for schema, table in server.query(_USER_TABLES):
+        if str(schema) == dataset.schema_name:
+            names.append(str(table))
+        else:
+            elsewhere.append(f"{schema}.{table}")
+    if not names:
+        raise StepFailed(
+            f"the dataset made no table in the schema {dataset.schema_name}", where="dataset",
+            evidence=f"tables in other schemas: {', '.join(elsewhere[:5]) or 'none'}",
+            next_step="set dataset.schema to the schema that the dump names", cause="dataset_not_loaded",
+        )  # fmt: skip
+    return names
 
 
 def table_record(server: Server | AttachedServer, schema: str, table: str) -> TableRecord:
@@ -96,7 +120,7 @@ def table_record(server: Server | AttachedServer, schema: str, table: str) -> Ta
 def _run_sysbench(
     server: Server | AttachedServer,
     dataset: DatasetSpec,
-    config: Path,
+    files: SysbenchFiles,
     *,
     timeout_s: float,
     cancelled: threading.Event,
@@ -106,7 +130,7 @@ def _run_sysbench(
     command = [
         sysbench_program(),
         _TEST,
-        f"--config-file={config}",
+        f"--config-file={files.config}",
         "--db-driver=mysql",
         f"--tables={dataset.tables}",
         f"--table-size={dataset.rows}",
@@ -117,8 +141,9 @@ def _run_sysbench(
     ]
     progress("making tables", 0.0)
     process = programs.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True, cwd=files.directory,
+    )  # fmt: skip
     output = b""
     try:
         for chunk in _output(process, time.monotonic() + timeout_s, cancelled):
@@ -129,12 +154,34 @@ def _run_sysbench(
     finally:
         process.kill()
         process.wait()
-    if code != 0:
-        log_text = output[-_TAIL_BYTES:].decode(errors="replace").strip()
-        server_state = "" if server.alive() else f"; {server.why_down()}"
+    _check_prepared(server, code, output)
+
+
+def _check_prepared(server: Server | AttachedServer, code: int, output: bytes) -> None:
+    """Raise StepFailed if sysbench's prepare failed: it ends with 0 also when its threads could not connect."""
+    lines = output.decode(errors="replace").splitlines()
+    fatal = list(dict.fromkeys(line.removeprefix("FATAL: ") for line in lines if line.startswith("FATAL: ")))
+    if code == 0 and not fatal:
+        return
+    evidence = "; ".join(fatal[:_FATAL_LINES]) or output[-_TAIL_BYTES:].decode(errors="replace").strip()
+    if not server.alive():
+        evidence += f"; {server.why_down()}"
+    elif any(line.startswith("unable to connect") for line in fatal) and _refuses_plain_connections(server):
         raise StepFailed(
-            f"sysbench prepare failed with exit code {code}", where="dataset", evidence=log_text + server_state
-        )
+            "sysbench cannot connect: the server requires TLS", where="dataset", evidence=evidence,
+            next_step="give ssl-mode=REQUIRED or VERIFY_IDENTITY, and ssl-ca", cause="tls_required",
+        )  # fmt: skip
+    raise StepFailed(f"sysbench prepare failed with exit code {code}", where="dataset", evidence=evidence)
+
+
+def _refuses_plain_connections(server: Server | AttachedServer) -> bool:
+    """Return whether sysbench connected without TLS to a server that requires it."""
+    if server.account.socket or server.account.tls.encrypts:
+        return False
+    try:
+        return bool(server.query("SELECT @@GLOBAL.require_secure_transport")[0][0])
+    except StepFailed:  # a server without this variable
+        return False
 
 
 def _output(process: subprocess.Popen[bytes], deadline_s: float, cancelled: threading.Event) -> Iterator[bytes]:

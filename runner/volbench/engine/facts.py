@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from volbench.errors import StepFailed
 from volbench.records.facts import ServerFacts
 
 Query = Callable[[str], list[tuple[Any, ...]]]
@@ -55,6 +56,10 @@ _INSTRUMENTS = {
     "doublewrite_io": "wait/io/file/innodb/innodb_dblwr_file",
     "binlog_io": "wait/io/file/sql/binlog",
 }
+_FILE_INSTRUMENTS = (
+    "SELECT name, enabled FROM performance_schema.setup_instruments WHERE name LIKE 'wait/io/file/%'"
+)
+_DENIED = ("1142 (42000)", "1044 (42000)")
 
 
 def server_facts(query: Query) -> ServerFacts:
@@ -87,12 +92,13 @@ def _absent(query: Query, variables: dict[str, str]) -> dict[str, str]:
             "SELECT table_name FROM information_schema.tables WHERE table_schema='performance_schema'"
         )
     }
-    instruments = {
-        str(name): str(enabled)
-        for name, enabled in query(
-            "SELECT name, enabled FROM performance_schema.setup_instruments WHERE name LIKE 'wait/io/file/%'"
-        )
-    }
+    try:
+        instruments = {str(name): str(enabled) for name, enabled in query(_FILE_INSTRUMENTS)}
+    except StepFailed as error:  # an account of an attached server may lack the right
+        reason = "this account may not read performance_schema"
+        if not any(code in error.evidence for code in _DENIED):
+            raise
+        return {_PERFORMANCE_SCHEMA: reason} | dict.fromkeys((*_TABLES, *_INSTRUMENTS), reason)
     for capability, table in _TABLES.items():
         if table not in tables:
             absent[capability] = f"this server has no performance_schema.{table}"

@@ -3,42 +3,85 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
-from volbench.engine.connection import MemoryFile
+from volbench.engine.connection import Account, MemoryFile
+from volbench.engine.sysbench_tls import SysbenchTls, installed_tls, place_files, tls_notes, tls_options
 from volbench.errors import EnvironmentLacks
+from volbench.records.base import Scalar
+from volbench.records.tls import TlsOptions
 
 SYSBENCH_LINE_BYTES_MAX = 250  # sysbench 1.0 reads its configuration in pieces of 255 bytes
 
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SysbenchFiles:
+    """What a run of sysbench needs: the file for --config-file, the directory to start it in, notes on its TLS."""
+
+    config: Path
+    directory: Path
+    notes: tuple[str, ...] = ()
+
 
 @contextlib.contextmanager
-def sysbench_config_file(options: Mapping[str, str], schema: str) -> Iterator[Path]:
-    """Yield a file in memory for sysbench's --config-file, readable by its owner only, removed after the block.
+def sysbench_files(account: Account, schema: str) -> Iterator[SysbenchFiles]:
+    """Yield the files of one run of sysbench, removed after the block; the one with the password is in memory.
 
-    Args:
-        options: of a [client] section, as `read_option_file` and `Account.client_options` return them.
-
-    Raises EnvironmentLacks if sysbench cannot use one of the values.
+    Raises EnvironmentLacks if sysbench is not installed, cannot use one of the values, or cannot use TLS like this.
     """
-    file = MemoryFile(sysbench_config(options, schema))
-    try:
-        yield file.path
-    finally:
-        file.close()
+    tls = TlsOptions() if account.socket else account.tls
+    build = installed_tls(sysbench_program()) if tls.encrypts else SysbenchTls(modes=False, named_files=False)
+    with tempfile.TemporaryDirectory(prefix="volbench-sysbench-") as name:
+        directory = Path(name)
+        place_files(tls, build, directory)
+        with contextlib.closing(MemoryFile(sysbench_config(account, schema, tls_options(tls, build)))) as file:
+            yield SysbenchFiles(config=file.path, directory=directory, notes=tls_notes(tls, build))
 
 
-def sysbench_config(options: Mapping[str, str], schema: str) -> str:
-    """Return the text for --config-file from the options of a [client] section. Raise EnvironmentLacks."""
+def sysbench_program() -> str:
+    """Return the path of sysbench. Raise EnvironmentLacks if it is not installed."""
+    path = shutil.which("sysbench")
+    if path is None:
+        raise EnvironmentLacks(
+            "sysbench is not installed",
+            where="dataset",
+            next_step="apt-get install sysbench; see `volbench doctor`",
+        )
+    return path
+
+
+def option_names(options: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return options under sysbench's spelling, with hyphens."""
+    return {name.replace("_", "-"): value for name, value in options.items()}
+
+
+def option_text(value: Scalar) -> str:
+    """Return an option's value as sysbench reads it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def sysbench_config(account: Account, schema: str, tls: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the text for --config-file. Raise EnvironmentLacks."""
     values = {
-        "mysql-user": options.get("user", ""),
-        "mysql-password": options.get("password", ""),
+        "mysql-user": account.user,
+        "mysql-password": account.password,
         "mysql-db": schema,
-        "mysql-socket": options.get("socket", ""),
+        "mysql-socket": account.socket,
     }
-    if not values["mysql-socket"]:
-        values["mysql-host"] = options.get("host") or "127.0.0.1"
-        values["mysql-port"] = options.get("port") or "3306"
+    if not account.socket:
+        # For `localhost` the client library takes a socket, which this account does not name.
+        values["mysql-host"] = _LOOPBACK if account.host in ("", "localhost") else account.host
+        values["mysql-port"] = str(account.port or 3306)
+        values |= tls
     return "".join(f"{name}={_quoted(name, value)}\n" for name, value in values.items() if value)
 
 

@@ -24,10 +24,12 @@ from pydantic import Field, ValidationError
 
 from volbench.engine.config import PINNED, checked_options
 from volbench.engine.connection import write_private
-from volbench.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, sysbench_program, sysbench_version
+from volbench.engine.dataset import PREPARE_SEED, Progress, TableRecord, fill, sysbench_version
 from volbench.engine.differences import ServerIdentity, fit_options
+from volbench.engine.own_data.content import content_hash
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor
+from volbench.engine.sysbench_config import sysbench_program
 from volbench.errors import StepFailed
 from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
 from volbench.records.base import Record, Scalar, parse_size_bytes
@@ -80,6 +82,17 @@ class TemplateRecord(Record):
     made_at: str
     made_in_s: float
 
+    @property
+    def rows(self) -> int:
+        """Rows of all tables."""
+        return sum(table.rows for table in self.tables.values())
+
+    @property
+    def sha256(self) -> str:
+        """A hash over names, rows and checksums of the tables."""
+        values = {name: [table.rows, table.checksum] for name, table in self.tables.items()}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
@@ -94,12 +107,17 @@ class Template:
         return self.path / DATA_DIR
 
 
-def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentity) -> str:
-    """Return the template's name in the cache: a hash (SHA-256) over everything that determines its bytes."""
+def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentity, run_id: str = "") -> str:
+    """Return the template's name in the cache: a hash (SHA-256) over everything that determines its bytes.
+
+    A copy of another server's schema is of one run alone: that server's data may change.
+    """
     options = fit_options({**PINNED, **checked_options(spec.config)}, identity).options
+    own = {"content": run_id if dataset.kind == "schema" else content_hash(dataset)} if dataset.is_own else {}
     content = {
+        **own,
         "schema": TEMPLATE_SCHEMA,
-        "dataset": dataset.model_dump(mode="json"),
+        "dataset": dataset.model_dump(mode="json", exclude={"path", "size_bytes", "threads"}),
         "seed": PREPARE_SEED,
         "flavor": identity.flavor,
         "version": identity.version,
@@ -109,9 +127,9 @@ def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentit
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_KEY_HEX_DIGITS]
 
 
-def template_path(cache: Path, dataset: DatasetSpec, server: Server) -> Path:
+def template_path(cache: Path, dataset: DatasetSpec, server: Server, run_id: str = "") -> Path:
     """Return the path of the template for that dataset and server; runs the server's binary for its version."""
-    return cache / template_key(dataset, server.spec, server.identity)
+    return cache / template_key(dataset, server.spec, server.identity, run_id)
 
 
 def verify_template(path: Path) -> Template:
@@ -147,6 +165,7 @@ def prepare_template(
     dataset: DatasetSpec,
     paths: CellPlaces,
     supervisor: Supervisor,
+    run_id: str = "",
     progress: Progress = lambda _text, _fraction: None,
     cancelled: threading.Event | None = None,
     timeout_s: float = PREPARE_TIMEOUT_S,
@@ -163,7 +182,7 @@ def prepare_template(
     """
     cancelled = cancelled or threading.Event()
     cache = Path(paths.template_dir)
-    path = template_path(cache, dataset, Server(spec=spec, paths=paths, supervisor=supervisor))
+    path = template_path(cache, dataset, Server(spec=spec, paths=paths, supervisor=supervisor), run_id)
     with _locked(cache / f"{path.name}.lock", timeout_s, cancelled, progress):
         if (path / COMPLETE_FILE).exists():
             try:
@@ -188,7 +207,7 @@ def prepare_template(
             tables=tables,
             files=files,
             data_bytes=data_bytes,
-            sysbench=sysbench_version(),
+            sysbench="" if dataset.is_own else sysbench_version(),
             made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             made_in_s=time.monotonic() - started_s,
         )
@@ -228,7 +247,8 @@ def _preparing(spec: ServerSpec) -> ServerSpec:
 def _build(
     server: Server, dataset: DatasetSpec, *, timeout_s: float, cancelled: threading.Event, progress: Progress
 ) -> dict[str, TableRecord]:
-    sysbench_program()
+    if not dataset.is_own:
+        sysbench_program()
     try:
         progress("initialising a data directory", None)
         server.initialise()

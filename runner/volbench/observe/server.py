@@ -19,7 +19,8 @@ from volbench.engine.facts import server_facts
 from volbench.errors import EnvironmentLacks, StepFailed
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import ServerFacts
-from volbench.validation.source.server import Rows, refuse_writes
+from volbench.validation.source.server import Rows
+from volbench.workload.replay.only_reads import refuse_writes
 
 READ_ONLY = "SET SESSION TRANSACTION READ ONLY"
 IDENTITY = (

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from volbench.errors import UsageError
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.run import RunRecord
+from volbench.records.tls import TLS_KEYS, SslMode
 
 _SCHEMA = re.compile(r"[A-Za-z0-9_]{1,48}")
 _PASSWORD = re.compile(r"(//[^:/?@\s]*:)\S*@")
 _PLAIN_DSN = re.compile(
-    r"mysql://([A-Za-z0-9_.-]+@)?([A-Za-z0-9_.-]*|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[A-Za-z0-9_]{0,48})?(\?socket=/[\w./-]*)?"
+    r"mysql://([A-Za-z0-9_.-]+@)?([A-Za-z0-9_.-]*|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[A-Za-z0-9_]{0,48})?"
+    r"(\?((socket|ssl-ca|ssl-cert|ssl-key)=[\w./-]*|ssl-mode=(?i:DISABLED|PREFERRED|REQUIRED|VERIFY_CA|VERIFY_IDENTITY))(&((socket|ssl-ca|ssl-cert|ssl-key)=[\w./-]*|ssl-mode=(?i:DISABLED|PREFERRED|REQUIRED|VERIFY_CA|VERIFY_IDENTITY)))*)?"
 )
 """A DSN in which no part can be a password: user, host, a port of digits, a schema, a socket's path."""
 _ANY_DSN = re.compile(r"(?i)\w*(?:sql|maria)\w*:/\S*|[\w+.-]*://[^/\s]*:\S*@\S*|[^\s/@:=]+:\S*@\S*")
 _PASSWORD_OPTIONS = frozenset({"password", "passwd", "pass", "pwd"})
-_DSN_KEYS = ("host", "port", "socket", "user", "schema_name", "option_file")
+_DSN_OPTIONS = frozenset({"socket", *(name.replace("_", "-") for name in TLS_KEYS)})
+_DSN_KEYS = ("host", "port", "socket", "user", "schema_name", "option_file", *TLS_KEYS)
 
 
 def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
     """Parse `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/run/mysqld/mysqld.sock`.
+
+    TLS options are those of MySQL's clients: `?ssl-mode=VERIFY_IDENTITY&ssl-ca=/etc/ca.pem`, ssl-cert, ssl-key.
 
     The password is never part of it: it comes from the option file's [client] section or from
     VOLBENCH_MYSQL_PASSWORD. Raises UsageError.
@@ -52,9 +58,16 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
             where=where, next_step=f"for example {example}",
         )  # fmt: skip
     options = parse_qs(url.query)
-    if set(options) - {"socket"} or url.fragment:
-        raise UsageError("the DSN has an unknown option (known: socket)", where=where)
-    socket = options.get("socket", [""])[0]
+    if set(options) - _DSN_OPTIONS or url.fragment:
+        known = ", ".join(sorted(_DSN_OPTIONS))
+        raise UsageError(f"the DSN has an unknown option (known: {known})", where=where)
+    values = {name.replace("-", "_"): texts[0] for name, texts in options.items()}
+    socket = values.pop("socket", "")
+    files = {name: str(Path(values[name]).absolute()) for name in TLS_KEYS[1:] if values.get(name)}
+    mode = values.get("ssl_mode", "").upper()
+    if mode not in get_args(SslMode):
+        modes = ", ".join(filter(None, get_args(SslMode)))
+        raise UsageError("the DSN has an unknown ssl-mode", where=where, next_step=f"the modes are {modes}")
     try:
         port = url.port or 3306
     except ValueError as error:
@@ -69,6 +82,8 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
         user=user,
         option_file=str(Path(option_file).absolute()) if option_file else "",
         schema_name=schema,
+        ssl_mode=mode,
+        **files,
     )
 
 

@@ -34,6 +34,8 @@ def replacements_max(run: RunRecord) -> int:
 
 def dataset_bytes(dataset: DatasetSpec) -> int:
     """About how large the tables are on disk."""
+    if dataset.is_own:
+        return dataset.size_bytes
     return dataset.tables * (dataset.rows * ROW_BYTES + 2**17)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from volbench.records.base import FileName, Fraction, Record, Scalar, Seconds
+from volbench.records.base import Bytes, FileName, Fraction, Record, Scalar, Seconds
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
 from volbench.records.steps import Step
+from volbench.records.tls import TlsOptions
 
 CELL_SCHEMA = 1
 RESULT_SCHEMA = 1
@@ -30,13 +31,54 @@ class ServerSpec(Record):
     stop_timeout_s: Seconds = Field(default=300.0, alias="stop_timeout", gt=0)
 
 
-class DatasetSpec(Record):
-    """Tables made by sysbench's prepare, once for each (dataset, engine version, configuration)."""
+DatasetKind = Literal["sysbench", "script", "dump", "schema"]
 
-    kind: Literal["sysbench"] = "sysbench"
-    tables: int = Field(default=4, ge=1, le=10000)
-    rows: int = Field(default=100_000, ge=1, description="Rows in each table.")
+
+class DatasetSpec(Record):
+    """The tables that every cell starts from, made once for each (dataset, engine version, configuration)."""
+
+    kind: DatasetKind = Field(
+        default="sysbench",
+        description="sysbench: tables of sysbench's prepare; script: of your own script; dump: of a dump; "
+        "schema: copied from a server.",
+    )
+    tables: int = Field(default=4, ge=1, le=10000, description="Tables of sysbench.")
+    rows: int = Field(default=100_000, ge=1, description="Rows in each table of sysbench.")
     schema_name: str = Field(default="sbtest", alias="schema", pattern=r"^[A-Za-z0-9_]{1,48}$")
+    path: str = Field(
+        default="",
+        description="script: a Lua script with sysbench's `prepare`, or a file of SQL; dump: a file of mysqldump "
+        "(.sql, .sql.gz, .sql.zst) or a directory of mydumper or MySQL Shell.",
+    )
+    server: str = Field(
+        default="",
+        description="schema: the server as a DSN, mysql://user@host:3306/SCHEMA; it is only read.",
+    )
+    option_file: str = Field(default="", description="schema: a my.cnf with the password in [client]; 0600.")
+    options: dict[str, Scalar] = Field(
+        default_factory=dict, description="script: options of the Lua script, name: value."
+    )
+    threads: int = Field(
+        default=4, ge=1, le=256, description="Threads that load own data, where the tool has them."
+    )
+    size_bytes: Bytes = Field(
+        default=1 << 30, alias="size", gt=0, description="Own data on disk, about: for estimates and free space."
+    )
+
+    @model_validator(mode="after")
+    def _has_its_source(self) -> DatasetSpec:
+        needed = {"script": "path", "dump": "path", "schema": "server"}.get(self.kind)
+        if needed and not getattr(self, needed):
+            raise ValueError(f"a dataset of kind {self.kind} needs `{needed}`")
+        extra = [name for name in ("path", "server") if getattr(self, name) and name != needed]
+        if extra:
+            raise ValueError(f"a dataset of kind {self.kind} has no `{extra[0]}`")
+        return self
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the tables are not those of sysbench's bundled tests."""
+        return self.kind != "sysbench"
 
 
 class SamplingSpec(Record):
@@ -103,7 +145,7 @@ class EmulatedSpec(Record):
     parameters: dict[str, Scalar] = Field(default_factory=dict)
 
 
-class AttachSpec(Record):
+class AttachSpec(TlsOptions):
     """A server that already runs; the password comes from the option file or VOLBENCH_MYSQL_PASSWORD."""
 
     host: str = ""
@@ -150,6 +192,11 @@ class PreparedTemplate(Record):
     key: str = Field(description="Directory of the template in the cache: a hash of what decides its bytes.")
     bytes: int
     reused: bool = Field(description="Found complete in the cache; nothing was prepared.")
+    tables: int | None = Field(default=None, description="Tables of the dataset.")
+    rows: int | None = Field(default=None, description="Rows of all its tables.")
+    sha256: str = Field(
+        default="", description="Over names, rows and checksums of its tables; the server's CHECKSUM."
+    )
 
 
 class Phase(Record):

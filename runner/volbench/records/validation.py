@@ -10,11 +10,12 @@ from volbench.records.base import Bytes, Fraction, Record, Seconds
 from volbench.records.goals.capacity import CapacityPlan, CapacityRow
 from volbench.records.goals.gate import ConditionRow, Decision
 from volbench.records.goals.policy import Condition
+from volbench.records.tls import TlsOptions
 
 VALIDATION_SCHEMA = 1
 
 
-class ServerPlace(Record):
+class ServerPlace(TlsOptions):
     """A server that runs; the password is in the option file or in VOLBENCH_MYSQL_PASSWORD, never here."""
 
     host: str = Field(default="", description="Host of the server; or give `socket`.")

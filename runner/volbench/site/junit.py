@@ -49,7 +49,7 @@ def regression_text(history: History, *, recent: int = RECENT_RUNS) -> str:
         return ""
     run = history.points[point.index]
     unit = history.group.unit
-    title = wording.GLOSSARY.get(history.group.metric, (history.group.metric, ""))[0]
+    title = wording.label(history.group.metric)
     return (
         f"{title} of {history.suite} on {history.group.volume} ({history.group.step}) is worse since {run.run}: "
         f"{quantity(point.before, unit)} \u2192 {quantity(point.after, unit)} ({change(point.ratio)}), "

@@ -228,7 +228,7 @@ def _report_link(name: str, reports: str | None) -> str:
 
 
 def _title(metric: str) -> str:
-    return wording.GLOSSARY.get(metric, (metric, ""))[0]
+    return wording.label(metric)
 
 
 def _page(template: str, **values: Any) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from volbench.analysis.statistics import RUNS_MIN, Better, Shift, holm, judge, shift_of
+from volbench.analysis.corrections import holm
+from volbench.analysis.statistics import RUNS_MIN, Better, Shift, judge, shift_of
 from volbench.base.text import change, interval, quantity
 from volbench.report import wording
 from volbench.site.history import MARGIN
@@ -115,7 +116,7 @@ def _row(first: MetricGroup, second: MetricGroup, shift: Shift | None, p_adjuste
     return PairRow(
         identity=" ".join(filter(None, first.key[:3])),
         metric=first.metric,
-        title=wording.GLOSSARY.get(first.metric, (first.metric, ""))[0],
+        title=wording.label(first.metric),
         primary=first.primary,
         first=quantity(median(first.values), first.unit),
         second=quantity(median(second.values), second.unit),

@@ -245,11 +245,15 @@ def _value(node: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind
             return f"number{_bounds(node)}"
 
 
+_NOUNS = {"30s": "duration", "64MiB": "size", "5%": "share"}
+
+
 def _one_of(choices: list[dict[str, Any]]) -> str:
     texts = [choice for choice in choices if choice.get("type") == "string" and "pattern" in choice]
+    texts = [choice for choice in texts if choice["examples"][0] in _NOUNS]
     if texts:  # a number with a unit: records.base.Seconds, Bytes, Fraction
         example = texts[0]["examples"][0]
-        noun = {"30s": "duration", "64MiB": "size", "5%": "share"}[example]
+        noun = _NOUNS[example]
         several = any(choice.get("type") == "array" for choice in choices)
         return f"{noun}, such as `{example}`" + (f" or list of {noun}s" if several else "")
     values = [_value(choice) for choice in choices if choice.get("type") != "null"]

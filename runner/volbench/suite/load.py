@@ -15,6 +15,7 @@ from volbench.suite.bundled import bundled_path
 from volbench.suite.document import TEXT_BYTES_MAX, Document, parse_document, set_value
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
+from volbench.suite.own_files import with_absolute_paths
 from volbench.suite.scale import scaled
 from volbench.suite.sweep import sweep_faults
 
@@ -36,7 +37,8 @@ def load_suite(
     Raises UsageError listing every fault with file and line.
     """
     text = read_file(path)
-    return check_suite(text, name=str(path), settings=settings, more_faults=more_faults), text
+    suite = check_suite(text, name=str(path), settings=settings, more_faults=more_faults)
+    return with_absolute_paths(suite, path.parent), text
 
 
 def check_suite(

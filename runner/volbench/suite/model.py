@@ -12,6 +12,9 @@ from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import CATALOGUE
 from volbench.records.run import CELLS_UNTIL_DECIDED, ComparisonSpec, ResolvedSuite
 from volbench.records.steps import STEP_KINDS, Step
+from volbench.records.steps.cold_read import ColdReadStep
+from volbench.records.steps.oltp import OltpStep
+from volbench.records.steps.replay import ReplayStep
 from volbench.records.sweep import SweepSpec
 
 PINNED_DURABILITY: dict[str, Scalar] = {
@@ -111,6 +114,20 @@ class SuiteFile(Record):
             before = STEP_KINDS[kind].after
             if before and before not in kinds[:number]:
                 raise ValueError(f"steps.{number}: a {kind} step needs a {before} step before it")
+        return self
+
+    @model_validator(mode="after")
+    def _tests_have_their_tables(self) -> SuiteFile:
+        for number, step in enumerate(self.steps):
+            if isinstance(step, OltpStep) and not step.script and self.dataset.is_own:
+                raise ValueError(
+                    f"steps.{number}: {step.test} needs sysbench's tables, the dataset has its own: "
+                    "give `test` the path of a Lua script"
+                )
+            if isinstance(step, ReplayStep) and not self.dataset.is_own:
+                raise ValueError(f"steps.{number}: a replay needs a dataset of your own: dump, schema or script")
+            if isinstance(step, ColdReadStep) and step.table_scan and self.dataset.is_own:
+                raise ValueError(f"steps.{number}: table_scan needs sysbench's tables: set table_scan: false")
         return self
 
     def resolved(self) -> ResolvedSuite:

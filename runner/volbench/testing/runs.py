@@ -22,7 +22,7 @@ from volbench.base import programs
 from volbench.errors import EXIT_ENVIRONMENT, EXIT_USAGE, EnvironmentLacks, StepFailed, UsageError, VolbenchError
 from volbench.profile.spec import parse_volume
 from volbench.records.base import Scalar
-from volbench.records.gate import Decision, Gate
+from volbench.records.goals.gate import Decision, Gate
 from volbench.report.formats.gate import render_gate
 from volbench.store.run_directory import RunDirectory, find_runs
 from volbench.suite.policy import check_policy

@@ -48,7 +48,6 @@ from volbench.validation.forecast.capacity import busiest_second, candidate_capa
 from volbench.validation.forecast.move import RunCells, estimates, move_check, source_bytes
 from volbench.validation.queries.comparison import QueryClass, compare_queries, query_classes
 from volbench.validation.queries.pt_upgrade import pt_upgrade_check
-from volbench.validation.queries.slowlog import slow_log
 from volbench.validation.replay_checks import make_meter, run_replay_checks
 from volbench.validation.source.advisors import advice
 from volbench.validation.source.rights import check_rights
@@ -63,6 +62,7 @@ from volbench.validation.source.server import (
 )
 from volbench.validation.source.settings import explicitly_set_variables, settings_check, variables
 from volbench.validation.source.upgrade import upgrade_check
+from volbench.workload.replay.slowlog import slow_log
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,9 +281,7 @@ def _refuse_to_write_the_source(plan: ValidationPlan, source: SqlReader, candida
 
 
 def _account(server: ServerPlace, side: str) -> Account:
-    attach = AttachSpec(
-        host=server.host, port=server.port, socket=server.socket, user=server.user, option_file=server.option_file
-    )
+    attach = AttachSpec.model_validate(server.model_dump(include=set(AttachSpec.model_fields)))
     try:
         return account_of(attach, os.environ)
     except UsageError as error:

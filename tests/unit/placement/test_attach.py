@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from volbench.errors import UsageError
-from volbench.placement.attach import parse_dsn, without_password
+from volbench.placement.attach import parse_dsn, target_options, without_password
 
 SECRET = "Pw7sesame"  # noqa: S105 - it must not be seen
 
@@ -20,7 +22,7 @@ SECRET = "Pw7sesame"  # noqa: S105 - it must not be seen
         f"mysql://u@h/x;password={SECRET}", f"mysql://u@h/x/{SECRET}!", f"mysql://u@[{SECRET}/x",
         f"mysql:u:{SECRET}@h/x", f"mysql://u:{SECRET}/y@h/x", f"mysqlx://u:{SECRET}@h", f"u:{SECRET}/x@h",
         f"mysql://u@h/x?socket=/s&password={SECRET}", f"mysql://u@h/x?{SECRET}=1", f"//u:{SECRET}@h",
-        f"u/{SECRET}@h/x",
+        f"u/{SECRET}@h/x", f"mysql://u@h/x?ssl-mode={SECRET}", f"mysql://u@h/x?ssl-mode=REQUIRED&pass={SECRET}",
     ],
 )  # fmt: skip
 def test_no_message_repeats_a_password(dsn: str) -> None:
@@ -37,6 +39,8 @@ def test_no_message_repeats_a_password(dsn: str) -> None:
         "mysql://h",
         "mysql://u@localhost/x?socket=/run/s",
         "mysql://[::1]:7/x",
+        "mysql://u@h:3306/x?ssl-mode=verify_identity&ssl-ca=/etc/ca.pem",
+        "mysql://u@h/x?ssl-ca=/c.pem&ssl-cert=/a/c.pem&ssl-key=/k.pem",
     ],
 )
 def test_a_dsn_without_a_password_is_shown_as_it_is(dsn: str) -> None:
@@ -70,3 +74,13 @@ def test_no_shape_of_a_dsn_shows_a_password(before: str, noise: str, after: str)
     assert SECRET not in without_password(f"{before}{SECRET}{noise}{after}")
     if "@" not in noise or "@" in after:  # else what follows the last @ is a host, not a password
         assert SECRET not in without_password(f"{before}{noise}{SECRET}{after}")
+
+
+def test_the_tls_options_are_those_of_mysqls_clients() -> None:
+    """Any case of the mode; paths become absolute, since a cell's agent works elsewhere; run.json keeps them."""
+    attach = parse_dsn("mysql://u@h/x?ssl-mode=verify_identity&ssl-ca=ca.pem&ssl-cert=/c.pem&ssl-key=/k.pem")
+    assert attach.ssl_mode == "VERIFY_IDENTITY"
+    assert attach.ssl_ca == str(Path("ca.pem").absolute())
+    assert target_options(attach)["ssl_ca"] == attach.ssl_ca
+    with pytest.raises(UsageError, match="unknown ssl-mode"):
+        parse_dsn("mysql://u@h/x?ssl-mode=verify")

@@ -18,8 +18,8 @@ from volbench.records.base import parse_duration_s
 from volbench.validation.capture.digests import SECONDS_MAX
 from volbench.validation.capture.digests import capture as take
 from volbench.validation.capture.mask import masked
-from volbench.validation.queries.slowlog import LoggedStatement, slow_log
 from volbench.validation.source.server import read_only
+from volbench.workload.replay.slowlog import LoggedStatement, slow_log
 
 
 def capture(

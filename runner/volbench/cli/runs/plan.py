@@ -32,17 +32,20 @@ from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import VolumeFacts
 from volbench.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, TargetName, VolumeSpec
+from volbench.records.steps.replay import ReplayStep
 from volbench.records.sweep import SweepSpec
 from volbench.report.rows.forecast import forecast_lines
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
-from volbench.suite.model import FULL_SCALE
+from volbench.suite.model import FULL_SCALE, SuiteFile
+from volbench.suite.own_files import missing_files
 from volbench.suite.sweep import with_parameters
 from volbench.volume.emulated.status import emulated_behind
 from volbench.volume.facts.discovery import discover
 from volbench.volume.facts.host import host_facts
 from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
+from volbench.workload.replay.step import plan_replay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +103,7 @@ def make_plan(
     more_faults = forecast_faults if volumes else suite_volume_faults
     suite_file, source = load_suite(suite_path, settings=settings, more_faults=more_faults)
     target_name = choose_target("attach" if server and target == "auto" else target, tools=tools)
+    _check_own_data(suite_file, suite_path, target_name)
     attach = _attached(target_name, server, option_file)
     specs = _volumes(volumes, suite_file.volumes, target_name)
     suite = suite_file.resolved()
@@ -130,6 +134,26 @@ def until_settings(until: options.UntilMode | None, settings: Sequence[str]) -> 
         return list(settings)
     repeats = [f"repeats={CELLS_UNTIL_DECIDED[1]}"] if until is options.UntilMode.DECIDED else []
     return [f"comparison.until={until.value}", *repeats, *settings]
+
+
+def _check_own_data(suite: SuiteFile, path: Path, target: TargetName) -> None:
+    """Raise UsageError for own files that are missing, and for a target that cannot use them."""
+    for key, fault in missing_files(suite):
+        raise UsageError(fault, where=f"{path}: {'.'.join(map(str, key))}")
+    for step in suite.steps:
+        if isinstance(step, ReplayStep):
+            plan_replay(step, suite.dataset.schema_name)
+    if suite.dataset.is_own and target == "attach":
+        raise UsageError(
+            "an attached server takes sysbench's tables only", where=f"{path}: dataset.kind",
+            next_step="choose another target for own data; volbench loads it into servers of its own",
+        )  # fmt: skip
+    if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
+        raise UsageError(
+            "pods have no files of this machine",
+            where=f"{path}: dataset",
+            next_step="choose --target docker or local",
+        )
 
 
 def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:

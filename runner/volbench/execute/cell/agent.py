@@ -21,9 +21,10 @@ from volbench.analysis.validity import (
     observe,
     outside_reasons,
 )
+from volbench.base.text import size
 from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import MARK_TABLE, attached_dataset
-from volbench.engine.template import seed
+from volbench.engine.template import TemplateRecord, seed, verify_template
 from volbench.errors import EnvironmentLacks, VolbenchError
 from volbench.execute.cell.cell_server import CellServer, server_of
 from volbench.execute.cell.progress import ProgressFile
@@ -168,10 +169,18 @@ def _start_on_copy(
         time.sleep(_quiet_s(cell.sampling.interval_s))  # this is a measurement: the samplers run
     with builder.phase("seed"):
         progress.report("copying the dataset")
-        seed(Path(paths.template_dir) / cell.template_key, Path(paths.data_dir))
+        template_dir = Path(paths.template_dir) / cell.template_key
+        seed(template_dir, Path(paths.data_dir))
+    if cell.dataset.is_own:
+        builder.notes.append(_dataset_note(cell.dataset, verify_template(template_dir).record))
     with builder.phase("start"):
         progress.report("starting the server")
         server.start()
+
+
+def _dataset_note(dataset: DatasetSpec, record: TemplateRecord) -> str:
+    tables = f"{len(record.tables)} tables, {record.rows:,} rows, {size(record.data_bytes)} with the server's files"
+    return f"own data ({dataset.kind}): {tables}; hash {record.sha256[:16]}"
 
 
 def _quiet_s(interval_s: float) -> float:

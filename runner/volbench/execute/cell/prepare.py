@@ -42,10 +42,16 @@ def prepare_dataset(cell: CellSpec, out: Path) -> CellResult:
             dataset=cell.dataset,
             paths=paths,
             supervisor=supervisor,
+            run_id=cell.run_id,
             progress=report,
         )
         record = PreparedTemplate(
-            key=template.record.key, bytes=template.record.data_bytes, reused=not reports
+            key=template.record.key,
+            bytes=template.record.data_bytes,
+            reused=not reports,
+            tables=len(template.record.tables),
+            rows=template.record.rows,
+            sha256=template.record.sha256,
         )  # only a build reports progress
         write_record(out / TEMPLATE_FILE, record)
     result = builder.result()

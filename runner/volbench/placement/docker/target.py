@@ -24,6 +24,7 @@ from volbench.placement.docker.images import server_image, tools_image
 from volbench.placement.interface import Job, Placement
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces
+from volbench.records.own_files import own_directories
 from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
 from volbench.volume.task_account import keep_task_file, socket_peer
@@ -237,6 +238,7 @@ class DockerTarget:
             _bind(workspace.scratch_dir(cell_id), INSIDE.scratch_dir),
             _bind(job.out, INSIDE_OUT),
             _bind(Path("/sys/fs/cgroup"), INSIDE_CGROUP, read_only=True),
+            *(_bind(path, str(path), read_only=True) for path in own_directories(job.cell)),
         ]
         if job.volume is not None and job.volume.emulator_socket is not None:
             agent.append(_bind(job.volume.emulator_socket, INSIDE_EMULATOR))

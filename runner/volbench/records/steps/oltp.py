@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from volbench.records.base import Scalar, Seconds
 from volbench.records.steps.base import StepBase, StepCost, Threads
@@ -16,6 +16,9 @@ SysbenchTest = Literal[
     "oltp_read_write", "oltp_read_only", "oltp_write_only", "oltp_point_select", "oltp_insert", "oltp_delete",
     "oltp_update_index", "oltp_update_non_index", "select_random_points", "select_random_ranges",
 ]  # fmt: skip
+OwnTest = Annotated[
+    str, StringConstraints(pattern=r"^[^\x00\n]+\.lua$", max_length=4000), Field(examples=["path/to/own.lua"])
+]
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
 
 
@@ -23,7 +26,10 @@ class OltpStep(StepBase):
     """sysbench OLTP, closed loop, or open loop when `rate` is given."""
 
     kind: Literal["oltp"] = "oltp"
-    test: SysbenchTest = Field(default="oltp_read_write", description="sysbench's bundled Lua test.")
+    test: SysbenchTest | OwnTest = Field(
+        default="oltp_read_write",
+        description="A Lua test that sysbench brings, or the path of your own `.lua` script.",
+    )
     threads: Threads = Field(
         default=(8,), description="Client threads; a list runs the step once for each, in this order."
     )
@@ -37,6 +43,11 @@ class OltpStep(StepBase):
     duration_s: Seconds = Field(default=60.0, alias="duration", gt=0, description="Measured time.")
     options: dict[str, Scalar] = Field(default_factory=dict, description="More sysbench options, name: value.")
     beside: tuple[DumpStep, ...] = Field(default=(), description="Steps that run at the same time (backup window).")
+
+    @property
+    def script(self) -> str:
+        """The path of the user's own script; empty for a test that sysbench brings."""
+        return self.test if self.test.endswith(".lua") else ""
 
     def cost(self, data_bytes: int) -> StepCost:  # noqa: ARG002 - the time is given
         """Return the estimate."""

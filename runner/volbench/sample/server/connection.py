@@ -9,9 +9,8 @@ from typing import Any
 
 import mysql.connector
 
-from volbench.engine.connection import Account, connection, read_option_file
+from volbench.engine.connection import Account, account_from, connection, read_option_file
 from volbench.errors import EnvironmentLacks
-from volbench.records.parse import optional_whole
 from volbench.sample.interface import Unavailable
 
 STATEMENT_TIMEOUT_S = 10
@@ -93,15 +92,7 @@ class ServerConnection:
     def _account(self) -> Account:
         if self._option_file is None:
             raise Unavailable("there is no server to ask")
-        options = read_option_file(self._option_file)
-        port = options.get("port", "")
-        return Account(
-            user=options.get("user", "root"),
-            password=options.get("password", ""),
-            socket=self._socket or options.get("socket", ""),
-            host=options.get("host", ""),
-            port=optional_whole(port),
-        )
+        return account_from(read_option_file(self._option_file), socket=self._socket)
 
     def close(self) -> None:
         """Close the connection; what goes wrong then does not matter any more."""

@@ -16,8 +16,8 @@ from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_Q
 from volbench.sample.server.own_account import OwnAccount
 from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
 from volbench.validation.queries.comparison import QueryClass, only_reads
-from volbench.validation.queries.fingerprint import fingerprint
 from volbench.validation.source.server import ReadOnlyServer, Rows
+from volbench.workload.replay.fingerprint import fingerprint
 
 PICOSECONDS = 1e12
 SECONDS_MAX = 3600.0
@@ -134,9 +134,9 @@ class _Own:
     def book(self) -> None:
         """Add what was sent since the last call, at most ten statements; nothing where there is no history."""
         with suppress(StepFailed):
-            ((thread,),) = self._server.query(OWN_THREAD_QUERY)
-            ((history,),) = self._server.query(OWN_HISTORY.format(thread=int(thread)))
-            self._account.book(str(history or ""))
+            for (thread,) in self._server.query(OWN_THREAD_QUERY):  # none without performance_schema
+                ((history,),) = self._server.query(OWN_HISTORY.format(thread=int(thread)))
+                self._account.book(str(history or ""))
 
     def without(self, digests: _Digests) -> _Digests:
         """The digests less what was sent: counted where the server has a history, else by our texts."""

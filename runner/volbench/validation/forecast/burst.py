@@ -21,7 +21,7 @@ from volbench.profile.resolve import resolve_spec
 from volbench.records.goals.gate import Decision
 from volbench.records.validation import BurstOutlook, BurstPlan, CheckRow, Replayed
 from volbench.validation.replay.io_meter import Count
-from volbench.validation.replay.schedule import WRITES
+from volbench.workload.replay.schedule import WRITES
 
 ALPHA = 0.05
 BLOCKS = 10

@@ -13,7 +13,7 @@ from volbench.base.text import percent
 from volbench.records.goals.capacity import CapacityPlan, CapacityRow
 from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow, ValidationPlan
-from volbench.validation.queries.slowlog import slow_log, why_outside
+from volbench.workload.replay.slowlog import slow_log, why_outside
 
 
 def candidate_capacities(scopes: Sequence[Scope], plan: CapacityPlan) -> tuple[CapacityRow, ...]:

@@ -17,10 +17,11 @@ from volbench.analysis.corrections import holm
 from volbench.analysis.statistics import Shift, judge, shift_of
 from volbench.errors import Refused, StepFailed
 from volbench.records.parse import parse_json
-from volbench.validation.queries.fingerprint import fingerprint
-from volbench.validation.queries.slowlog import LoggedStatement, why_outside
-from volbench.validation.replay.schedule import WRITES
-from volbench.validation.source.server import Rows, SqlReader, refuse_writes
+from volbench.validation.source.server import Rows, SqlReader
+from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.only_reads import refuse_writes
+from volbench.workload.replay.schedule import WRITES
+from volbench.workload.replay.slowlog import LoggedStatement, why_outside
 
 ROUNDS_MIN = 5
 SAMPLES_EACH = 2

@@ -24,9 +24,9 @@ from volbench.engine.connection import Account
 from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow
 from volbench.validation.queries.comparison import QueryComparison
-from volbench.validation.queries.fingerprint import fingerprint
 from volbench.validation.queries.pt_upgrade_report import QueryClassReport, parse_classes, parse_stats
 from volbench.validation.source.server import ReadOnlyServer, SqlReader
+from volbench.workload.replay.fingerprint import fingerprint
 
 GRACE_S = 60.0
 """For a last statement after the time is over; then pt-upgrade is killed."""

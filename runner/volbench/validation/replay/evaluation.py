@@ -13,9 +13,9 @@ from statistics import NormalDist
 from volbench.base.text import duration, percent
 from volbench.engine.connection import Account
 from volbench.records.validation import CheckRow, ReplayClass, Replayed, ReplayPlan
-from volbench.validation.queries.slowlog import slow_log
-from volbench.validation.replay.schedule import Schedule, schedule
-from volbench.validation.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
+from volbench.workload.replay.schedule import Schedule, schedule
+from volbench.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
+from volbench.workload.replay.slowlog import slow_log
 
 LATE_S = 0.005
 """A free connection that sent a statement later than this was late because of the client."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
@@ -11,8 +10,10 @@ import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.engine.connection import Account, connection
-from volbench.errors import EnvironmentLacks, Refused, StepFailed
-from volbench.validation.queries.fingerprint import fingerprint
+from volbench.engine.tls import tls_failure
+from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.only_reads import refuse_writes
 
 STATEMENT_BOUND_S = 3600.0
 """No statement on the source runs longer; checksums work in chunks to stay far below."""
@@ -43,17 +44,6 @@ PRIVILEGES = (
     "SUBSTRING_INDEX(CURRENT_USER(), '@', -1), '''')"
 )
 SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
-_READS = re.compile(
-    r"\s*\(*\s*(SELECT|SHOW|EXPLAIN|WITH|USE\s+`|SET\s+SESSION\s|START\s+TRANSACTION\s+WITH\s+CONSISTENT\s+SNAPSHOT|ROLLBACK)",
-    re.IGNORECASE,
-)
-_WRITES = re.compile(
-    r"\bINTO\s+(OUTFILE|DUMPFILE|@)|\bFOR\s+(UPDATE|SHARE)\b|\bLOCK\s+IN\s+SHARE\b|\bGET_LOCK\s*\("
-    r"|\bANALYZE\b|\bEXPLAIN\s+(INSERT|UPDATE|DELETE|REPLACE)\b"
-    r"|^\W*WITH\b.*\b(UPDATE|DELETE)\b",
-    re.IGNORECASE,
-)
-
 Rows = list[tuple[Any, ...]]
 
 
@@ -63,19 +53,6 @@ class SqlReader(Protocol):
     def query(self, sql: str) -> Rows:
         """Return all rows of one reading statement."""
         ...
-
-
-def refuse_writes(sql: str) -> None:
-    """Raise Refused for anything but one reading statement. Literals are ignored, so data cannot pose as SQL."""
-    bare = fingerprint(sql)
-    if _READS.match(bare) and not _WRITES.search(bare) and ";" not in bare:
-        return
-    raise Refused(
-        "volbench was about to send a statement that may write to the source",
-        where="source",
-        evidence=" ".join(bare.split())[:200],
-        next_step="please report this fault of volbench",
-    )
 
 
 class ReadOnlyServer:
@@ -115,11 +92,14 @@ def read_only(account: Account, *, snapshot: bool = True) -> Iterator[ReadOnlySe
 
     Raises EnvironmentLacks when the connection fails.
     """
-    address = account.socket or f"{account.host or '127.0.0.1'}:{account.port or 3306}"
+    address = account.address
     try:
         opening = connection(account, timeout_s=STATEMENT_BOUND_S)
         opened = opening.__enter__()
     except mysql.connector.Error as error:
+        unencrypted = tls_failure(error, account.tls, address=address, where=f"reading {address}")
+        if unencrypted is not None:
+            raise unencrypted from error
         raise EnvironmentLacks(
             "cannot connect to the server", where=f"reading {address}", evidence=str(error),
             next_step="check host, port or socket, the user and its password",

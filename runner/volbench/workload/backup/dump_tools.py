@@ -72,7 +72,7 @@ def mydumper_argv(
         f"--threads={threads}",
         "--trx-tables" if "--trx-tables" in offered else "--trx-consistency-only",
     ]
-    if threads > dataset.tables:
+    if threads > dataset.tables and not dataset.is_own:
         argv.append(f"--rows={math.ceil(dataset.rows * dataset.tables / threads)}")
     return argv
 

@@ -1,4 +1,4 @@
--- Runs one of sysbench's bundled tests and reports every interval's full latency histogram, one JSON line each.
+-- Runs one of sysbench's bundled tests, or the user's own script, and reports every interval's full latency histogram, one JSON line each.
 --
 -- The test is named by the environment variable VOLBENCH_SYSBENCH_TEST, since a script must load its test before
 -- sysbench parses the options that the test defines. Lines start with "volbench " and are read by
@@ -9,7 +9,13 @@
 -- still while the hook runs, and its difference to the last call is the interval's histogram.
 
 local test = assert(os.getenv("VOLBENCH_SYSBENCH_TEST"), "VOLBENCH_SYSBENCH_TEST names no test")
-require(test)
+if test:match("%.lua$") then
+   -- The user's own script, with the modules beside it; its reports are replaced by ours below.
+   package.path = (test:match("^(.*)/[^/]*$") or ".") .. "/?.lua;" .. package.path
+   dofile(test)
+else
+   require(test)
+end
 
 local ffi = require("ffi")
 ffi.cdef [[

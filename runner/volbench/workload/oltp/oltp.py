@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from volbench.base import programs
-from volbench.engine.connection import read_option_file
-from volbench.engine.sysbench_config import sysbench_config_file
+from volbench.engine.connection import Account, account_from, read_option_file
+from volbench.engine.own_data.content import hash_of_scripts
+from volbench.engine.sysbench_config import sysbench_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import FILES_COPIED
 from volbench.records.steps.oltp import OltpStep
@@ -88,16 +91,16 @@ class Oltp(Workload[OltpStep]):
         run = _Run(step, ctx)
         with (
             running_alongside(step.beside, self._concurrent_workload, ctx) as concurrent,
-            sysbench_config_file(read_option_file(ctx.server.option_file), ctx.dataset.schema_name) as config_file,
+            sysbench_files(_account(ctx), ctx.dataset.schema_name) as files,
         ):
             argv = sysbench_argv(
-                step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=config_file, hooks=hooks_file()
+                step, dataset=ctx.dataset, cell_seed=ctx.seed, config_file=files.config, hooks=hooks_file()
             )
             with run_tool(
                 argv,
                 timeout_s=START_TIMEOUT_S + sum(run_seconds(step)) + TAIL_S + HANG_TIMEOUT_S,
                 cancelled=ctx.cancelled,
-                cwd=ctx.scratch_dir,
+                cwd=files.directory,
                 env={TEST_VARIABLE: step.test},
                 records_prefix=LINE_PREFIX,
             ) as sysbench:
@@ -107,7 +110,12 @@ class Oltp(Workload[OltpStep]):
             sub_results = concurrent.finish()
         if step.test not in _READ_ONLY:
             ctx.state[LAST_WRITE] = ctx.clock.now_s()
-        return run.outcome(argv, sub_results)
+        outcome = run.outcome(argv, sub_results)
+        return replace(outcome, notes=(*outcome.notes, *files.notes))
+
+
+def _account(ctx: StepContext) -> Account:
+    return account_from(read_option_file(ctx.server.option_file))
 
 
 class _Run:
@@ -189,6 +197,7 @@ class _Run:
         threads = self.step.threads[0]
         details: dict[str, Any] = {
             "sysbench_version": tool_version("sysbench"),
+            **({"script_sha256": hash_of_scripts(Path(self.step.script))} if self.step.script else {}),
             "command": [argument for argument in argv[:-2] if not argument.startswith("--config-file=")],
             "transactions": sum(interval.events for interval in intervals),
             "errors": sum(interval.errors for interval in intervals),
@@ -296,7 +305,7 @@ def _rand_types() -> frozenset[str]:
 
 
 def _check_prepared_statements(step: OltpStep, ctx: StepContext) -> None:
-    if step.options.get("db-ps-mode", step.options.get("db_ps_mode")) == "disable":
+    if step.script or step.options.get("db-ps-mode", step.options.get("db_ps_mode")) == "disable":
         return
     needed = step.threads[0] * (ctx.dataset.tables * _STATEMENTS_EACH_TABLE.get(step.test, 1) + 2)
     allowed = int(ctx.server.query("SELECT @@global.max_prepared_stmt_count")[0][0])

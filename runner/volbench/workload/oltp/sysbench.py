@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from volbench.engine.sysbench_config import option_names, option_text
 from volbench.errors import StepFailed, UsageError
 from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec
@@ -25,9 +26,12 @@ TAIL_S = 1
 
 _RESERVED_OPTIONS = frozenset({
     "config-file", "db-driver", "events", "forced-shutdown", "histogram", "mysql-db", "mysql-dry-run", "mysql-host",
-    "mysql-password", "mysql-port", "mysql-socket", "mysql-user", "percentile", "rand-seed", "rand-type", "rate",
+    "mysql-password", "mysql-port", "mysql-socket", "mysql-ssl", "mysql-ssl-ca", "mysql-ssl-cert", "mysql-ssl-key",
+    "mysql-user", "percentile", "rand-seed", "rand-type", "rate",
     "report-checkpoints", "report-interval", "table-size", "tables", "threads", "time", "verbosity",
 })  # fmt: skip
+_OF_TESTS = frozenset({"table-size", "tables"})
+"""Options that bundled tests define, not sysbench: an own script may have them too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,12 +128,10 @@ def sysbench_argv(
 ) -> list[str]:
     """Return the command line; credentials are in `config_file`. Raise UsageError for volbench's options."""
     warmup_s, measured_s = run_seconds(step)
-    one_table = step.test.startswith("select_random_")
     options: dict[str, Scalar] = {
         "config-file": str(config_file),
         "db-driver": "mysql",
-        "tables": 1 if one_table else dataset.tables,
-        "table-size": dataset.rows,
+        **_tables(step, dataset),
         "threads": step.threads[0],
         "time": warmup_s + measured_s + TAIL_S,
         "report-interval": 1,
@@ -141,19 +143,27 @@ def sysbench_argv(
     if step.rate is not None:
         options["rate"] = round(step.rate)
     options |= step_options(step)
-    return ["sysbench", *(f"--{name}={_text(value)}" for name, value in options.items()), str(hooks), "run"]
+    return ["sysbench", *(f"--{name}={option_text(value)}" for name, value in options.items()), str(hooks), "run"]
+
+
+def _tables(step: OltpStep, dataset: DatasetSpec) -> dict[str, Scalar]:
+    """Return the options that say which tables there are; an own script gets those that made its tables."""
+    if step.script:
+        return option_names(dataset.options) if step.script == dataset.path else {}
+    one_table = step.test.startswith("select_random_")
+    return {"tables": 1 if one_table else dataset.tables, "table-size": dataset.rows}
 
 
 def step_options(step: OltpStep) -> dict[str, Scalar]:
     """Return the step's own options, checked. Raise UsageError for one that volbench sets."""
-    options = {name.replace("_", "-"): value for name, value in step.options.items()}
-    for name in sorted(options.keys() & _RESERVED_OPTIONS):
+    options = option_names(step.options)
+    for name in sorted(options.keys() & (_RESERVED_OPTIONS - (_OF_TESTS if step.script else frozenset()))):
         raise UsageError(
             f"the sysbench option {name} is set by volbench",
             where=f"step {step.name}",
             next_step="use the step's own keys (threads, rate, duration, warmup, rand_type) or the dataset's",
         )
-    if _text(options.get("skip-trx", False)) == "on" and "mysql-ignore-errors" not in options:
+    if option_text(options.get("skip-trx", False)) == "on" and "mysql-ignore-errors" not in options:
         options["mysql-ignore-errors"] = f"{IGNORED_ERRORS},{DUPLICATE_KEY}"
     return options
 
@@ -167,9 +177,3 @@ def step_seed(step: OltpStep, cell_seed: int) -> int:
 def hooks_file() -> Path:
     """Return the path of lua/volbench_hooks.lua, in a checkout and in an installed wheel."""
     return Path(str(resources.files("volbench.workload").joinpath("lua/volbench_hooks.lua")))
-
-
-def _text(value: Scalar) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)

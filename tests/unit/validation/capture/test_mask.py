@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.validation.capture.mask import masked, masked_sql
-from volbench.validation.queries.fingerprint import fingerprint
-from volbench.validation.queries.slowlog import read_slow_log
+from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.slowlog import read_slow_log
 
 KEY = b"k" * 32
 

@@ -17,9 +17,10 @@ from volbench.validation.queries.comparison import (
     query_classes,
     rounds_for,
 )
-from volbench.validation.queries.fingerprint import fingerprint
-from volbench.validation.queries.slowlog import LoggedStatement
-from volbench.validation.source.server import Rows, refuse_writes
+from volbench.validation.source.server import Rows
+from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.only_reads import refuse_writes
+from volbench.workload.replay.slowlog import LoggedStatement
 
 Answer = Callable[[], Rows]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volbench.validation.queries import fingerprint as module
-from volbench.validation.queries.fingerprint import fingerprint
+from volbench.workload.replay import fingerprint as module
+from volbench.workload.replay.fingerprint import fingerprint
 
 PARTS = [
     "select ", "'a'", "'12'", "12", " 1.5", "-3", "x'0f'", "0x1f", "t1", "1e5", ".5", ",", " ", "(", ")", "'it",

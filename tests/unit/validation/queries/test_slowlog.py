@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from volbench.errors import UsageError
 from volbench.validation.capture.mask import masked
-from volbench.validation.queries import slowlog_entries
-from volbench.validation.queries.slowlog import (
+from volbench.workload.replay import slowlog_entries
+from volbench.workload.replay.slowlog import (
     ADMINISTRATOR,
     CUT,
     TOO_LONG,

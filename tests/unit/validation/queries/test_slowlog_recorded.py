@@ -13,9 +13,9 @@ import pytest
 from slow_log_recorder import SCHEMAS, Truth, paired, read_truth
 
 from volbench.validation.queries.comparison import query_classes
-from volbench.validation.queries.fingerprint import fingerprint
-from volbench.validation.queries.slowlog import ADMINISTRATOR, LoggedStatement, SlowLog, slow_log
-from volbench.validation.replay.schedule import schedule
+from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.schedule import schedule
+from volbench.workload.replay.slowlog import ADMINISTRATOR, LoggedStatement, SlowLog, slow_log
 
 LOGS = Path(__file__).resolve().parents[3] / "fixtures/slowlog"
 SERVERS = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")

@@ -9,9 +9,9 @@ import pytest
 from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow, Replayed, ReplayPlan
 from volbench.validation.replay.evaluation import bounds, replay_check, summarise
-from volbench.validation.replay.schedule import Schedule, ScheduledStatement
-from volbench.validation.replay.sending import NOT_SENT, Execution, Machine, WorkerResult
 from volbench.volume.task_account import CpuShare, TaskTimes
+from volbench.workload.replay.schedule import Schedule, ScheduledStatement
+from volbench.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult
 
 PLAN = ReplayPlan(slow_log="slow.log")
 

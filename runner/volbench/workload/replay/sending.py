@@ -26,9 +26,9 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.engine.connection import Account, connection
 from volbench.errors import StepFailed
-from volbench.validation.replay.round_trips import RoundTrips
-from volbench.validation.replay.schedule import Schedule, ScheduledStatement
 from volbench.volume.task_account import CpuShare, CpuWatch, run_delay_s, socket_peer
+from volbench.workload.replay.round_trips import RoundTrips
+from volbench.workload.replay.schedule import Schedule, ScheduledStatement
 
 PROCESSES_MAX = 4
 STATEMENT_TIMEOUT_S = 60.0
@@ -69,12 +69,14 @@ class WorkerResult:
         rtt_s: round trips of empty statements meanwhile.
         error_messages: by error code.
         cpu_share: of one CPU, while statements were due.
+        start_monotonic_s: the start, on CLOCK_MONOTONIC.
     """
 
     executions: list[Execution] = field(default_factory=list)
     rtt_s: tuple[float, ...] = ()
     error_messages: dict[int, str] = field(default_factory=dict)
     cpu_share: float = 0.0
+    start_monotonic_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +178,7 @@ def _run_worker(
     writes: bool,
 ) -> WorkerResult:
     sys.setswitchinterval(_SWITCH_S)
-    result = WorkerResult()
+    result = WorkerResult(start_monotonic_s=start)
     senders = [_Sender(account, start, deadline, writes, result) for _ in connections]
     threads = [
         threading.Thread(target=sender.run, args=(statements,), daemon=True)

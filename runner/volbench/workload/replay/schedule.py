@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from volbench.errors import Refused, UsageError
-from volbench.validation.queries.fingerprint import fingerprint
-from volbench.validation.queries.slowlog import LoggedStatement, why_outside
-from volbench.validation.source.server import refuse_writes
+from volbench.workload.replay.fingerprint import fingerprint
+from volbench.workload.replay.only_reads import refuse_writes
+from volbench.workload.replay.slowlog import LoggedStatement, why_outside
 
 STATEMENTS_MAX = 5_000_000
 """Statements in memory: about a kilobyte each."""

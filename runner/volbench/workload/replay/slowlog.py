@@ -41,7 +41,7 @@ from typing import BinaryIO
 
 from volbench.errors import UsageError
 from volbench.records.parse import EPOCH_MAX_S
-from volbench.validation.queries.slowlog_entries import (
+from volbench.workload.replay.slowlog_entries import (
     BLANK,
     PREAMBLE,
     STATEMENT_CHARACTERS_MAX,

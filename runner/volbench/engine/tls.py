@@ -1,0 +1,164 @@
+"""TLS of a connection: from option files, for the connector, for client programs, and its failures explained."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import mysql.connector
+from mysql.connector.connection import MySQLConnection
+from mysql.connector.constants import ClientFlag
+from pydantic import ValidationError
+
+from volbench.errors import UsageError
+from volbench.records.tls import TLS_KEYS, VERIFYING, SslMode, TlsOptions
+
+_NAME_CODES = (62, 63, 64)
+"""X509_V_ERR_HOSTNAME_MISMATCH, _EMAIL_MISMATCH, _IP_ADDRESS_MISMATCH (openssl/x509_vfy.h)."""
+_TIME_CODES = (9, 10)
+"""X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED."""
+_INSECURE_TRANSPORT = 3159
+"""ER_SECURE_TRANSPORT_REQUIRED."""
+_TLS_LACKING = 2026
+"""CR_SSL_CONNECTION_ERROR."""
+
+
+class Connection(MySQLConnection):
+    """A connection that sends no credentials without TLS where TLS is required.
+
+    The connector itself continues without TLS when the server offers none and no certificate is checked.
+    """
+
+    requires_tls = False
+
+    def _do_handshake(self) -> None:
+        super()._do_handshake()
+        if self.requires_tls and not self._client_flags & ClientFlag.SSL:
+            raise mysql.connector.InterfaceError("the server offers no TLS", errno=_TLS_LACKING)
+
+
+class TlsConnection(Connection):
+    """A connection with TLS or none."""
+
+    requires_tls = True
+
+
+def tls_of(options: Mapping[str, str], *, over: TlsOptions | None = None, where: str = "option file") -> TlsOptions:
+    """Return the TLS options of a [client] section (`read_option_file`); those of `over`, if given, win.
+
+    MariaDB's own spelling counts too: ssl, skip_ssl, ssl_verify_server_cert. Raises UsageError.
+    """
+    plain = {name.removeprefix("loose_"): value for name, value in options.items()}
+    values = {name: plain.get(name, "") for name in TLS_KEYS}
+    if not values["ssl_mode"]:
+        values["ssl_mode"] = _mariadb_mode(plain)
+    values |= {name: value for name in TLS_KEYS if over is not None and (value := getattr(over, name))}
+    return _checked(values, where)
+
+
+def _checked(values: Mapping[str, str], where: str) -> TlsOptions:
+    """Return TLS options with absolute paths. Raise UsageError for a wrong mode, or a file that cannot be read."""
+    paths = {name: str(Path(values[name]).absolute()) for name in TLS_KEYS[1:] if values[name]}
+    try:
+        tls = TlsOptions.model_validate({"ssl_mode": values["ssl_mode"], **paths})
+    except ValidationError as error:
+        raise UsageError(
+            f"there is no ssl-mode {values['ssl_mode']!r}", where=where,
+            next_step=f"the modes are {', '.join(filter(None, get_args(SslMode)))}",
+        ) from error  # fmt: skip
+    if tls.mode in VERIFYING and not tls.ssl_ca:
+        raise UsageError(
+            f"ssl-mode {tls.mode} needs ssl-ca", where=where,
+            next_step="name the file with the CA's certificates in ssl-ca",
+        )  # fmt: skip
+    if bool(tls.ssl_cert) != bool(tls.ssl_key):
+        raise UsageError("ssl-cert and ssl-key belong together", where=where, next_step="give both or neither")
+    for name, path in paths.items():
+        try:
+            with Path(path).open("rb") as file:
+                file.read(1)
+        except OSError as error:
+            option = name.replace("_", "-")
+            raise UsageError(f"the file of {option} cannot be read", where=where, evidence=str(error)) from error
+    return tls
+
+
+def connector_arguments(tls: TlsOptions) -> dict[str, Any]:
+    """Return the arguments of a TCP connection for MySQL Connector/Python."""
+    if tls.mode == "DISABLED":
+        return {"ssl_disabled": True}
+    arguments: dict[str, Any] = {
+        "ssl_verify_cert": tls.mode in VERIFYING,
+        "ssl_verify_identity": tls.mode == "VERIFY_IDENTITY",
+    }
+    if tls.ssl_ca:
+        arguments["ssl_ca"] = tls.ssl_ca
+    if tls.ssl_cert:
+        arguments |= {"ssl_cert": tls.ssl_cert, "ssl_key": tls.ssl_key}
+    return arguments
+
+
+def client_options(tls: TlsOptions) -> dict[str, str]:
+    """Return options of a [client] section; MariaDB's programs only warn about a name with `loose`."""
+    files = {name.replace("_", "-"): getattr(tls, name) for name in TLS_KEYS[1:] if getattr(tls, name)}
+    return {**({"loose-ssl-mode": tls.mode} if tls.ssl_mode or files else {}), **files}
+
+
+def mariadb_client_options(tls: TlsOptions) -> dict[str, str]:
+    """Return options of a [client-mariadb] section, which MySQL's programs do not read."""
+    if tls.mode == "DISABLED":
+        return {"skip-ssl": ""}
+    verify = {"ssl-verify-server-cert": ""} if tls.mode == "VERIFY_IDENTITY" else {}
+    return {"ssl": "", **verify} if tls.encrypts else {}
+
+
+def tls_failure(error: mysql.connector.Error, tls: TlsOptions, *, address: str, where: str) -> UsageError | None:
+    """Return what is wrong with the TLS of a connection that failed; None for other failures."""
+    cause = next((link for link in _causes(error) if isinstance(link, ssl.SSLError)), None)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return UsageError(
+            _certificate_fault(cause, tls), where=where, evidence=f"{address}: {cause.verify_message}",
+            next_step="name the CA that signed the server's certificate in ssl-ca, and the host as it is in that "
+            "certificate; nothing was sent to the server",
+        )  # fmt: skip
+    if cause is not None or error.errno == _TLS_LACKING:
+        return UsageError(
+            "no TLS connection to the server is possible", where=where,
+            evidence=f"{address}: {cause.reason if cause is not None and cause.reason else error.msg}",
+            next_step=f"check ssl-cert and ssl-key, and that the server has TLS; ssl-mode is {tls.mode}",
+        )  # fmt: skip
+    if error.errno == _INSECURE_TRANSPORT:
+        return UsageError(
+            "the server requires TLS", where=where, evidence=f"{address}: {error.msg}",
+            next_step="set ssl-mode to REQUIRED or VERIFY_IDENTITY",
+        )  # fmt: skip
+    return None
+
+
+def _certificate_fault(cause: ssl.SSLCertVerificationError, tls: TlsOptions) -> str:
+    if cause.verify_code in _NAME_CODES:
+        return "the server's certificate is for another host"
+    if cause.verify_code in _TIME_CODES:
+        return "the server's certificate is not valid now"
+    return f"the server's certificate is not signed by the CA in {tls.ssl_ca}"
+
+
+def _mariadb_mode(options: Mapping[str, str]) -> str:
+    if _is_on(options, "ssl_verify_server_cert"):
+        return "VERIFY_IDENTITY"
+    if _is_on(options, "skip_ssl") or options.get("ssl", "").lower() in {"0", "off", "false"}:
+        return "DISABLED"
+    return "REQUIRED" if _is_on(options, "ssl") and not options.get("ssl_ca") else ""
+
+
+def _is_on(options: Mapping[str, str], name: str) -> bool:
+    return name in options and options[name].lower() not in {"0", "off", "false"}
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__

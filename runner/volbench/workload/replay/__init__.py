@@ -1,0 +1,1 @@
+"""Replays a log: its statements again, on their connections, when they came."""

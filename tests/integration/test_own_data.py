@@ -1,0 +1,196 @@
+"""Own data and own load, on a real server: dumps, scripts, a slow log; and what is wrong with them, said once."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import film_shop
+import live_run
+import pytest
+from film_shop import SCHEMA
+from live_run import Bench, Ended
+from own_ca import local_tls_server
+from scratch_server import PASSWORD, scratch_server
+
+pytestmark = pytest.mark.mysqld
+ROWS = 3000
+LIMITS = (
+    "repeats: 1\nreplacements: 0%\nsampling: {interval: 500ms}\n"
+    "limits: {foreign_iops: 1000000, foreign_cpu: 100%, missed_samples: 90%}\n"
+)
+ENGINE = "engine: {flavor: mariadb}\n" if shutil.which("mariadbd") else ""
+OWN_LUA = """
+sysbench.cmdline.options = {keys = {"Rows of the table", 100}}
+function prepare()
+   local con = sysbench.sql.driver():connect()
+   con:query("CREATE TABLE counters (id INT PRIMARY KEY, n INT NOT NULL)")
+   for i = 1, sysbench.opt.keys do con:query(string.format("INSERT INTO counters VALUES (%d, 0)", i)) end
+end
+sysbench.cmdline.commands = {prepare = {prepare}}
+function thread_init() con = sysbench.sql.driver():connect() end
+function event() con:query(string.format("UPDATE counters SET n = n + 1 WHERE id = %d", own_key())) end
+"""
+OWN_MODULE = "function own_key() return sysbench.rand.uniform(1, sysbench.opt.keys) end\n"
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with shop.sql, and slow.log of a load on exactly this data."""
+    directory = tmp_path_factory.mktemp("g")
+    film_shop.write_dump(directory / "shop.sql", ROWS)
+    with scratch_server(tmp_path_factory.mktemp("s")) as server:
+        server.query(f"CREATE DATABASE {SCHEMA}")
+        _feed(server.socket, directory / "shop.sql")
+        film_shop.record_load(server, ROWS, seconds=4, log=directory / "slow.log")
+    return directory
+
+
+@pytest.fixture
+def bench(tmp_path: Path, run_cache: Path) -> Iterator[Bench]:
+    with live_run.bench("local", tmp_path, run_cache) as opened:
+        yield opened
+
+
+def run(bench: Bench, text: str) -> Ended:
+    path = bench.root / "own.yaml"
+    path.write_text(f"schema: 1\nname: own\n{ENGINE}{LIMITS}{text}")
+    volumes = [word for name, place in bench.volumes.items() for word in ("--volume", f"{name}=path:{place}")]
+    arguments = ("run", str(path), "--target", "local", *volumes, "--out", str(bench.results), "--yes")
+    return bench.end(bench.volbench(*arguments))
+
+
+def test_a_dump_and_its_slow_log_give_latencies_of_each_class_of_statements(bench: Bench, shop: Path) -> None:
+    """On two volumes, with rows in the report for the same classes; size, tables and hash are noted."""
+    ended = run(bench, (
+        f"dataset: {{kind: dump, path: {shop}/shop.sql, schema: {SCHEMA}, size: 50MiB}}\n"
+        f"steps: [{{kind: replay, log: {shop}/slow.log, late_max: 90%}}]\n"
+    ))  # fmt: skip
+    assert ended.code == 0, ended.output
+    first, second = bench.directory.results()
+    names = [[step.step for step in cell.steps] for cell in (first, second)]
+    assert names[0] == names[1]
+    assert any(name.startswith("replay/select-rental-") for name in names[0])
+    whole = first.steps[0]
+    assert whole.details["errors"] == 0, whole.details
+    assert whole.details["statements"] > 200
+    assert whole.metrics["latency_ms_p95"].value > 0
+    assert any("own data (dump): 4 tables, " in note for note in first.notes)
+    assert bench.leftovers() == []
+
+
+def test_an_own_script_with_its_module_prepares_and_runs(bench: Bench, tmp_path: Path) -> None:
+    """Its own options reach both."""
+    (tmp_path / "counters.lua").write_text(f'require("own_module")\n{OWN_LUA}')
+    (tmp_path / "own_module.lua").write_text(OWN_MODULE)
+    ended = run(bench, (
+        f"dataset: {{kind: script, path: {tmp_path}/counters.lua, schema: own, size: 50MiB, options: {{keys: 50}}"
+        "}\n"
+        f"steps: [{{kind: oltp, test: {tmp_path}/counters.lua, threads: 2, warmup: 0s, duration: 2s}}]\n"
+    ))  # fmt: skip
+    assert ended.code == 0, ended.output
+    first, _ = bench.directory.results()
+    assert first.steps[0].metrics["tps"].value > 0
+    assert "--keys=50" in first.steps[0].details["command"]
+    assert any("1 tables, 50 rows" in note for note in first.notes)
+
+
+@pytest.mark.parametrize(
+    ("dump", "said"),
+    [
+        ("CREATE TABLE t (id INT);\nINSERT INTO missing VALUES (1);\n", "missing' doesn't exist"),
+        ("SELECT 1;\n", "the dataset made no table in the schema own"),
+    ],
+)
+def test_a_dump_that_does_not_restore_is_one_message(bench: Bench, tmp_path: Path, dump: str, said: str) -> None:
+    """Nothing is left on the volumes, and no template that a later run would take."""
+    (tmp_path / "bad.sql").write_text(dump)
+    ended = run(bench, (
+        f"dataset: {{kind: dump, path: {tmp_path}/bad.sql, schema: own, size: 50MiB}}\n"
+        f"steps: [{{kind: idle, duration: 1s}}]\n"
+    ))  # fmt: skip
+    assert ended.code == 5, ended.output
+    assert said in ended.output
+    assert ended.output.count("next step:") == 1
+    assert bench.leftovers() == []
+
+
+def test_an_error_of_a_lua_script_is_one_message(bench: Bench, tmp_path: Path) -> None:
+    """sysbench itself ends with 0 when a thread of `prepare` fails."""
+    (tmp_path / "broken.lua").write_text("function prepare() nothing.here() end\n")
+    ended = run(bench, (
+        f"dataset: {{kind: script, path: {tmp_path}/broken.lua, schema: own, size: 50MiB}}\n"
+        f"steps: [{{kind: idle, duration: 1s}}]\n"
+    ))  # fmt: skip
+    assert ended.code == 5, ended.output
+    assert "broken.lua:1" in ended.output
+    assert bench.leftovers() == []
+
+
+def test_a_log_of_another_schema_is_refused_before_anything_is_begun(bench: Bench, shop: Path) -> None:
+    ended = run(bench, (
+        f"dataset: {{kind: dump, path: {shop}/shop.sql, schema: another, size: 50MiB}}\n"
+        f"steps: [{{kind: replay, log: {shop}/slow.log}}]\n"
+    ))  # fmt: skip
+    assert ended.code == 2, ended.output
+    assert "the log has no statement to replay" in ended.output
+    assert "of other schemas" in ended.output
+    assert not bench.results.exists()
+
+
+def test_a_user_without_rights_is_one_message_and_nothing_is_left(tmp_path: Path, run_cache: Path) -> None:
+    (tmp_path / "s0").mkdir()
+    with scratch_server(tmp_path / "s0") as server, live_run.bench("attach", tmp_path, run_cache, {}) as bench:
+        server.query(f"CREATE USER poor@localhost IDENTIFIED BY '{PASSWORD}'")
+        server.option_file.write_text(f'[client]\nuser=poor\npassword="{PASSWORD}"\nsocket={server.socket}\n')
+        dsn = f"mysql://poor@localhost/vb_poor?socket={server.socket}"
+        chosen = [word for one in live_run.SMALL for word in ("--set", one)]
+        ended = bench.end(bench.volbench(
+            "run", str(live_run.SUITE), "--server", dsn, "--option-file", str(server.option_file), *chosen,
+            "--out", str(bench.results), "--yes",
+        ))  # fmt: skip
+        assert ended.code == 5, ended.output
+        assert "Access denied for user 'poor'@'localhost' to database 'vb_poor'" in ended.output
+        assert "Traceback" not in ended.output
+        assert not server.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = 'vb_poor'")
+
+
+def test_a_server_that_loses_its_certificate_in_mid_run(tmp_path: Path, run_cache: Path) -> None:
+    """The run fails with the cause; when the certificate is back, `resume` finishes and removes the tables."""
+    place = tmp_path / "s0"
+    place.mkdir()
+    with (
+        local_tls_server(place) as (tls, server),
+        live_run.bench("attach", tmp_path, run_cache, {}) as bench,
+    ):
+        chosen = [word for one in (*live_run.SMALL, "steps.0.duration=6s") for word in ("--set", one)]
+        process = bench.volbench(
+            "run", str(live_run.SUITE), "--server", tls.dsn("vb_lost", *tls.verified), "--option-file",
+            str(tls.option_file), *chosen, "--out", str(bench.results), "--yes",
+        )  # fmt: skip
+        bench.until(bench.in_step, process)
+        kept = {name: (tls.ca.directory / name).read_bytes() for name in ("server.pem", "server-key.pem")}
+        shutil.copy(tls.ca.directory / "wrong.pem", tls.ca.directory / "server.pem")
+        shutil.copy(tls.ca.directory / "wrong-key.pem", tls.ca.directory / "server-key.pem")
+        server.query("FLUSH SSL")
+        for (connection,) in server.query("SELECT id FROM information_schema.processlist WHERE user = 'bench'"):
+            server.query(f"KILL {connection}")
+        ended = bench.end(process)
+        assert ended.code != 0
+        assert "Traceback" not in ended.output
+        assert "not signed by the CA" in ended.output, ended.output
+        for name, content in kept.items():
+            (tls.ca.directory / name).write_bytes(content)
+        server.query("FLUSH SSL")
+        resumed = bench.end(bench.resume())
+        assert resumed.code == 0, resumed.output
+        assert not server.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = 'vb_lost'")
+
+
+def _feed(socket: Path, dump: Path) -> None:
+    client = shutil.which("mariadb") or "mysql"
+    with dump.open("rb") as source:
+        argv = [client, "--no-defaults", f"--socket={socket}", "-uroot", SCHEMA]
+        subprocess.run(argv, stdin=source, check=True, timeout=120)

@@ -1,0 +1,96 @@
+"""Own data: what identifies it, and sources that cannot be loaded."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from volbench.engine.connection import Account
+from volbench.engine.dataset import _check_prepared
+from volbench.engine.own_data.content import content_hash, hash_of_scripts
+from volbench.engine.own_data.loading import Loading, load, source_of
+from volbench.errors import StepFailed, UsageError
+from volbench.records.cell import DatasetSpec
+
+FAILED_PREPARE = b"""sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+
+Initializing worker threads...
+
+FATAL: unable to connect to MySQL server on host '127.0.0.1', port 33991, aborting...
+FATAL: error 1045: Access denied for user 'bench'@'localhost' (using password: YES)
+FATAL: `sysbench.cmdline.call_command' function failed: oltp_common.lua:83: connection creation failed
+"""
+"""Printed by sysbench 1.0.20, which ended with 0."""
+
+
+class Server:
+    """A server over TCP that requires TLS."""
+
+    account = Account(user="bench", host="127.0.0.1")
+
+    def alive(self) -> bool:
+        return True
+
+    def query(self, sql: str) -> list[tuple[object, ...]]:
+        assert "require_secure_transport" in sql
+        return [(1,)]
+
+
+def dataset(**values: object) -> DatasetSpec:
+    return DatasetSpec.model_validate(values)
+
+
+def loading(spec: DatasetSpec) -> Loading:
+    account = Account(user="root", socket="/none")
+    return Loading(
+        account=account, dataset=spec, deadline_s=time.monotonic() + 60, cancelled=threading.Event(),
+        progress=lambda _text, _share: None,
+    )  # fmt: skip
+
+
+def test_a_prepare_that_ends_with_0_and_says_fatal_has_failed() -> None:
+    with pytest.raises(StepFailed, match="the server requires TLS") as failed:
+        _check_prepared(Server(), 0, FAILED_PREPARE)  # type: ignore[arg-type]
+    assert "Access denied" in failed.value.evidence
+    _check_prepared(Server(), 0, b"Creating table 'sbtest1'...\n")  # type: ignore[arg-type]
+
+
+def test_the_content_decides_not_the_place(tmp_path: Path) -> None:
+    for name, text in (("a", "x"), ("b", "x"), ("c", "y")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "d.sql").write_text(text)
+    a, b, c = (content_hash(dataset(kind="dump", path=str(tmp_path / name / "d.sql"))) for name in "abc")
+    assert a == b != c
+    assert content_hash(dataset(kind="dump", path=str(tmp_path / "a"))) != content_hash(
+        dataset(kind="dump", path=str(tmp_path / "c"))
+    )
+
+
+def test_a_module_beside_a_script_counts_too(tmp_path: Path) -> None:
+    (tmp_path / "own.lua").write_text("require('module')")
+    (tmp_path / "module.lua").write_text("a = 1")
+    before = hash_of_scripts(tmp_path / "own.lua")
+    (tmp_path / "module.lua").write_text("a = 2")
+    assert hash_of_scripts(tmp_path / "own.lua") != before
+
+
+def test_a_directory_that_is_no_dump_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no dump of mydumper"):
+        load(loading(dataset(kind="dump", path=str(tmp_path))))
+    (tmp_path / "ibdata1").touch()
+    with pytest.raises(UsageError, match="physical copy"):
+        load(loading(dataset(kind="dump", path=str(tmp_path))))
+
+
+def test_the_dsn_of_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VOLBENCH_MYSQL_PASSWORD", raising=False)
+    account, schema = source_of(dataset(kind="schema", server="mysql://reader@db1:3307/shop?ssl-mode=REQUIRED"))
+    assert (account.user, account.host, account.port, schema) == ("reader", "db1", 3307, "shop")
+    assert account.tls.mode == "REQUIRED"
+    for wrong in ("mysql://u:secret@db1/shop", "db1/shop", "mysql://db1/shop?password=x"):
+        with pytest.raises(UsageError) as refused:
+            source_of(dataset(kind="schema", server=wrong))
+        assert "secret" not in str(refused.value)

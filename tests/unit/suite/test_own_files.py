@@ -1,0 +1,47 @@
+"""Suites with own data and own load: paths, missing files, and steps that do not fit the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from volbench.errors import UsageError
+from volbench.suite.load import check_suite, load_suite
+from volbench.suite.own_files import missing_files
+
+DUMP = "dataset: {kind: dump, path: shop.sql}\n"
+
+
+def suite(steps: str, dataset: str = DUMP) -> str:
+    return f"schema: 1\nname: own\n{dataset}steps: [{steps}]\n"
+
+
+def test_relative_paths_count_from_the_suite_where_the_working_directory_has_no_such_file(tmp_path: Path) -> None:
+    (tmp_path / "shop.sql").touch()
+    (tmp_path / "own.lua").touch()
+    path = tmp_path / "own.yaml"
+    path.write_text(suite("{kind: oltp, test: own.lua}, {kind: replay, log: slow.log}"))
+    loaded, _ = load_suite(path)
+    assert loaded.dataset.path == str(tmp_path / "shop.sql")
+    assert loaded.steps[0].test == str(tmp_path / "own.lua")  # type: ignore[union-attr]
+    ((key, fault),) = missing_files(loaded)
+    assert key == ("steps", 1, "log")
+    assert "slow.log" in fault
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (suite("{kind: oltp}"), "needs sysbench's tables"),
+        (suite("{kind: cold_read}"), "table_scan needs sysbench's tables"),
+        (suite("{kind: replay, log: x}", dataset=""), "a replay needs a dataset of your own"),
+        (suite("{kind: idle}", dataset="dataset: {kind: dump}\n"), "needs `path`"),
+        (suite("{kind: idle}", dataset="dataset: {kind: schema, path: x}\n"), "needs `server`"),
+        (suite("{kind: idle}", dataset="dataset: {path: x}\n"), "has no `path`"),
+    ],
+)
+def test_what_does_not_fit_is_a_fault_of_the_suite(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_suite(text, name="own.yaml")
+    assert said in refused.value.evidence
