@@ -53,6 +53,13 @@ ResultsTo = Annotated[
     ),
 ]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+TimeZone = Annotated[
+    str,
+    typer.Option(
+        "--timezone",
+        help="With --from: zone of files that state none, such as Asia/Tokyo (default: what fits CloudWatch).",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 WhatIf = Annotated[
     list[str],

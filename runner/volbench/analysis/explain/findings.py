@@ -38,7 +38,9 @@ ALL_ALONG = frozenset(
     {"memory.buffer_pool_small", "cpu.server_saturated", "storage.read_latency", "storage.sync_latency"}
 )
 """Causes that are there all along: of a part that something else made slow they explain less."""
-EVENTS = frozenset({INTERFERENCE, "interference.io", "host.io_limit", "storage.degraded"})
+EVENTS = frozenset(
+    {INTERFERENCE, "interference.io", "interference.shared_volume", "host.io_limit", "storage.degraded"}
+)
 """Causes that say what speed was lost while they lasted."""
 _Finding = TypeVar("_Finding", Cause, FindingRow)
 _BY_MEDIANS = frozenset(
@@ -46,7 +48,14 @@ _BY_MEDIANS = frozenset(
 )
 """Causes that are named by medians of a step against a threshold."""
 _OF_ALL = frozenset(
-    {"storage.burst_exhausted", "storage.degraded", INTERFERENCE, "interference.io", "storage.stall"}
+    {
+        "storage.burst_exhausted",
+        "storage.degraded",
+        INTERFERENCE,
+        "interference.io",
+        "interference.shared_volume",
+        "storage.stall",
+    }
 )
 """Causes that are changes themselves: all of the step is needed to see them."""
 COLLAPSED = 0.25

@@ -26,6 +26,8 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "cpu.steal": ("The hypervisor took CPU time away", ("cpu",)),
     "interference.backup": ("A backup slows the load down", ("throughput", "throughput_mib")),
     "interference.io": ("Something else reads or writes on the same disk", ("iops", "throughput_mib")),
+    "interference.shared_volume": ("Somebody else uses the same volume", ("iops", "throughput_mib")),
+    "storage.split_operations": ("The volume counts an operation of this host as several", ("iops", "exceeded")),
     "host.io_limit": ("A limit above the volume throttles its operations", ("iops", "await")),
     "host.io_wait": ("Operations wait above the volume, on the host", ("await", "queue")),
     "none": ("The volume is not the problem", ("await", "cpu")),
