@@ -241,7 +241,8 @@ def _row(
 ) -> FindingRow:
     shares = [finding.share for finding in findings.values() if finding.share is not None]
     middle = median_of(shares) if shares else None
-    typical = min(findings.values(), key=lambda finding: abs((finding.share or 0.0) - (middle or 0.0)))
+    shown = min(findings, key=lambda cell: abs((findings[cell].share or 0.0) - (middle or 0.0)))
+    typical = findings[shown]
     evidence = list(typical.evidence)
     if repeats > 1 or left_out:
         which = f"{repeats} valid cell{'s' if repeats > 1 else ''}; {left_out} invalid left out"
@@ -251,7 +252,7 @@ def _row(
         cause=cause,
         volume=volume,
         step=step,
-        cell_ids=tuple(findings),
+        cell_ids=(shown, *(cell for cell in findings if cell != shown)),
         window_s=typical.window_s,
         share=middle,
         confidence=median_of(finding.confidence for finding in findings.values()) * len(findings) / repeats,
