@@ -27,8 +27,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.base.text import percent
-
 Verdict = Literal["better", "worse", "equivalent", "inconclusive"]
 Better = Literal["higher", "lower", "none"]
 
@@ -176,12 +174,11 @@ def judge(shift: Shift, *, better: Better, margin: float, p_adjusted: float) -> 
     if min(n, m) < RUNS_MIN:
         return _open(f"{n} against {m} valid runs; a verdict needs at least {RUNS_MIN} against {RUNS_MIN}")
     if shift.low and shift.high and -limit <= math.log(shift.low) and math.log(shift.high) <= limit:
-        reason = f"the whole interval lies within the margin of {percent(margin)}"
-        return Judgement(verdict="equivalent", reason=reason)
+        return Judgement(verdict="equivalent", reason=f"the whole interval lies within the margin of {margin:.1%}")
     if p_adjusted < shift.alpha and abs(change) > limit and better != "none":
         return Judgement(
             verdict="better" if (change > 0) == (better == "higher") else "worse",
-            reason=f"the interval excludes 1 and the estimate is beyond the margin of {percent(margin)}",
+            reason=f"the interval excludes 1 and the estimate is beyond the margin of {margin:.1%}",
         )
     return _open(_what_is_open(shift, p_adjusted=p_adjusted, margin=margin, beyond=abs(change) > limit))
 
@@ -192,7 +189,7 @@ def _what_is_open(shift: Shift, *, p_adjusted: float, margin: float, beyond: boo
     if p_adjusted >= shift.alpha:
         return f"p {shift.p_value:.2g} alone, but {p_adjusted:.2g} after correction for the other metrics"
     if not beyond:
-        return f"a change is there, but whether it is beyond the margin of {percent(margin)} is open"
+        return f"a change is there, but whether it is beyond the margin of {margin:.1%} is open"
     return f"it changes by {shift.ratio - 1:+.1%}, but neither direction is the better one"
 
 
