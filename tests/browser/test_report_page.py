@@ -341,3 +341,20 @@ def test_without_scripts_the_tables_are_there(browser: Browser, page_file: Path)
         assert page.locator("noscript").count() == 1
         assert page.locator("#comparisons tbody tr").first.is_visible()
         assert page.locator(".dots").first.is_visible()
+
+
+def test_marks_lead_to_findings_and_findings_to_marks(browser: Browser, page_file: Path) -> None:
+    """A numbered line in each chart, a list that says what it is, and a link to the finding; on paper, too."""
+    with opened(browser, page_file) as (page, complaints, _):
+        page.locator("a.to-chart").first.click()
+        marks = page.locator("#marks li")
+        assert marks.count() > 0
+        assert "second" in (marks.first.text_content() or "")
+        for link in marks.locator("a").all():
+            assert page.locator(link.get_attribute("href") or "").is_visible()
+        numbers = page.evaluate("Bokeh.documents[0].get_model_by_name('mark:iops').data.text")
+        assert numbers == [str(number) for number in range(1, marks.count() + 1)]
+        assert page.locator("#paper-iops line.mark").count() == marks.count()
+        page.select_option("#pick-step", "")
+        assert "second" not in (marks.first.text_content() or "")
+        assert complaints == []

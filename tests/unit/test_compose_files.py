@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 
+from volbench.cli.observe import app as observe
 from volbench.errors import UsageError
 from volbench.placement.docker.compose import compose_document
 
 DOCKER = Path(__file__).parents[2] / "docker"
 MAIN = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
 EMULATED = yaml.safe_load((DOCKER / "volumes" / "compose.yaml").read_text())["services"]
+OBSERVE = yaml.safe_load((DOCKER / "observe.yaml").read_text())["services"]
 WRITES = {"server-a", "server-b", "runner", "volume-b"}
 """`prepare` changes owners and writes no file."""
 
@@ -80,3 +83,27 @@ def test_what_compose_cannot_use_is_refused(directories: dict[str, str], message
 def test_a_dollar_in_a_path_is_no_variable() -> None:
     mounts = compose_document({"a": "/mnt/$HOME"})["services"]["server-a"]["volumes"]
     assert "/mnt/$$HOME:/volumes/a" in mounts
+
+
+@pytest.mark.parametrize("name", sorted(OBSERVE))
+def test_the_observer_only_reads_what_is_the_servers(name: str) -> None:
+    """It shares the server's container, with no right and with its volumes read-only."""
+    service: dict[str, Any] = OBSERVE[name]
+    assert service["user"] == "${RUN_AS:-999:999}"
+    assert service["cap_drop"] == ["ALL"]
+    assert "cap_add" not in service
+    assert service["read_only"] is True
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert service["volumes_from"] == ["container:${SERVER_CONTAINER}:ro"]
+    written = [volume for volume in service["volumes"] if not volume.endswith(":ro")]
+    assert [volume.rpartition(":")[2] for volume in written] == ["/observations"]
+    assert not any("docker.sock" in volume for volume in service["volumes"])
+
+
+def test_the_observer_takes_options_that_there_are() -> None:
+    """And never a password on its command line."""
+    command = OBSERVE["observe"]["command"]
+    assert command[:2] == ["volbench", "observe"]
+    named = {word for word in command if word.startswith("--")}
+    known = {name for option in get_command(observe).params for name in option.opts}
+    assert named <= known

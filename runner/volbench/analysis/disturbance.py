@@ -52,6 +52,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from volbench.base.text import percent
 from volbench.records.cell import Disturbance, ValidityLimits
 from volbench.records.metrics import CATALOGUE, MetricValue
 
@@ -113,13 +114,13 @@ def disturbances(
     if cpu is not None:
         recorded.append(_foreign(cpu, limits))
     if steal_ratio is not None:
-        text = f"the hypervisor took {steal_ratio:.1%} of the CPU (limit {limits.cpu_steal:.0%})"
+        text = f"the hypervisor took {percent(steal_ratio)} of the CPU (limit {percent(limits.cpu_steal)})"
         share = steal_ratio * cpus if cpus is not None else 1.0
         recorded.append(disturbance("cpu_steal", steal_ratio, limits.cpu_steal, share, text))
     if late_ratio is not None:
         text = (
-            f"the emulated volume fell behind its model: {late_ratio:.1%} of its operations came late"
-            f" (limit {limits.emulator_late:.0%})"
+            f"the emulated volume fell behind its model: {percent(late_ratio)} of its operations came late"
+            f" (limit {percent(limits.emulator_late)})"
         )
         share = 1.0 if lateness_s_per_s is None else lateness_s_per_s
         recorded.append(disturbance("emulator_late", late_ratio, limits.emulator_late, share, text))
@@ -194,8 +195,8 @@ def _latency_low(metrics: Mapping[str, MetricValue], name: str, share: float) ->
 
 def _foreign(cpu: CpuUse, limits: ValidityLimits) -> Disturbance:
     text = (
-        f"other work on the machine used {cpu.foreign_ratio:.0%} of its CPUs ({cpu.foreign:.1f} of {cpu.cpus};"
-        f" limit {limits.foreign_cpu:.0%})"
+        f"other work on the machine used {percent(cpu.foreign_ratio)} of its CPUs ({cpu.foreign:.1f} of {cpu.cpus};"
+        f" limit {percent(limits.foreign_cpu)})"
     )
     return disturbance("foreign_cpu", cpu.foreign_ratio, limits.foreign_cpu, cpu.held_share, text)
 

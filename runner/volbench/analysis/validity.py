@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.analysis.disturbance import CpuUse, delayable_share, disturbance, disturbances
+from volbench.base.text import percent
 from volbench.records.cell import FILES_COPIED, Disturbance, StepResult, ValidityLimits
 from volbench.records.steps import step_kind
 from volbench.store.series import Series, SeriesKey, read_series
@@ -219,21 +220,21 @@ def own_reasons(observation: Observation, limits: ValidityLimits) -> tuple[str, 
     reasons = []
     if observation.client_cpu_ratio is not None and observation.client_cpu_ratio > limits.client_cpu:
         reasons.append(
-            f"the client was CPU-bound: sysbench used {observation.client_cpu_ratio:.0%} of the CPU it can use"
-            f" (limit {limits.client_cpu:.0%})"
+            f"the client was CPU-bound: sysbench used {percent(observation.client_cpu_ratio)} of the CPU it can use"
+            f" (limit {percent(limits.client_cpu)})"
         )
     if observation.client_throttled_ratio is not None and observation.client_throttled_ratio > CLIENT_THROTTLED_MAX:
         reasons.append(
-            f"the client was CPU-bound: a quota held it back in {observation.client_throttled_ratio:.0%} of its"
-            f" periods (limit {CLIENT_THROTTLED_MAX:.0%})"
+            f"the client was CPU-bound: a quota held it back in {percent(observation.client_throttled_ratio)} of"
+            f" its periods (limit {percent(CLIENT_THROTTLED_MAX)})"
         )
     if (
         observation.offered_ratio is not None
         and observation.offered_ratio < 1 - limits.rate_shortfall - shortfall_by_chance(observation.offered_due)
     ):
         reasons.append(
-            f"the load generator fell behind: it offered {observation.offered_ratio:.1%} of the rate"
-            f" (limit {1 - limits.rate_shortfall:.0%})"
+            f"the load generator fell behind: it offered {percent(observation.offered_ratio)} of the rate"
+            f" (limit {percent(1 - limits.rate_shortfall)})"
         )
     reasons += _cache_reasons(observation, limits)
     return tuple(reasons)
@@ -244,7 +245,8 @@ def outside_reasons(observation: Observation, limits: ValidityLimits) -> tuple[s
     reasons = []
     if observation.missed_ratio is not None and observation.missed_ratio > limits.missed_samples:
         reasons.append(
-            f"{observation.missed_ratio:.1%} of the samples were missed (limit {limits.missed_samples:.0%})"
+            f"{percent(observation.missed_ratio)} of the samples were missed"
+            f" (limit {percent(limits.missed_samples)})"
         )
     if observation.clock_step_s is not None and abs(observation.clock_step_s) > limits.clock_step_s:
         reasons.append(
@@ -273,7 +275,7 @@ def _foreign_io(observation: Observation, limits: ValidityLimits) -> list[Distur
         return []
     if own is not None and foreign <= limits.foreign_share * own:
         return []
-    in_step = "" if own is None else f"; {limits.foreign_share:.0%} of the {own:.0f} in the step"
+    in_step = "" if own is None else f"; {percent(limits.foreign_share)} of the {own:.0f} in the step"
     text = (
         f"the device was not at rest before the cell: {foreign:.0f} I/O per second"
         f" (limit {limits.foreign_iops:.0f}{in_step})"
@@ -289,7 +291,8 @@ def _cache_reasons(observation: Observation, limits: ValidityLimits) -> list[str
     if 1 - device / server <= limits.device_against_client:
         return []
     return [
-        f"a cache answered: {_counts(server, device)} (at most {limits.device_against_client:.0%} may be missing)"
+        f"a cache answered: {_counts(server, device)}"
+        f" (at most {percent(limits.device_against_client)} may be missing)"
     ]
 
 
@@ -301,7 +304,7 @@ def _other_readers(observation: Observation, limits: ValidityLimits) -> list[Dis
     allowed = max(FOREIGN_READ_MIB, limits.device_against_client * server)
     if device - server <= allowed:
         return []
-    limit = f"at most {limits.device_against_client:.0%} may be beyond"
+    limit = f"at most {percent(limits.device_against_client)} may be beyond"
     text = f"others read from the device: {_counts(server, device)} ({limit})"
     return [disturbance("foreign_io", device - server, allowed, 1.0, text)]
 

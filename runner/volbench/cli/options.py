@@ -75,6 +75,13 @@ CostMax = Annotated[
     typer.Option("--cost-max", metavar="USD", min=0, help="Refuse a run in a cluster that may cost more."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+TimeZone = Annotated[
+    str,
+    typer.Option(
+        "--timezone",
+        help="With --from: zone of files that state none, such as Asia/Tokyo (default: what fits CloudWatch).",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt.")]
 WhatIf = Annotated[
     list[str],

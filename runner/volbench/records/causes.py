@@ -9,6 +9,7 @@ CAUSES: tuple[str, ...] = (
     "storage.metadata_latency",
     "storage.stall",
     "storage.degraded",
+    "storage.split_operations",
     "instance.storage_limit",
     "host.io_limit",
     "host.io_wait",
@@ -20,5 +21,6 @@ CAUSES: tuple[str, ...] = (
     "redo.checkpoint_stall",
     "interference.backup",
     "interference.io",
+    "interference.shared_volume",
     "none",
 )

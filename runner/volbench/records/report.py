@@ -212,13 +212,25 @@ class FindingRow(Record):
     cause: str
     volume: str
     step: str
-    cell_ids: tuple[str, ...]
+    cell_ids: tuple[str, ...] = Field(description="Cells that show it; window and evidence are the first one's.")
     window_s: tuple[float, float] | None = None
     share: float | None = None
     confidence: float | None = None
     evidence: tuple[EvidenceRow, ...] = ()
     advice: str = ""
     valid: bool = Field(default=True, description="False: the step has no valid cell; this is of invalid ones.")
+
+
+class MomentRow(Record):
+    """A moment of one cell that a finding speaks of, or in which a dump or restore beside the load began."""
+
+    cell_id: str
+    volume: str
+    step: str
+    t_s: float = Field(description="Seconds since the cell's zero.")
+    end_s: float | None = Field(default=None, description="When it was over; None: not known.")
+    cause: str = Field(default="", description="Of the finding; empty: what the run itself began.")
+    text: str
 
 
 class BackupRow(Record):
@@ -414,6 +426,7 @@ class Report(Record):
     cells: tuple[CellRow, ...]
     comparisons: tuple[ComparisonRow, ...]
     findings: tuple[FindingRow, ...] = ()
+    moments: tuple[MomentRow, ...] = Field(default=(), description="What the timelines mark, by cell and time.")
     forecasts: tuple[ForecastRow, ...] = ()
     curves: tuple[CurveRow, ...] = ()
     sweep: SweepRow | None = None

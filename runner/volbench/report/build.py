@@ -29,6 +29,7 @@ from volbench.report.rows.differences import differing_settings
 from volbench.report.rows.durability import durability_rows
 from volbench.report.rows.effects import as_declared, effect_rows, sweep_row
 from volbench.report.rows.forecast import forecast_rows
+from volbench.report.rows.moments import moment_rows
 from volbench.report.rows.nodes import (
     declared_placements,
     hosts_by_volume,
@@ -111,6 +112,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         cells=cells,
         comparisons=comparison_rows(comparisons),
         findings=explained.findings,
+        moments=moment_rows(explained, results, volume_of),
         forecasts=forecast_rows(directory, cells),
         curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
         sweep=sweep,

@@ -83,7 +83,7 @@ def test_nothing_is_said_within_limits_and_everything_beyond_one() -> None:
     assert disturbances(LIMITS, cpu=quiet, **known) == ()  # type: ignore[arg-type]
     found = disturbances(LIMITS, cpu=busy, **known)  # type: ignore[arg-type]
     assert [one.kind for one in found if one.beyond] == ["foreign_cpu"]
-    assert "other work on the machine used 50% of its CPUs (1.0 of 2; limit 10%)" in found[0].text
+    assert "other work on the machine used 50 % of its CPUs (1.0 of 2; limit 10 %)" in found[0].text
     assert held_share(found, ceiling=1.0) == pytest.approx(0.125 + 0.02 + 0.02)
     assert held_share(found, ceiling=0.1) == 0.1
 

@@ -47,8 +47,8 @@ def test_a_volume_without_the_ratio_is_not_judged(tmp_path: Path, rows: list[Ser
 
 def test_beyond_the_limit_the_reason_names_share_and_limit() -> None:
     (reason,) = invalid_reasons(Observation(emulator_late_ratio=0.0831), ValidityLimits(emulator_late=0.05))
-    assert "8.3%" in reason
-    assert "limit 5%" in reason
+    assert "8.3 %" in reason
+    assert "limit 5 %" in reason
     assert "emulated" in reason
 
 

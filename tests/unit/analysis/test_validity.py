@@ -52,18 +52,18 @@ CPU = rows("cpu", "steal_ratio", 0.0)
 @pytest.mark.parametrize(
     ("at", "beyond", "words"),
     [
-        ({"client_cpu_ratio": 0.9}, {"client_cpu_ratio": 0.97}, ("CPU-bound", "97%", "90%")),
-        ({"offered_ratio": 0.95}, {"offered_ratio": 0.9}, ("fell behind", "90.0%", "95%")),
-        ({"missed_ratio": 0.01}, {"missed_ratio": 0.034}, ("samples were missed", "3.4%", "1%")),
-        ({"steal_ratio": 0.05}, {"steal_ratio": 0.12}, ("hypervisor", "12.0%", "5%")),
+        ({"client_cpu_ratio": 0.9}, {"client_cpu_ratio": 0.97}, ("CPU-bound", "97 %", "90 %")),
+        ({"offered_ratio": 0.95}, {"offered_ratio": 0.9}, ("fell behind", "90 %", "95 %")),
+        ({"missed_ratio": 0.01}, {"missed_ratio": 0.034}, ("samples were missed", "3.4 %", "1 %")),
+        ({"steal_ratio": 0.05}, {"steal_ratio": 0.12}, ("hypervisor", "12 %", "5 %")),
         ({"swapped_pages": 0.0}, {"swapped_pages": 17.0}, ("swapped", "17 pages", "limit 0")),
         ({"foreign_iops": 50.0}, {"foreign_iops": 81.0}, ("not at rest", "81 I/O per second", "limit 50")),
         ({"clock_step_s": -0.5}, {"clock_step_s": -2.0}, ("wall clock", "-2.00 s", "0.5 s")),
-        ({"emulator_late_ratio": 0.01}, {"emulator_late_ratio": 0.2}, ("fell behind its model", "20.0%", "1%")),
+        ({"emulator_late_ratio": 0.01}, {"emulator_late_ratio": 0.2}, ("fell behind its model", "20 %", "1 %")),
         (
             {"server_read_mib": 100.0, "device_read_mib": 50.0},
             {"server_read_mib": 100.0, "device_read_mib": 20.0},
-            ("a cache answered", "100 MiB", "20 MiB", "50%"),
+            ("a cache answered", "100 MiB", "20 MiB", "50 %"),
         ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
@@ -207,7 +207,7 @@ def test_io_of_others_before_the_cell_is_seen_and_ours_is_not(tmp_path: Path) ->
     """Copying the data begins where the quiet time ends; the sample across that edge is not looked at."""
     busy = seen_in(tmp_path, CPU, at_rest(400, in_step=500))
     assert busy.foreign_iops == 400
-    assert "400 I/O per second (limit 50; 10% of the 500 in the step)" in invalid_reasons(busy, LIMITS)[0]
+    assert "400 I/O per second (limit 50; 10 % of the 500 in the step)" in invalid_reasons(busy, LIMITS)[0]
     assert invalid_reasons(seen_in(tmp_path, CPU, at_rest(3, in_step=500)), LIMITS) == ()
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,41 @@ def test_what_others_recorded() -> None:
     assert json.loads(invoke("--from", str(SAR), "--json"))["findings"][0]["cause"] == "storage.degraded"
 
 
+@pytest.fixture
+def credits_gone(tmp_path: Path) -> Path:
+    """One directory with sar of the host and CloudWatch of its volume: other clocks, intervals and time zones."""
+    for name in ("sar-b-japanese.txt", "sar-d-japanese.txt"):
+        shutil.copy(SAR / name, tmp_path)
+    shutil.copy(SAR.parent / "cloudwatch" / "gp2-credit-exhaustion.json", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("zone", [[], ["--timezone", "Asia/Tokyo"], ["--timezone", "+09:00"]])
+def test_credits_that_a_foreigner_spent(credits_gone: Path, zone: list[str]) -> None:
+    """When they ran out, and that the load came from elsewhere: neither file tells it alone."""
+    found = json.loads(invoke("--from", str(credits_gone), "--json", *zone))
+    empty, shared = found["findings"]
+    assert empty["cause"] == "storage.burst_exhausted"
+    assert empty["evidence"][0]["text"] == "the burst credits ran out at 14:40:00, and stayed at 0 %"
+    assert empty["clock"][0] == "14:40:00"
+    assert shared["cause"] == "interference.shared_volume"
+    assert shared["clock"][0] == "14:00:01"
+    assert (
+        "reads/s, at times 2,397, that this host never sent; this host sent 1.02/s" in shared["evidence"][0]["text"]
+    )
+    assert shared["evidence"][1]["value"] > 0.9
+    assert any("UTC+09:00" in note or "times are of" in note for note in found["notes"])
+
+
+def test_the_dump_of_that_night_takes_27_hours(credits_gone: Path) -> None:
+    words = ["--profile", "ebs-gp2", "--size", "50GiB", "--from", str(credits_gone), "--dump", "3.6GB"]
+    result = CliRunner().invoke(app, ["credits", *words], catch_exceptions=False)
+    text = " ".join(result.stdout.split())
+    assert "at that speed the dump takes 26 h 51 min" in text
+    assert "The recorded balance is empty from 14:40:00 on: I/O that this device's counters do not show" in text
+    assert "model differ by" not in text
+
+
 def test_a_window_is_compared_with_the_time_before_it() -> None:
     text = invoke("--from", str(SAR), "--window", "14:45-16:30", "--device", "dev202-0")
     assert "before against 14:45:00 to 16:30:00:" in text
@@ -71,6 +107,8 @@ def test_a_window_is_compared_with_the_time_before_it() -> None:
         (["--from", str(SAR), "--window", "soon"], "no window of the day"),
         (["--from", str(SAR), "--device", "sdz"], "no device 'sdz'"),
         (["results/x", "--window", "14:00-15:00"], "apply to recordings"),
+        (["results/x", "--timezone", "Asia/Tokyo"], "apply to recordings"),
+        (["--from", str(SAR.parent / "cloudwatch"), "--timezone", "Mars/Olympus"], "time zone is not known"),
     ],
 )
 def test_windows_and_devices_that_are_not_there(words: list[str], said: str) -> None:

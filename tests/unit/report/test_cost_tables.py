@@ -15,12 +15,18 @@ from synthetic_run import build_run, two_volumes
 from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import transaction_rows
 from volbench.analysis.explain.what_if import other_volume
+from volbench.base.text import MINUS
 from volbench.records.report import AssociationRow, QueryRow, Report
 from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
-from volbench.report.views.cost_tables import query_tables, small_multiples, transaction_tables
+from volbench.report.views.cost_tables import (
+    association_sentences,
+    query_tables,
+    small_multiples,
+    transaction_tables,
+)
 from volbench.store.run_directory import SERIES_FILE, RunDirectory
 
 QUERY = QueryRow(volume="a", step="load", query="SELECT a|b <c>", share=0.6, per_s=9.0, mean_ms=4.0, cpu_ms=1.0)
@@ -152,3 +158,13 @@ def test_a_run_without_a_source_is_reported_from_the_rest(source: str, tmp_path:
     assert ("storage.stall" in causes) == (source != "diskstats")
     assert html(report, run)
     assert markdown(report)
+
+
+def test_a_falling_metric_is_said_as_what_it_is() -> None:
+    row = AssociationRow(
+        volume="a", step="load", cell_id="1", source="innodb", metric="questions_per_s", entity="", rho=-0.69,
+        lag_s=2.00006, samples=31, effective_samples=25, q_value=0.04, cells=2, cpu_rho=-0.2,
+    )  # fmt: skip
+    (text,) = association_sentences([row])
+    assert "p95 rises when there is less innodb questions_per_s (" in text
+    assert f"{MINUS}0.69, 2.00 s later over 2 cells; CPU use: " in text

@@ -12,6 +12,7 @@ import numpy as np
 from volbench.analysis.credits.history import SLOW_MS, Assumed, History, read_plain_series
 from volbench.analysis.credits.limits import Floats
 from volbench.analysis.credits.work import Clock, Work, from_points, stretches
+from volbench.analysis.recorded.clocks import on_one_clock
 from volbench.analysis.recorded.cloudwatch import SOURCE as CLOUDWATCH
 from volbench.analysis.recorded.cloudwatch import VOLUME, looks_like_cloudwatch, parse_cloudwatch
 from volbench.analysis.recorded.cloudwatch_live import SCHEME, fetch
@@ -45,7 +46,9 @@ _CLOCK_SLACK_S = 1e-3
 Found = Mapping[SeriesKey, Series]
 
 
-def read_history(path: Path, assumed: Assumed, *, device: str = "", window: DayWindow | None = None) -> History:
+def read_history(
+    path: Path, assumed: Assumed, *, device: str = "", window: DayWindow | None = None, zone: str = ""
+) -> History:
     """The load that a file or a directory tells of.
 
     Args:
@@ -53,12 +56,13 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "", window: DayW
         assumed: what is taken for what it does not tell.
         device: which device of several; empty: the only one.
         window: the part of the day that counts, of a recording with times of day; None: all of it.
+        zone: time zone of the files that state none; empty: the one that fits CloudWatch's times.
 
     Raises UsageError for what is no history, saying what is wrong with it.
     """
     if str(path).startswith(SCHEME):
         read = [("CloudWatch", parse_cloudwatch(json.dumps(fetch(str(path)))))]
-        return _of_recorded(read, assumed, device, where=path, window=window)
+        return _of_recorded(read, assumed, device, where=path, window=window, zone=zone)
     if not path.exists():
         raise UsageError("there is no such file or directory", where=f"--from {path}")
     if path.is_dir() and ((path / SERIES_FILE).exists() or (path / RUN_FILE).exists()):
@@ -76,7 +80,7 @@ def read_history(path: Path, assumed: Assumed, *, device: str = "", window: DayW
             where=str(path),
             next_step="give text of sar -d, sar -b, iostat -x, JSON of CloudWatch, a CSV with t,iops, a run's cell",
         )
-    return _of_recorded(read, assumed, device, where=path, window=window)
+    return _of_recorded(read, assumed, device, where=path, window=window, zone=zone)
 
 
 def _refuse_window(window: DayWindow | None) -> None:
@@ -85,12 +89,22 @@ def _refuse_window(window: DayWindow | None) -> None:
 
 
 def _of_recorded(
-    read: list[tuple[str, Recorded]], assumed: Assumed, device: str, *, where: Path, window: DayWindow | None
+    read: list[tuple[str, Recorded]],
+    assumed: Assumed,
+    device: str,
+    *,
+    where: Path,
+    window: DayWindow | None,
+    zone: str,
 ) -> History:
     clocked = any(recorded.clocked for _, recorded in read)
     used = [(kind, recorded) for kind, recorded in read if recorded.clocked == clocked]
-    notes = tuple(dict.fromkeys(note for _, recorded in used for note in recorded.notes))
-    series = with_one_device(used[0][1].series if len(used) == 1 else merged(recorded for _, recorded in used))
+    with_series = {str(at): recorded for at, (_, recorded) in enumerate(used) if recorded.series}
+    one_clock, of_clocks = on_one_clock(with_series, zone)
+    notes = tuple(dict.fromkeys([*(note for _, recorded in used for note in recorded.notes), *of_clocks]))
+    series = with_one_device(
+        next(iter(one_clock.values())).series if len(one_clock) == 1 else merged(one_clock.values())
+    )
     if not clocked:
         _refuse_window(window)
     history = _history(
@@ -184,7 +198,7 @@ def _history(series: Found, assumed: Assumed, device: str, *, where: Path, kind:
         where=str(where),
     )
     begin_s = float(t_s[0] - work.interval_s[0])
-    balance = column(_BALANCE)
+    balance = column(_BALANCE) or series.get(SeriesKey(source=CLOUDWATCH, metric=_BALANCE, entity=VOLUME))
     balance_bytes = column(_BALANCE_BYTES)
     observed = () if balance is None else zip((balance.t_s - begin_s).tolist(), balance.value / 100.0, strict=True)
     return History(

@@ -43,7 +43,8 @@ class Case:
 
     `grid` is the measured window, `whole` all of the cell on the same grid. `clock_zero_s` is the time of day at
     t_s 0 where evidence shall show times of day. `client_cpus` is how many CPUs the client used on average.
-    `recorded`: other tools wrote it, so that confidences are those of recordings.
+    `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
+    itself counted, where its clock is another one than the host's (CloudWatch's minutes).
     """
 
     name: str
@@ -60,6 +61,14 @@ class Case:
     beside: tuple[Beside, ...] = ()
     clock_zero_s: float = 0.0
     recorded: bool = False
+    volume_grid: Grid | None = None
+
+    @property
+    def of_volume(self) -> Case:
+        """The same time as the volume's own counters show it, on their clock; this case where they share one."""
+        if self.volume_grid is None:
+            return self
+        return replace(self, grid=self.volume_grid.within(*self.window_s), whole=self.volume_grid, volume_grid=None)
 
     @cached_property
     def device(self) -> Device | None:

@@ -39,7 +39,9 @@ ALL_ALONG = frozenset(
     {"memory.buffer_pool_small", "cpu.server_saturated", "storage.read_latency", "storage.sync_latency"}
 )
 """Causes that are there all along: of a part that something else made slow they explain less."""
-EVENTS = frozenset({INTERFERENCE, "interference.io", "host.io_limit", "storage.degraded"})
+EVENTS = frozenset(
+    {INTERFERENCE, "interference.io", "interference.shared_volume", "host.io_limit", "storage.degraded"}
+)
 """Causes that say what speed was lost while they lasted."""
 _Finding = TypeVar("_Finding", Cause, FindingRow)
 _BY_MEDIANS = frozenset(
@@ -47,7 +49,14 @@ _BY_MEDIANS = frozenset(
 )
 """Causes that are named by medians of a step against a threshold."""
 _OF_ALL = frozenset(
-    {"storage.burst_exhausted", "storage.degraded", INTERFERENCE, "interference.io", "storage.stall"}
+    {
+        "storage.burst_exhausted",
+        "storage.degraded",
+        INTERFERENCE,
+        "interference.io",
+        "interference.shared_volume",
+        "storage.stall",
+    }
 )
 """Causes that are changes themselves: all of the step is needed to see them."""
 COLLAPSED = 0.25
@@ -233,7 +242,8 @@ def _row(
 ) -> FindingRow:
     shares = [finding.share for finding in findings.values() if finding.share is not None]
     middle = median_of(shares) if shares else None
-    typical = min(findings.values(), key=lambda finding: abs((finding.share or 0.0) - (middle or 0.0)))
+    shown = min(findings, key=lambda cell: abs((findings[cell].share or 0.0) - (middle or 0.0)))
+    typical = findings[shown]
     evidence = list(typical.evidence)
     if repeats > 1 or left_out:
         which = f"{repeats} valid cell{'s' if repeats > 1 else ''}; {left_out} invalid left out"
@@ -243,7 +253,7 @@ def _row(
         cause=cause,
         volume=volume,
         step=step,
-        cell_ids=tuple(findings),
+        cell_ids=(shown, *(cell for cell in findings if cell != shown)),
         window_s=typical.window_s,
         share=middle,
         confidence=median_of(finding.confidence for finding in findings.values()) * len(findings) / repeats,

@@ -17,6 +17,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.align import Floats, Mask, median, quantile
 from volbench.analysis.explain.cliffs import change_points
 from volbench.analysis.explain.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
+from volbench.base.text import percent
 
 LARGE_KIB = 43.0
 """Size of an operation from which bytes are the likelier limit: 125 MiB/s at 3,000 IOPS (gp3 as it comes). It is an
@@ -337,7 +338,7 @@ def _exceeded_check(counted: Floats | None) -> Check:
     if share is None:
         return _not_made("exceeded")
     holds = share >= limit.EXCEEDED_MIN or (False if share <= limit.EXCEEDED_SILENT else None)
-    text = f"the volume counts its limit exceeded in {share:.0%} of the time"
+    text = f"the volume counts its limit exceeded in {percent(share)} of the time"
     return Check(name="exceeded", holds=holds, value=share, text=text)
 
 

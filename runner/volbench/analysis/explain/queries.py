@@ -14,6 +14,7 @@ from volbench.analysis.explain.align import Floats, Grid
 from volbench.records.own_statements import is_own_digest
 
 _SOURCE = "performance_schema"
+TEXTS_MIN = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +40,16 @@ class QueryCost:
 
 
 def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
-    """All texts of a window but our own, the one with most time first; empty where they are not told apart."""
+    """All texts of a window but our own, the one with most time first; empty where they are not told apart.
+
+    Empty, too, where texts are known of less than TEXTS_MIN of all statement time: MariaDB keeps none of what is
+    executed as a prepared statement, and shares of the rest would mislead.
+    """
     texts = (text for text in grid.entities(_SOURCE, "query_s_per_s") if not is_own_digest(text))
     costs = [_cost(grid, query) for query in texts]
+    statements = grid.column(_SOURCE, "statement_s_per_s")
+    if statements is not None and sum(cost.time_s for cost in costs) < TEXTS_MIN * _total(statements, grid.width_s):
+        return ()
     return tuple(sorted((cost for cost in costs if cost.time_s > 0), key=lambda cost: (-cost.time_s, cost.query)))
 
 

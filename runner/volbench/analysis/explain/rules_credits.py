@@ -37,7 +37,7 @@ def emptied_findings(case: Case) -> Iterator[Cause]:
     if first is None:
         return
     t_s, width_s = case.grid.t_s, case.grid.width_s
-    emptied_s = empty_at_s(t_s, balance, first)
+    emptied_s = fall_at_s(t_s, width_s, device.iops, first) or empty_at_s(t_s, balance, first)
     began_filled = bool(np.nanmax(balance[: first + 1]) >= FILLED_PERCENT)
     start_s = emptied_s if began_filled else float(t_s[0]) - width_s
     empty = np.nan_to_num(balance, nan=100.0) <= EMPTY_PERCENT
@@ -91,6 +91,26 @@ def empty_at_s(t_s: Floats, balance: Floats, first: int) -> float:
     if fall <= 0:
         return float(t_s[first])
     return float(min(t_s[first], t_s[later] + balance[later] / fall))
+
+
+def fall_at_s(t_s: Floats, width_s: float, iops: Floats, first: int) -> float | None:
+    """When the rate fell to the baseline's, within the two samples up to `first`; None where it did not fall so.
+
+    A sample is a mean over its period, and a balance may be taken anywhere in it. The operations are counted, so
+    those beyond the baseline say for how long of the two periods there were credits.
+
+    Args:
+        t_s: ends of the periods, shape (samples,).
+        width_s: length of a period.
+        iops: operations/s, shape (samples,).
+        first: the first sample whose balance is empty.
+    """
+    before, after = median(iops[max(0, first - 3) : max(0, first - 1)]), median(iops[first + 1 : first + 4])
+    two = iops[max(0, first - 1) : first + 1]
+    if before is None or after is None or after > FALL_MAX * before or len(two) < 2 or not np.isfinite(two).all():
+        return None
+    periods = float(np.clip((two - after) / (before - after), 0.0, 1.0).sum())
+    return float(t_s[first]) - 2 * width_s + periods * width_s
 
 
 def _rates(most: float | None, during: float | None) -> Iterator[EvidenceRow]:

@@ -41,7 +41,7 @@ def limit_findings(case: Case) -> list[Cause]:
     """The instance's limit, else a burst that ended, else limits of the volume: each would look like the next."""
     if case.device is None:
         return []
-    return [*_instance(case)] or [*_burst(case)] or [*emptied_findings(case)] or [*_limits(case)]
+    return [*_instance(case)] or [*_burst(case)] or [*emptied_findings(case.of_volume)] or [*_limits(case)]
 
 
 def _limits(case: Case) -> Iterator[Cause]:

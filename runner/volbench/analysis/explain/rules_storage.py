@@ -12,12 +12,14 @@ from volbench.analysis.explain.advice import p95_text
 from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.rules_credits import first_empty
 from volbench.analysis.explain.rules_foreign import foreign_findings
 from volbench.analysis.explain.rules_host import host_findings
 from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
 from volbench.analysis.explain.rules_slower import slower_findings
 from volbench.analysis.explain.rules_streams import waiting_streams
+from volbench.analysis.explain.rules_volume import host_against_volume
 from volbench.analysis.explain.shared_evidence import (
     context,
     data_read_ms,
@@ -34,11 +36,18 @@ from volbench.records.steps import step_kind
 STALLS_SHOWN = 5
 _SECOND = 0.9
 """Of the share of what loads the device from outside: a limit that is met with it comes after it."""
+_OF_OPERATIONS = frozenset({"storage.iops_limit", "storage.burst_exhausted", "instance.storage_limit"})
+"""Limits that each piece of an operation counts for."""
 _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 
 
 def storage_findings(case: Case) -> list[Cause]:
     """What the volume does to this step; several where several act."""
+    findings = _by_one_layer(case)
+    return [*findings, *host_against_volume(case, limited=any(one.cause in _OF_OPERATIONS for one in findings))]
+
+
+def _by_one_layer(case: Case) -> list[Cause]:
     if case.device is None:
         return [*metadata_findings(case)] or [*_slow_files(case)]
     degraded = [*_degraded(case)]
@@ -294,5 +303,9 @@ def _held_locks(case: Case, share: float, noun: str) -> Iterator[EvidenceRow]:
 
 
 def _counts_exceeded(case: Case) -> bool:
+    """Whether a counter says that a limit was met, or that credits are gone: the waiting times are explained."""
     counted = (case.exceeded.volume_iops, case.exceeded.volume_throughput, case.exceeded.instance_iops)
-    return any((mean(finding) or 0.0) >= limit.EXCEEDED_MIN for finding in counted if finding is not None)
+    if any((mean(finding) or 0.0) >= limit.EXCEEDED_MIN for finding in counted if finding is not None):
+        return True
+    balance = case.of_volume.balance_percent
+    return balance is not None and first_empty(balance) is not None

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from volbench.analysis.recorded.parsed import DAY_S, Recorded
+from volbench.analysis.recorded.parsed import Recorded, recorded_of_epochs
 from volbench.records.parse import EPOCH_MAX_S, NUMBER_MAX, parse_json
 from volbench.store.series import Series, SeriesKey
 
@@ -113,10 +113,7 @@ def parse_cloudwatch(text: str) -> Recorded:
     series, notes = parse_answers(parse_json(text))
     if not series:
         return Recorded(series={}, clocked=True, notes=("CloudWatch's answer has no data points", *notes))
-    first = min(float(samples.t_s[0]) for samples in series.values())
-    midnight_s = first - first % DAY_S
-    of_day = {key: Series(t_s=samples.t_s - midnight_s, value=samples.value) for key, samples in series.items()}
-    return Recorded(series=of_day, clocked=True, notes=("CloudWatch's times are UTC", *notes))
+    return recorded_of_epochs(series, notes)
 
 
 def parse_answers(answer: Any) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:

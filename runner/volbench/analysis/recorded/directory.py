@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volbench.analysis.explain.align import Floats, align, interval_s
+from volbench.analysis.explain.align import Floats, Grid, align, interval_s
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.device import device_of
 from volbench.analysis.explain.episodes import Episode, Level, find_episode, levels
 from volbench.analysis.explain.findings import SAMPLES_MIN, Explanation, explain_case, finding_rows
 from volbench.analysis.recorded.clients import client_count, queue_of_clients, without_acquittal
+from volbench.analysis.recorded.clocks import VOLUME_SOURCES, on_one_clock
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
+from volbench.analysis.recorded.nvme_log import looks_like_nvme_log, parse_nvme_recording
 from volbench.analysis.recorded.parsed import Recorded, merged
 from volbench.analysis.recorded.pt_diskstats import looks_like_pt_diskstats, parse_pt_diskstats
 from volbench.analysis.recorded.pt_stalk import READ, Collection, kind_of, parse_collection
@@ -23,6 +25,7 @@ from volbench.analysis.recorded.sysbench import looks_like_sysbench, parse_sysbe
 from volbench.analysis.recorded.window import DayWindow, clock_text
 from volbench.errors import UsageError
 from volbench.records.report import FindingRow
+from volbench.store.series import Series, SeriesKey
 
 FILES_MAX = 200
 FILE_BYTES_MAX = 64 << 20
@@ -32,6 +35,7 @@ STALL = "storage.stall"
 _KINDS: dict[str, tuple[Callable[[str], bool], Callable[[str], Recorded]]] = {
     "pt-diskstats": (looks_like_pt_diskstats, parse_pt_diskstats),
     "cloudwatch": (looks_like_cloudwatch, parse_cloudwatch),
+    "nvme": (looks_like_nvme_log, parse_nvme_recording),
     "iostat": (looks_like_iostat, parse_iostat),
     "sysbench": (looks_like_sysbench, parse_sysbench),
     "sar": (looks_like_sar, parse_sar),
@@ -57,17 +61,19 @@ class RecordedExplanation:
 
 
 def explain_recorded(
-    source: Path | Sequence[Path], *, device: str = "", window: DayWindow | None = None
+    source: Path | Sequence[Path], *, device: str = "", window: DayWindow | None = None, zone: str = ""
 ) -> RecordedExplanation:
     """Findings from a directory of recordings, or from one file or several.
 
-    Files with a time of day share a clock; one without (a sysbench log) is used only when no other has one.
+    Files with a time of day share a clock (`clocks.on_one_clock`); one without (a sysbench log) is used only when
+    no other has one.
 
     Args:
         place: a directory, a file, or several files.
         device: kernel name of the volume's device; empty: the one with the most operations.
         window: the part of the day to explain; None: all of it, or where nothing can be named in that, the episode
             in which the volume was worse than before.
+        zone: time zone of the files that state none; empty: the one that fits CloudWatch's times.
 
     Raises UsageError when nothing in it is known, or nothing of the device or the window.
     """
@@ -93,6 +99,8 @@ def explain_recorded(
     clocked = any(recording.clocked for recording in recordings.values())
     used = {name: recording for name, recording in recordings.items() if recording.clocked == clocked}
     notes = [note for recording in used.values() for note in recording.notes]
+    used, of_clocks = on_one_clock(used, zone)
+    notes += of_clocks
     notes += [
         f"{name} is left out: it has no time of day, other files have" for name in recordings.keys() - used.keys()
     ]
@@ -206,16 +214,14 @@ def _not_recorded(case: Case) -> Iterator[str]:
 
 def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None) -> Case:
     series = with_one_device(merged(used))
-    # The coarsest clock of the volume's source rules: a finer one would only repeat its samples.
-    disks = [interval_s(values.t_s) for key, values in series.items() if key.source in ("diskstats", "cloudwatch")]
-    width = max((interval for interval in disks if interval is not None), default=None)
-    grid = align(series, width_s=width)
+    grid = align(series, width_s=(width := _width_s(series)), window_s=_edges_s(series, width))
     threads = grid.column("client", "threads_running")
     zero_s = 86_400.0 if clocked else 0.0  # a whole day: shows as the time of day
     return Case(
         name=STEP,
         grid=grid,
         whole=grid,
+        volume_grid=_volume_grid(series),
         kind="oltp" if grid.column("client", "tps") is not None else STEP,
         disk=None if collection is None else collection.disk,
         variables={} if collection is None else collection.variables,
@@ -223,6 +229,31 @@ def _case(used: list[Recorded], *, clocked: bool, collection: Collection | None)
         clock_zero_s=zero_s,
         recorded=True,
     )
+
+
+def _width_s(series: Mapping[SeriesKey, Series]) -> float | None:
+    """The coarsest clock of the volume's sources rules: a finer one would only repeat its samples."""
+    sources = ("diskstats", *VOLUME_SOURCES)
+    intervals = [interval_s(values.t_s) for key, values in series.items() if key.source in sources]
+    return max((interval for interval in intervals if interval is not None), default=None)
+
+
+def _edges_s(series: Mapping[SeriesKey, Series], width_s: float | None) -> tuple[float, float] | None:
+    """Start and end of a grid whose edges are those of the coarsest source; None: of the earliest sample."""
+    of_width = [float(values.t_s[0]) for values in series.values() if interval_s(values.t_s) == width_s]
+    if width_s is None or not of_width:
+        return None
+    first_s = min(float(values.t_s[0]) for values in series.values())
+    last_s = max(float(values.t_s[-1]) for values in series.values())
+    before = max(0, math.ceil((min(of_width) - first_s) / width_s))
+    start_s = min(of_width) - (before + 1) * width_s
+    return start_s, start_s + width_s * math.ceil((last_s - start_s) / width_s)
+
+
+def _volume_grid(series: Mapping[SeriesKey, Series]) -> Grid | None:
+    """What the volume itself counted, on its own clock; None where no file tells of it."""
+    own = {key: values for key, values in series.items() if key.source in VOLUME_SOURCES}
+    return align(own) if own else None
 
 
 def _collections(source: Path) -> Iterator[tuple[str, Collection]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from volbench.analysis.recorded.parsed import Table
+from volbench.analysis.recorded.parsed import Recorded, Table, recorded_of_epochs
 from volbench.records.parse import WHOLE_MAX, parse_json, parse_moment
 from volbench.store.series import Series, SeriesKey
 
@@ -53,6 +53,12 @@ def parse_nvme_log(text: str, *, entity: str = "volume") -> dict[SeriesKey, Seri
                 table.add(now[0], SOURCE, metric, entity, value)
         before = now
     return table.series()
+
+
+def parse_nvme_recording(text: str) -> Recorded:
+    """The same as a recording with times of day in UTC. Raises ValueError as parse_nvme_log."""
+    series = parse_nvme_log(text)
+    return recorded_of_epochs(series) if series else Recorded(series={}, clocked=True)
 
 
 def _objects(text: str) -> Iterator[tuple[float, dict[str, Any]]]:

@@ -26,12 +26,22 @@ _PER_KIB = {"B": 1 / 1024, "k": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3
 class Recorded:
     """Series of one file. `t_s` counts from midnight of its first day, or from its first line when it has no clock.
 
-    `clocked` says which of the two; `notes` what a reader must know.
+    `clocked` says which of the two; `notes` what a reader must know. `midnight_epoch_s` is that midnight where the
+    file says its date and zone, in seconds since the epoch; None: times of day of a zone that is not known.
     """
 
     series: Mapping[SeriesKey, Series]
     clocked: bool
     notes: tuple[str, ...] = ()
+    midnight_epoch_s: float | None = None
+
+
+def recorded_of_epochs(series: Mapping[SeriesKey, Series], notes: tuple[str, ...] = ()) -> Recorded:
+    """Series whose times are seconds since the epoch, with times of day in UTC."""
+    first = min(float(samples.t_s[0]) for samples in series.values())
+    midnight_s = first - first % DAY_S
+    of_day = {key: Series(t_s=samples.t_s - midnight_s, value=samples.value) for key, samples in series.items()}
+    return Recorded(series=of_day, clocked=True, notes=notes, midnight_epoch_s=midnight_s)
 
 
 class Table:

@@ -62,6 +62,7 @@ def credits(  # noqa: A001 - it is the command's name
         list[str],
         typer.Option("--window", help="Time for the dump (4h), or part of the history's day (14:35-15:10)."),
     ] = [],  # noqa: B006 - typer copies it
+    timezone: options.TimeZone = "",
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.html", help="Draw the balance.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -75,7 +76,11 @@ def credits(  # noqa: A001 - it is the command's name
     day_window, dump_window = _windows(window)
     if day_window is not None and history is None:
         raise UsageError("a window of the day needs a history", where="--window", next_step="add --from")
-    loaded_history = None if history is None else read_history(history, defaults, device=device, window=day_window)
+    loaded_history = (
+        None
+        if history is None
+        else read_history(history, defaults, device=device, window=day_window, zone=timezone)
+    )
     if loaded_history is not None and (iops is not None or throughput):
         raise UsageError(
             "a load is either a history or a constant rate", where="--from", next_step="omit --iops or --from"

@@ -16,6 +16,8 @@ from volbench.cli.credits.data import time_text
 
 EPISODES_MAX = 5
 ALTERNATIVES_MAX = 4
+EMPTY_SHARE = 0.01
+"""Of a balance that CloudWatch averages over a period, from which it counts as empty."""
 
 
 def sentences(question: Question, answer: Answer, history: History | None) -> list[str]:
@@ -143,16 +145,40 @@ def _against_history(forecast: Forecast, work: Work, history: History | None) ->
         spans = ", ".join(_span_text(work, *span) for span in history.slow[:EPISODES_MAX])
         texts.append(
             f"Requests waited {SLOW_MS:g} ms or more from {spans}, although this load does not exhaust the "
-            "credits. Either other I/O, which this history does not show, spent the credits, or the cause is not "
-            "credits: see BurstBalance and VolumeReadOps in CloudWatch."
+            f"credits. {_other_io(work, history)}"
         )
-    difference = difference_from_observed(forecast, history.observed)
+    by_others = bool(texts) and _empty_from_s(history) is not None
+    difference = None if by_others else difference_from_observed(forecast, history.observed)
     if difference is not None and forecast.bucket is not None:
         metric = forecast.bucket.metric
         texts.append(
             f"The recorded {metric} and the model differ by at most {100 * difference:.3g} percentage points."
         )
     return texts
+
+
+def _other_io(work: Work, history: History) -> str:
+    """Return what spent the credits, as far as the recorded balance tells it."""
+    empty_s = _empty_from_s(history)
+    if empty_s is not None:
+        at = time_text(work, empty_s)
+        return (
+            f"The recorded balance is empty{f' from {at} on' if at else ''}: I/O that this device's counters do not"
+            " show spent the credits (`volbench explain --from` names how much)."
+        )
+    if history.observed:
+        return "The recorded balance is never empty: the cause is not credits."
+    return (
+        "Either other I/O, which this history does not show, spent the credits, or the cause is not credits: see"
+        " BurstBalance and VolumeReadOps in CloudWatch."
+    )
+
+
+def _empty_from_s(history: History) -> float | None:
+    """Return the begin of the first period whose recorded balance is empty; None where none is."""
+    times = [t_s for t_s, _ in history.observed]
+    index = next((at for at, (_, share) in enumerate(history.observed) if share <= EMPTY_SHARE), None)
+    return None if index is None else times[max(0, index - 1)]
 
 
 def _read_share(answer: Answer, work: Work) -> list[str]:

@@ -43,6 +43,7 @@ def explain(
         str,
         typer.Option("--device", help="With --from: the volume's device (default: the one with most operations)."),
     ] = "",
+    timezone: options.TimeZone = "",
     json: options.Json = False,
 ) -> None:
     """Name the causes of slow queries in a run or in recordings of other tools, with evidence."""
@@ -51,10 +52,12 @@ def explain(
     if recorded is not None:
         if what_if:
             raise UsageError("recordings have no transactions to predict from", where="--what-if")
-        _explain_recorded(recorded, window, device, json=json)
-    elif window or device:
+        _explain_recorded(recorded, window, device, timezone, json=json)
+    elif window or device or timezone:
         raise UsageError(
-            "--window and --device apply to recordings", where="--window, --device", next_step="add --from"
+            "--window, --device and --timezone apply to recordings",
+            where="--window, --device, --timezone",
+            next_step="add --from",
         )
     elif path is not None:
         _explain_run(path, what_if, json=json)
@@ -131,8 +134,10 @@ def _against(ratio: float | None) -> str:
     return "" if ratio is None or ratio == 1 else f" (x{ratio:.2f})"
 
 
-def _explain_recorded(source: Path, window: str, device: str, *, json: bool) -> None:
-    explanation = explain_recorded(source, device=device, window=parse_window(window) if window else None)
+def _explain_recorded(source: Path, window: str, device: str, timezone: str, *, json: bool) -> None:
+    explanation = explain_recorded(
+        source, device=device, window=parse_window(window) if window else None, zone=timezone
+    )
     if json:
         rows = [
             {**row.model_dump(mode="json"), "clock": _clock(row.window_s) if explanation.clocked else None}

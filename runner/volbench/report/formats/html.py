@@ -20,6 +20,7 @@ from volbench.report.views.contrast import contrast_rows, contrast_sentences, re
 from volbench.report.views.cost_tables import (
     association_sentences,
     query_tables,
+    signed,
     small_multiples,
     transaction_tables,
 )
@@ -65,7 +66,8 @@ def html(report: Report, directory: RunDirectory) -> str:
             *(wording.recovery_text, wording.window_text),
         )
     }
-    environment.filters |= {"nowrap": keep_units_together, "fact": fact}
+    environment.filters |= {"nowrap": keep_units_together, "fact": fact, "signed": signed}
+    environment.filters |= {"breakable": breakable, "sentence": sentence}
     curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
     return environment.get_template("report.html.j2").render(
         report=report,
@@ -78,7 +80,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         charts=charts(panels, len(volumes)),
         causes=[cause_view(finding, [panel.key for panel in panels]) for finding in report.findings],
         panel_titles={panel.key: panel.title for panel in panels},
-        timeline_json=_script_json(_timeline_data(timeline_data.cells, volumes, panels)),
+        timeline_json=_script_json(_timeline_data(timeline_data.cells, volumes, panels, report)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
         distributions=[chart for chart in curves if chart is not None],
         contrast=(contrast := contrast_rows(report)),
@@ -108,6 +110,16 @@ def html(report: Report, directory: RunDirectory) -> str:
 def keep_units_together(text: str) -> str:
     """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
     return re.sub(r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", "\N{NO-BREAK SPACE}", text)
+
+
+def breakable(step: str) -> Markup:
+    """Return a step's name that may be broken after a slash, and nowhere within a word."""
+    return Markup("<wbr>").join(Markup.escape(part) for part in re.split(r"(?<=/)", step))
+
+
+def sentence(text: str) -> str:
+    """Return the text with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
 
 
 def fact(value: Any, name: str) -> str:
@@ -155,7 +167,7 @@ def _asset(environment: Environment, name: str) -> str:
 
 
 def _timeline_data(
-    cells: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Panel]
+    cells: Sequence[CellTimeline], volumes: Sequence[str], panels: Iterable[Panel], report: Report
 ) -> dict[str, Any]:
     panel_data = [
         {
@@ -166,7 +178,7 @@ def _timeline_data(
         }
         for p in panels
     ]
-    return {**as_json(cells, volumes), "panels": panel_data}
+    return {**as_json(cells, volumes, report.moments, report.findings), "panels": panel_data}
 
 
 def _script_json(value: Any) -> Markup:
@@ -193,7 +205,7 @@ def _dot_charts(report: Report, volumes: Sequence[str]) -> list[DotChart]:
 
 
 def _metric_table(cells: Iterable[CellRow], volumes: Sequence[str]) -> list[dict[str, Any]]:
-    """Return medians over valid cells, a row for each metric of each step and its parameters."""
+    """Return medians over valid cells: a table for each step and its parameters, a row for each metric."""
     values: dict[tuple[str, str, str, str, str], dict[str, list[float]]] = {}
     for cell in cells:
         for name, metric in cell.metrics.items():
@@ -201,13 +213,13 @@ def _metric_table(cells: Iterable[CellRow], volumes: Sequence[str]) -> list[dict
             by_volume = values.setdefault(key, {})
             if cell.valid:
                 by_volume.setdefault(cell.volume, []).append(metric.value)
-    return [
-        {
-            "step": step, "parameters": parameters, "metric": name, "unit": unit, "better": better,
-            "medians": [median(by_volume[v]) if by_volume.get(v) else None for v in volumes],
-        }
-        for (step, parameters, name, unit, better), by_volume in values.items()
-    ]  # fmt: skip
+    tables: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for (step, parameters, name, unit, better), by_volume in values.items():
+        medians = [median(by_volume[volume]) if by_volume.get(volume) else None for volume in volumes]
+        if by_volume:
+            row = {"metric": name, "unit": unit, "better": better, "medians": medians}
+            tables.setdefault((step, parameters), []).append(row)
+    return [{"step": step, "parameters": parameters, "rows": rows} for (step, parameters), rows in tables.items()]
 
 
 def _glossary(report: Report) -> list[tuple[str, str, str]]:

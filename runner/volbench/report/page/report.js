@@ -114,6 +114,7 @@
     const [start, end] = timeRange();
     model("time").setv({ start, end, reset_start: start, reset_end: end });
     strips();
+    drawMarks();
     paper();
   }
 
@@ -190,6 +191,11 @@
         });
         close();
       }
+      for (const mark of marks()) {
+        if (mark.x < from || mark.x > to) continue;
+        picture.append(svg("line", { class: `mark s${mark.volume % 6}`, x1: across(mark.x), x2: across(mark.x), y1: 4, y2: bottom }));
+        picture.append(svg("text", { class: "mark", x: across(mark.x) + 3, y: 12 + 11 * mark.row }, mark.number));
+      }
       byId(`paper-${panel.key}`).replaceChildren(picture);
     }
     const cells = [...shown.volumes].map(cellOf).filter((cell) => extent(cell));
@@ -247,6 +253,40 @@
       }
     }
     return { stalls, unmeasured };
+  }
+
+  /** Moments that findings speak of, of the cells that are shown, numbered in order of time. */
+  function marks() {
+    const found = [...shown.volumes].map(cellOf).filter((cell) => extent(cell)).flatMap((cell) => {
+      const part = extent(cell);
+      return cell.moments
+        .filter(([t]) => t >= part.from && t <= part.to)
+        .map(([t, text, finding]) => ({ x: t - part.zero, cell: t, text, finding, volume: cell.volume }));
+    });
+    found.sort((a, b) => a.x - b.x);
+    const [from, to] = zoomed();
+    let row = 0;
+    return found.map((mark, index) => {
+      const close = index > 0 && mark.x - found[index - 1].x < 0.03 * (to - from);
+      row = close ? (row + 1) % 4 : 0; // numbers of lines that lie together stand one below the other
+      return { ...mark, number: `${index + 1}`, row };
+    });
+  }
+
+  /** A line with a number in each chart, and the list that says what the numbers are, with links to the findings. */
+  function drawMarks() {
+    const found = marks();
+    const ink = found.map((mark) => colour(mark.volume));
+    for (const panel of data.panels)
+      model(`mark:${panel.key}`).data = { x: found.map((mark) => mark.x), text: found.map((mark) => mark.number), color: ink, dy: found.map((mark) => -11 * mark.row) };
+    byId("marks").replaceChildren(...found.map((mark) => {
+      const name = element("b", { className: `v${mark.volume % 6}`, textContent: data.volumes[mark.volume] });
+      const text = mark.finding < 0 ? mark.text : element("a", { href: `#finding-${mark.finding}`, textContent: mark.text });
+      const tenths = (seconds) => number(Math.round(seconds * 10) / 10 || 0); // never -0
+      const when = shown.step === WHOLE ? "" : ` (second ${tenths(mark.cell)} of the cell)`;
+      return element("li", {}, `${tenths(mark.x)} s${when}: `, name, " ", text);
+    }));
+    byId("marks").hidden = !found.length;
   }
 
   /** From the first to the last second of what is chosen. */
@@ -311,6 +351,7 @@
     }
     model("cursor").line_color = style("--ink");
     strips();
+    drawMarks();
   }
 
   function controls() {

@@ -26,6 +26,8 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "cpu.steal": ("The hypervisor took CPU time away", ("cpu",)),
     "interference.backup": ("A backup slows the load down", ("throughput", "throughput_mib")),
     "interference.io": ("Something else reads or writes on the same disk", ("iops", "throughput_mib")),
+    "interference.shared_volume": ("Somebody else uses the same volume", ("iops", "throughput_mib")),
+    "storage.split_operations": ("The volume counts an operation of this host as several", ("iops", "exceeded")),
     "host.io_limit": ("A limit above the volume throttles its operations", ("iops", "await")),
     "host.io_wait": ("Operations wait above the volume, on the host", ("await", "queue")),
     "none": ("The volume is not the problem", ("await", "cpu")),
@@ -65,10 +67,18 @@ def cause_view(finding: FindingRow, panels: Collection[str]) -> CauseView:
         finding=finding,
         title=cause_title(finding.cause),
         certainty=certainty(finding),
-        facts=tuple(row for row in finding.evidence if row.metric not in _NOT_FACTS),
+        facts=_facts(finding),
         confidence_basis=tuple(row for row in finding.evidence if row.metric in (CHECKS, DECIDED_BY)),
         panel=next((key for key in panel_keys if key in panels), ""),
     )
+
+
+def _facts(finding: FindingRow) -> tuple[EvidenceRow, ...]:
+    """Return the evidence that a reader can check; the lost speed only where nothing else says what it did."""
+    facts = tuple(row for row in finding.evidence if row.metric not in _NOT_FACTS)
+    if any(row.metric != "cells" for row in facts):
+        return facts
+    return (*(row for row in finding.evidence if row.metric == "loss"), *facts)
 
 
 def cause_title(cause: str) -> str:

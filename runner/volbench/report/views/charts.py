@@ -21,14 +21,19 @@ from bokeh.models import (
     NumeralTickFormatter,
     Range1d,
     ResetTool,
+    VSpan,
     VStrip,
     WheelZoomTool,
 )
 from bokeh.models.annotations import Span
+from bokeh.models.annotations.labels import LabelSet
 from bokeh.plotting import figure
 from bokeh.resources import Resources
 
 from volbench.report.views.panels import PANELS, Panel
+
+_MARK_BELOW_TOP_PX = 26
+"""From a chart's top to the foot of a mark's number: the borders and the number's height."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +100,7 @@ def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span) -> figur
     _strips(plot, panel)
     for volume in range(volumes):
         _lines(plot, panel, volume)
+    _marks(plot, panel)
     return plot
 
 
@@ -104,6 +110,18 @@ def _strips(plot: figure, panel: Panel) -> None:
         source = ColumnDataSource(data={"x0": [], "x1": [], "color": []}, name=f"{name}:{panel.key}")
         strip = VStrip(x0="x0", x1="x1", fill_alpha=alpha, line_alpha=0, fill_color="color")
         plot.add_glyph(source, strip, level="underlay")
+
+
+def _marks(plot: figure, panel: Panel) -> None:
+    """Add the moments that findings speak of: a line with a number, which the page's list explains."""
+    source = ColumnDataSource(data={"x": [], "text": [], "color": [], "dy": []}, name=f"mark:{panel.key}")
+    plot.add_glyph(source, VSpan(x="x", line_width=1.2, line_dash="4 3", line_color="color"), level="overlay")
+    labels = LabelSet(
+        x="x", y=panel.height_px - _MARK_BELOW_TOP_PX, y_units="screen", x_offset=3, y_offset="dy",
+        text="text", source=source,
+        text_font_size="10px", text_font_style="bold", text_color="color",
+    )  # fmt: skip
+    plot.add_layout(labels)
 
 
 def _lines(plot: figure, panel: Panel, volume: int) -> None:

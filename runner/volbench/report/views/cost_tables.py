@@ -11,7 +11,7 @@ import numpy as np
 from volbench.analysis.explain.align import Floats, Grid
 from volbench.analysis.explain.per_transaction import TITLES
 from volbench.analysis.explain.run import LATENCY, cases_of
-from volbench.base.text import number
+from volbench.base.text import MINUS, number
 from volbench.errors import RunUnreadable
 from volbench.records.report import AssociationRow, QueryRow, Report, TransactionRow
 from volbench.records.sources import SAMPLED
@@ -43,7 +43,7 @@ class QueryTable:
 
 @dataclass(frozen=True, kw_only=True)
 class SmallMultiple:
-    """One metric and p95: pieces of two lines in a box of 100 by 100, each on its own scale."""
+    """One metric and p95 (on a logarithmic scale): pieces of two lines in a box of 100 by 100."""
 
     row: AssociationRow
     title: str
@@ -106,10 +106,16 @@ def association_sentences(rows: Sequence[AssociationRow]) -> tuple[str, ...]:
 
 def _association_sentence(row: AssociationRow) -> str:
     metric = " of ".join(filter(None, (f"{row.source} {row.metric}", row.entity)))
-    lag = f", {row.lag_s:g} s later" if row.lag_s else ""
+    lag = f", {number(row.lag_s)} s later" if row.lag_s else ""
     cells = f" over {row.cells} cells" if row.cells > 1 else ""
-    cpu = f"; CPU use: {RHO} {row.cpu_rho:+.2f}" if row.cpu_rho is not None and row.source != "cpu" else ""
-    return f"{row.step} on {row.volume}: p95 follows {metric} ({RHO} {row.rho:+.2f}{lag}{cells}{cpu})"
+    cpu = f"; CPU use: {RHO} {signed(row.cpu_rho)}" if row.cpu_rho is not None and row.source != "cpu" else ""
+    verb = "follows" if row.rho > 0 else "rises when there is less"
+    return f"{row.step} on {row.volume}: p95 {verb} {metric} ({RHO} {signed(row.rho)}{lag}{cells}{cpu})"
+
+
+def signed(rho: float) -> str:
+    """Return a correlation with its sign and two decimals."""
+    return f"{rho:+.2f}".replace("-", MINUS)
 
 
 def small_multiples(directory: RunDirectory, rows: Sequence[AssociationRow]) -> list[SmallMultiples]:
@@ -133,7 +139,7 @@ def small_multiples(directory: RunDirectory, rows: Sequence[AssociationRow]) -> 
 
 def _group(grid: Grid, latency: Floats, volume: str, step: str, rows: Sequence[AssociationRow]) -> SmallMultiples:
     charts = []
-    latency_lines = tuple(_pieces(latency))
+    latency_lines = tuple(_pieces(np.log10(np.where(latency > 0, latency, np.nan))))
     for row in rows:
         column = grid.column(row.source, row.metric, row.entity)
         if column is not None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from volbench.analysis.histogram import LogBins, quantiles_ms
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult
+from volbench.records.report import FindingRow, MomentRow
 from volbench.records.run import PlannedCell
 from volbench.report.views.panels import LATENCY_LEVELS, LATENCY_PANELS, chosen_series
 from volbench.store.added import series_files
@@ -225,12 +226,28 @@ def four_digits(value: float) -> float | None:
     return None if np.isnan(value) else float(f"{value:.4g}")
 
 
-def as_json(cells: Iterable[CellTimeline], volumes: Sequence[str]) -> dict[str, Any]:
-    """Return the data of the page's script. Equal times are stored once for a cell, under `grids`."""
-    return {"volumes": list(volumes), "cells": [_cell_json(cell, volumes) for cell in cells]}
+def as_json(
+    cells: Iterable[CellTimeline],
+    volumes: Sequence[str],
+    moments: Sequence[MomentRow] = (),
+    findings: Sequence[FindingRow] = (),
+) -> dict[str, Any]:
+    """Return the data of the page's script. Equal times are stored once for a cell, under `grids`.
+
+    A moment is [seconds, text, index of its finding or -1].
+    """
+    of_cell: dict[str, list[list[Any]]] = {}
+    index = {(row.cause, row.volume, row.step): at for at, row in enumerate(findings)}
+    for moment in moments:
+        finding = index.get((moment.cause, moment.volume, moment.step), -1)
+        of_cell.setdefault(moment.cell_id, []).append([round(moment.t_s, 3), moment.text, finding])
+    return {
+        "volumes": list(volumes),
+        "cells": [_cell_json(cell, volumes, of_cell.get(cell.cell_id, [])) for cell in cells],
+    }
 
 
-def _cell_json(cell: CellTimeline, volumes: Sequence[str]) -> dict[str, Any]:
+def _cell_json(cell: CellTimeline, volumes: Sequence[str], moments: Sequence[Any]) -> dict[str, Any]:
     grids: dict[tuple[float, ...], int] = {}
     lines = {
         name: [grids.setdefault(line.t_s, len(grids)), line.value, *([line.low, line.high] if line.low else [])]
@@ -244,6 +261,7 @@ def _cell_json(cell: CellTimeline, volumes: Sequence[str]) -> dict[str, Any]:
         "length": round(cell.length_s, 3),
         "windows": [[w.step, w.from_s, w.t0_s, w.t1_s] for w in cell.windows],
         "stalls": [[round(a, 3), round(b, 3)] for a, b in cell.stalls_s],
+        "moments": moments,
         "grids": list(grids),
         "lines": lines,
     }

@@ -74,3 +74,45 @@ def test_statements_of_a_backup_are_not_the_loads() -> None:
 def test_without_statement_times_there_is_no_budget() -> None:
     assert time_budget(case_of({("client", "tps", ""): TPS})) is None
     assert time_budget(case_of(SERVER | {("client", "tps", ""): 0.0})) is None
+
+
+DEVICE: Values = {
+    ("diskstats", "reads_per_s", "nvme1n1"): 500.0,
+    ("diskstats", "writes_per_s", "nvme1n1"): 1.0,
+    ("diskstats", "r_await_ms", "nvme1n1"): 0.4,
+    ("performance_schema", "file_reads_per_s", "data"): 500.0,
+}
+
+
+def test_a_read_that_waits_for_a_cpu_is_no_wait_for_the_device() -> None:
+    """The server's reads are under way 1 s a second, the device's 0.2 s; processes waited 3 s for CPUs."""
+    budget = budget_of(SERVER | DEVICE | {("tasks", "run_delay_s_per_s", "cell"): 3.0})
+    # 2.1 s are in no wait that is seen, so 0.9 s of the delay are left; 0.8 s of the reads are above the device.
+    assert budget.pieces["data_reads"] == pytest.approx(2.0)
+    assert budget.pieces["cpu_queue"] == pytest.approx(29.0)
+    assert sum(budget.pieces.values()) == pytest.approx(budget.statement_ms)
+
+
+def test_a_read_that_is_held_above_the_device_stays_a_read() -> None:
+    """A control group's limit: nobody waits for a CPU meanwhile."""
+    budget = budget_of(SERVER | DEVICE | {("tasks", "run_delay_s_per_s", "cell"): 0.1})
+    assert budget.pieces["data_reads"] == pytest.approx(10.0)
+
+
+WRITES: Values = {
+    ("innodb", "data_fsyncs_per_s", ""): 50.0,
+    ("cpu", "user_ratio", ""): 0.2,
+    ("cpu", "system_ratio", ""): 0.05,
+}
+
+
+def test_what_no_cpu_can_be_on_a_server_without_instruments_is_the_way_of_writes() -> None:
+    """MariaDB: 2.3 of 4 s are no wait that is seen, and both CPUs were used for half a second."""
+    bare = {key: value for key, value in SERVER.items() if key[2] not in ("file_redo", "binlog_group")}
+    budget = budget_of(bare | WRITES)
+    assert budget.pieces["write_path"] == pytest.approx(18.0)
+    assert sum(budget.pieces.values()) == pytest.approx(budget.statement_ms)
+    reading = budget_of(bare | WRITES | {("innodb", "data_fsyncs_per_s", ""): 0.0})
+    assert "write_path" not in reading.pieces
+    instrumented = budget_of(SERVER | WRITES)
+    assert "write_path" not in instrumented.pieces

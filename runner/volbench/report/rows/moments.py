@@ -1,0 +1,68 @@
+"""Moments that findings speak of, cell by cell: what the timelines mark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from volbench.analysis.explain.run import RunExplanation
+from volbench.records.cell import CellResult
+from volbench.records.report import MomentRow
+
+_TEXTS: Mapping[str, str] = {
+    "storage.burst_exhausted": "the burst credits are gone",
+    "storage.iops_limit": "the limit of operations is reached",
+    "storage.throughput_limit": "the limit of bytes is reached",
+    "instance.storage_limit": "the instance's limit is reached",
+    "host.io_limit": "a limit above the volume is reached",
+    "storage.degraded": "the volume becomes slower",
+    "storage.stall": "the volume stalls",
+    "interference.io": "I/O of others begins",
+    "interference.shared_volume": "I/O of others on the volume begins",
+}
+"""Cause -> what happens at the begin of its window. A cause that is there all along has no moment."""
+_BESIDE = ("dump", "restore")
+
+
+def moment_rows(
+    explained: RunExplanation, results: Iterable[CellResult], volume_of: Mapping[str, str]
+) -> tuple[MomentRow, ...]:
+    """Return the moments of all cells that were explained, by cell and time.
+
+    Args:
+        explained: the run's causes, cell by cell.
+        results: of the cells, for what ran beside a load.
+        volume_of: volume by cell.
+    """
+    moments = [*_of_causes(explained), *_of_steps(results, volume_of)]
+    return tuple(sorted(moments, key=lambda moment: (moment.cell_id, moment.t_s)))
+
+
+def _of_causes(explained: RunExplanation) -> Iterator[MomentRow]:
+    for (volume, step), views in explained.views.items():
+        for cell_id, view in views.items():
+            for cause in view.explanation.findings:
+                if cause.cause in _TEXTS:
+                    yield MomentRow(
+                        cell_id=cell_id,
+                        volume=volume,
+                        step=step,
+                        t_s=cause.window_s[0],
+                        end_s=cause.window_s[1],
+                        cause=cause.cause,
+                        text=_TEXTS[cause.cause],
+                    )
+
+
+def _of_steps(results: Iterable[CellResult], volume_of: Mapping[str, str]) -> Iterator[MomentRow]:
+    for result in results:
+        for step in result.steps:
+            load, _, part = step.step.partition("/")
+            if part and step.kind in _BESIDE:
+                yield MomentRow(
+                    cell_id=result.cell_id,
+                    volume=volume_of[result.cell_id],
+                    step=load,
+                    t_s=step.window_s[0],
+                    end_s=step.window_s[1],
+                    text=f"{step.parameters.get('tool', step.kind)} begins",
+                )
