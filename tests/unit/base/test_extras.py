@@ -39,7 +39,7 @@ def test_a_command_without_its_package_names_the_extra_to_install(arguments: lis
     """One message, exit code 3, no traceback."""
     package = next(package for package, name in EXTRA_OF.items() if name == extra)
     code = f"{without(package)}sys.argv = ['volbench', *{arguments!r}]\nfrom volbench.cli.main import main\nmain()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == EXIT_ENVIRONMENT, done.stderr
     assert f"pip install 'volbench[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
