@@ -211,7 +211,7 @@ def _statement(segment: Segment, state: _State) -> LoggedStatement | str:
     if start_s is None:
         return WITHOUT_TIME
     attributes = f"{head['named'] or ''} {head['more']}"
-    schema = _SCHEMA.search(attributes) if "Schema: " in attributes else None
+    schema = _SCHEMA.search(attributes)
     connection = _CONNECTION.search(head["user"] or "") or _THREAD.search(attributes)
     routine = _ROUTINE.search(preamble["comments"]) if preamble["comments"] else None
     return LoggedStatement(

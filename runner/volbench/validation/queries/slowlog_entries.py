@@ -37,8 +37,7 @@ PREAMBLE = re.compile(
     r"(?:SET (?=[lit])(?:last_insert_id=-?\d+,?)?(?:insert_id=-?\d+,?)?"
     r"(?:timestamp=(?P<stamp>\d{1,12}(?:\.\d{1,6})?))?;\r?\n)?"
 )
-_MAY_HIDE = ("'", '"', "`", "#", "/*", "--")
-"""Text without any of these has no literal and no comment."""
+_MAY_HIDE = re.compile(r"['\"`#]|/\*|--")
 _OUTSIDE = r"[^'\"`#/\-]++|/(?!\*)|-(?!-(?:[\s\x00]|\Z))|`[^`]*+`|/\*.*?\*/|(?:\#|--)[^\n]*+"
 _CLOSED = re.compile(rf"(?>{_OUTSIDE}|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")*+\Z", re.DOTALL)
 _CLOSED_WITHOUT_ESCAPES = re.compile(rf"(?>{_OUTSIDE}|'[^']*+'|\"[^\"]*+\")*+\Z", re.DOTALL)
@@ -74,11 +73,7 @@ def divide_segments(text: Iterable[str]) -> Iterator[Segment | Banner]:
         for matched in _HEAD.finditer(buffer, searched):
             if matched["user"] is None and matched.start() and buffer[matched.start() - 1] != "\n":
                 continue
-            body = buffer[start : matched.start()]
-            if head is not None and _BANNER_MARK not in body:
-                yield Segment(head=head, body=body, is_partial=is_partial)
-            else:
-                yield from _divided(head, body, is_partial=is_partial)
+            yield from _divided(head, buffer[start : matched.start()], is_partial=is_partial)
             head, start, is_partial = matched, matched.end(), False
         buffer = buffer[start:]
         searched = max(0, len(buffer) - _HEAD_CHARACTERS_MAX)
@@ -177,7 +172,7 @@ def iso_time_s(segment: Segment) -> float | None:
 
 def _is_closed(text: str) -> bool:
     """Whether no literal and no comment is open at the end of the text."""
-    return not any(mark in text for mark in _MAY_HIDE) or _CLOSED.match(text) is not None
+    return _MAY_HIDE.search(text) is None or _CLOSED.match(text) is not None
 
 
 def _is_open(segment: Segment) -> bool:
