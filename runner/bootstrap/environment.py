@@ -20,6 +20,8 @@ from volbench.placement import capabilities
 OLDEST_PYTHON = (3, 11)
 INSTALL_LIMIT_S = 900.0
 RUNTIME_LOCK = "requirements.lock"
+RUNTIME_EXTRAS = ("kubernetes", "query", "server", "validate")
+"""What a checkout and the tools image have besides the core; `aws`, `plot` and `pytest` bring large packages."""
 DEVELOPMENT_LOCK = "requirements-dev.lock"
 UV_LOCK = "runner/bootstrap/requirements-uv.lock"
 STAMP = "volbench-stamp"
@@ -170,9 +172,19 @@ def write_locks(directories: Directories, console: Console) -> None:
     project = "pyproject.toml"
     uv_input = directories.state / "uv.in"
     uv_input.write_text("uv\n", encoding="ascii")
+    extras = [f"--extra={extra}" for extra in RUNTIME_EXTRAS]
     for arguments in (
-        [project, "--group=build", "--output-file", RUNTIME_LOCK],
-        [project, "--group=build", "--group=dev", "--constraint", RUNTIME_LOCK, "--output-file", DEVELOPMENT_LOCK],
+        [project, *extras, "--group=build", "--output-file", RUNTIME_LOCK],
+        [
+            project,
+            "--all-extras",
+            "--group=build",
+            "--group=dev",
+            "--constraint",
+            RUNTIME_LOCK,
+            "--output-file",
+            DEVELOPMENT_LOCK,
+        ],
         ["--no-annotate", str(uv_input), "--output-file", UV_LOCK],
     ):
         run(

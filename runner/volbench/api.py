@@ -17,9 +17,11 @@ import pyarrow as pa
 
 from volbench.errors import UsageError
 from volbench.records.report import ComparisonRow, FindingRow, Report, Summary, TimeBudgetRow, TimeDifferenceRow
-from volbench.report.build import build_report
-from volbench.report.render import Format, render
-from volbench.store.added import read_all_series
+from volbench.report.build import report_of
+from volbench.report.formats.html import html
+from volbench.report.page_data import page_data
+from volbench.report.render import Format, text_of
+from volbench.store.loaded_run import LoadedRun, load_run
 from volbench.store.run_directory import RunDirectory
 
 METRICS_SCHEMA = pa.schema(
@@ -64,12 +66,16 @@ class Run:
         return self._directory.path
 
     @cached_property
+    def _loaded(self) -> LoadedRun:
+        return load_run(self._directory)
+
+    @cached_property
     def report(self) -> Report:
         """Everything that report.json holds.
 
         Raises RunUnreadable naming a file that is damaged or foreign.
         """
-        return build_report(self._directory)
+        return report_of(self._loaded)
 
     @property
     def run_id(self) -> str:
@@ -126,7 +132,7 @@ class Run:
 
         Raises UsageError for a cell that the run does not have.
         """
-        known = [cell.cell_id for cell in self._directory.run.cells]
+        known = [cell.cell_id for cell in self._loaded.run.cells]
         unknown = sorted(set(cell_ids) - set(known))
         if unknown:
             raise UsageError(
@@ -153,11 +159,13 @@ class Run:
 
     def render(self, wanted: Format) -> str:
         """The report as text: `html`, `md`, `json`, `junit` or `csv`."""
-        return render(self.report, self._directory, wanted)
+        if wanted == "html":
+            return html(self.report, page_data(self.report, self._loaded))
+        return text_of(self.report, wanted)
 
     def _series(self, cell_ids: Sequence[str]) -> Iterator[pa.Table]:
         for cell_id in cell_ids:
-            for key, series in read_all_series(self._directory.cell_dir(cell_id)).items():
+            for key, series in self._loaded.series(cell_id).items():
                 size = len(series.t_s)
                 columns = {
                     "cell_id": pa.repeat(cell_id, size),

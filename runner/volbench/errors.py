@@ -75,6 +75,12 @@ class StepFailed(VolbenchError):
     exit_code = EXIT_STEP_FAILED
 
 
+class Undecided(VolbenchError):
+    """The work was done, and gave no answer to the question."""
+
+    exit_code = EXIT_UNDECIDED
+
+
 class RunUnreadable(VolbenchError):
     """A file under results/ is truncated, foreign, or of an unknown schema version."""
 

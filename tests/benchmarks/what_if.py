@@ -24,6 +24,7 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.demand import demand_of
 from volbench.analysis.explain.run import cases_of
 from volbench.analysis.explain.what_if import Outlook, other_volume, predict
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
 
 ERROR_MAX = 0.20
@@ -49,7 +50,7 @@ def measured(out: Path) -> dict[str, dict[str, list[Case]]]:
         (volume,) = directory.run.volumes
         steps = found.setdefault(volume.text.removeprefix("emulated:"), {})
         for result in directory.results():
-            for case in cases_of(directory, result):
+            for case in cases_of(load_run(directory), result):
                 steps.setdefault(case.name, []).append(case)
     return found
 

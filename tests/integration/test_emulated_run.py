@@ -62,7 +62,7 @@ def balance(path: Path, window_s: tuple[float, float]) -> Series:
 def test_a_burst_ends_in_the_middle_of_a_step_and_the_series_show_it(bench: live_run.Bench, disk: Path) -> None:
     """3,000 IOPS while credits last, 150 afterwards; labelled as emulated and scaled in every report."""
     ended = run_on(bench, f"{SPEC}&dir={disk}", *LOAD)
-    assert ended.code == 0, ended.output
+    assert ended.code in live_run.FINISHED, ended.output
     (result,) = bench.directory.results()
     (step,) = result.steps
     series = bench.directory.cell_dir(result.cell_id) / "series.parquet"
@@ -100,7 +100,7 @@ def test_a_volume_that_falls_behind_its_model_makes_the_step_invalid(local: live
     """With a limit of no late operation at all, any machine falls behind; the reason is in every report."""
     spec = f"emulated:local-nvme?size=20GiB&dir={disk}"
     ended = run_on(local, spec, "limits.emulator_late=0")
-    assert ended.code == 0, ended.output
+    assert ended.code in live_run.FINISHED, ended.output
     (result,) = local.directory.results()
     (step,) = result.steps
     assert not step.valid

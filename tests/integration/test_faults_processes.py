@@ -9,7 +9,7 @@ from typing import Any
 
 import docker
 import pytest
-from live_run import Bench
+from live_run import FINISHED, Bench
 
 KILLS: dict[str, tuple[Callable[[Bench], int | None], str]] = {
     "agent": (lambda bench: bench.agent(), "agent_gone"),
@@ -31,7 +31,7 @@ def test_whatever_process_is_killed_the_cell_is_tried_again(local: Bench) -> Non
         os.kill(pid, signal.SIGKILL)
         local.until(lambda: len(local.failed_causes()) == number, process)  # noqa: B023 - asked at once
     ended = local.end(process)
-    assert ended.code == 0, ended.output
+    assert ended.code in FINISHED, ended.output
     local.assert_all_done_once()
     assert list(local.failed_causes().values()) == [cause for _, cause in KILLS.values()]
     assert all(attempt == 2 for _, attempt in local.events("cell_finished"))
@@ -51,7 +51,7 @@ def test_a_sampling_process_that_is_killed_makes_the_step_invalid(local: Bench) 
     cell = local.current_cell().name
     os.kill(pid, signal.SIGKILL)
     ended = local.end(process)
-    assert ended.code == 0, ended.output
+    assert ended.code in FINISHED, ended.output
     (step,) = next(result for result in local.directory.results() if result.cell_id == cell).steps
     assert not step.valid
     assert any("missed" in reason for reason in step.invalid_reasons), step.invalid_reasons
@@ -95,7 +95,7 @@ def test_containers_that_are_killed_are_told_apart(docker_run: Bench) -> None:
         docker_run.until(lambda: len(docker_run.failed_causes()) == number, process)  # noqa: B023
     client.close()
     ended = docker_run.end(process)
-    assert ended.code == 0, ended.output
+    assert ended.code in FINISHED, ended.output
     docker_run.assert_all_done_once()
     assert list(docker_run.failed_causes().values()) == ["server_killed", "agent_gone"]
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from live_run import Bench
+from live_run import FINISHED, Bench
 
 from volbench.errors import StepFailed
 from volbench.execute.run import close_volume
@@ -184,7 +184,7 @@ def test_what_is_mistyped_is_named(local: Bench, words: tuple[str, ...], said: s
 @pytest.mark.mysqld
 def test_damaged_and_foreign_files_below_results_are_named(local: Bench) -> None:
     """Exit code 2 with the file's name, for each command that reads it; other runs are read as before."""
-    assert local.end(local.start()).code == 0
+    assert local.end(local.start()).code in FINISHED
     good = local.directory.path
     (local.results / "foreign").mkdir()
     (local.results / "foreign" / "run.json").write_text("not ours")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import live_run
 import pytest
-from live_run import SUITE, Bench
+from live_run import FINISHED, SUITE, Bench
 from server_matrix import (
     OFFICIAL,
     OURS,
@@ -119,7 +119,7 @@ def measured(bench: Bench, account: Account, image: str, server: str) -> list[st
         ),
         bound_s=900,
     )  # fmt: skip
-    assert ended.code == 0, ended.output
+    assert ended.code in FINISHED, ended.output
     bench.assert_all_done_once()
     (result,) = bench.directory.results()
     assert result.server is not None

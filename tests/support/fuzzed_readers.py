@@ -56,6 +56,7 @@ from volbench.sample.parsers import performance_schema as statements
 from volbench.sample.raw import RawWriter
 from volbench.store.files import read_record
 from volbench.store.histograms import HISTOGRAM_COLUMNS, merge_histograms, read_histograms
+from volbench.store.loaded_run import load_run
 from volbench.store.query import query
 from volbench.store.run_directory import RunDirectory
 from volbench.store.series import SERIES_COLUMNS, read_bucketed_series, read_series, series_extents
@@ -337,7 +338,7 @@ def _report_of(name: str) -> Callable[[Path], object]:
 
 
 def _explain_of(name: str) -> Callable[[Path], object]:
-    return lambda path: explain_run(_run_beside(path, name))
+    return lambda path: explain_run(load_run(_run_beside(path, name)))
 
 
 def _query_of(name: str) -> Callable[[Path], object]:

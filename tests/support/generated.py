@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from chart_skeleton import chart_files
+
 from volbench.records.validation import Validation
 from volbench.report.formats.validation import validation_markdown
 from volbench.report.results_page import results_page
@@ -27,6 +29,8 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     yield page, results_page((ROOT / page).read_text())
     for name in MODELS:
         yield Path(f"results/schema/{name}.schema.json"), schema_text(name)
+    for name, text in chart_files().items():
+        yield Path("runner/volbench/report/page", name), text
     for path in sorted((ROOT / "results/examples/validation").glob("*/validation.json")):
         validation = Validation.model_validate_json(path.read_text())
         yield path.with_suffix(".md").relative_to(ROOT), validation_markdown(validation)

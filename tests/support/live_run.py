@@ -18,6 +18,7 @@ from pathlib import Path
 
 import docker
 
+from volbench.errors import EXIT_OK, EXIT_UNDECIDED
 from volbench.placement.docker.target import LABEL_RUN
 from volbench.placement.local import AGENT_PID_FILE
 from volbench.placement.processes import LABEL_VARIABLE
@@ -32,6 +33,8 @@ SMALL = (
 )  # fmt: skip
 """What a cell waits for by its clock is short: the watch at rest before it is two intervals of the samplers."""
 BOUND_S = 240.0
+FINISHED = (EXIT_OK, EXIT_UNDECIDED)
+"""Exit codes of a run whose cells are done; so few cells often give no verdict."""
 _POLL_S = 0.05
 
 

@@ -48,12 +48,14 @@ class SafeConsole(Console):
 _log = logging.getLogger(__name__)
 out = SafeConsole(highlight=False, soft_wrap=True, markup=False)
 err = SafeConsole(stderr=True, highlight=False, soft_wrap=True, markup=False)
+messages = SafeConsole(stderr=True, highlight=False, soft_wrap=True, markup=False)
+"""About the work: silent with `--quiet`, as errors never are."""
 
 
 def say(text: str) -> None:
-    """Print a line about the work on stderr, and log it."""
+    """Print a line about the work on stderr, unless `--quiet` was given, and log it."""
     _log.info("%s", text)
-    err.print(text)
+    messages.print(text)
 
 
 def show_error(error: VolbenchError) -> None:

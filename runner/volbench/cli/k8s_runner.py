@@ -15,7 +15,7 @@ from volbench.cli.runs.plan import make_plan, show_plan
 from volbench.cli.runs.price import check_cost, price_run
 from volbench.cli.runs.run import resume as resume_run
 from volbench.cli.runs.run import run as new_run
-from volbench.errors import EXIT_NO_GO, UsageError
+from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, UsageError
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.kubernetes.options import parse_options
 from volbench.store.run_directory import find_runs
@@ -117,13 +117,17 @@ def in_cluster(
             )  # fmt: skip
     else:
         path = next((run.path for run in reversed(find_runs(directory))), None)
-    if path is not None:
-        resume_run(path, results_to=results_to)
-        return
-    new_run(
-        suite, volume, target="kubernetes", settings=settings, target_option=target_option, out=directory, yes=True,
-        results_to=results_to,
-    )  # fmt: skip
+    try:
+        if path is not None:
+            resume_run(path, results_to=results_to)
+        else:
+            new_run(
+                suite, volume, target="kubernetes", settings=settings, target_option=target_option, out=directory,
+                yes=True, results_to=results_to,
+            )  # fmt: skip
+    except typer.Exit as end:
+        if end.exit_code != EXIT_UNDECIDED:  # a run without a verdict is done all the same: the Job succeeds
+            raise
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -16,6 +16,7 @@ from volbench.cli.console import escape_controls
 from volbench.errors import UsageError
 
 VARIABLE = "VOLBENCH_LOG"
+GLOBAL_OPTIONS = ("--verbose", "--quiet")
 LOGGERS = ("volbench", "urllib3.connectionpool")
 """volbench's own, and requests to engine, cluster and bucket: method, address and status, no headers or bodies."""
 _FORMAT = "%(asctime)s.%(msecs)03dZ %(process)d %(levelname)s %(name)s: %(message)s"
@@ -56,11 +57,12 @@ def add_agent_log(path: Path) -> None:
     _add_file(path)
 
 
-def verbose_first(arguments: list[str]) -> list[str]:
-    """Return the command line with `--verbose` moved in front of the command, from anywhere before a `--`."""
+def global_options_first(arguments: list[str]) -> list[str]:
+    """Return the command line with options of all commands in front, from anywhere before a `--`."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    remaining = [argument for argument in arguments[:end] if argument != "--verbose"]
-    return [*(["--verbose"] if len(remaining) < end else []), *remaining, *arguments[end:]]
+    given = [option for option in GLOBAL_OPTIONS if option in arguments[:end]]
+    remaining = [argument for argument in arguments[:end] if argument not in GLOBAL_OPTIONS]
+    return [*given, *remaining, *arguments[end:]]
 
 
 def _add_file(path: Path) -> None:

@@ -17,6 +17,7 @@ from volbench.errors import EXIT_CRASHED, EXIT_INTERRUPTED, VolbenchError
 if TYPE_CHECKING:
     from typer._click import Command, Context
     from typer._click.formatting import HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
 COMMANDS = {
     "run": "runs.run",
@@ -33,6 +34,7 @@ COMMANDS = {
     "observe": "observe",
     "query": "runs.query",
     "site": "runs.site",
+    "list": "runs.list",
     "doctor": "doctor",
     "credits": "credits.command",
     "suite": "suite",
@@ -43,6 +45,8 @@ COMMANDS = {
 }
 """Command -> its module in this package, which has a function of that name or `app` with subcommands."""
 HIDDEN = frozenset({"cell"})
+FUNCTIONS = {"list": "list_runs"}
+"""Commands whose function has another name than they."""
 GROUPS = {
     "Measure": {
         "plan": "Show what would run: cells in order, time and space needed.",
@@ -51,6 +55,7 @@ GROUPS = {
         "capacity": "Find the highest rate that keeps an objective on each volume.",
         "compare": "Compare volumes within a run or across runs.",
         "report": "Rebuild a run's reports, or print one of them.",
+        "list": "List the runs below results/.",
         "query": "Query the results of all runs in SQL, read-only.",
         "site": "Write a static site of all runs: trends, change points, regressions.",
     },
@@ -98,6 +103,17 @@ class LazyGroup(TyperGroup):
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), summary) for name, summary in commands.items()])
 
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin so, without importing any; options are the base class's."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        try:
+            from typer._click.shell_completion import CompletionItem  # noqa: PLC0415 - typer brings its own click
+        except ImportError:
+            from click.shell_completion import CompletionItem  # noqa: PLC0415
+        summaries = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
+        return [CompletionItem(name, help=text) for name, text in summaries.items() if name.startswith(incomplete)]
+
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """Return a command; for an unknown name load all, so that the help can suggest similar ones."""
         del ctx
@@ -113,7 +129,7 @@ def _command(name: str) -> Command:
     if hasattr(module, "app"):
         alone.add_typer(module.app, name=name, hidden=name in HIDDEN)
     else:
-        alone.command(name)(getattr(module, name))
+        alone.command(name)(getattr(module, FUNCTIONS.get(name, name)))
     return typer.main.get_group(alone).commands[name]
 
 
@@ -123,7 +139,6 @@ app = typer.Typer(
     cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
     context_settings=HELP_OPTIONS,
 )
@@ -146,15 +161,19 @@ def _root(
             "--verbose", help="Log commands, requests and decisions to stderr; VOLBENCH_LOG=FILE logs to a file."
         ),
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print results and errors only, no messages about the work.")
+    ] = False,
 ) -> None:
     """Tells a DBA what a storage volume does to MySQL, and why."""
     del version
     logs.set_up(verbose=verbose)
+    console.messages.quiet = quiet
 
 
 def main() -> NoReturn:
     """Run a command; print one message for an expected failure and exit with its code."""
-    sys.argv[1:] = logs.verbose_first(sys.argv[1:])
+    sys.argv[1:] = logs.global_options_first(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file name may have characters outside the locale
@@ -163,14 +182,25 @@ def main() -> NoReturn:
     except VolbenchError as error:
         console.show_error(error)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        from volbench.base.extras import missing_extra  # noqa: PLC0415 - only where an import failed
+
+        if (lacking := missing_extra(error)) is None:
+            _crash(error)
+        console.show_error(lacking)
+        sys.exit(lacking.exit_code)
     except KeyboardInterrupt:
         console.say("interrupted; completed work is kept")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.exit(0)
     except Exception as error:  # noqa: BLE001 - the last resort: exit code 1 would be a gate's no-go
-        from volbench.cli.crash import crashed  # noqa: PLC0415 - half the time of `volbench --help`
-
-        console.show_error(crashed(error, sys.argv[1:]))
-        sys.exit(EXIT_CRASHED)
+        _crash(error)
     sys.exit(0)
+
+
+def _crash(error: Exception) -> NoReturn:
+    from volbench.cli.crash import crashed  # noqa: PLC0415 - half the time of `volbench --help`
+
+    console.show_error(crashed(error, sys.argv[1:]))
+    sys.exit(EXIT_CRASHED)

@@ -8,8 +8,15 @@ from typing import Annotated
 
 import typer
 
+from volbench.cli.run_names import run_path, run_paths
+
 SuitePath = Annotated[Path, typer.Argument(help="Suite file, such as suites/quick.yaml.")]
-RunPath = Annotated[Path, typer.Argument(help="Directory of a run, below results/.")]
+RunPath = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run: its directory, its id, or `latest`.", callback=run_path)
+]
+RunPaths = Annotated[
+    list[Path], typer.Argument(metavar="RUN...", help="Runs: directories, ids, or `latest`.", callback=run_paths)
+]
 Volumes = Annotated[
     list[str],
     typer.Option(

@@ -10,6 +10,7 @@ import typer
 
 from volbench.cli import console, options
 from volbench.plan.volume_check import suite_volume_faults
+from volbench.suite.bundled import bundled_suites
 from volbench.suite.docs import suite_docs
 from volbench.suite.load import load_suite
 from volbench.suite.schema import suite_schema
@@ -26,6 +27,19 @@ def check(
     for path in suites:
         suite, _ = load_suite(path, settings=settings, more_faults=suite_volume_faults)
         console.out.print(f"{path}: suite {suite.name} is well formed", markup=False)
+
+
+@app.command("list")
+def list_suites(json: options.Json = False) -> None:
+    """List the suites that come with volbench."""
+    suites = [(path, load_suite(path)[0]) for path in bundled_suites()]
+    if json:
+        console.show_json([{"path": str(path), "name": suite.name, "description": suite.description}
+                           for path, suite in suites])  # fmt: skip
+        return
+    width = max(len(str(path)) for path, _ in suites)
+    for path, suite in suites:
+        console.out.print(f"{str(path).ljust(width)}  {' '.join(suite.description.split())}", markup=False)
 
 
 @app.command("schema")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from volbench.base.extras import require
 from volbench.base.nearest import suggestion
 from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
@@ -80,6 +81,8 @@ def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Tar
     tools = str(run.target_options.get("tools", ""))
     if run.target == "kubernetes":
         return _kubernetes(run, workspace, tools, measured_nodes(run, results))
+    if run.target in ("local", "attach"):
+        require("mysql")  # here, and not in the agent of the first cell
     target: Target = DockerTarget(workspace, tools=tools) if run.target == "docker" else LocalTarget(workspace)
     if run.target == "attach":
         return target, {}

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from volbench.analysis.disturbance import held_share
-from volbench.engine.attached import AttachedServer
-from volbench.engine.attached_dataset import remove_attached_dataset
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.execute.attempts import Attempts, CellState
 from volbench.execute.cleanup import push_cleanup
@@ -247,6 +245,9 @@ class Orchestrator:
 
     def _check_attached_server(self, stack: ExitStack, attach: AttachSpec) -> None:
         """Check the connection to the server before anything begins; remove volbench's tables at the end."""
+        # Imported here: the connector is an extra, which a run in containers or pods does without.
+        from volbench.engine.attached import AttachedServer  # noqa: PLC0415
+        from volbench.engine.attached_dataset import remove_attached_dataset  # noqa: PLC0415
 
         def remove() -> None:
             with AttachedServer(attach) as server:

@@ -44,19 +44,25 @@ from volbench.report.rows.time_budget import (
     time_difference_rows,
     volume_budgets,
 )
+from volbench.store.loaded_run import LoadedRun, load_run
 from volbench.store.run_directory import RunDirectory
 
 
 def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()) -> Report:
+    """Return the report of a run's directory, see `report_of`. Raises RunUnreadable."""
+    return report_of(load_run(directory), what_if=what_if)
+
+
+def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Report:
     """Return the report of a run as far as it is complete.
 
     Args:
-        directory: of the run.
+        loaded: the run.
         what_if: other volumes to predict the run's loads on.
 
-    Raises RunUnreadable naming a file that is damaged or was not written by volbench.
+    Raises RunUnreadable naming a table that is damaged or was not written by volbench.
     """
-    run, results, events = directory.run, directory.results(), directory.events()
+    run, results, events = loaded.run, loaded.results, loaded.events
     every = [volume.name for volume in run.volumes]
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     unavailable = unavailable_volumes(events, volume_of)
@@ -70,7 +76,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         compared_cells(as_declared(run, cells), names, run.suite.comparison), hosts, placements
     )
     cells = used_within_bounds(cells, comparisons)
-    explained = explain_run(directory)
+    explained = explain_run(loaded)
     effects = effect_rows(run, cells)
     budgets = volume_budgets(explained, cells, every)
     differences = time_difference_rows(budgets, every[0]) if every else ()
@@ -113,7 +119,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         comparisons=comparison_rows(comparisons),
         findings=explained.findings,
         moments=moment_rows(explained, results, volume_of),
-        forecasts=forecast_rows(directory, cells),
+        forecasts=forecast_rows(loaded, cells),
         curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
         sweep=sweep,
         effects=effects,
@@ -125,7 +131,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         what_if=what_if_rows(explained, every, what_if),
         backups=backup_rows(run.suite, results, volume_of, every),
         durability=durability_rows(results, cells, volume_of, every),
-        failures=failure_rows(directory, run, results),
+        failures=failure_rows(loaded),
         differing_settings=differing_settings(results, volume_of),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),
     )

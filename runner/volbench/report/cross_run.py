@@ -10,11 +10,12 @@ from volbench.errors import MustNotCompare, UsageError
 from volbench.records.cell import CellResult
 from volbench.records.facts import HostFacts
 from volbench.records.parse import optional_whole
-from volbench.records.report import CellRow, Report
+from volbench.records.report import CellRow, EngineRow
 from volbench.records.run import RunRecord
-from volbench.report.build import build_report
+from volbench.report.rows.cells import cell_rows, engine_row
 from volbench.report.rows.comparisons import compared_cells
 from volbench.report.rows.nodes import declared_placements, host_name, hosts_by_volume, without_verdict_across_nodes
+from volbench.store.loaded_run import LoadedRun, load_run
 from volbench.store.run_directory import RunDirectory
 
 VALUE_CHARACTERS_MAX = 200
@@ -35,7 +36,8 @@ class CrossRunComparison:
 @dataclass(frozen=True, kw_only=True)
 class _Run:
     record: RunRecord
-    report: Report
+    engine: EngineRow | None
+    cells: tuple[CellRow, ...]
     results: tuple[CellResult, ...]
 
     @property
@@ -62,8 +64,8 @@ _COMPARABILITY_FACTS: dict[str, _Fact] = {
     "dataset": lambda run: run.record.suite.dataset.model_dump(),
     "steps": lambda run: [step.model_dump() for step in run.record.suite.steps],
     "engine.config": lambda run: run.record.suite.server.config,
-    "engine.flavor": lambda run: run.report.engine and run.report.engine.flavor,
-    "engine.version": lambda run: run.report.engine and run.report.engine.version,
+    "engine.flavor": lambda run: run.engine and run.engine.flavor,
+    "engine.version": lambda run: run.engine and run.engine.version,
     "target": lambda run: run.record.target,
     "host.cpu_model": _host_fact("cpu_model"),
     "host.cpus": _host_fact("cpus"),
@@ -99,10 +101,9 @@ def compare_runs(
             where="--by",
             evidence=f"known: volume, run, {', '.join(_COMPARABILITY_FACTS)}",
         )
-    runs = [_Run(record=directory.run, report=build_report(directory), results=tuple(directory.results()))
-            for directory in directories]  # fmt: skip
+    runs = [_loaded(load_run(directory)) for directory in directories]
     _refuse_differing(runs, by)
-    cells = [_regrouped(cell, run, by, several=len(runs) > 1) for run in runs for cell in run.report.cells]
+    cells = [_regrouped(cell, run, by, several=len(runs) > 1) for run in runs for cell in run.cells]
     groups = _ordered_groups(runs, cells, by)
     if len(groups) < 2:
         raise UsageError(
@@ -116,6 +117,16 @@ def compare_runs(
         groups=groups,
         comparisons=tuple(_compared(runs, cells, groups)),
         context=_differing(runs, _CONTEXT_FACTS),
+    )
+
+
+def _loaded(loaded: LoadedRun) -> _Run:
+    """Return what is compared of a run. Its series are not read."""
+    return _Run(
+        record=loaded.run,
+        engine=engine_row(loaded.results),
+        cells=cell_rows(loaded.run, loaded.results),
+        results=loaded.results,
     )
 
 

@@ -8,29 +8,37 @@ from typing import Literal, get_args
 
 from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.report import Report
-from volbench.report.build import build_report
+from volbench.report.build import report_of
 from volbench.report.formats.csv import csv
 from volbench.report.formats.html import html
 from volbench.report.formats.junit import junit
 from volbench.report.formats.markdown import markdown
+from volbench.report.page_data import page_data
 from volbench.store.files import write_atomically
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
 
-Format = Literal["html", "md", "json", "junit", "csv"]
+TextFormat = Literal["md", "json", "junit", "csv"]
+Format = Literal["html", TextFormat]
 FORMATS: tuple[Format, ...] = get_args(Format)
 DEFAULT_FORMATS: tuple[Format, ...] = ("json", "md", "html")
 """The formats in every run's directory; json first, since scripts wait for it."""
 
 
 def render(report: Report, directory: RunDirectory, format_name: Format) -> str:
-    """Return the report as text in a format. Only HTML reads more than the report: the cells' tables."""
+    """Return the report of a run's directory as text. Only HTML reads the run, for its charts."""
+    if format_name == "html":
+        return html(report, page_data(report, load_run(directory)))
+    return text_of(report, format_name)
+
+
+def text_of(report: Report, format_name: TextFormat) -> str:
+    """Return the report as text, in a format that is made of the report only."""
     match format_name:
         case "json":
             return report.model_dump_json(indent=1, by_alias=True) + "\n"
         case "md":
             return markdown(report)
-        case "html":
-            return html(report, directory)
         case "junit":
             return junit(report)
         case "csv":
@@ -40,14 +48,16 @@ def render(report: Report, directory: RunDirectory, format_name: Format) -> str:
 def write_reports(
     directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
 ) -> tuple[Report, tuple[Path, ...]]:
-    """Build the report and write report.json, report.md and report.html, each atomically.
+    """Build the report and write report.json, report.md and report.html, each atomically. The run is read once.
 
     Raises RunUnreadable naming a file of the run that is damaged or was not written by volbench.
     """
-    report = build_report(directory, what_if=what_if)
+    loaded = load_run(directory)
+    report = report_of(loaded, what_if=what_if)
     written = []
     for format_name in DEFAULT_FORMATS:
         path = directory.path / f"report.{format_name}"
-        write_atomically(path, render(report, directory, format_name))
+        content = html(report, page_data(report, loaded)) if format_name == "html" else text_of(report, format_name)
+        write_atomically(path, content)
         written.append(path)
     return report, tuple(written)

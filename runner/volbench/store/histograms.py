@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from volbench.errors import RunUnreadable
@@ -107,15 +106,40 @@ class Intervals:
     events: Ints
 
 
-def histogram_intervals(path: Path, *, source: str) -> Intervals:
-    """The intervals of one source, without their bins. Raises RunUnreadable."""
-    columns = ["t_s", "interval_s", "events"]
-    schema = pa.schema([HISTOGRAM_COLUMNS.field(name) for name in (*columns, "source")])
-    tables = [
-        batch.filter(pc.equal(batch.column("source"), source)).select(columns) for batch in batches(path, schema)
-    ]
-    table = pa.Table.from_batches(tables, schema=pa.schema([schema.field(name) for name in columns])).sort_by("t_s")
-    return Intervals(**{name: table.column(name).to_numpy() for name in columns})
+@dataclass(frozen=True, kw_only=True)
+class Histograms:
+    """The histograms of one cell, as they were read."""
+
+    tables: tuple[_Table, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory."""
+        return sum(table.nbytes for table in self.tables)
+
+    def intervals(self, source: str) -> Intervals:
+        """The intervals of one source, without their bins."""
+        columns = {}
+        for name in ("t_s", "interval_s", "events"):
+            pieces = [table.scalars[name][table.scalars["source"] == source] for table in self.tables]
+            columns[name] = np.concatenate(pieces) if pieces else np.empty(0)
+        order = np.argsort(columns["t_s"], kind="stable")
+        return Intervals(**{name: column[order] for name, column in columns.items()})
+
+    def merged(
+        self,
+        *,
+        grid_s: Collection[float] | Floats | None = None,
+        measured: bool | None = None,
+        steps: Collection[str] | None = None,
+    ) -> dict[HistogramKey, MergedHistograms]:
+        """Histograms of each step and source, added up, see `merge_histograms`."""
+        return _merged(self.tables, grid_s, measured, steps)
+
+
+def load_histograms(path: Path) -> Histograms:
+    """All histograms of a cell in memory: 12 bytes for each bin of each interval. Raises RunUnreadable."""
+    return Histograms(tables=tuple(_tables(path)))
 
 
 def merge_histograms(
@@ -125,7 +149,7 @@ def merge_histograms(
     measured: bool | None = None,
     steps: Collection[str] | None = None,
 ) -> dict[HistogramKey, MergedHistograms]:
-    """Histograms of each step and source, added up.
+    """Histograms of each step and source, added up while they are read.
 
     Args:
         path: histograms.parquet.
@@ -136,13 +160,27 @@ def merge_histograms(
 
     Raises RunUnreadable.
     """
-    grid = None if grid_s is None else np.asarray(list(grid_s), dtype=np.float64)
-    sums: dict[HistogramKey, _Sums] = {}
+    return _merged(_tables(path), grid_s, measured, steps)
+
+
+def _tables(path: Path) -> Iterator[_Table]:
     for batch in batches(path, HISTOGRAM_COLUMNS, rows=4_096):
         try:
             table = _Table.of(batch)
         except ValueError as error:
             raise RunUnreadable("the file is damaged", where=str(path), evidence=str(error)) from error
+        yield table
+
+
+def _merged(
+    tables: Iterable[_Table],
+    grid_s: Collection[float] | Floats | None,
+    measured: bool | None,
+    steps: Collection[str] | None,
+) -> dict[HistogramKey, MergedHistograms]:
+    grid = None if grid_s is None else np.asarray(list(grid_s), dtype=np.float64)
+    sums: dict[HistogramKey, _Sums] = {}
+    for table in tables:
         bucket = np.zeros(len(table.t_s), np.int64) if grid is None else _bucket_of(table.t_s, grid)
         selected = bucket >= 0
         if measured is not None:
@@ -169,9 +207,9 @@ class _Table:
     t_s: Floats
     measured: NDArray[np.bool_]
     scalars: dict[str, NDArray[np.generic]]
-    bin: Ints
+    bin: NDArray[np.int16]
     count: Ints
-    row_of_entry: Ints
+    row_of_entry: NDArray[np.int16]
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> _Table:
@@ -197,10 +235,16 @@ class _Table:
             t_s=scalars["t_s"],
             measured=scalars["measured"].astype(bool),
             scalars=scalars,
-            bin=flat.astype(np.int64),
+            bin=flat.astype(np.int16),
             count=counts.flatten().to_numpy().astype(np.int64),
-            row_of_entry=np.repeat(np.arange(len(lengths)), lengths),
+            row_of_entry=np.repeat(np.arange(len(lengths), dtype=np.int16), lengths),
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in memory."""
+        arrays = (*self.scalars.values(), self.bin, self.count, self.row_of_entry)
+        return sum(array.nbytes for array in arrays)
 
     def by_key(self) -> Iterator[tuple[HistogramKey, NDArray[np.bool_]]]:
         """Each key of the batch with a mask of its rows."""

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from volbench.records.series import SeriesRow
-from volbench.store.files import open_file
 from volbench.store.tables import (
     Columns,
     TableWriter,
-    check_columns,
     check_name,
     check_series_count,
     damaged,
     damaged_values,
     open_table,
+    read_batches,
 )
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -40,21 +35,11 @@ SERIES_COLUMNS = pa.schema(
     ]
 )
 BUCKETS_MAX = 100_000
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": "512MB",
-    "max_temp_directory_size": "8GB",
-}
 SERIES_MAX = 20_000
 """Of one cell; a cell of volbench has some hundreds."""
-_NAMES = "source, metric, entity"
-_SELECT_KEYS = """
-SELECT source, metric, entity, count(*) AS samples {extra} FROM {rows}
-GROUP BY source, metric, entity ORDER BY source, metric, entity LIMIT {most}"""
-# 1 us of slack: a tick that should end a bucket is not moved into the next by its float's last bit.
-_SELECT_BUCKETS = """
-SELECT source, metric, entity, CAST(greatest(ceil((t_s - $t0 - 0.000001) / $width) - 1, 0) AS BIGINT) AS bucket,
-       avg(value) AS mean, min(value) AS low, max(value) AS high
-FROM series"""
+BUCKET_SLACK_S = 1e-6
+"""A tick that should end a bucket is not moved into the next by its float's last bit."""
+_NAMES = ("source", "metric", "entity")
 
 Floats = NDArray[np.float64]
 
@@ -119,18 +104,10 @@ def write_series(path: Path, rows: Iterable[SeriesRow]) -> int:
 
 def series_extents(path: Path) -> dict[SeriesKey, Extent]:
     """The series that the file holds, sorted. Raises RunUnreadable."""
-    with _open_series(path) as connection:
-        keys = _fetch(path, connection, _keys_sql("series", ", min(t_s) AS first, max(t_s) AS last"))
-        return {
-            key: Extent(first_s=first, last_s=last, samples=samples)
-            for key, first, last, samples in zip(
-                _keys_of(path, keys),
-                keys["first"].tolist(),
-                keys["last"].tolist(),
-                keys["samples"].tolist(),
-                strict=True,
-            )
-        }
+    return {
+        key: Extent(first_s=float(series.t_s[0]), last_s=float(series.t_s[-1]), samples=len(series.t_s))
+        for key, series in _read(path, _Wanted(), values=False).items()
+    }
 
 
 def read_series(
@@ -140,7 +117,10 @@ def read_series(
     metrics: Collection[str] | None = None,
     window_s: tuple[float, float] | None = None,
 ) -> dict[SeriesKey, Series]:
-    """Series at full resolution; only what is asked for is read.
+    """Series at full resolution, sorted by their keys; only what is asked for is kept.
+
+    The file is decoded piece by piece, first the names and then the numbers. Beside the 16 bytes of each sample
+    that are returned, 2 bytes a sample and some MiB are used, however long the cell was.
 
     Args:
         path: series.parquet.
@@ -149,12 +129,7 @@ def read_series(
 
     Raises RunUnreadable.
     """
-    where, parameters = _where(sources, metrics, window_s)
-    rows = f"SELECT {_NAMES}, t_s, value FROM series {where}"  # noqa: S608 - names of ours
-    return {
-        key: Series(t_s=columns["t_s"], value=columns["value"])
-        for key, columns in _fetch_by_key(path, rows, ("t_s", "value"), parameters)
-    }
+    return _read(path, _Wanted(sources=sources, metrics=metrics, window_s=window_s))
 
 
 def read_bucketed_series(
@@ -165,114 +140,180 @@ def read_bucketed_series(
     sources: Collection[str] | None = None,
     metrics: Collection[str] | None = None,
 ) -> dict[SeriesKey, BucketedSeries]:
-    """Series of a window in buckets of `width_s`, each with mean, lowest and highest value.
+    """Series of a window in buckets of `width_s`, see `bucketed`. Raises RunUnreadable, ValueError."""
+    _bucket_count(window_s, width_s)
+    series_by_key = read_series(path, sources=sources, metrics=metrics, window_s=window_s)
+    return {key: bucketed(series, window_s=window_s, width_s=width_s) for key, series in series_by_key.items()}
+
+
+def bucketed(series: Series, *, window_s: tuple[float, float], width_s: float) -> BucketedSeries:
+    """A series' samples of a window in buckets of `width_s`, each with mean, lowest and highest value.
 
     A sample is about the interval that ends at its t_s, so t_s on a bucket's end belongs to that bucket.
 
     Args:
-        path: series.parquet.
+        series: at full resolution.
         window_s: start and end of the first and last bucket.
         width_s: length of a bucket; below twice the sampling interval, ticks that come a little late leave
-            buckets empty that are no gaps: read the full resolution instead.
-        sources, metrics: names wanted; None: all.
+            buckets empty that are no gaps: use the full resolution instead.
 
-    Raises RunUnreadable, and ValueError for more than BUCKETS_MAX buckets.
+    Raises ValueError for more than BUCKETS_MAX buckets.
     """
-    t0_s, t1_s = window_s
-    buckets = int(np.ceil((t1_s - t0_s) / width_s - 1e-9))
-    if not 0 < buckets <= BUCKETS_MAX:
-        raise ValueError(f"{buckets} buckets of {width_s} s in {t0_s} .. {t1_s} s: at most {BUCKETS_MAX}")
-    where, parameters = _where(sources, metrics, window_s)
-    rows = f"{_SELECT_BUCKETS} {where} GROUP BY ALL"
-    parameters |= {"t0": t0_s, "width": width_s}
-    result = {}
-    for key, columns in _fetch_by_key(path, rows, ("bucket", "mean", "low", "high"), parameters):
-        values = np.full((3, buckets), np.nan)
-        at = np.minimum(columns["bucket"].astype(np.int64), buckets - 1)
-        values[:, at] = [columns[name] for name in ("mean", "low", "high")]
-        result[key] = BucketedSeries(t0_s=t0_s, width_s=width_s, mean=values[0], low=values[1], high=values[2])
-    return result
+    count = _bucket_count(window_s, width_s)
+    first, end = np.searchsorted(series.t_s, window_s, side="right")
+    t_s, value = series.t_s[first:end], series.value[first:end]
+    bucket = np.ceil((t_s - window_s[0] - BUCKET_SLACK_S) / width_s).astype(np.int64) - 1
+    bucket = np.clip(bucket, 0, count - 1)
+    samples = np.bincount(bucket, minlength=count)
+    mean, low, high = np.full((3, count), np.nan)
+    if len(bucket):
+        starts = np.flatnonzero(np.diff(bucket, prepend=-1))
+        filled = bucket[starts]
+        mean[filled] = np.bincount(bucket, value, minlength=count)[filled] / samples[filled]
+        low[filled], high[filled] = np.minimum.reduceat(value, starts), np.maximum.reduceat(value, starts)
+    return BucketedSeries(t0_s=window_s[0], width_s=width_s, mean=mean, low=low, high=high)
 
 
-def _where(
-    sources: Collection[str] | None, metrics: Collection[str] | None, window_s: tuple[float, float] | None
-) -> tuple[str, dict[str, object]]:
-    conditions, parameters = [], dict[str, object]()
-    for name, names in (("source", sources), ("metric", metrics)):
-        if names is not None:
-            conditions.append(f"list_contains(${name}_wanted, {name})")
-            parameters[f"{name}_wanted"] = sorted(names)
-    if window_s is not None:
-        conditions.append("t_s > $after AND t_s <= $until")
-        parameters |= {"after": window_s[0], "until": window_s[1]}
-    return ("WHERE " + " AND ".join(conditions) if conditions else ""), parameters
+def _bucket_count(window_s: tuple[float, float], width_s: float) -> int:
+    count = int(np.ceil((window_s[1] - window_s[0]) / width_s - 1e-9))
+    if not 0 < count <= BUCKETS_MAX:
+        raise ValueError(
+            f"{count} buckets of {width_s} s in {window_s[0]} .. {window_s[1]} s: at most {BUCKETS_MAX}"
+        )
+    return count
 
 
-@contextmanager
-def _open_series(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection with the table as the view `series`. Memory is bounded however long the cell was."""
-    open_table(path, SERIES_COLUMNS).close()
-    with (
-        os.fdopen(open_file(path), "rb") as file,
-        tempfile.TemporaryDirectory(prefix="volbench-series-") as scratch,
-        closing(duckdb.connect(config={**_SETTINGS, "temp_directory": scratch})) as connection,
-    ):
-        name = f"/proc/self/fd/{file.fileno()}"
-        check_columns(path, connection, name)
-        try:
-            connection.read_parquet(name).create_view("series")
-        except duckdb.Error as error:
-            raise damaged(path, error) from error
-        yield connection
+def _in_order(t_s: Floats, value: Floats) -> Series:
+    """The samples ascending in time, and in value where times are equal; volbench writes them so."""
+    if not np.all(t_s[1:] > t_s[:-1]):
+        order = np.lexsort((value, t_s))
+        t_s, value = t_s[order], value[order]
+    return Series(t_s=t_s, value=value)
 
 
-def _fetch_by_key(
-    path: Path, rows: str, columns: Sequence[str], parameters: dict[str, object]
-) -> Iterator[tuple[SeriesKey, dict[str, NDArray[Any]]]]:
-    """The columns of each series, ordered by the first column.
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """Which samples are read; None: all."""
 
-    The names of a series are fetched once and not for each row, of which there may be millions.
-    """
-    with _open_series(path) as connection:
-        keys = _fetch(path, connection, _keys_sql(f"({rows})"), parameters)
-        ends = np.cumsum(keys["samples"], dtype=np.int64)
-        series_keys = _keys_of(path, keys)
-        order = f"{_NAMES}, {', '.join(columns)}"
-        sql = f"SELECT {', '.join(columns)} FROM ({rows}) ORDER BY {order}"  # noqa: S608 - names of ours
-        numbers = _fetch(path, connection, sql, parameters)
-    for key, begin, end in zip(series_keys, [0, *ends.tolist()], ends.tolist(), strict=False):
-        yield key, {name: column[begin:end] for name, column in numbers.items()}
+    sources: Collection[str] | None = None
+    metrics: Collection[str] | None = None
+    window_s: tuple[float, float] | None = None
+
+    def series(self, source: str, metric: str) -> bool:
+        """Whether a series is wanted."""
+        return all(
+            names is None or name in names for names, name in ((self.sources, source), (self.metrics, metric))
+        )
 
 
-def _fetch(
-    path: Path, connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, object] | None = None
-) -> dict[str, NDArray[Any]]:
-    """The answer's columns. Raises RunUnreadable for values that are no numbers, and for none."""
-    try:
-        answer = connection.execute(sql, parameters or {}).fetchnumpy()
-    except (duckdb.Error, UnicodeDecodeError) as error:
-        raise damaged(path, error) from error
-    arrays = {
-        name: column if isinstance(column, np.ndarray) else np.asarray(column) for name, column in answer.items()
+@dataclass
+class _Names:
+    """The series of a file, numbered in the order in which they are met."""
+
+    path: Path
+    numbers: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def number(self, names: tuple[str, str, str]) -> int:
+        """The number of a series. Raises RunUnreadable for too many and for names too long."""
+        if names not in self.numbers:
+            check_series_count(self.path, len(self.numbers) + 1, SERIES_MAX)
+            for name in names:
+                check_name(self.path, name)
+            self.numbers[names] = len(self.numbers)
+        return self.numbers[names]
+
+    def ordered(self) -> list[tuple[SeriesKey, int]]:
+        """The keys, sorted, with their numbers."""
+        return sorted(
+            (SeriesKey(source=source, metric=metric, entity=entity), number)
+            for (source, metric, entity), number in self.numbers.items()
+        )
+
+
+def _read(path: Path, wanted: _Wanted, *, values: bool = True) -> dict[SeriesKey, Series]:
+    """The wanted series; without `values`, their times stand for their values."""
+    names = _Names(path)
+    with open_table(path, SERIES_COLUMNS) as file:
+        numbers = _row_numbers(path, file, names, wanted)
+        counts = np.bincount(numbers, minlength=SERIES_MAX + 1)[:SERIES_MAX]
+        ordered = [(key, number) for key, number in names.ordered() if counts[number]]
+        ends = np.cumsum([counts[number] for _, number in ordered], dtype=np.int64).tolist()
+        begins = [0, *ends][:-1]
+        free = np.zeros(SERIES_MAX, np.int64)
+        free[[number for _, number in ordered]] = begins
+        t_s = np.empty(int(counts.sum()))
+        value = np.empty(len(t_s)) if values else t_s
+        row = 0
+        for batch in read_batches(path, file, ["t_s", *(["value"] if values else [])]):
+            series = numbers[row : row + len(batch)]
+            row += len(batch)
+            rows = np.argsort(series, kind="stable")
+            sizes = np.bincount(series, minlength=SERIES_MAX + 1)
+            rows = rows[: len(rows) - sizes[SERIES_MAX]]  # those that are not wanted have the highest number
+            sizes = sizes[:SERIES_MAX]
+            places = np.arange(len(rows)) + (free - (np.cumsum(sizes) - sizes))[series[rows]]
+            t_s[places] = _finite(path, batch, "t_s", rows)
+            if values:
+                value[places] = _finite(path, batch, "value", rows)
+            free += sizes
+    return {
+        key: _in_order(t_s[begin:end], value[begin:end])
+        for (key, _), begin, end in zip(ordered, begins, ends, strict=True)
     }
-    for name, array in arrays.items():
-        if np.ma.getmaskarray(array).any() or (array.dtype.kind == "f" and not np.isfinite(array).all()):
-            raise damaged_values(path, name)
-    return {name: np.asarray(array) for name, array in arrays.items()}
 
 
-def _keys_sql(rows: str, extra: str = "") -> str:
-    return _SELECT_KEYS.format(rows=rows, extra=extra, most=SERIES_MAX + 1)
+def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]) -> Floats:
+    """The wanted rows of a column. Raises RunUnreadable for values that are absent or not finite."""
+    column = batch.column(name)
+    if column.null_count:
+        raise damaged_values(path, name)
+    values: Floats = column.to_numpy()[rows]
+    if not np.isfinite(values).all():
+        raise damaged_values(path, name)
+    return values
 
 
-def _keys_of(path: Path, keys: dict[str, NDArray[Any]]) -> list[SeriesKey]:
-    """The series of an answer to `_SELECT_KEYS`. Raises RunUnreadable for too many and for names too long."""
-    check_series_count(path, len(keys["samples"]), SERIES_MAX)
-    names = [keys[name].astype(object).tolist() for name in ("source", "metric", "entity")]
-    for column in names:
-        for name in column:
-            check_name(path, name)
-    return [
-        SeriesKey(source=source, metric=metric, entity=entity)
-        for source, metric, entity in zip(*names, strict=True)
-    ]
+def _row_numbers(path: Path, file: pq.ParquetFile, names: _Names, wanted: _Wanted) -> NDArray[np.uint16]:
+    """The number of each row's series, SERIES_MAX where it is not wanted. Raises RunUnreadable."""
+    numbers = np.full(file.metadata.num_rows, SERIES_MAX, np.uint16)
+    row = 0
+    columns = [*_NAMES, *(["t_s"] if wanted.window_s is not None else [])]
+    for batch in read_batches(path, file, columns):
+        for name in columns:
+            if batch.column(name).null_count:
+                raise damaged_values(path, name)
+        of_batch = _numbers(path, batch, names, wanted)
+        if wanted.window_s is not None:
+            t_s = batch.column("t_s").to_numpy()
+            of_batch[~((t_s > wanted.window_s[0]) & (t_s <= wanted.window_s[1]))] = SERIES_MAX
+        numbers[row : row + len(of_batch)] = of_batch
+        row += len(of_batch)
+    return numbers
+
+
+def _numbers(path: Path, batch: pa.RecordBatch, names: _Names, wanted: _Wanted) -> NDArray[np.uint16]:
+    """The number of each row's series. The names are decoded once and not for each row, of which there are many."""
+    arrays = [_encoded(batch.column(name)) for name in _NAMES]
+    try:
+        texts = [array.dictionary.to_pylist() for array in arrays]
+    except UnicodeDecodeError as error:
+        raise damaged(path, error) from error
+    combined = np.zeros(len(batch), np.int64)
+    for array in arrays:
+        combined = combined * max(1, len(array.dictionary)) + array.indices.to_numpy()
+    codes, of_row = np.unique(combined, return_inverse=True)
+    numbers = np.empty(len(codes), np.uint16)
+    for place, code in enumerate(codes.tolist()):
+        rest, entity = divmod(code, max(1, len(texts[2])))
+        source, metric = divmod(rest, max(1, len(texts[1])))
+        key = (texts[0][source], texts[1][metric], texts[2][entity])
+        numbers[place] = names.number(key) if wanted.series(key[0], key[1]) else SERIES_MAX
+    return numbers[of_row.reshape(-1)]
+
+
+def _encoded(names: pa.Array) -> pa.DictionaryArray:
+    """The names as a dictionary, as volbench writes them; another program may have written plain text."""
+    return names if pa.types.is_dictionary(names.type) else names.dictionary_encode()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from volbench.errors import RunUnreadable
 from volbench.store.files import open_file
+from volbench.store.footer import FOOTER_BYTES_MAX, PAGES_MAX, BadFooter, Chunk, footer_bytes, pages, read_footer
 
 Row = TypeVar("Row")
 Columns = dict[str, list[Any]]
@@ -30,9 +30,6 @@ GROUP_BYTES_MAX = 256 << 20
 """Of a row group, decompressed; those that volbench writes have at most 50 MiB."""
 VALUES_IN_GROUP_MAX = 1 << 24
 """Of one column in a row group, with every entry of a list."""
-_SELECT_CHUNKS = """
-SELECT row_group_id, CAST(sum(total_uncompressed_size) AS BIGINT), max(num_values)
-FROM parquet_metadata(?) GROUP BY row_group_id ORDER BY row_group_id"""
 NAME_BYTES_MAX = 4_096
 """Of a source, metric, entity or step."""
 
@@ -107,14 +104,14 @@ class TableWriter(Generic[Row]):
 
 
 def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
-    """The table, with its size and its columns checked by its footer; nothing else is read.
+    """The table, with every size that the file states checked before a library opens it; no value is read.
 
     Raises RunUnreadable: absent, truncated, foreign, newer schema, larger than what volbench writes.
     """
     try:
         descriptor = open_file(path)
         try:
-            _check_limit(path, "bytes", os.fstat(descriptor).st_size, TABLE_BYTES_MAX)
+            _check_sizes(path, descriptor)
             file = pq.ParquetFile(
                 f"/proc/self/fd/{descriptor}"
             )  # opened again by the library, which then closes it
@@ -122,14 +119,14 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
             os.close(descriptor)
     except FileNotFoundError as error:
         raise RunUnreadable("no such file", where=str(path)) from error
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, BadFooter, OSError, UnicodeDecodeError) as error:
         raise RunUnreadable(
             "the file is truncated or is not Parquet",
             where=str(path),
             evidence=str(error).splitlines()[0],
             next_step="remove the file's cell directory and run `volbench resume`, or take the run from a backup",
         ) from error
-    version = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY, b"").decode()
+    version = (file.schema_arrow.metadata or {}).get(SCHEMA_KEY, b"").decode(errors="replace")
     missing = sorted(set(schema.names) - set(file.schema_arrow.names))
     mistyped = [] if missing else [field.name for field in schema if not _fits(file.schema_arrow, field)]
     if missing or mistyped or version != str(TABLE_SCHEMA):
@@ -141,31 +138,33 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
             f"of another type: {', '.join(mistyped) or 'none'}",
             next_step="use the volbench version that wrote it",
         )
-    try:
-        _check_footer(path, file.metadata)
-    except RunUnreadable:
-        file.close()
-        raise
     return file
 
 
 def check_table(path: Path, schema: pa.Schema) -> None:
-    """Raises RunUnreadable as `open_table` and `check_columns` do, for a table that something else will read."""
+    """Raises RunUnreadable as `open_table` does, for a table that something else will read."""
     open_table(path, schema).close()
-    with os.fdopen(open_file(path), "rb") as file, closing(duckdb.connect()) as connection:
-        check_columns(path, connection, f"/proc/self/fd/{file.fileno()}")
 
 
 def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
-    """The table in pieces of at most `rows` rows. Raises RunUnreadable, also for damage in the middle."""
-    check_table(path, schema)
+    """The table in pieces of at most `rows` rows, their values checked. Raises RunUnreadable."""
     with open_table(path, schema) as file:
-        try:
-            for batch in file.iter_batches(batch_size=rows, columns=schema.names):
-                _check_values(batch, path)
-                yield batch
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise damaged(path, error) from error
+        for batch in read_batches(path, file, schema.names, rows=rows):
+            _check_values(batch, path)
+            yield batch
+
+
+def read_batches(
+    path: Path, file: pq.ParquetFile, columns: Sequence[str], *, rows: int = 65_536
+) -> Iterator[pa.RecordBatch]:
+    """Columns of an open table in pieces of at most `rows` rows; memory does not grow with the table.
+
+    Values are not checked. Raises RunUnreadable for damage in the middle.
+    """
+    try:
+        yield from file.iter_batches(batch_size=rows, columns=list(columns))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise damaged(path, error) from error
 
 
 def damaged(path: Path, error: Exception) -> RunUnreadable:
@@ -173,33 +172,36 @@ def damaged(path: Path, error: Exception) -> RunUnreadable:
     return RunUnreadable("the file is damaged", where=str(path), evidence=str(error).splitlines()[0])
 
 
-def _check_footer(path: Path, footer: pq.FileMetaData) -> None:
+def _check_sizes(path: Path, descriptor: int) -> None:
     """Raises RunUnreadable for a table that would take more memory or time than any that volbench writes.
 
-    Columns are not asked for: pyarrow ends the process for metadata of a column that makes no sense.
+    pyarrow's own view of the columns is not asked for: it ends the process for one that makes no sense.
     """
-    _check_limit(path, "rows", footer.num_rows, ROWS_MAX)
-    _check_limit(path, "row groups", footer.num_row_groups, ROW_GROUPS_MAX)
-    for number in range(footer.num_row_groups):
-        group = footer.row_group(number)
-        _check_limit(path, f"bytes, decompressed, in row group {number}", group.total_byte_size, GROUP_BYTES_MAX)
+    size = os.fstat(descriptor).st_size
+    _check_limit(path, "bytes", size, TABLE_BYTES_MAX)
+    _check_limit(path, "bytes of metadata", footer_bytes(descriptor, size), FOOTER_BYTES_MAX)
+    footer = read_footer(descriptor, size, groups_max=ROW_GROUPS_MAX)
+    _check_limit(path, "rows", footer.rows, ROWS_MAX)
+    _check_limit(path, "row groups", len(footer.groups), ROW_GROUPS_MAX)
+    pages_left = PAGES_MAX
+    for number, group in enumerate(footer.groups):
+        decompressed = max(group.bytes, sum(chunk.bytes for chunk in group.chunks))
+        _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed, GROUP_BYTES_MAX)
+        for chunk in group.chunks:
+            _check_limit(path, f"values of a column in row group {number}", chunk.values, VALUES_IN_GROUP_MAX)
+            pages_left -= _check_pages(path, descriptor, chunk, number, pages_left)
 
 
-def check_columns(path: Path, connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Raises RunUnreadable for a row group whose columns are larger than any that volbench writes.
-
-    Args:
-        path: of the table, for messages.
-        connection: to read the footer with.
-        name: by which the connection opens the file.
-    """
-    try:
-        groups = connection.execute(_SELECT_CHUNKS, [name]).fetchall()
-    except duckdb.Error as error:
-        raise damaged(path, error) from error
-    for number, decompressed, values in groups:
-        _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed or 0, GROUP_BYTES_MAX)
-        _check_limit(path, f"values of a column in row group {number}", values or 0, VALUES_IN_GROUP_MAX)
+def _check_pages(path: Path, descriptor: int, chunk: Chunk, number: int, pages_max: int) -> int:
+    """Check the pages of a column, which state their sizes once more, and return how many they are."""
+    count = decompressed = 0
+    for page in pages(descriptor, chunk):
+        count += 1
+        decompressed += page.bytes
+        _check_limit(path, "pages", count + PAGES_MAX - pages_max, PAGES_MAX)
+        _check_limit(path, f"bytes, decompressed, in row group {number}", decompressed, GROUP_BYTES_MAX)
+        _check_limit(path, f"values of a column in row group {number}", page.values, VALUES_IN_GROUP_MAX)
+    return count
 
 
 def _check_limit(path: Path, quantity: str, amount: int, most: int) -> None:

@@ -13,3 +13,10 @@ def bundled_path(path: Path) -> Path:
     if path.parts[:1] != ("suites",):
         return path
     return next((root / path for root in _ROOTS if (root / path).exists()), path)
+
+
+def bundled_suites() -> list[Path]:
+    """Return the bundled suites as they are given on the command line, sorted: suites/quick.yaml."""
+    root = next(root for root in (_PACKAGE.parents[1], _PACKAGE) if (root / "suites/quick.yaml").exists())
+    files = (root / "suites").glob("*.yaml")
+    return sorted(path.relative_to(root) for path in files if "\nsteps:" in path.read_text(encoding="utf-8"))

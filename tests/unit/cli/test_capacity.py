@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from volbench.cli.runs.capacity import search
-from volbench.errors import StepFailed, UsageError
+from volbench.errors import Undecided, UsageError
 from volbench.records.goals.capacity import CapacityRow
 from volbench.suite.capacity import capacity_suite
 from volbench.suite.load import check_suite
@@ -56,7 +56,7 @@ def test_any_capacity_is_bracketed_within_a_quarter(true: int) -> None:
 @pytest.mark.parametrize("true", [0, 10**9])
 def test_a_search_that_finds_no_end_is_given_up(true: int) -> None:
     volume = Volume(true)
-    with pytest.raises(StepFailed, match="brackets"):
+    with pytest.raises(Undecided, match="brackets"):
         search(volume, 50, 6)
     assert len(volume.asked) <= 4
 

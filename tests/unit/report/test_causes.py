@@ -14,8 +14,8 @@ from volbench.records.facts import HostFacts
 from volbench.records.report import EvidenceRow, FindingRow
 from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
-from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
+from volbench.report.render import render
 from volbench.report.rows.differences import differing_settings
 from volbench.report.views.causes import cause_title, cause_view, certainty
 from volbench.report.views.geometry import log_ticks
@@ -72,7 +72,7 @@ def test_page_and_markdown_head_a_cause_in_words(tmp_path: Path) -> None:
     directory = build_run(tmp_path, two_volumes(steps=(load,), repeats=1))
     report = build_report(directory)
     (stall,) = (row for row in report.findings if row.cause == "storage.stall")
-    page = html(report, directory)
+    page = render(report, directory, "html")
     assert "<h3>The volume stalled <span" in page
     assert f'data-step="load" data-cell="{stall.cell_ids[0]}"' in page
     assert "**The volume stalled** on a (load)" in markdown(report)

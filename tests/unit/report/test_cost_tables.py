@@ -19,14 +19,15 @@ from volbench.base.text import MINUS
 from volbench.records.report import AssociationRow, QueryRow, Report
 from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
-from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
+from volbench.report.render import render
 from volbench.report.views.cost_tables import (
     association_sentences,
     query_tables,
     small_multiples,
     transaction_tables,
 )
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import SERIES_FILE, RunDirectory
 
 QUERY = QueryRow(volume="a", step="load", query="SELECT a|b <c>", share=0.6, per_s=9.0, mean_ms=4.0, cpu_ms=1.0)
@@ -58,7 +59,7 @@ def test_costs_are_per_volume_with_the_first_as_baseline(report: Report) -> None
 
 
 def test_a_volume_without_a_baseline_has_no_ratio(directory: RunDirectory) -> None:
-    rows = transaction_rows(explain_run(directory), ["b"])
+    rows = transaction_rows(explain_run(load_run(directory)), ["b"])
     assert {row.volume for row in rows} == {"b"}
     assert {row.ratio for row in rows if row.value > 0} == {1.0}
 
@@ -90,7 +91,7 @@ def points(pieces: Sequence[str]) -> list[tuple[float, float]]:
 
 
 def test_small_multiples_lie_in_their_box_and_break_at_gaps(directory: RunDirectory) -> None:
-    (group,) = small_multiples(directory, [association(directory)])
+    (group,) = small_multiples(load_run(directory), [association(directory)])
     (chart,) = group.charts
     assert chart.unit == "1"
     for pieces in (chart.latency, chart.metric):
@@ -104,18 +105,18 @@ def test_small_multiples_lie_in_their_box_and_break_at_gaps(directory: RunDirect
 def test_a_metric_that_is_not_there_and_a_damaged_table_leave_no_chart(
     directory: RunDirectory, tmp_path: Path
 ) -> None:
-    (group,) = small_multiples(directory, [association(directory, "no_such_metric")])
+    (group,) = small_multiples(load_run(directory), [association(directory, "no_such_metric")])
     assert group.charts == ()
     broken = build_run(tmp_path, two_volumes(steps=(OltpStep(name="load"),), repeats=1))
     row = association(broken)
     (broken.cell_dir(row.cell_id) / SERIES_FILE).write_bytes(b"PAR1 damaged")
-    assert small_multiples(broken, [row]) == []
+    assert small_multiples(load_run(broken), [row]) == []
 
 
 def test_the_page_has_all_of_it_and_escapes_what_comes_from_outside(
     report: Report, directory: RunDirectory
 ) -> None:
-    page = html(report.model_copy(update={"associations": (association(directory),)}), directory)
+    page = render(report.model_copy(update={"associations": (association(directory),)}), directory, "html")
     assert "What a transaction costs" in page
     assert "SELECT a|b &lt;c&gt;" in page
     assert "cannot be predicted: no statement times" in page
@@ -133,12 +134,12 @@ def test_markdown_keeps_a_bar_within_its_cell(report: Report) -> None:
 
 def test_a_report_without_any_of_it_has_no_empty_section(report: Report, directory: RunDirectory) -> None:
     bare = report.model_copy(update={"transactions": (), "queries": (), "what_if": (), "associations": ()})
-    assert 'id="costs"' not in html(bare, directory)
+    assert 'id="costs"' not in render(bare, directory, "html")
 
 
 def test_views_hold_no_series(directory: RunDirectory) -> None:
     """A run of hundreds of cells is explained one cell at a time."""
-    for cells in explain_run(directory).views.values():
+    for cells in explain_run(load_run(directory)).views.values():
         for view in cells.values():
             fields = (getattr(view, one.name) for one in dataclasses.fields(view))
             assert not any(isinstance(value, np.ndarray) for value in fields)
@@ -156,7 +157,7 @@ def test_a_run_without_a_source_is_reported_from_the_rest(source: str, tmp_path:
     report = build_report(run)
     causes = {row.cause for row in report.findings if row.volume == "a"}
     assert ("storage.stall" in causes) == (source != "diskstats")
-    assert html(report, run)
+    assert render(report, run, "html")
     assert markdown(report)
 
 

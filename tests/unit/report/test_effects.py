@@ -9,9 +9,9 @@ from volbench.plan.designs import combinations_of
 from volbench.records.report import EvidenceRow, FindingRow, Report
 from volbench.records.sweep import SweepSpec
 from volbench.report.build import build_report
-from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
 from volbench.report.formats.terminal import summary_lines
+from volbench.report.render import render
 from volbench.report.rows.effects import sweep_row
 from volbench.store.files import write_record
 from volbench.store.run_directory import RUN_FILE, RunDirectory
@@ -94,7 +94,7 @@ def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
 
 
 def test_every_report_shows_the_effects(swept: RunDirectory, report: Report) -> None:
-    page, text, lines = html(report, swept), markdown(report), "\n".join(summary_lines(report))
+    page, text, lines = render(report, swept, "html"), markdown(report), "\n".join(summary_lines(report))
     for shown in (page, text):
         assert "volume.iops" in shown
         assert "sync →" in shown

@@ -12,8 +12,8 @@ from volbench.records.forecast import ForecastSpec
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, Report
 from volbench.report.build import build_report
-from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
+from volbench.report.render import render
 from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.saturation import curve_lines, curve_rows
 from volbench.report.views.curves import step_curves
@@ -64,7 +64,7 @@ def test_a_dump_is_compared_with_its_forecast_and_its_window(report: Report) -> 
 
 
 def test_reports_show_the_forecast(foretold: RunDirectory, report: Report) -> None:
-    assert 'id="forecast"' in html(report, foretold)
+    assert 'id="forecast"' in render(report, foretold, "html")
     assert "missed" in markdown(report)
 
 

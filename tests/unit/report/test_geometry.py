@@ -10,6 +10,7 @@ import pytest
 from volbench.records.report import CellRow, ComparisonRow, Report
 from volbench.report.views.distribution import LEVELS, Curve, Distribution, distributions
 from volbench.report.views.geometry import dot_chart, linear_ticks, quantile_chart, ratio_axis
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
 
 
@@ -104,7 +105,7 @@ def test_linear_ticks(low: float, high: float) -> None:
 
 def test_distributions_merge_the_cells(pair: RunDirectory, pair_report: Report) -> None:
     """One step has client latencies; the volume's curve lies among its cells' and rises."""
-    (found,) = distributions(pair, pair_report.cells, ["a", "b"])
+    (found,) = distributions(load_run(pair), pair_report.cells, ["a", "b"])
     assert found.step == "read-write"
     whole = {c.volume: c for c in found.curves if c.cell_id is None}
     cells = [c for c in found.curves if c.cell_id is not None]
@@ -135,7 +136,7 @@ def test_levels_that_rest_on_single_events_are_not_known() -> None:
 
 def test_quantile_points_are_inside(pair: RunDirectory, pair_report: Report) -> None:
     """All of a real distribution, and its log ticks."""
-    (found,) = distributions(pair, pair_report.cells, ["a", "b"])
+    (found,) = distributions(load_run(pair), pair_report.cells, ["a", "b"])
     chart = quantile_chart(found)
     assert chart is not None
     points = [float(v) for curve in chart.curves for point in curve.points.split() for v in point.split(",")]

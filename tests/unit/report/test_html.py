@@ -12,7 +12,8 @@ from synthetic_run import HOSTILE, build_run, two_volumes
 
 from volbench.records.report import Report
 from volbench.report.build import build_report
-from volbench.report.formats.html import headline, html, keep_units_together
+from volbench.report.formats.html import headline, keep_units_together
+from volbench.report.render import render
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "line", "polyline"}
@@ -53,7 +54,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page_text(pair: RunDirectory, pair_report: Report) -> str:
-    return html(pair_report, pair)
+    return render(pair_report, pair, "html")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,7 @@ def test_timeline_data_is_there(page_text: str) -> None:
 
 def test_names_never_become_markup(hostile_run: RunDirectory) -> None:
     """The page parses to the same tags as with tame names; scripts hold no raw name."""
-    text = html(build_report(hostile_run), hostile_run)
+    text = render(build_report(hostile_run), hostile_run, "html")
     page = Page(text)
     assert page.tags.count("script") == 4
     assert "img" not in page.tags
@@ -127,7 +128,7 @@ def test_a_page_without_tables_has_no_charts(tmp_path: Path) -> None:
         *directory.path.glob(f"cells/*/{HISTOGRAMS_FILE}"),
     ]:
         path.unlink()
-    text = html(build_report(directory), directory)
+    text = render(build_report(directory), directory, "html")
     assert "<script" not in text
     assert len(text.encode()) < 100_000
     assert "Timelines" not in text
@@ -139,7 +140,7 @@ def test_a_damaged_table_is_named_and_costs_one_cell(tmp_path: Path, name: str) 
     directory = build_run(tmp_path, two_volumes(repeats=1))
     path = next(directory.path.glob(f"cells/*/{name}"))
     path.write_bytes(path.read_bytes()[:200])
-    text = html(build_report(directory), directory)
+    text = render(build_report(directory), directory, "html")
     assert "Not drawn: " in text
     assert f"{path.parent.name}/{name}" in text
     assert len(json.loads(re.findall(r'id="timeline-data">(.*?)</script>', text)[0])["cells"]) == 1
@@ -148,7 +149,7 @@ def test_a_damaged_table_is_named_and_costs_one_cell(tmp_path: Path, name: str) 
 def test_a_run_without_results_has_a_page(tmp_path: Path) -> None:
     """It says so."""
     directory = build_run(tmp_path, two_volumes(repeats=1, not_run=frozenset({("a", 1), ("b", 1)})))
-    assert "No verdict yet" in Page(html(build_report(directory), directory)).text
+    assert "No verdict yet" in Page(render(build_report(directory), directory, "html")).text
 
 
 @pytest.mark.parametrize(

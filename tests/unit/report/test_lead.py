@@ -6,9 +6,9 @@ import pytest
 from kernel_throttle import RUNS
 
 from volbench.report.build import build_report
-from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
 from volbench.report.formats.terminal import summary_lines
+from volbench.report.render import render
 from volbench.store.run_directory import RunDirectory
 
 WORDS = {
@@ -32,7 +32,7 @@ def test_terminal_markdown_and_page_begin_with_the_cause(name: str) -> None:
     assert summary_lines(report)[1] == sentence
     start = sentence[:40]
     assert start in markdown(report).split("\n")[2].replace("\\", "")
-    assert start in html(report, directory)
+    assert start in render(report, directory, "html")
 
 
 def test_a_healthy_volume_is_said_to_be_so_or_what_else_it_is() -> None:

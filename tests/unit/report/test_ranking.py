@@ -7,8 +7,8 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.records.report import Report
 from volbench.report.build import build_report
-from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
+from volbench.report.render import render
 from volbench.report.views.ranking import ranking
 from volbench.store.run_directory import RunDirectory
 
@@ -51,7 +51,7 @@ def test_a_volume_without_a_valid_cell_has_an_empty_place(report: Report) -> Non
 
 
 def test_pages_show_it(report: Report, three: RunDirectory) -> None:
-    assert 'id="ranking"' in html(report, three)
+    assert 'id="ranking"' in render(report, three, "html")
     (line,) = [line for line in markdown(report).splitlines() if line.startswith("| read-write") and "p95" in line][
         :1
     ]

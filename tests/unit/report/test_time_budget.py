@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 
 from volbench.records.report import Report
-from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
 from volbench.report.formats.terminal import summary_lines
+from volbench.report.render import render
 from volbench.report.rows.time_budget import (
     VolumeBudget,
     difference_sentences,
@@ -113,7 +113,7 @@ def budgeted(pair_report: Report) -> Report:
 
 
 def test_every_format_shows_the_budget(budgeted: Report, pair: RunDirectory) -> None:
-    page, text, lines = html(budgeted, pair), markdown(budgeted), "\n".join(summary_lines(budgeted))
+    page, text, lines = render(budgeted, pair, "html"), markdown(budgeted), "\n".join(summary_lines(budgeted))
     assert 'id="time"' in page
     assert "piece-commit_log" in page
     assert "| reads of data files | 2.20 ms (59 %) | 10.2 ms (74 %) | +8.00 ms |" in text
@@ -124,4 +124,4 @@ def test_every_format_shows_the_budget(budgeted: Report, pair: RunDirectory) -> 
 
 def test_a_report_without_budgets_has_no_empty_section(pair_report: Report, pair: RunDirectory) -> None:
     bare = pair_report.model_copy(update={"time_budgets": (), "time_differences": ()})
-    assert 'id="time"' not in html(bare, pair)
+    assert 'id="time"' not in render(bare, pair, "html")

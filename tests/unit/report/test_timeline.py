@@ -24,6 +24,7 @@ from volbench.report.views.timeline import (
     timelines,
 )
 from volbench.store.histograms import read_histograms, write_histograms
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
 from volbench.store.series import SeriesKey, write_series
 
@@ -32,7 +33,7 @@ def first_cell(directory: RunDirectory, points: int) -> CellTimeline:
     cell = directory.run.cells[0]
     result = directory.result(cell.cell_id)
     assert result is not None
-    return cell_timeline(directory.cell_dir(cell.cell_id), cell, result, points=points)
+    return cell_timeline(load_run(directory), cell, result, points=points)
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_a_cell_without_tables_has_no_lines(stalling: RunDirectory) -> None:
 def test_the_whole_is_bounded(pair: RunDirectory) -> None:
     """Fewer points when less may be shown; valid JSON without NaN."""
     for values_max, most in ((110_000, POINTS_MAX), (1, POINTS_MIN)):
-        found = timelines(pair, values_max=values_max).cells
+        found = timelines(load_run(pair), values_max=values_max).cells
         assert len(found) == 10 <= CELLS_MAX
         known = [sum(v is not None for v in line.value) for cell in found for line in cell.lines.values()]
         assert max(known) <= most

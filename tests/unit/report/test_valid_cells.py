@@ -11,8 +11,9 @@ from volbench.analysis.explain.run import explain_run
 from volbench.records.report import Report
 from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
-from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
+from volbench.report.render import render
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
 
 REASON = "client CPU-bound"
@@ -55,9 +56,9 @@ def test_a_step_without_a_valid_cell_has_no_costs_and_its_causes_say_so(tmp_path
     assert not any(row.valid for row in findings)
     assert all(row.valid for row in report.findings if row.volume == "b")
     assert f"no valid cell: {REASON}" in cells_text(report)
-    assert f"no valid cell: {REASON}" in html(report, directory)
+    assert f"no valid cell: {REASON}" in render(report, directory, "html")
     assert "no valid cell" in markdown(report)
-    (notes,) = (notes for (volume, _), notes in explain_run(directory).notes.items() if volume == "a")
+    (notes,) = (notes for (volume, _), notes in explain_run(load_run(directory)).notes.items() if volume == "a")
     assert notes[-1] == f"4 of 4 cells invalid, so causes are of invalid cells, and costs are not given: {REASON}"
 
 
@@ -73,5 +74,5 @@ def test_a_cell_that_is_not_done_is_no_valid_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("invalid", [(1,), (1, 2, 3, 4)])
 def test_what_if_rests_on_valid_cells(tmp_path: Path, invalid: tuple[int, ...]) -> None:
     directory = run_with(tmp_path, *invalid)
-    views = explain_run(directory).views["a", "load"]
+    views = explain_run(load_run(directory)).views["a", "load"]
     assert sum(view.valid for view in views.values()) == 4 - len(invalid)

@@ -26,6 +26,7 @@ from volbench.report.build import build_report
 from volbench.report.render import render
 from volbench.report.views.timeline import timelines
 from volbench.store.histograms import HISTOGRAM_COLUMNS, merge_histograms, read_histograms
+from volbench.store.loaded_run import load_run
 from volbench.store.query import query
 from volbench.store.series import SERIES_COLUMNS, read_bucketed_series, read_series, series_extents
 from volbench.store.tables import (
@@ -230,7 +231,7 @@ def test_a_report_and_a_query_name_a_hostile_table_and_go_on_without_it(
     hostile = min(run.path.glob("cells/*/series.parquet"))
     make(hostile)
     fault = f"{hostile}: the table is larger than what volbench reads"
-    assert timelines(run).unreadable == (fault,)
+    assert timelines(load_run(run)).unreadable == (fault,)
     assert fault in render(build_report(run), run, "html")
     answer = query(tmp_path, "SELECT count(DISTINCT cell_id) FROM series")
     assert answer.rows == [(1,)]

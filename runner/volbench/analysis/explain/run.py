@@ -22,8 +22,7 @@ from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult, StepResult
 from volbench.records.report import FindingRow
 from volbench.records.steps import step_kind
-from volbench.store.added import read_all_series, series_files
-from volbench.store.run_directory import RunDirectory
+from volbench.store.loaded_run import LoadedRun
 from volbench.store.series import SeriesKey
 
 _IN_PARTS = ("phases", "points")
@@ -62,20 +61,20 @@ class RunExplanation:
     unreadable: tuple[str, ...] = ()
 
 
-def explain_run(directory: RunDirectory) -> RunExplanation:
+def explain_run(loaded: LoadedRun) -> RunExplanation:
     """All findings of a run so far. Cells without samples are passed over, damaged ones are named.
 
     Findings are of valid cells. Where a step has none, they are of its invalid cells, and each says so: what made
     them invalid may be the cause that is looked for.
     """
-    run, results = directory.run, directory.results()
+    run, results = loaded.run, loaded.results
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     reasons = invalid_reasons(run, results)
     views: dict[tuple[str, str], dict[str, StepView]] = {}
     unreadable = []
     for result in results:
         try:
-            for case in cases_of(directory, result):
+            for case in cases_of(loaded, result):
                 step_views = views.setdefault((volume_of[result.cell_id], case.name), {})
                 invalid = _why_invalid(result, case.name, reasons[result.cell_id])
                 step_views[result.cell_id] = _view(case, invalid_reasons=invalid)
@@ -148,24 +147,23 @@ def _view(case: Case, *, invalid_reasons: tuple[str, ...]) -> StepView:
     )
 
 
-def cases_of(directory: RunDirectory, result: CellResult) -> Iterator[Case]:
+def cases_of(loaded: LoadedRun, result: CellResult) -> Iterator[Case]:
     """Each step of a cell that can be explained; what ran beside a load (`load/...`) is told with it.
 
     Raises RunUnreadable for a damaged table.
     """
-    cell_path = directory.cell_dir(result.cell_id)
-    if not series_files(cell_path):
+    if not loaded.has_series(result.cell_id):
         return
     whole: Grid | None = None
     for step in result.steps:
         if step_kind(step.kind).explained != "whole" or "/" in step.step:
             continue
         if whole is None:
-            whole = align(read_all_series(cell_path))
+            whole = align(loaded.series(result.cell_id))
         yield _case(result, step, whole)
     for name, steps in _grouped(result.steps).items():
         if whole is None:
-            whole = align(read_all_series(cell_path))
+            whole = align(loaded.series(result.cell_id))
         yield _case_of_several(result, name, steps, whole)
 
 

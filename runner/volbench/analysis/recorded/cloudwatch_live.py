@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
+from volbench.base.extras import require
 from volbench.errors import EnvironmentLacks, UsageError
 
 SCHEME = "cloudwatch:"
@@ -92,15 +93,10 @@ def fetch(spec: str, *, window: tuple[datetime, datetime] | None = None) -> dict
     Raises UsageError for the spec, EnvironmentLacks without boto3, credentials, or an answer.
     """
     request = _parse_request(spec, window)
-    try:
-        import boto3  # noqa: PLC0415 - an extra; most users have no need of it
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
-    except ImportError as error:
-        raise EnvironmentLacks(
-            "boto3 is not installed, which asks CloudWatch",
-            where=spec,
-            next_step="pip install 'volbench[aws]', or give a file that `aws cloudwatch get-metric-data` wrote",
-        ) from error
+    require("boto3")
+    import boto3  # noqa: PLC0415 - an extra; most users have no need of it
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
     results: dict[str, dict[str, Any]] = {}
     try:
         client = boto3.client("cloudwatch", region_name=request.region)

@@ -13,7 +13,7 @@ from volbench.analysis.capacity import capacities, ladder
 from volbench.cli import console, options
 from volbench.cli.runs.plan import make_plan, show_plan
 from volbench.cli.runs.run import create, execute
-from volbench.errors import StepFailed, UsageError
+from volbench.errors import Undecided, UsageError
 from volbench.records.goals.capacity import CapacityRow, Objective, Percentile
 from volbench.report.build import build_report
 from volbench.report.formats.capacity import capacity_text
@@ -90,7 +90,7 @@ def search(measure_ladder: MeasureLadder, start: int, repeats: int) -> list[Capa
         start: lowest rate of the first ladder, transactions a second.
         repeats: cells of the fine ladder.
 
-    Raises StepFailed when no ladder brackets the capacity.
+    Raises Undecided when no ladder brackets the capacity.
     """
     low = float(start)
     for _ in range(SEARCHES_MAX):
@@ -100,7 +100,7 @@ def search(measure_ladder: MeasureLadder, start: int, repeats: int) -> list[Capa
             # A little beyond both, since cells differ and each has to keep one rate and to break another.
             return measure_ladder(ladder(max(1.0, kept_per_s / 1.15), broken_per_s * 1.15, RUNGS), repeats)
         if broken_per_s is None and kept_per_s is None:
-            raise StepFailed(
+            raise Undecided(
                 "no rate of the ladder could be judged", where="capacity", evidence=f"run {row.run_id}",
                 next_step="see the run's report for why its cells are invalid",
             )  # fmt: skip
@@ -110,7 +110,7 @@ def search(measure_ladder: MeasureLadder, start: int, repeats: int) -> list[Capa
             low = max(1.0, low / FACTOR ** (RUNGS - 1))
         else:
             break
-    raise StepFailed(
+    raise Undecided(
         "no ladder of rates brackets the objective",
         where="capacity",
         evidence=f"the last ladder began at {low:g}/s",

@@ -18,8 +18,10 @@ from volbench.analysis.explain.wording import number, percent
 from volbench.analysis.recorded.directory import explain_recorded
 from volbench.analysis.recorded.window import clock_text, parse_window
 from volbench.cli import console, options
+from volbench.cli.run_names import run_path
 from volbench.errors import UsageError
 from volbench.records.report import AssociationRow, FindingRow, QueryRow, TransactionRow, WhatIfRow
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
 
 ASSOCIATIONS_SHOWN = 5
@@ -27,7 +29,9 @@ QUERIES_SHOWN = 5
 
 
 def explain(
-    path: Annotated[Path | None, typer.Argument(help="Directory of a run, below results/.")] = None,
+    path: Annotated[
+        Path | None, typer.Argument(metavar="RUN", help="A run: its directory, its id, or `latest`.")
+    ] = None,
     recorded: Annotated[
         Path | None,
         typer.Option(
@@ -60,16 +64,16 @@ def explain(
             next_step="add --from",
         )
     elif path is not None:
-        _explain_run(path, what_if, json=json)
+        _explain_run(run_path(path), what_if, json=json)
 
 
 def _explain_run(path: Path, what_if: list[str], *, json: bool) -> None:
     other_volumes = [other_volume(spec) for spec in what_if]  # a wrong SPEC is reported before anything is read
-    directory = RunDirectory.open(path)
-    explanation = explain_run(directory)
+    loaded = load_run(RunDirectory.open(path))
+    explanation = explain_run(loaded)
     for name in explanation.unreadable:
         console.say(f"skipped: {name}")
-    volumes = [volume.name for volume in directory.run.volumes]
+    volumes = [volume.name for volume in loaded.run.volumes]
     tables: dict[str, Sequence[Any]] = {
         "findings": explanation.findings,
         "transactions": transaction_rows(explanation, volumes),

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from volbench.cli import console, options
+from volbench.cli.tables import TableFormat, table_text
 from volbench.store.query import query as run_query
 
 
@@ -20,6 +20,10 @@ def query(
         ),
     ],
     results: options.Results = Path("results"),
+    format: Annotated[  # noqa: A002 - it is the option's name
+        TableFormat,
+        typer.Option("--format", help="table (vertical where the terminal is too narrow), vertical, csv or md."),
+    ] = "table",
     json: options.Json = False,
 ) -> None:
     """Run SQL (DuckDB) over all runs below results/; read-only."""
@@ -29,7 +33,5 @@ def query(
     if json:
         console.show_json([dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows])
         return
-    table = Table(*outcome.columns, box=None)
-    for row in outcome.rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
-    console.out.print(table)
+    width = console.out.width if console.out.is_terminal else None
+    console.show_text(table_text(outcome.columns, outcome.rows, format, width=width))

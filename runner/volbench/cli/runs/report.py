@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -38,7 +37,7 @@ def report(
 
 
 def compare(
-    paths: Annotated[list[Path], typer.Argument(help="Directories of runs.")],
+    paths: options.RunPaths,
     by: Annotated[str, typer.Option("--by", help="volume, run, or a fact such as engine.version.")] = "volume",
     metric: Annotated[list[str], typer.Option("--metric", help="Only these metrics.")] = [],  # noqa: B006
     json: options.Json = False,

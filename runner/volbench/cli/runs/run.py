@@ -24,11 +24,12 @@ from volbench.cli.runs.plan import (
 from volbench.cli.runs.price import check_cost, price_run
 from volbench.cli.runs.watch import progress_watcher
 from volbench.cli.targets import changed_options, make_target
-from volbench.errors import EXIT_NO_GO, VolbenchError
+from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, VolbenchError
 from volbench.execute.run import CellState, Orchestrator, Outcome, ignore_messages, is_finished
 from volbench.placement.attach import attach_of
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
+from volbench.records.report import Report
 from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import write_reports
 from volbench.report.rows.decided import why_decided
@@ -68,7 +69,15 @@ def run(
     directory = create(planned, out)
     console.say(f"results: {directory.path}")
     with copied(directory, bucket):
-        execute(directory, attach=planned.attach, json=json, bucket=bucket)
+        report = execute(directory, attach=planned.attach, json=json, bucket=bucket)
+    _exit_if_undecided(report)
+
+
+def _exit_if_undecided(report: Report | None) -> None:
+    """End with exit code 6 where volumes were compared without a verdict."""
+    if report is not None and report.summary.verdict == "inconclusive":
+        console.say("no verdict: exit code 6")
+        raise typer.Exit(EXIT_UNDECIDED)
 
 
 def _confirmed(planned: Planned) -> bool:
@@ -94,12 +103,14 @@ def resume(
     if is_finished(directory):
         console.say(f"nothing to do: all {len(directory.results())} cells are done")
         with copied(directory, bucket):
-            _leave_report(directory, json=json)
+            report = _leave_report(directory, json=json)
+        _exit_if_undecided(report)
         return
     console.say(f"resuming {directory.path}")
     with copied(directory, bucket):
         attach = attach_of(directory.run, option_file=option_file)
-        execute(directory, attach=attach, json=json, bucket=bucket, target_options=changed)
+        report = execute(directory, attach=attach, json=json, bucket=bucket, target_options=changed)
+    _exit_if_undecided(report)
 
 
 @contextmanager
@@ -172,8 +183,8 @@ def execute(
     quiet: bool = False,
     bucket: Bucket | None = None,
     target_options: Mapping[str, Scalar] | None = None,
-) -> None:
-    """Run the remaining cells and write the reports. Raises the failure of a cell.
+) -> Report | None:
+    """Run the remaining cells, write the reports and return the report. Raises the failure of a cell.
 
     Args:
         quiet: print nothing.
@@ -200,26 +211,28 @@ def execute(
         _leave_report(directory, json=json, quiet=quiet)
         console.say(f"interrupted; continue with: {command_line(['volbench', 'resume', str(directory.path)])}")
         raise
-    _leave_report(directory, json=json, quiet=quiet)
+    report = _leave_report(directory, json=json, quiet=quiet)
     if failure is not None:
         console.say(f"fix the problem, then continue with: volbench resume {directory.path}")
         raise failure
     if outcome is not None and outcome.failures:
         console.say(f"retry the failed cells with: {command_line(['volbench', 'resume', str(directory.path)])}")
         raise outcome.failures[0]
+    return report
 
 
-def _leave_report(directory: RunDirectory, *, json: bool, quiet: bool = False) -> None:
-    """Write the reports of the cells that have results, and print their paths."""
+def _leave_report(directory: RunDirectory, *, json: bool, quiet: bool = False) -> Report | None:
+    """Write the reports of the cells that have results, print their paths, and return the report."""
     if not directory.results():
-        return
+        return None
     report, files = write_reports(directory)
     if quiet:
-        return
+        return report
     if json:
         console.show_json(report.model_dump(mode="json", by_alias=True))
-        return
+        return report
     for line in summary_lines(report):
         console.out.print(line, markup=False)
     for file in files:
         console.out.print(f"report: {file}", markup=False)
+    return report

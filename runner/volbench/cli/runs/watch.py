@@ -50,8 +50,8 @@ class TimeLeft:
 def progress_watcher(directory: RunDirectory, *, json: bool) -> Iterator[Callable[[CellState], None]]:
     """Yield a callback for the orchestrator that shows the current cell, and each finished one with its result."""
     time_left = TimeLeft(directory.run)
-    if console.err.is_terminal and not json:
-        with console.err.status("starting") as status:
+    if console.messages.is_terminal and not json and not console.messages.quiet:
+        with console.messages.status("starting") as status:
             lines = _ProgressLines(directory, time_left, begin_lines=False)
 
             def show(state: CellState) -> None:

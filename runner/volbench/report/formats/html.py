@@ -15,24 +15,23 @@ from volbench.base import text
 from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
+from volbench.report.page_data import PageData
 from volbench.report.views.causes import cause_view
+from volbench.report.views.charts import charts, panels_with_data
 from volbench.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
 from volbench.report.views.cost_tables import (
     association_sentences,
     query_tables,
     signed,
-    small_multiples,
     transaction_tables,
 )
 from volbench.report.views.curves import curve_plots, step_curves
-from volbench.report.views.distribution import distributions
 from volbench.report.views.effects_tables import effect_tables
 from volbench.report.views.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.report.views.panels import Panel
 from volbench.report.views.ranking import ranking
 from volbench.report.views.time_budget import budget_charts
-from volbench.report.views.timeline import CELLS_MAX, CellTimeline, as_json, timelines
-from volbench.store.run_directory import RunDirectory
+from volbench.report.views.timeline import CELLS_MAX, CellTimeline, as_json
 
 VOLUME_COLOURS = 6
 _HEADLINES = {
@@ -43,14 +42,10 @@ _HEADLINES = {
 }
 
 
-def html(report: Report, directory: RunDirectory) -> str:
+def html(report: Report, page: PageData) -> str:
     """Return the whole page. It names damaged tables of cells and leaves gaps for them."""
-    # Bokeh takes half a second to import; commands that draw nothing do not wait for it.
-    from volbench.report.views.charts import charts, panels_with_data  # noqa: PLC0415
-
     volumes = [volume.name for volume in report.volumes]
-    timeline_data = timelines(directory)
-    panels = panels_with_data(line for cell in timeline_data.cells for line in cell.lines)
+    panels = panels_with_data(line for cell in page.timelines.cells for line in cell.lines)
     environment = Environment(
         loader=PackageLoader("volbench.report", "page"),
         autoescape=True,
@@ -68,7 +63,7 @@ def html(report: Report, directory: RunDirectory) -> str:
     }
     environment.filters |= {"nowrap": keep_units_together, "fact": fact, "signed": signed}
     environment.filters |= {"breakable": breakable, "sentence": sentence}
-    curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
+    curves = (quantile_chart(distribution) for distribution in page.distributions)
     return environment.get_template("report.html.j2").render(
         report=report,
         headline=headline(report.summary.verdict, volumes, sweep=report.sweep is not None),
@@ -80,7 +75,7 @@ def html(report: Report, directory: RunDirectory) -> str:
         charts=charts(panels, len(volumes)),
         causes=[cause_view(finding, [panel.key for panel in panels]) for finding in report.findings],
         panel_titles={panel.key: panel.title for panel in panels},
-        timeline_json=_script_json(_timeline_data(timeline_data.cells, volumes, panels, report)),
+        timeline_json=_script_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
         distributions=[chart for chart in curves if chart is not None],
         contrast=(contrast := contrast_rows(report)),
@@ -92,13 +87,13 @@ def html(report: Report, directory: RunDirectory) -> str:
         budget_charts=budget_charts(report.time_budgets, report.time_differences),
         transaction_tables=transaction_tables(report),
         query_tables=query_tables(report),
-        small_multiples=small_multiples(directory, report.associations),
+        small_multiples=page.small_multiples,
         association_sentences=association_sentences(report.associations),
         dots=_dot_charts(report, volumes),
         metric_table=_metric_table(report.cells, volumes),
         glossary=_glossary(report),
-        sources=_source_problems(directory),
-        unreadable=timeline_data.unreadable,
+        sources=page.source_problems,
+        unreadable=page.timelines.unreadable,
         why_invalid=wording.why_invalid,
         invalid=[cell for cell in report.cells if not cell.valid],
         volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
@@ -133,20 +128,6 @@ def fact(value: Any, name: str) -> str:
     if isinstance(value, dict):
         return wording.parameter_text(value)
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _source_problems(directory: RunDirectory) -> list[tuple[str, str, list[str]]]:
-    """Return (source, what is missing, volumes) of sources that were absent or missed ticks."""
-    volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
-    volumes_by_problem: dict[tuple[str, str], list[str]] = {}
-    for result in directory.results():
-        for source in result.sources:
-            missed_ticks = f"{source.ticks_missed} of {source.ticks_due} ticks missed in a cell"
-            problem = (missed_ticks if source.ticks_missed else "") if source.present else source.reason or "absent"
-            volumes = volumes_by_problem.setdefault((source.source, problem), []) if problem else []
-            if volume_of[result.cell_id] not in volumes:
-                volumes.append(volume_of[result.cell_id])
-    return [(source, problem, volumes) for (source, problem), volumes in sorted(volumes_by_problem.items())]
 
 
 def headline(verdict: str, volumes: Sequence[str], *, sweep: bool = False) -> str:

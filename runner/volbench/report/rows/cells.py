@@ -16,7 +16,7 @@ from volbench.records.metrics import MetricValue
 from volbench.records.parse import optional_whole, parse_moment
 from volbench.records.report import CellRow, DataRow, EngineRow, Timing, VolumeRow
 from volbench.records.run import JournalEvent, PlannedCell, RunRecord, VolumeSpec
-from volbench.store.run_directory import RunDirectory
+from volbench.store.loaded_run import LoadedRun
 
 OPEN_LOOP = "offered_ratio"
 """The detail of a step that only loads at a fixed rate have."""
@@ -135,16 +135,14 @@ def data_row(events: Iterable[JournalEvent], engine: EngineRow | None) -> DataRo
     return DataRow(bytes=size, buffer_pool_bytes=pool, data_to_pool_ratio=size / pool if pool else None)
 
 
-def failure_rows(
-    directory: RunDirectory, run: RunRecord, results: Iterable[CellResult]
-) -> tuple[dict[str, Any], ...]:
+def failure_rows(loaded: LoadedRun) -> tuple[dict[str, Any], ...]:
     """Return failed cells and attempts, and cells that were abandoned without a result.
 
     `done_later` is true where a later attempt at the cell is done, so that the cell has not failed.
     """
-    results = list(results)
-    volume_of = {cell.cell_id: cell.volume for cell in run.cells}
-    attempts = [*results, *(result for _, result in directory.failed_attempts())]
+    results = loaded.results
+    volume_of = {cell.cell_id: cell.volume for cell in loaded.run.cells}
+    attempts = [*results, *(result for _, result in loaded.failed_attempts)]
     rows = [
         _failure_row(result.cell_id, volume_of.get(result.cell_id, ""), result.attempt, result.failure)
         for result in attempts
@@ -153,7 +151,7 @@ def failure_rows(
     reported = {(row["cell_id"], row["attempt"]) for row in rows}
     rows += [
         _event_row(event, volume_of.get(event.cell_id, ""))
-        for event in directory.events()
+        for event in loaded.events
         if event.event in ("cell_failed", "cell_abandoned") and (event.cell_id, event.attempt) not in reported
     ]
     done = {result.cell_id: result.attempt for result in results if result.failure is None}

@@ -14,7 +14,7 @@ from volbench.records.forecast import ForecastSpec
 from volbench.records.report import CellRow, ForecastRow
 from volbench.records.run import RunRecord
 from volbench.records.steps.oltp import OltpStep
-from volbench.store.run_directory import RunDirectory
+from volbench.store.loaded_run import LoadedRun
 
 TOLERANCE = 0.05
 """A forecast is met when the median of the cells is within this share of it."""
@@ -41,14 +41,14 @@ def forecast_lines(spec: ForecastSpec, forecast: Expected) -> Iterator[str]:
         yield f"{forecast.volume}: the credit bucket is {scale} times smaller than the vendor's"
 
 
-def forecast_rows(directory: RunDirectory, cells: Sequence[CellRow]) -> tuple[ForecastRow, ...]:
+def forecast_rows(loaded: LoadedRun, cells: Sequence[CellRow]) -> tuple[ForecastRow, ...]:
     """Return a row for each volume and forecast quantity; none without a forecast in the suite."""
-    run = directory.run
+    run = loaded.run
     spec = run.suite.forecast
     if spec is None:
         return ()
     valid = {cell.cell_id for cell in cells if cell.step == spec.step and cell.valid}
-    measured = _exhausted_after_s(directory, spec, valid)
+    measured = _exhausted_after_s(loaded, spec, valid)
     rows: list[ForecastRow] = []
     for volume in run.volumes:
         forecast = expected(spec, volume)
@@ -101,22 +101,22 @@ def _row(
 
 
 def _exhausted_after_s(
-    directory: RunDirectory, spec: ForecastSpec, valid: Collection[str]
+    loaded: LoadedRun, spec: ForecastSpec, valid: Collection[str]
 ) -> Mapping[str, tuple[float, ...]]:
     """Return, by volume, seconds from the start of the load to the end of the burst in each valid cell."""
-    volume_of = {cell.cell_id: cell.volume for cell in directory.run.cells}
+    volume_of = {cell.cell_id: cell.volume for cell in loaded.run.cells}
     exhausted: dict[str, tuple[float, ...]] = {}
-    for result in directory.results():
-        at_s = _exhaustion_s(directory, result, spec.step) if result.cell_id in valid else None
+    for result in loaded.results:
+        at_s = _exhaustion_s(loaded, result, spec.step) if result.cell_id in valid else None
         if at_s is not None:
-            after_s = at_s - _begin_s(directory.run, result, spec.step)
+            after_s = at_s - _begin_s(loaded.run, result, spec.step)
             exhausted[volume_of[result.cell_id]] = (*exhausted.get(volume_of[result.cell_id], ()), after_s)
     return exhausted
 
 
-def _exhaustion_s(directory: RunDirectory, result: CellResult, step: str) -> float | None:
+def _exhaustion_s(loaded: LoadedRun, result: CellResult, step: str) -> float | None:
     try:
-        case = next((case for case in cases_of(directory, result) if case.name == step), None)
+        case = next((case for case in cases_of(loaded, result) if case.name == step), None)
     except RunUnreadable:  # the report names the damaged table where it explains
         return None
     return case.burst.exhausted_at_s if case is not None and case.burst is not None else None

@@ -15,7 +15,7 @@ from volbench.base.text import MINUS, number
 from volbench.errors import RunUnreadable
 from volbench.records.report import AssociationRow, QueryRow, Report, TransactionRow
 from volbench.records.sources import SAMPLED
-from volbench.store.run_directory import RunDirectory
+from volbench.store.loaded_run import LoadedRun
 
 MULTIPLES_MAX = 6
 """Charts of one volume's step; groups of them in one report."""
@@ -118,16 +118,16 @@ def signed(rho: float) -> str:
     return f"{rho:+.2f}".replace("-", MINUS)
 
 
-def small_multiples(directory: RunDirectory, rows: Sequence[AssociationRow]) -> list[SmallMultiples]:
+def small_multiples(loaded: LoadedRun, rows: Sequence[AssociationRow]) -> list[SmallMultiples]:
     """Return small multiples of a report's associations. A cell with a damaged table is omitted."""
     groups: dict[tuple[str, str, str], list[AssociationRow]] = {}
     for row in rows:
         groups.setdefault((row.cell_id, row.step, row.volume), []).append(row)
-    results = {result.cell_id: result for result in directory.results()}
+    results = {result.cell_id: result for result in loaded.results}
     drawn = []
     for (cell_id, step, volume), associations in list(groups.items())[:GROUPS_MAX]:
         try:
-            cases = cases_of(directory, results[cell_id]) if cell_id in results else iter(())
+            cases = cases_of(loaded, results[cell_id]) if cell_id in results else iter(())
             grid = next((case.grid for case in cases if case.name == step), None)
         except RunUnreadable:
             continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 from volbench.errors import RunUnreadable
 from volbench.records.report import CellRow
 from volbench.report.views.timeline import quantile_table
-from volbench.store.histograms import HistogramKey, MergedHistograms, merge_histograms
-from volbench.store.run_directory import HISTOGRAMS_FILE, RunDirectory
+from volbench.store.histograms import HistogramKey, MergedHistograms
+from volbench.store.loaded_run import LoadedRun
 
 LEVELS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
 EVENTS_BEYOND_MIN = 5
@@ -38,7 +37,7 @@ class Distribution:
     curves: tuple[Curve, ...]
 
 
-def distributions(directory: RunDirectory, cells: Sequence[CellRow], volumes: Sequence[str]) -> list[Distribution]:
+def distributions(loaded: LoadedRun, cells: Sequence[CellRow], volumes: Sequence[str]) -> list[Distribution]:
     """Return one distribution for each step that has client histograms, in the order of the steps.
 
     A cell with a damaged table is omitted; `timelines` names it.
@@ -47,7 +46,7 @@ def distributions(directory: RunDirectory, cells: Sequence[CellRow], volumes: Se
     valid = {(cell.cell_id, cell.step) for cell in cells if cell.valid}
     by_step: dict[str, dict[str, MergedHistograms]] = {step: {} for step in dict.fromkeys(c.step for c in cells)}
     for cell_id in volume_of:
-        for key, merged in _measured(directory.cell_dir(cell_id) / HISTOGRAMS_FILE).items():
+        for key, merged in _measured(loaded, cell_id).items():
             if key.source == "client" and (cell_id, key.step) in valid:
                 by_step[key.step][cell_id] = merged
     return [
@@ -57,9 +56,9 @@ def distributions(directory: RunDirectory, cells: Sequence[CellRow], volumes: Se
     ]
 
 
-def _measured(path: Path) -> dict[HistogramKey, MergedHistograms]:
+def _measured(loaded: LoadedRun, cell_id: str) -> dict[HistogramKey, MergedHistograms]:
     try:
-        return merge_histograms(path, measured=True) if path.exists() else {}
+        return loaded.histograms(cell_id).merged(measured=True)
     except RunUnreadable:
         return {}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,9 @@ from volbench.records.cell import CellResult
 from volbench.records.report import FindingRow, MomentRow
 from volbench.records.run import PlannedCell
 from volbench.report.views.panels import LATENCY_LEVELS, LATENCY_PANELS, chosen_series
-from volbench.store.added import series_files
-from volbench.store.histograms import Intervals, MergedHistograms, histogram_intervals, merge_histograms
-from volbench.store.run_directory import HISTOGRAMS_FILE, RunDirectory
-from volbench.store.series import Extent, SeriesKey, read_bucketed_series, read_series, series_extents
+from volbench.store.histograms import Histograms, Intervals, MergedHistograms
+from volbench.store.loaded_run import LoadedRun
+from volbench.store.series import Series, bucketed
 
 VALUES_MAX = 110_000
 """About this many values go into one report: some 6 bytes each."""
@@ -79,45 +77,42 @@ class Timelines:
     unreadable: tuple[str, ...]
 
 
-def timelines(directory: RunDirectory, *, values_max: int = VALUES_MAX) -> Timelines:
+def timelines(loaded: LoadedRun, *, values_max: int = VALUES_MAX) -> Timelines:
     """Return the timelines of at most CELLS_MAX cells that have a result, in planned order.
 
     A cell without tables has no lines. A cell with a damaged table is omitted and named; its metrics are in
     result.json and do not depend on the table.
     """
-    results = {result.cell_id: result for result in directory.results()}
-    cells = [cell for cell in directory.run.cells if cell.cell_id in results][:CELLS_MAX]
+    results = {result.cell_id: result for result in loaded.results}
+    cells = [cell for cell in loaded.run.cells if cell.cell_id in results][:CELLS_MAX]
     points = values_max // (LINES_OF_A_CELL * max(1, len(cells)))
     points = min(POINTS_MAX, max(POINTS_MIN, points))
     drawn, unreadable = [], []
     for cell in cells:
         try:
-            drawn.append(
-                cell_timeline(directory.cell_dir(cell.cell_id), cell, results[cell.cell_id], points=points)
-            )
+            drawn.append(cell_timeline(loaded, cell, results[cell.cell_id], points=points))
         except RunUnreadable as error:
             unreadable.append(f"{error.where}: {error.what}")
     return Timelines(cells=tuple(drawn), unreadable=tuple(unreadable))
 
 
-def cell_timeline(directory: Path, planned: PlannedCell, result: CellResult, *, points: int) -> CellTimeline:
+def cell_timeline(loaded: LoadedRun, planned: PlannedCell, result: CellResult, *, points: int) -> CellTimeline:
     """Return one cell's timeline with at most about `points` points a line."""
     lines: dict[str, TimeLine] = {}
     stalls: tuple[tuple[float, float], ...] = ()
     sources: dict[str, str] = {}
-    if (path := directory / HISTOGRAMS_FILE).exists():
-        for panel, source in LATENCY_PANELS.items():
-            intervals = histogram_intervals(path, source=source)
-            lines |= {f"{panel}.{name}": line for name, line in _latency_lines(path, source, intervals, points)}
-            if source == "client":
-                stalls = tuple(_stalls(intervals))
-    extents_of = {path: series_extents(path) for path in series_files(directory)}
-    if extents_of:
-        all_extents = {key: extent for extents in reversed(extents_of.values()) for key, extent in extents.items()}
-        chosen = list(chosen_series(all_extents, result.volume_facts.disk))
-        for path, extents in extents_of.items():
-            own = {line: key for line, key in chosen if key in extents and line not in lines}
-            lines |= dict(_series_lines(path, own, extents, points))
+    histograms = loaded.histograms(planned.cell_id)
+    for panel, source in LATENCY_PANELS.items():
+        intervals = histograms.intervals(source)
+        lines |= {f"{panel}.{name}": line for name, line in _latency_lines(histograms, source, intervals, points)}
+        if source == "client":
+            stalls = tuple(_stalls(intervals))
+    series_by_file = loaded.series_by_file(planned.cell_id)
+    if series_by_file:
+        chosen = list(chosen_series(loaded.series(planned.cell_id), result.volume_facts.disk))
+        for series in series_by_file:
+            of_file = {line: series[key] for line, key in chosen if key in series and line not in lines}
+            lines |= dict(_series_lines(of_file, points))
         sources = {line.split(".")[0]: f"{key.source} {key.entity}".strip() for line, key in chosen}
     return CellTimeline(
         cell_id=planned.cell_id,
@@ -141,7 +136,9 @@ def _windows(result: CellResult) -> Iterator[Window]:
         yield Window(step=step.step, from_s=min(t0_s, started.get(step.step, t0_s)), t0_s=t0_s, t1_s=t1_s)
 
 
-def _latency_lines(path: Path, source: str, intervals: Intervals, points: int) -> Iterator[tuple[str, TimeLine]]:
+def _latency_lines(
+    histograms: Histograms, source: str, intervals: Intervals, points: int
+) -> Iterator[tuple[str, TimeLine]]:
     if not len(intervals.t_s):
         return
     ends = np.unique(intervals.t_s)
@@ -150,7 +147,7 @@ def _latency_lines(path: Path, source: str, intervals: Intervals, points: int) -
         ends = np.linspace(first, float(ends[-1]), points + 1)[1:]
     grid = np.concatenate([[first], ends])
     quantiles = np.full((len(ends), len(LATENCY_LEVELS)), np.nan)
-    for key, merged in merge_histograms(path, grid_s=grid).items():
+    for key, merged in histograms.merged(grid_s=grid).items():
         if key.source == source:
             table = quantile_table(merged, tuple(LATENCY_LEVELS.values()))
             quantiles = np.where(np.isnan(table), quantiles, table)
@@ -179,28 +176,23 @@ def _stalls(intervals: Intervals) -> Iterator[tuple[float, float]]:
         yield start, end
 
 
-def _series_lines(
-    path: Path, chosen: Mapping[str, SeriesKey], extents: Mapping[SeriesKey, Extent], points: int
-) -> Iterator[tuple[str, TimeLine]]:
-    if not chosen:
+def _series_lines(series_by_line: Mapping[str, Series], points: int) -> Iterator[tuple[str, TimeLine]]:
+    if not series_by_line:
         return
-    chosen_extents = {key: extents[key] for key in chosen.values()}
-    sources, metrics = {key.source for key in chosen_extents}, {key.metric for key in chosen_extents}
-    first, last = min(e.first_s for e in chosen_extents.values()), max(e.last_s for e in chosen_extents.values())
-    samples = max(e.samples for e in chosen_extents.values())
+    chosen = series_by_line.values()
+    samples = max(len(series.t_s) for series in chosen)
     if samples <= points:
-        series = read_series(path, sources=sources, metrics=metrics)
-        for line, key in chosen.items():
-            yield line, _line(series[key].t_s, series[key].value)
+        for line, series in series_by_line.items():
+            yield line, _line(series.t_s, series.value)
         return
+    first, last = min(float(series.t_s[0]) for series in chosen), max(float(series.t_s[-1]) for series in chosen)
     points = max(POINTS_MIN, points // 2)  # a point has three values: mean and extremes
     window_s = (first - (last - first) / (samples - 1), last)
     width_s = (window_s[1] - window_s[0]) / points
-    buckets = read_bucketed_series(path, window_s=window_s, width_s=width_s, sources=sources, metrics=metrics)
-    for line, key in chosen.items():
-        bucketed = buckets[key]
-        ends = np.asarray(bucketed.t0_s + bucketed.width_s * np.arange(1, len(bucketed.mean) + 1), dtype=np.float64)
-        yield line, _line(ends, bucketed.mean, bucketed.low, bucketed.high)
+    for line, series in series_by_line.items():
+        buckets = bucketed(series, window_s=window_s, width_s=width_s)
+        ends = np.asarray(buckets.t0_s + buckets.width_s * np.arange(1, len(buckets.mean) + 1), dtype=np.float64)
+        yield line, _line(ends, buckets.mean, buckets.low, buckets.high)
 
 
 def _line(t_s: Floats, value: Floats, low: Floats | None = None, high: Floats | None = None) -> TimeLine:

@@ -20,6 +20,7 @@ from volbench.cli.main import app
 from volbench.errors import UsageError
 from volbench.report.views.timeline import timelines
 from volbench.store.added import ADDED, read_all_series
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
 from volbench.store.series import SeriesKey
 
@@ -90,11 +91,11 @@ def test_reports_and_explain_use_it(run: RunDirectory, tmp_path: Path) -> None:
     assert result is not None
     begin = zero(run, first) - timedelta(minutes=1)
     add_recorded(run, str(cloudwatch(tmp_path / "cw.json", begin, [90, 50, 10, 1])), volume="a")
-    (case, *_) = cases_of(run, result)
+    (case, *_) = cases_of(load_run(run), result)
     balance = case.balance_percent
     assert balance is not None
     assert balance.min() < 60
-    drawn = {cell.cell_id: cell for cell in timelines(run).cells}
+    drawn = {cell.cell_id: cell for cell in timelines(load_run(run)).cells}
     assert drawn[first].sources["balance"] == "cloudwatch volume"
     assert "balance.balance" in drawn[first].lines
 

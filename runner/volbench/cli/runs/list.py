@@ -1,0 +1,67 @@
+"""`volbench list`: the runs below a directory."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from volbench.cli import console, options
+from volbench.cli.tables import aligned
+from volbench.errors import RunUnreadable
+from volbench.records.report import REPORT_SCHEMA, Report
+from volbench.store.files import read_record
+from volbench.store.run_directory import RunDirectory, find_runs
+
+REPORT_FILE = "report.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedRun:
+    """A run in one line. `verdict` is of its report.json, None without one."""
+
+    run: str
+    suite: str
+    target: str
+    volumes: tuple[str, ...]
+    cells_done: int
+    cells_planned: int
+    verdict: str | None
+
+
+def list_runs(results: options.Results = Path("results"), json: options.Json = False) -> None:
+    """List the runs below results/, oldest first: suite, target, volumes, cells, verdict."""
+    listed = []
+    for directory in find_runs(results):
+        try:
+            listed.append(_listed(directory))
+        except RunUnreadable as error:
+            console.say(f"skipped: {error.where}: {error.what}")
+    if json:
+        console.show_json([asdict(run) for run in listed])
+        return
+    if not listed:
+        console.say(f"no runs below {results}")
+        return
+    rows = [
+        (run.run, run.suite, run.target, ", ".join(run.volumes), f"{run.cells_done} of {run.cells_planned}",
+         (run.verdict or "no report").replace("_", " "))
+        for run in listed
+    ]  # fmt: skip
+    for line in aligned(("run", "suite", "target", "volumes", "cells", "verdict"), rows):
+        console.out.print(line, markup=False)
+
+
+def _listed(directory: RunDirectory) -> ListedRun:
+    run = directory.run
+    path = directory.path / REPORT_FILE
+    report = read_record(path, Report, schema=REPORT_SCHEMA) if path.is_file() else None
+    done = {event.cell_id for event in directory.events() if event.event == "cell_finished"}
+    return ListedRun(
+        run=directory.path.name,
+        suite=run.suite.name,
+        target=run.target,
+        volumes=tuple(volume.name for volume in run.volumes),
+        cells_done=len(done),
+        cells_planned=len(run.cells),
+        verdict=None if report is None else report.summary.verdict,
+    )

@@ -1,0 +1,60 @@
+"""Rows of text for people and other programs: aligned, as CSV, as Markdown, or one value a line."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+TableFormat = Literal["table", "vertical", "csv", "md"]
+_GAP = "  "
+
+
+def table_text(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], format_name: TableFormat, *, width: int | None = None
+) -> str:
+    """Return the rows in a format. No value is ever cut.
+
+    Args:
+        columns: names.
+        rows: values, None for one that is absent.
+        format_name: `table` becomes `vertical` where its lines are longer than `width`.
+        width: of the terminal, characters; None: any.
+    """
+    texts = [tuple("" if value is None else str(value) for value in row) for row in rows]
+    if format_name == "csv":
+        stream = io.StringIO()
+        csv.writer(stream, lineterminator="\n").writerows([columns, *texts])
+        return stream.getvalue()
+    if format_name == "md":
+        return "".join(f"{line}\n" for line in _markdown(columns, texts))
+    lines = list(aligned(columns, texts)) if format_name == "table" else []
+    if format_name == "vertical" or (width is not None and max(map(len, lines)) > width):
+        lines = list(_vertical(columns, texts))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a heading and the rows in columns as wide as their longest value; line breaks become spaces."""
+    flat = [[" ".join(value.split("\n")) for value in row] for row in (columns, *rows)]
+    widths = [max(map(len, values)) for values in zip(*flat, strict=True)]
+    for row in flat:
+        yield _GAP.join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for number, row in enumerate((columns, *rows)):
+        cells = (" ".join(value.split("\n")).replace("\\", "\\\\").replace("|", "\\|") for value in row)
+        yield f"| {' | '.join(cells)} |"
+        if number == 0:
+            yield f"|{'---|' * len(columns)}"
+
+
+def _vertical(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each value, as the mysql client does with \\G."""
+    width = max(map(len, columns), default=0)
+    for number, row in enumerate(rows, 1):
+        yield f"{'*' * 10} {number} {'*' * 10}"
+        for name, value in zip(columns, row, strict=True):
+            yield f"{name.rjust(width)}: {value}"

@@ -1,0 +1,235 @@
+"""What a Parquet file says about its own size, read without a Parquet library.
+
+A library decodes a page as large as the file asks for, and some end the process for metadata that make no sense.
+So the sizes of a file that somebody else made are read first, from the Thrift compact protocol that the format
+defines (https://github.com/apache/parquet-format), and a library opens the file after they were checked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAGIC = b"PAR1"
+FOOTER_BYTES_MAX = 16 << 20
+"""10,000 row groups of five columns, at 250 bytes each, are 12 MiB."""
+PAGES_MAX = 300_000
+_PAGE_HEADER_BYTES = 512
+_PAGE_HEADER_BYTES_MAX = 1 << 20
+_DEPTH_MAX = 12
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
+_INTEGERS = (4, 5, 6)
+
+Value = int | bytes | list["Value"] | dict[int, "Value"] | None  # type: ignore[misc]
+Struct = dict[int, Value]
+
+
+class BadFooter(Exception):
+    """The bytes are no Parquet metadata."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """One column of one row group, as the footer describes it; `bytes` are decompressed."""
+
+    values: int
+    bytes: int
+    compressed_bytes: int
+    first_page: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowGroup:
+    """`bytes` are decompressed, of all columns."""
+
+    rows: int
+    bytes: int
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footer:
+    """The sizes that a file's footer states. None of them is checked."""
+
+    rows: int
+    groups: tuple[RowGroup, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What a page's header states: its size decompressed, and its values (of a dictionary: its entries)."""
+
+    bytes: int
+    values: int
+
+
+def footer_bytes(descriptor: int, size: int) -> int:
+    """Return the length of the footer, as the file's last bytes state it. Raises BadFooter, OSError."""
+    tail = os.pread(descriptor, 8, max(0, size - 8))
+    if size < 12 or tail[4:] != MAGIC:
+        raise BadFooter("the file does not end as Parquet files do")
+    length = int.from_bytes(tail[:4], "little")
+    if length > size - 12:
+        raise BadFooter("the footer is longer than the file")
+    return length
+
+
+def read_footer(descriptor: int, size: int, *, groups_max: int) -> Footer:
+    """Return the sizes in the footer of an open file; no page is read.
+
+    Args:
+        descriptor: of the file.
+        size: of the file, bytes. The footer has at most FOOTER_BYTES_MAX; ask `footer_bytes` before.
+        groups_max: row groups to read; a file with more is returned without any, but with as many empty ones.
+
+    Raises BadFooter, OSError.
+    """
+    length = footer_bytes(descriptor, size)
+    metadata, _ = _Reader(os.pread(descriptor, length, size - 8 - length)).struct(0)
+    groups = _structs(metadata.get(4))
+    if len(groups) > groups_max:
+        return Footer(rows=_number(metadata.get(3)), groups=(RowGroup(rows=0, bytes=0, chunks=()),) * len(groups))
+    return Footer(
+        rows=_number(metadata.get(3)),
+        groups=tuple(
+            RowGroup(
+                rows=_number(group.get(3)),
+                bytes=_number(group.get(2)),
+                chunks=tuple(_chunk(chunk.get(3)) for chunk in _structs(group.get(1))),
+            )
+            for group in groups
+        ),
+    )
+
+
+def pages(descriptor: int, chunk: Chunk) -> Iterator[Page]:
+    """Yield what each page's header of a chunk states, without reading the page. Raises BadFooter, OSError."""
+    at, end = chunk.first_page, chunk.first_page + chunk.compressed_bytes
+    while at < end:
+        header, length = _page_header(descriptor, at)
+        compressed = _number(header.get(3))
+        if compressed > end - at:
+            raise BadFooter("a page is longer than its column")
+        kind = next((_struct(header.get(field)) for field in (5, 7, 8) if header.get(field) is not None), {})
+        yield Page(bytes=_number(header.get(2)), values=_number(kind.get(1, 0)))
+        at += length + compressed
+
+
+def _page_header(descriptor: int, at: int) -> tuple[Struct, int]:
+    size = _PAGE_HEADER_BYTES
+    while True:
+        data = os.pread(descriptor, size, at)
+        try:
+            return _Reader(data).struct(0)
+        except BadFooter:
+            if size >= _PAGE_HEADER_BYTES_MAX or len(data) < size:
+                raise
+            size *= 8  # with the smallest and the largest name in it
+
+
+def _chunk(value: Value) -> Chunk:
+    metadata = _struct(value)
+    pages_at = [_number(metadata[field]) for field in (9, 11) if metadata.get(field) is not None]
+    return Chunk(
+        values=_number(metadata.get(5)),
+        bytes=_number(metadata.get(6)),
+        compressed_bytes=_number(metadata.get(7)),
+        first_page=min((offset for offset in pages_at if offset), default=0),
+    )
+
+
+def _number(value: Value) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise BadFooter("a size is absent or is no number")
+    return value
+
+
+def _struct(value: Value) -> Struct:
+    if not isinstance(value, dict):
+        raise BadFooter("a part of the metadata is absent")
+    return value
+
+
+def _structs(value: Value) -> list[Struct]:
+    if not isinstance(value, list):
+        raise BadFooter("the list of row groups or columns is absent")
+    return [_struct(entry) for entry in value]
+
+
+class _Reader:
+    """Decodes Thrift's compact protocol; every value takes at least one byte, so the data bound the work."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def struct(self, at: int, depth: int = 0) -> tuple[Struct, int]:
+        """Return the fields of a struct by their numbers, and where it ends. Raises BadFooter."""
+        if depth > _DEPTH_MAX:
+            raise BadFooter("the metadata are nested too deeply")
+        data, fields, field = self._data, Struct(), 0
+        try:
+            while head := data[at]:
+                at += 1
+                if head >> 4:
+                    field += head >> 4
+                else:
+                    field, at = self._zigzag(at)
+                fields[field], at = self._value(head & 15, at, depth)
+        except IndexError as error:
+            raise BadFooter("the metadata are cut off") from error
+        return fields, at + 1
+
+    def _value(self, kind: int, at: int, depth: int) -> tuple[Value, int]:
+        if kind in _INTEGERS:
+            return self._zigzag(at)
+        if kind == _BINARY:
+            length, at = self._varint(at)
+            if length > len(self._data) - at:
+                raise BadFooter("a text of the metadata is cut off")
+            return self._data[at : at + length], at + length
+        if kind == _STRUCT:
+            return self.struct(at, depth + 1)
+        if kind in (_LIST, _SET):
+            return self._list(at, depth)
+        if kind in (_TRUE, _FALSE):
+            return int(kind == _TRUE), at
+        return self._rare(kind, at)
+
+    def _rare(self, kind: int, at: int) -> tuple[Value, int]:
+        length = {_BYTE: 1, _DOUBLE: 8}.get(kind)
+        if length is None or at + length > len(self._data):
+            raise BadFooter("the metadata have a type that Parquet does not use")
+        return None, at + length
+
+    def _list(self, at: int, depth: int) -> tuple[list[Value], int]:
+        head = self._data[at]
+        count, at = head >> 4, at + 1
+        if count == 15:
+            count, at = self._varint(at)
+        if count > len(self._data) - at:
+            raise BadFooter("a list of the metadata is cut off")
+        kind, values = head & 15, list[Value]()
+        for _ in range(count):
+            if kind in (_TRUE, _FALSE):
+                value, at = self._data[at], at + 1
+            else:
+                value, at = self._value(kind, at, depth + 1)  # type: ignore[assignment]
+            values.append(value)
+        return values, at
+
+    def _varint(self, at: int) -> tuple[int, int]:
+        data, value, shift = self._data, 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value, at
+            shift += 7
+            if shift > 63:
+                raise BadFooter("a number of the metadata has too many bits")
+
+    def _zigzag(self, at: int) -> tuple[int, int]:
+        value, at = self._varint(at)
+        return (value >> 1) ^ -(value & 1), at
