@@ -66,7 +66,7 @@ metadata: {name: sizes}
 spec:
   hard: {requests.cpu: "4", requests.memory: 8Gi, limits.cpu: "8", limits.memory: 8Gi, pods: "4"}
 """
-SIZES = ("server_cpu=1", "server_memory=1Gi", "agent_cpu=1", "agent_memory=512Mi")
+SIZES = ("server_cpu=500m", "server_memory=1Gi", "agent_cpu=500m", "agent_memory=512Mi")
 
 
 def test_a_namespace_whose_quota_demands_sizes_is_told_and_works_with_them(cluster: ClusterBench) -> None:

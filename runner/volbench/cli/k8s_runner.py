@@ -54,12 +54,14 @@ def submit(
         check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
     if not yes and console.interactive() and not typer.confirm("Submit?", default=True, err=True):
         raise typer.Exit(EXIT_NO_GO)
-    words = [f"--volume={one}" for one in volume] + [f"--set={one}" for one in settings]
-    words += [f"--target-option={key}={value}" for key, value in chosen.items() if key not in _OF_THE_SUBMISSION]
+    arguments = [f"--volume={text}" for text in volume] + [f"--set={text}" for text in settings]
+    arguments += [
+        f"--target-option={key}={value}" for key, value in chosen.items() if key not in _OF_THE_SUBMISSION
+    ]
     context, namespace = (str(chosen.get(key, "")) for key in _OF_THE_SUBMISSION)
     submission = remote.Submission(
         name=object_name("volbench", planned.run.suite.name[:20], secrets.token_hex(3)), suite=suite.read_text(),
-        image=tools or tools_image(), options=tuple(words), resume=resume, results_to=results_to,
+        image=tools or tools_image(), options=tuple(arguments), resume=resume, results_to=results_to,
         results_size=results_size, results_class=results_class, pull_secret=str(chosen.get("pull_secret", "")),
     )  # fmt: skip
     with closing(Cluster(context=context, namespace=namespace)) as cluster:

@@ -15,7 +15,7 @@ from volbench.placement.kubernetes.options import labels_of, parse_changes, tole
 from volbench.placement.kubernetes.pods import describe_pod, ended_trouble, has_ended, is_running, waiting_trouble
 from volbench.placement.kubernetes.requests import limits_refused
 from volbench.placement.kubernetes.result import enrich_from_cluster, pod_times_s
-from volbench.placement.kubernetes.scheduling import spot_interruption
+from volbench.placement.kubernetes.scheduling import spot_interruption, suspension
 from volbench.volume.kinds.claim import kubernetes_size
 
 
@@ -284,3 +284,19 @@ def test_a_resumed_run_changes_where_it_waits_and_not_what_it_measures() -> None
     for text in ("server_memory=4Gi", "namespace=other", "parallel=2"):
         with pytest.raises(UsageError, match="the same for all cells"):
             parse_changes([text])
+
+
+def test_a_pod_that_its_queue_preempted_is_told_from_a_deleted_one() -> None:
+    """Times as the API server writes them: a first release is no later than the pod's creation."""
+    created = "2026-01-01T00:00:10Z"
+
+    def job(suspend: bool, changed: str) -> dict[str, Any]:
+        condition = {"type": "Suspended", "status": str(suspend), "lastTransitionTime": changed}
+        return {"metadata": {"name": "j"}, "spec": {"suspend": suspend}, "status": {"conditions": [condition]}}
+
+    assert suspension(job(True, "2026-01-01T00:00:20Z"), after=created) == "job j is suspended"
+    assert suspension(job(False, "2026-01-01T00:00:30Z"), after=created).endswith(
+        "released at 2026-01-01T00:00:30Z"
+    )
+    assert suspension(job(False, created), after=created) == ""
+    assert suspension({"metadata": {"name": "j"}, "spec": {}}, after=created) == ""

@@ -31,14 +31,14 @@ class RunPrice:
 
     Args:
         total: of what has a price, in `currency`.
-        parts: `node m5.large 0.10`, one for each thing that costs.
+        items: `1 node m5.large 0.10`, one for each thing that costs.
         unpriced: what costs and has no price here, with what would give it one.
         assumed: some price was not read at the vendor.
     """
 
     total: float
     currency: str
-    parts: tuple[str, ...]
+    items: tuple[str, ...]
     unpriced: tuple[str, ...]
     assumed: bool
     hours: float
@@ -50,17 +50,17 @@ def price_run(run: RunRecord, cost: Cost, prices: Prices) -> RunPrice:
     """Return the price of nodes and volumes for the run's time; volumes that `pvc:` names exist anyway."""
     hours = cost.wall_s * (1 + replacements_max(run) / max(1, len(run.cells))) / 3600.0
     total, assumed = 0.0, False
-    parts: list[str] = []
+    items: list[str] = []
     unpriced: list[str] = []
-    for what, rate, is_assumed in (*_nodes(run, prices), *_volumes(run, cost, prices)):
+    for subject, rate, is_assumed in (*_nodes(run, prices), *_volumes(run, cost, prices)):
         if rate is None:
-            unpriced.append(what)
+            unpriced.append(subject)
             continue
         total += rate * hours
         assumed = assumed or is_assumed
-        parts.append(f"{what} {rate * hours:.2f}")
+        items.append(f"{subject} {rate * hours:.2f}")
     return RunPrice(
-        total=total, currency=prices.currency, parts=tuple(parts), unpriced=tuple(unpriced), assumed=assumed,
+        total=total, currency=prices.currency, items=tuple(items), unpriced=tuple(unpriced), assumed=assumed,
         hours=hours, dated=prices.dated, region=prices.region,
     )  # fmt: skip
 
@@ -68,9 +68,9 @@ def price_run(run: RunRecord, cost: Cost, prices: Prices) -> RunPrice:
 def price_line(price: RunPrice) -> str:
     """Return a sentence for the plan."""
     assumed = ", some of them not read at the vendor" if price.assumed else ""
-    parts = ", ".join(price.parts) or "nothing has a price"
+    items = ", ".join(price.items) or "nothing has a price"
     text = (
-        f"cost: about {price.total:.2f} {price.currency} for {duration(round(price.hours * 3600))} ({parts});"
+        f"cost: about {price.total:.2f} {price.currency} for {duration(round(price.hours * 3600))} ({items});"
         f" list prices of {price.region}, {price.dated}{assumed}"
     )
     return f"{text}; not in it: {'; '.join(price.unpriced)}" if price.unpriced else text
@@ -90,41 +90,41 @@ def check_cost(price: RunPrice, cost_max: float) -> None:
         )  # fmt: skip
 
 
-_Part = tuple[str, float | None, bool]
+_Rate = tuple[str, float | None, bool]
 """What costs, its price an hour (None: unknown), and whether that is assumed."""
 
 
-def _nodes(run: RunRecord, prices: Prices) -> Iterator[_Part]:
+def _nodes(run: RunRecord, prices: Prices) -> Iterator[_Rate]:
     """Yield a node for each kind of node that volumes are placed on; with parallel cells as many as run at once."""
     options = [read_options(run.target_options, spec.variant_of or spec.name) for spec in run.volumes]
-    for selector, node_price in dict.fromkeys((one.selector, one.node_price) for one in options):
-        alike = [one for one in options if (one.selector, one.node_price) == (selector, node_price)]
+    for selector, node_price in dict.fromkeys((chosen.selector, chosen.node_price) for chosen in options):
+        alike = [chosen for chosen in options if (chosen.selector, chosen.node_price) == (selector, node_price)]
         count = min(alike[0].parallel, len(alike))
         instance = labels_of(selector).get(INSTANCE_LABEL, "")
-        known = prices.instances.get(instance)
+        listed = prices.instances.get(instance)
         nodes = f"{count} {'nodes' if count > 1 else 'node'} {instance}".rstrip()
         if node_price is not None:
             yield nodes, node_price * count, False
-        elif known is not None:
-            yield nodes, known.hour * count, known.assumed
+        elif listed is not None:
+            yield nodes, listed.hour * count, listed.assumed
         else:
-            what = f"no price of instance type {instance}" if instance else "the nodes' price is not known"
-            yield f"{what} (--target-option node_price=, an hour of a node)", None, False
+            subject = f"no price of instance type {instance}" if instance else "the nodes' price is not known"
+            yield f"{subject} (--target-option node_price=, an hour of a node)", None, False
 
 
-def _volumes(run: RunRecord, cost: Cost, prices: Prices) -> Iterator[_Part]:
+def _volumes(run: RunRecord, cost: Cost, prices: Prices) -> Iterator[_Rate]:
     for spec in run.volumes:
         if spec.kind == "storage-class" and not spec.variant_of:
             yield _volume(run, spec, cost, prices)
 
 
-def _volume(run: RunRecord, spec: VolumeSpec, cost: Cost, prices: Prices) -> _Part:
+def _volume(run: RunRecord, spec: VolumeSpec, cost: Cost, prices: Prices) -> _Rate:
     """Return the price of a volume that the run makes, without traffic."""
     text = read_options(run.target_options, spec.name).profile or OVERLAY_PROFILES.get(spec.place, "")
     name = text.partition("?")[0]
     if name not in prices.volumes:
-        what = f"volume {spec.name}: no price of class {spec.place}"
-        return f"{what} (--target-option {spec.name}.profile=ebs-gp3 says what it is)", None, False
+        subject = f"volume {spec.name}: no price of class {spec.place}"
+        return f"{subject} (--target-option {spec.name}.profile=ebs-gp3 says what it is)", None, False
     if any(charge.parameter == "size" for charge in prices.volumes[name]):
         size = parse_size_bytes(spec.options.get("size", DEFAULT_SIZE).replace("i", "iB").replace("iBB", "iB"))
         text += f"{'&' if '?' in text else '?'}size={size}"

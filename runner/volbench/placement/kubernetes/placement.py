@@ -16,7 +16,7 @@ from kubernetes.client.exceptions import ApiException
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.placement.interface import Job
 from volbench.placement.kubernetes.collect import RESULT, collect, run_in_pod
-from volbench.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, QUEUE_NAME, cell_name
+from volbench.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
 from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.pods import (
     Trouble,
@@ -30,7 +30,7 @@ from volbench.placement.kubernetes.pods import (
 )
 from volbench.placement.kubernetes.requests import limits_refused
 from volbench.placement.kubernetes.result import enrich_from_cluster, needs_cause
-from volbench.placement.kubernetes.scheduling import QUEUED, spot_interruption
+from volbench.placement.kubernetes.scheduling import QUEUED, spot_interruption, suspension
 from volbench.records.parse import parse_json
 from volbench.volume.cluster import Cluster, NotFound, cluster_errors, quota_exceeded
 from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN
@@ -71,7 +71,6 @@ class KubernetesPlacement:
         self._progress_s = 0.0
         self._has_ended = False
         self._deleted_pod: Object | None = None
-        self._preemption = ""
 
     def running(self) -> bool:
         """Return whether the agent runs, or will run; after that its results are here.
@@ -126,14 +125,12 @@ class KubernetesPlacement:
 
     def termination_cause(self) -> VolbenchError | None:
         """Return why the pod ended, if not by the agent: eviction, a lost node, lack of memory."""
-        if self._preemption:
-            return StepFailed(
-                "the queue preempted the cell", where=self._where, evidence=self._preemption, cause="evicted"
-            )
         pod = self._pod or self._deleted_pod
         trouble = ended_trouble(pod) if pod else None
         if pod is None or trouble is None:
             return None
+        if trouble.cause == "pod_deleted" and (evidence := self._preemption(pod)):
+            trouble = replace(trouble, cause="evicted", what="the queue preempted the cell", evidence=evidence)
         if trouble.cause in {"evicted", "node_lost"} and (notice := spot_interruption(self._node(pod))):
             what = "the cloud provider took back the spot instance that the pod ran on"
             trouble = replace(
@@ -221,15 +218,20 @@ class KubernetesPlacement:
 
     def _suspended(self, job: Object) -> bool:
         """Handle a suspended job: it waits for its queue, or the queue has preempted its pod, which is the end."""
-        queue = job["metadata"].get("labels", {}).get(QUEUE_NAME, "")
-        evidence = f"job {self.name} is suspended" + (f"; its queue is {queue}" if queue else "")
         if self._deleted_pod is not None:
-            self._preemption = evidence
             self._has_ended = True
             return False
         what = "the cell waits until its queue admits it"
-        self._check_waiting(Trouble(cause=QUEUED, what=what, evidence=evidence, final=False))
+        self._check_waiting(Trouble(cause=QUEUED, what=what, evidence=suspension(job), final=False))
         return True
+
+    def _preemption(self, pod: Object) -> str:
+        """Return evidence that the pod's job was suspended, which deletes the pod; empty if it was not."""
+        try:
+            job = self._cluster.ask("GET", self._cluster.jobs(self.name), doing=f"looking for job {self.name}")
+        except NotFound:
+            return ""
+        return suspension(job, after=str(pod["metadata"].get("creationTimestamp", "")))
 
     def _check_waiting(self, trouble: Trouble | None) -> None:
         """Raise if a pod cannot start, or did not start in time."""

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from volbench.placement.kubernetes.manifests import QUEUE_NAME
+
 Object = dict[str, Any]
 QUEUED, STORAGE, OTHER = "queued", "volume_pending", "unschedulable"
 """Causes: other cells are on the nodes; a volume is missing or out of reach; anything else."""
@@ -96,6 +98,20 @@ def unscheduled_reasons(message: str, claim_events: Sequence[Object] = ()) -> li
             of_claim[0] if of_claim and one.what == "no volume is bound to the claim" else one for one in reasons
         ]
     return reasons or ([Reason(STORAGE, "no volume is bound to the claim")] if "olume" in message else [])
+
+
+def suspension(job: Object, *, after: str = "") -> str:
+    """Return evidence that a job is suspended, or was after that moment (UTC, as the API writes it); else empty.
+
+    A job that was released meanwhile keeps its condition `Suspended`, with the time of the last change.
+    """
+    conditions = job.get("status", {}).get("conditions", [])
+    changed = next((one.get("lastTransitionTime", "") for one in conditions if one["type"] == "Suspended"), "")
+    queue = job["metadata"].get("labels", {}).get(QUEUE_NAME, "")
+    name = f"job {job['metadata']['name']}" + (f" of queue {queue}" if queue else "")
+    if job["spec"].get("suspend"):
+        return f"{name} is suspended"
+    return f"{name} was suspended, and released at {changed}" if after and changed > after else ""
 
 
 _SPOT_TAINTS = ("aws-node-termination-handler/spot-itn", "cloud.google.com/impending-node-termination")

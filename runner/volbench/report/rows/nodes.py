@@ -91,11 +91,11 @@ def node_caveats(hosts: Hosts, placements: Placements = MappingProxyType({})) ->
     ]
     for baseline, candidate in pairs:
         if placed_apart(baseline, candidate, placements):
-            told = "; ".join(
+            reasons = "; ".join(
                 f"{name} by {placements[name]}" for name in (baseline, candidate) if placements.get(name)
             )
             yield (
-                f"{baseline} and {candidate} were placed on different nodes ({told}): each verdict is of volume "
+                f"{baseline} and {candidate} were placed on different nodes ({reasons}): each verdict is of volume "
                 "and node together, and other nodes of these kinds may differ from those that were measured."
             )
             continue
