@@ -115,6 +115,7 @@ def test_a_dump_that_does_not_restore_is_one_message(bench: Bench, tmp_path: Pat
     assert said in ended.output
     assert ended.output.count("next step:") == 1
     assert bench.leftovers() == []
+    assert not list((bench.cache / "templates").glob("*.partial"))
 
 
 def test_an_error_of_a_lua_script_is_one_message(bench: Bench, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from volbench.engine.own_data.content import content_hash
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor
 from volbench.engine.sysbench_config import sysbench_program
-from volbench.errors import StepFailed
+from volbench.errors import StepFailed, VolbenchError
 from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
 from volbench.records.base import Record, Scalar, parse_size_bytes
 from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
@@ -197,7 +197,12 @@ def prepare_template(
         template_paths = paths.model_copy(update={"data_dir": str(partial / DATA_DIR), "server_data_dir": ""})
         server = Server(spec=_preparing(spec), paths=template_paths, supervisor=supervisor)
         started_s = time.monotonic()
-        tables = _build(server, dataset, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+        try:
+            tables = _build(server, dataset, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
+        except VolbenchError:
+            if dataset.is_own:  # it may be large, and may never load
+                ownership.remove(partial)
+            raise
         files, data_bytes = _remove_instance_files(partial)
         record = TemplateRecord(
             key=path.name,

@@ -65,7 +65,7 @@ def plan_replay(step: ReplayStep, schema: str) -> Schedule:
             )  # fmt: skip
             return replace(planned, skipped={**log.skipped, **planned.skipped})
     except UsageError as error:
-        error.where = f"step {step.name}: {step.log}"
+        error.where = f"step {step.name or step.kind}: {step.log}"
         error.next_step = error.next_step or f"the log needs statements in the schema {schema}: see dataset.schema"
         raise
 
