@@ -108,7 +108,8 @@ def html(report: Report, directory: RunDirectory) -> str:
 
 def keep_units_together(text: str) -> str:
     """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
-    return re.sub(r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", "\N{NO-BREAK SPACE}", text)
+    percents, factors = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", r"(?<=×) (?=\d)|(?<=\d,) (?=×)"
+    return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", text)
 
 
 def breakable(step: str) -> Markup:
