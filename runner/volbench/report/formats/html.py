@@ -114,7 +114,7 @@ def keep_units_together(text: str) -> str:
 
 def breakable(step: str) -> Markup:
     """Return a step's name that may be broken after a slash, and nowhere within a word."""
-    return Markup("<wbr>").join(Markup.escape(part) for part in re.split(r"(?<=/)", step))
+    return Markup("<wbr>").join(Markup.escape(piece) for piece in re.split(r"(?<=/)", step))
 
 
 def sentence(text: str) -> str:

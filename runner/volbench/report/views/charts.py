@@ -18,7 +18,6 @@ from bokeh.models import (
     CrosshairTool,
     DataRange1d,
     FixedTicker,
-    LabelSet,
     NumeralTickFormatter,
     Range1d,
     ResetTool,
@@ -26,7 +25,7 @@ from bokeh.models import (
     VStrip,
     WheelZoomTool,
 )
-from bokeh.models.annotations import Span
+from bokeh.models.annotations import LabelSet, Span
 from bokeh.plotting import figure
 from bokeh.resources import Resources
 
