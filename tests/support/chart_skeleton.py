@@ -26,8 +26,7 @@ from bokeh.models import (
     VStrip,
     WheelZoomTool,
 )
-from bokeh.models.annotations import Span
-from bokeh.models.annotations.labels import LabelSet
+from bokeh.models.annotations import LabelSet, Span
 from bokeh.plotting import figure
 from bokeh.resources import Resources
 

@@ -16,13 +16,14 @@ from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import transaction_rows
 from volbench.analysis.explain.what_if import other_volume
 from volbench.base.text import MINUS
-from volbench.records.report import AssociationRow, QueryRow, Report
+from volbench.records.report import AssociationRow, QueryRow, Report, TimeBudgetRow
 from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.report.formats.markdown import markdown
 from volbench.report.render import render
 from volbench.report.views.cost_tables import (
     association_sentences,
+    correlation_sentences,
     query_tables,
     small_multiples,
     transaction_tables,
@@ -169,3 +170,14 @@ def test_a_falling_metric_is_said_as_what_it_is() -> None:
     (text,) = association_sentences([row])
     assert "p95 rises when there is less innodb questions_per_s (" in text
     assert f"{MINUS}0.69, 2.00 s later over 2 cells; CPU use: " in text
+
+
+def test_a_steady_load_has_nothing_to_correlate_and_the_text_says_so(report: Report) -> None:
+    budget = TimeBudgetRow(
+        volume="a", step="load", piece="cpu", title="CPU", ms=1.0, share=1.0, latency_ms=1.0, cells=1, valid=True
+    )
+    steady = report.model_copy(update={"associations": (), "time_budgets": (budget,)})
+    (text,) = correlation_sentences(steady)
+    assert "nothing to correlate" in text
+    assert text in markdown(steady)
+    assert correlation_sentences(steady.model_copy(update={"time_budgets": ()})) == ()

@@ -16,7 +16,7 @@ from volbench.report.formats.html import headline, keep_units_together
 from volbench.report.render import render
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE, RunDirectory
 
-VOID = {"meta", "link", "br", "hr", "img", "input", "line", "polyline"}
+VOID = {"meta", "link", "br", "wbr", "hr", "img", "input", "line", "polyline"}
 
 
 class Page(HTMLParser):
@@ -172,4 +172,5 @@ def test_the_headline_names_the_winner(verdict: str, volumes: list[str], said: s
 
 def test_numbers_stay_with_their_unit() -> None:
     """No line break before a percent sign or within an interval."""
+    assert keep_units_together("p95 × 19.1 [× 17.0, × 20.7]") == "p95 ×\xa019.1 [×\xa017.0,\xa0×\xa020.7]"
     assert keep_units_together("tps +38 % [+31 %, +45 %]") == "tps +38\xa0% [+31\xa0%,\xa0+45\xa0%]"

@@ -104,12 +104,13 @@ def html(report: Report, page: PageData) -> str:
 
 def keep_units_together(text: str) -> str:
     """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
-    return re.sub(r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", "\N{NO-BREAK SPACE}", text)
+    percents, factors = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])", r"(?<=×) (?=\d)|(?<=\d,) (?=×)"
+    return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", text)
 
 
 def breakable(step: str) -> Markup:
     """Return a step's name that may be broken after a slash, and nowhere within a word."""
-    return Markup("<wbr>").join(Markup.escape(part) for part in re.split(r"(?<=/)", step))
+    return Markup("<wbr>").join(Markup.escape(piece) for piece in re.split(r"(?<=/)", step))
 
 
 def sentence(text: str) -> str:

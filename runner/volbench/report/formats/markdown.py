@@ -20,7 +20,7 @@ from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.saturation import curve_lines
 from volbench.report.views.causes import cause_title, certainty
 from volbench.report.views.contrast import markdown_lines
-from volbench.report.views.cost_tables import association_sentences, query_tables, transaction_tables
+from volbench.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
 from volbench.report.views.effects_tables import effect_tables
 from volbench.report.views.ranking import RankedValue, ranking
 from volbench.report.views.time_budget import budget_charts
@@ -73,7 +73,7 @@ def _head(report: Report) -> Iterator[str]:
         location = f"{_escaped(finding.volume)} ({_escaped(finding.step)})"
         title = f"**{_escaped(cause_title(finding.cause))}** on {location}"
         yield f"- {title}: {_escaped(evidence)} ({_code(finding.cause)}{certainty_text})"
-    yield from (f"- {_escaped(text)}" for text in association_sentences(report.associations)[:LISTED_MAX])
+    yield from (f"- {_escaped(text)}" for text in correlation_sentences(report)[:LISTED_MAX])
     yield from _forecasts(report)
 
 

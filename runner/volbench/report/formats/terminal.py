@@ -10,7 +10,7 @@ from volbench.report.rows.cells import failure_text
 from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.saturation import curve_lines
 from volbench.report.views.causes import cause_title, certainty
-from volbench.report.views.cost_tables import association_sentences
+from volbench.report.views.cost_tables import correlation_sentences
 from volbench.report.views.time_budget import budget_lines
 from volbench.report.wording import why_invalid
 
@@ -24,7 +24,7 @@ def summary_lines(report: Report) -> list[str]:
     lines += [f"  {text}" for text in cause_lines(report.findings)]
     lines += [comparison_line(row) for row in report.comparisons if row.primary]
     lines += [f"  {text}" for text in budget_lines(report.time_budgets)]
-    lines += [f"  {text}" for text in association_sentences(report.associations)]
+    lines += [f"  {text}" for text in correlation_sentences(report)]
     lines += [f"  {text}" for text in curve_lines(report.curves)]
     lines += [f"  {forecast_text(row)}" for row in report.forecasts]
     lines += [f"  {text}" for text in (report.sweep.said if report.sweep else ())]

@@ -20,7 +20,7 @@ _TEXTS: Mapping[str, str] = {
     "interference.shared_volume": "I/O of others on the volume begins",
 }
 """Cause -> what happens at the begin of its window. A cause that is there all along has no moment."""
-_BESIDE = ("dump", "restore")
+_CONCURRENT_KINDS = ("dump", "restore")
 
 
 def moment_rows(
@@ -56,8 +56,8 @@ def _of_causes(explained: RunExplanation) -> Iterator[MomentRow]:
 def _of_steps(results: Iterable[CellResult], volume_of: Mapping[str, str]) -> Iterator[MomentRow]:
     for result in results:
         for step in result.steps:
-            load, _, part = step.step.partition("/")
-            if part and step.kind in _BESIDE:
+            load, separator, _ = step.step.partition("/")
+            if separator and step.kind in _CONCURRENT_KINDS:
                 yield MomentRow(
                     cell_id=result.cell_id,
                     volume=volume_of[result.cell_id],

@@ -22,6 +22,10 @@ MULTIPLES_MAX = 6
 GROUPS_MAX = 8
 POINTS_MAX = 240
 _PERCENT = 100.0
+_STEADY = (
+    "No metric moves with p95 beyond chance: a load that runs steadily has nothing to correlate, and where its time"
+    " goes is the answer"
+)
 RHO = "\N{GREEK SMALL LETTER RHO}"
 
 
@@ -102,6 +106,13 @@ def association_sentences(rows: Sequence[AssociationRow]) -> tuple[str, ...]:
     for row in rows:
         first.setdefault((row.volume, row.step), row)
     return tuple(map(_association_sentence, first.values()))
+
+
+def correlation_sentences(report: Report) -> tuple[str, ...]:
+    """Return what moves with p95; of a load that has a time budget and runs steadily, that nothing does."""
+    if not report.associations and report.time_budgets:
+        return (_STEADY,)
+    return association_sentences(report.associations)
 
 
 def _association_sentence(row: AssociationRow) -> str:

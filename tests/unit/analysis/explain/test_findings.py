@@ -260,14 +260,23 @@ def test_repeats_are_put_together_and_none_yields() -> None:
         {"1": made("storage.stall", 0.1), "2": made("storage.iops_limit", 0.8),
          "3": made("storage.iops_limit", 0.6), "4": made("none", None)},
     )  # fmt: skip
-    assert [(row.cause, row.cell_ids) for row in rows] == [
-        ("storage.iops_limit", ("2", "3")),
-        ("storage.stall", ("1",)),
+    assert [(row.cause, set(row.cell_ids)) for row in rows] == [
+        ("storage.iops_limit", {"2", "3"}),
+        ("storage.stall", {"1"}),
     ]
     assert rows[0].share == pytest.approx(0.7)
     assert rows[0].confidence == pytest.approx(0.5 * CALIBRATION.confidence("all held", "storage.iops_limit"))
     assert rows[0].evidence[-1].text == "found in 2 of 4 cells"
     assert [row.cause for row in finding_rows("a", "b", {"1": made("none", None)})] == ["none"]
+
+
+def test_the_first_cell_of_a_row_is_the_one_of_its_evidence() -> None:
+    """The page's link opens it, and its window is marked there."""
+    shares = {"1": 0.9, "2": 0.5, "3": 0.1}
+    cells = {cell: made("storage.iops_limit", share) for cell, share in shares.items()}
+    (row,) = finding_rows("gp2", "load", cells)
+    assert row.cell_ids[0] == "2"
+    assert set(row.cell_ids) == set(shares)
 
 
 def test_a_step_within_a_cell_knows_the_volume_from_before() -> None:
