@@ -21,7 +21,7 @@ _DEPTH_MAX = 12
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 _INTEGERS = (4, 5, 6)
 
-Value = int | bytes | list["Value"] | dict[int, "Value"] | None  # type: ignore[misc]
+Value = int | bytes | list["Value"] | dict[int, "Value"] | None
 Struct = dict[int, Value]
 
 
