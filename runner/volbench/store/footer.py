@@ -210,11 +210,12 @@ class _Reader:
         if count > len(self._data) - at:
             raise BadFooter("a list of the metadata is cut off")
         kind, values = head & 15, list[Value]()
+        value: Value
         for _ in range(count):
             if kind in (_TRUE, _FALSE):
                 value, at = self._data[at], at + 1
             else:
-                value, at = self._value(kind, at, depth + 1)  # type: ignore[assignment]
+                value, at = self._value(kind, at, depth + 1)
             values.append(value)
         return values, at
 
