@@ -60,9 +60,9 @@ def add_agent_log(path: Path) -> None:
 def global_options_first(arguments: list[str]) -> list[str]:
     """Return the command line with options of all commands in front, from anywhere before a `--`."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    given = [option for option in GLOBAL_OPTIONS if option in arguments[:end]]
+    selected = [option for option in GLOBAL_OPTIONS if option in arguments[:end]]
     remaining = [argument for argument in arguments[:end] if argument not in GLOBAL_OPTIONS]
-    return [*given, *remaining, *arguments[end:]]
+    return [*selected, *remaining, *arguments[end:]]
 
 
 def _add_file(path: Path) -> None:

@@ -107,10 +107,8 @@ class LazyGroup(TyperGroup):
         """Return the commands that begin so, without importing any; options are the base class's."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        try:
-            from typer._click.shell_completion import CompletionItem  # noqa: PLC0415 - typer brings its own click
-        except ImportError:
-            from click.shell_completion import CompletionItem  # noqa: PLC0415
+        from typer._click.shell_completion import CompletionItem  # noqa: PLC0415 - only while completing
+
         summaries = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
         return [CompletionItem(name, help=text) for name, text in summaries.items() if name.startswith(incomplete)]
 

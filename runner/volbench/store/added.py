@@ -13,7 +13,7 @@ from pathlib import Path
 from volbench.records.series import SeriesRow
 from volbench.store.files import held_parent
 from volbench.store.run_directory import SERIES_FILE
-from volbench.store.series import Series, SeriesKey, read_series, write_series
+from volbench.store.series import Series, SeriesKey, write_series
 
 ADDED = "added"
 
@@ -34,11 +34,3 @@ def series_files(cell_dir: Path) -> tuple[Path, ...]:
     """The cell's own series first, then what was added."""
     own = cell_dir / SERIES_FILE
     return (*((own,) if own.exists() else ()), *sorted((cell_dir / ADDED).glob("*.parquet")))
-
-
-def read_all_series(cell_dir: Path) -> dict[SeriesKey, Series]:
-    """All series of a cell; where the cell has one itself, that one. Raises RunUnreadable."""
-    series: dict[SeriesKey, Series] = {}
-    for path in series_files(cell_dir):
-        series = {**read_series(path), **series}
-    return series

@@ -21,7 +21,7 @@ _DEPTH_MAX = 12
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 _INTEGERS = (4, 5, 6)
 
-Value = int | bytes | list["Value"] | dict[int, "Value"] | None  # type: ignore[misc]
+Value = int | bytes | list["Value"] | dict[int, "Value"] | None
 Struct = dict[int, Value]
 
 
@@ -210,11 +210,12 @@ class _Reader:
         if count > len(self._data) - at:
             raise BadFooter("a list of the metadata is cut off")
         kind, values = head & 15, list[Value]()
+        value: Value
         for _ in range(count):
             if kind in (_TRUE, _FALSE):
                 value, at = self._data[at], at + 1
             else:
-                value, at = self._value(kind, at, depth + 1)  # type: ignore[assignment]
+                value, at = self._value(kind, at, depth + 1)
             values.append(value)
         return values, at
 

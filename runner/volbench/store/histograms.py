@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -119,7 +120,7 @@ class Histograms:
 
     def intervals(self, source: str) -> Intervals:
         """The intervals of one source, without their bins."""
-        columns = {}
+        columns: dict[str, NDArray[Any]] = {}
         for name in ("t_s", "interval_s", "events"):
             pieces = [table.scalars[name][table.scalars["source"] == source] for table in self.tables]
             columns[name] = np.concatenate(pieces) if pieces else np.empty(0)

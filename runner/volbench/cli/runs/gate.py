@@ -21,6 +21,7 @@ def gate(
     format: Annotated[  # noqa: A002 - it is the option's name
         GateFormat, typer.Option("--format", help="text, md, json, junit, or html (a page to sign).")
     ] = "text",
+    json: options.Json = False,
 ) -> None:
     """Decide by a policy: exit code 0 is go, 1 no-go, 6 undecided."""
     loaded = load_policy(policy)
@@ -31,5 +32,5 @@ def gate(
         origins=loaded.origins,
         where=loaded.name,
     )
-    console.show_text(render_gate(decision, format))
+    console.show_text(render_gate(decision, "json" if json else format))
     raise typer.Exit(EXIT_CODES[decision.decision])

@@ -24,8 +24,10 @@ def report(
         Format | None, typer.Option("--format", help="Print this format on stdout instead of writing the files.")
     ] = None,
     what_if: options.WhatIf = [],  # noqa: B006 - typer copies it
+    json: options.Json = False,
 ) -> None:
     """Rebuild the reports of a run from its directory, or print one format."""
+    format = "json" if json else format  # noqa: A001 - it is the option's name
     other_volumes = [other_volume(spec) for spec in what_if]
     directory = RunDirectory.open(path)
     if format is None:

@@ -55,7 +55,7 @@ def charts(panels: Sequence[Panel], volumes: int) -> Charts:
 
 def _script(keys: Sequence[str], volumes: int) -> str:
     stored = _stored()
-    roots = [_figure(stored["panels"][key], volumes, whole=number == 0) for number, key in enumerate(keys)]
+    roots = [_figure(stored["panels"][key], volumes, is_first=number == 0) for number, key in enumerate(keys)]
     documents = {"charts": {"version": stored["bokeh"], "title": "volbench", "roots": roots}}
     ids = [root["id"] for root in roots]
     elements = {root["id"]: _element(key) for root, key in zip(roots, keys, strict=True)}
@@ -74,9 +74,9 @@ def _element(key: str) -> str:
     return f"chart-{key}"
 
 
-def _figure(panel: Mapping[str, Any], volumes: int, *, whole: bool) -> dict[str, Any]:
+def _figure(panel: Mapping[str, Any], volumes: int, *, is_first: bool) -> dict[str, Any]:
     """Return one figure as Bokeh's document has it, with its lines for each volume."""
-    root: dict[str, Any] = panel["figure"] if whole else _with_references(panel["figure"])
+    root: dict[str, Any] = panel["figure"] if is_first else _with_references(panel["figure"])
     lines = json.dumps(panel["lines"])
     attributes = {**root["attributes"]}
     attributes["renderers"] = [*attributes["renderers"], *_of_volumes(lines, volumes)]

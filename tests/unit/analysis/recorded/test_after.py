@@ -19,7 +19,7 @@ from volbench.analysis.recorded.nvme_log import parse_nvme_log
 from volbench.cli.main import app
 from volbench.errors import UsageError
 from volbench.report.views.timeline import timelines
-from volbench.store.added import ADDED, read_all_series
+from volbench.store.added import ADDED
 from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
 from volbench.store.series import SeriesKey
@@ -72,7 +72,7 @@ def test_points_of_the_wall_clock_stand_at_the_cell_s_time(run: RunDirectory, tm
     before = sums(run)
     found = add_recorded(run, str(cloudwatch(tmp_path / "cw.json", begin, [80, 60, 40])), volume="a")
     assert found.samples[first] == 3
-    series = read_all_series(run.cell_dir(first))[BALANCE]
+    series = load_run(run).series(first)[BALANCE]
     assert series.t_s.tolist() == pytest.approx([30.0, 90.0, 150.0])
     assert series.value.tolist() == [80, 60, 40]
     assert sums(run) == before, "what was measured is as it was"
@@ -82,7 +82,7 @@ def test_only_the_volume_and_the_time_that_it_is_about_get_it(run: RunDirectory,
     first = cells(run, "a")[0]
     file = cloudwatch(tmp_path / "cw.json", zero(run, first), [80, 60])
     assert list(add_recorded(run, str(file), volume="a").samples) == [first]
-    assert BALANCE not in read_all_series(run.cell_dir(cells(run, "b")[0]))
+    assert BALANCE not in load_run(run).series(cells(run, "b")[0])
 
 
 def test_reports_and_explain_use_it(run: RunDirectory, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_log_of_nvme_counters_becomes_rates(run: RunDirectory, tmp_path: Path)
     log = tmp_path / "nvme.jsonl"
     log.write_text("".join(json.dumps(counters(begin + n, n)) + "\n" for n in range(5)))
     assert add_recorded(run, str(log), volume="a").kind == NVME
-    found = read_all_series(run.cell_dir(first))
+    found = load_run(run).series(first)
     values = {
         key.metric: one.value.tolist()
         for key, one in found.items()
