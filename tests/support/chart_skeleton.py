@@ -134,9 +134,9 @@ def _figure(panel: Panel, volumes: int, x_range: Range1d, cursor: Span) -> figur
     plot.xaxis.axis_label = "seconds"
     plot.xaxis.visible = False  # the page's script shows it in the lowest chart
     _strips(plot, panel)
+    _marks(plot, panel)
     for volume in range(volumes):
         _lines(plot, panel, volume)
-    _marks(plot, panel)
     return plot
 
 

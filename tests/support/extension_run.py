@@ -31,6 +31,7 @@ from volbench.sample.config import SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.rows import series_rows
 from volbench.store.files import write_record
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RESULT_FILE, SERIES_FILE, TEMPLATE_FILE, RunDirectory
 from volbench.store.series import read_series
 from volbench.suite.load import load_suite
@@ -100,7 +101,7 @@ def main(suite_file: Path, directory: Path) -> None:
         on_message=lambda _text: None,
     ).run()
     report, files = write_reports(run)
-    explanation = explain_run(run)
+    explanation = explain_run(load_run(run))
     cell = run.cell_dir(record.cells[0].cell_id)
     series = read_series(cell / SERIES_FILE)
     answer = {

@@ -10,9 +10,9 @@ import pytest
 from synthetic_run import build_run, two_volumes
 
 from volbench.records.report import Report
-from volbench.records.steps import OltpStep
+from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
-from volbench.report.formats.html import html
+from volbench.report.render import render
 from volbench.store.run_directory import RunDirectory
 
 
@@ -39,7 +39,7 @@ def test_each_cell_has_its_own_moment(report: Report) -> None:
 
 
 def test_marks_of_the_page_lead_to_findings_that_are_on_it(directory: RunDirectory, report: Report) -> None:
-    page = html(report, directory)
+    page = render(report, directory, "html")
     found = re.search(r'<script type="application/json" id="timeline-data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     cells = json.loads(found[1])["cells"]
@@ -53,7 +53,7 @@ def test_marks_of_the_page_lead_to_findings_that_are_on_it(directory: RunDirecto
 def test_a_report_of_an_earlier_version_has_no_marks(directory: RunDirectory, report: Report) -> None:
     stored = report.model_dump(mode="json", by_alias=True)
     del stored["moments"]
-    page = html(Report.model_validate(stored), directory)
+    page = render(Report.model_validate(stored), directory, "html")
     assert '"moments":[[' not in page
 
 
