@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ from volbench.volume.emulated.teardown import process_start_ticks, take_down
 
 DIRECTORY_PREFIX = "volbench-testing-"
 DISK_DIRECTORY = Path("/var/tmp")  # noqa: S108 - directories of this prefix that have volbench's marker inside
+_EMPTY_S_MAX = 3600.0
+"""An empty directory this old is of a session that was killed before it made its volume."""
 LABEL_OWNER = "org.volbench.testing.owner"
 
 
@@ -38,6 +41,8 @@ def clear_killed_sessions() -> None:
     for root in DISK_DIRECTORY.glob(f"{DIRECTORY_PREFIX}*"):
         with contextlib.suppress(VolbenchError, OSError):
             _remove_volumes(root)
+            if time.time() - root.stat().st_mtime > _EMPTY_S_MAX:
+                root.rmdir()  # fails where anything is in it
 
 
 def _remove_containers() -> None:
@@ -61,7 +66,7 @@ def private_directory(parent: Path | None = None) -> Iterator[Path]:
     try:
         yield root
     finally:
-        for directory in root.iterdir():
+        for directory in root.glob("*"):
             if ownership.is_owned(directory) and volume_status(directory) == "stopped":
                 ownership.remove(directory)
         with contextlib.suppress(VolbenchError, OSError):

@@ -1,0 +1,63 @@
+"""`volbench_run` on a real server: results to assert on, and what a run that fails or takes too long leaves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_run import SMALL
+
+from volbench.errors import StepFailed, UsageError
+from volbench.testing import run_suite
+from volbench.testing.leftovers import DIRECTORY_PREFIX, DISK_DIRECTORY
+
+pytestmark = [pytest.mark.mysqld, pytest.mark.emulator]
+SETTINGS = dict(setting.split("=", 1) for setting in SMALL) | {"limits.emulator_late": "100%"}  # on a busy machine
+if shutil.which("mariadbd"):
+    SETTINGS["engine.flavor"] = "mariadb"
+
+
+@pytest.fixture
+def disk(tmp_path: Path, run_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory as a volume; no directory for emulated volumes may be left."""
+    monkeypatch.setenv("VOLBENCH_CACHE", str(run_cache))
+    before = set(DISK_DIRECTORY.glob(f"{DIRECTORY_PREFIX}*"))
+    (tmp_path / "disk").mkdir()
+    yield tmp_path / "disk"
+    assert list((tmp_path / "disk").iterdir()) == []
+    assert set(DISK_DIRECTORY.glob(f"{DIRECTORY_PREFIX}*")) <= before
+
+
+def test_a_run_on_a_directory_and_an_emulated_volume_has_its_figures(disk: Path, tmp_path: Path) -> None:
+    volumes = {"disk": disk, "gp3": "emulated:ebs-gp3?size=4GiB"}
+    run = run_suite("suites/quick.yaml", volumes, settings=SETTINGS, target="local", results=tmp_path / "results")
+    assert run.volumes == ("disk", "gp3")
+    assert run.verdict == "inconclusive", "one cell a volume decides nothing"
+    assert run.metric("tps", volume="disk").median > 0
+    assert run.metric("tps", volume="gp3").ci is None
+    assert run.gate("tps >= 0.001").decision == "undecided"
+    assert not run.gate("tps >= 0.001")
+    assert isinstance(run.findings, tuple)
+
+
+def test_a_suite_that_is_wrong_fails_with_the_output_of_the_command(disk: Path, tmp_path: Path) -> None:
+    settings = {"steps.0.thraeds": 1}
+    with pytest.raises(UsageError, match="exit code 2") as raised:
+        run_suite("suites/quick.yaml", {"disk": disk}, settings=settings, results=tmp_path / "results")
+    assert "perhaps you meant" in raised.value.evidence
+
+
+def test_a_run_that_takes_too_long_is_ended_with_its_server_and_volume(disk: Path, tmp_path: Path) -> None:
+    settings = {**SETTINGS, "steps.0.duration": "10m"}
+    volumes = {"gp3": "emulated:ebs-gp3?size=4GiB", "disk": disk}
+    with pytest.raises(StepFailed, match="did not end within 20 s"):
+        run_suite(
+            "suites/quick.yaml",
+            volumes,
+            settings=settings,
+            target="local",
+            results=tmp_path / "results",
+            timeout_s=20,
+        )
