@@ -59,6 +59,8 @@ CATALOGUE: dict[str, tuple[str, Better]] = {
     "files_s": ("s", "lower"),
     "warm_files_per_s": ("1/s", "higher"),
     "files_total_s": ("s", "lower"),
+    "cpu_user_s": ("s", "lower"),
+    "cpu_system_s": ("s", "lower"),
     "ddl_per_s": ("1/s", "higher"),
     "ddl_s": ("s", "lower"),
     "ddl_total_s": ("s", "lower"),

@@ -148,8 +148,11 @@ class IdleStep(StepBase):
     duration_s: Seconds = Field(default=10.0, alias="duration", gt=0)
 
 
-FilePhase = Literal["create", "read_cold", "read_warm", "stat", "copy", "objects", "delete"]
-FILE_PHASES: tuple[FilePhase, ...] = ("create", "read_cold", "read_warm", "stat", "copy", "objects", "delete")
+FilePhase = Literal["clone", "create", "read_cold", "read_warm", "stat", "copy", "objects", "delete"]
+FILE_PHASES: tuple[FilePhase, ...] = (
+    "clone", "create", "read_cold", "read_warm", "stat", "copy", "objects", "delete",
+)  # fmt: skip
+_DEFAULT_FILE_PHASES = FILE_PHASES[1:]
 
 
 class SmallFilesStep(StepBase):
@@ -167,7 +170,10 @@ class SmallFilesStep(StepBase):
     files_per_directory: int = Field(default=100, ge=1, le=100_000, description="Directories hold this many.")
     jobs: int = Field(default=1, ge=1, le=256, description="Files handled at the same time; cp and git have one.")
     phases: tuple[FilePhase, ...] = Field(
-        default=FILE_PHASES, min_length=1, description="What is done, always in this order; `create` is needed."
+        default=_DEFAULT_FILE_PHASES,
+        min_length=1,
+        description="What is done, always in this order; all but `clone` (git clone of a local repository that "
+        "holds the tree) need `create`.",
     )
     sync: Literal["none", "end", "each"] = Field(
         default="end",
@@ -181,7 +187,7 @@ class SmallFilesStep(StepBase):
 
     @model_validator(mode="after")
     def _phases_can_run(self) -> SmallFilesStep:
-        if "create" not in self.phases:
+        if "create" not in self.phases and set(self.phases) != {"clone"}:
             raise ValueError("the phase 'create' is needed: the others work on what it makes")
         return self
 

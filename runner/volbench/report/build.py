@@ -29,6 +29,7 @@ from volbench.report.rows.durability import durability_rows
 from volbench.report.rows.effects import as_declared, effect_rows, sweep_row
 from volbench.report.rows.forecast import forecast_rows
 from volbench.report.rows.nodes import hosts_by_volume, node_caveats, without_verdict_across_nodes
+from volbench.report.rows.prediction import prediction_rows
 from volbench.report.rows.saturation import curve_rows
 from volbench.report.rows.summary import summarise_run
 from volbench.report.rows.time_budget import (
@@ -102,6 +103,7 @@ def build_report(directory: RunDirectory, *, what_if: Sequence[OtherVolume] = ()
         comparisons=comparison_rows(comparisons),
         findings=explained.findings,
         forecasts=forecast_rows(directory, cells),
+        predictions=prediction_rows(run.suite.forecast, cells),
         curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
         sweep=sweep,
         effects=effects,

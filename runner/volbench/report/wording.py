@@ -38,6 +38,8 @@ GLOSSARY: Mapping[str, tuple[str, str]] = {
     "files_mib_per_s": ("content of files", "MiB of small files' content moved per second"),
     "warm_files_per_s": ("warm files/s", "small files from the page cache: memory, and round trips"),
     "files_s": ("time for files", "one phase over all small files"),
+    "cpu_user_s": ("user CPU", "CPU time of the program that worked on the files, as `time` shows it"),
+    "cpu_system_s": ("system CPU", "CPU time of the kernel for that program"),
     "files_total_s": ("time for all phases", "all phases over small files but the warm read"),
     "ddl_per_s": ("DDL/s", "statements on tables' files per second"),
     "ddl_s": ("DDL time", "one phase of DDL"),

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from volbench.base import text
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
+from volbench.report.rows import prediction
 from volbench.report.views.causes import cause_view
 from volbench.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
 from volbench.report.views.cost_tables import (
@@ -65,6 +66,11 @@ def html(report: Report, directory: RunDirectory) -> str:
         )
     }
     environment.filters |= {"nowrap": keep_units_together, "fact": fact}
+    environment.filters |= {
+        "prediction_subject": prediction.subject,
+        "prediction_value": prediction.value_text,
+        "prediction_mark": prediction.mark_text,
+    }
     curves = (quantile_chart(d) for d in distributions(directory, report.cells, volumes))
     return environment.get_template("report.html.j2").render(
         report=report,
