@@ -162,7 +162,7 @@ def _disk(
         return None
     key = profile.disks.parameter
     place, _, query = str(parameters[key]).partition("?")
-    options = {name: value for name, _, value in (part.partition("=") for part in query.split("&") if part)}
+    options = {name: value for name, _, value in (part.partition("=") for part in query.split(",") if part)}
     try:
         disk = _resolve(place, options, directory)
     except (UsageError, ValueError) as error:

@@ -76,9 +76,21 @@ class DumpStep(StepBase):
     start_after_s: Seconds = Field(
         default=0.0, alias="start_after", ge=0, description="Delay when it runs concurrently with a load."
     )
+    stop_after_s: Seconds | None = Field(
+        default=None,
+        alias="stop_after",
+        gt=0,
+        description="Kill mysqldump after so long, as an operator kills a dump that is in the way; needs `to: nowhere`.",
+    )
     window_s: Seconds | None = Field(
         default=None, alias="window", gt=0, description="The time that the backup may take; reports say if it fits."
     )
+
+    @model_validator(mode="after")
+    def _a_killed_dump_leaves_nothing(self) -> DumpStep:
+        if self.stop_after_s is not None and (self.tool != "mysqldump" or self.to != "nowhere"):
+            raise ValueError("stop_after kills a mysqldump that is discarded: tool mysqldump, to nowhere")
+        return self
 
 
 class RestoreStep(StepBase):
@@ -328,7 +340,7 @@ def parameters_of(step: Step) -> dict[str, Scalar]:
         if step.beside:
             parameters["beside"] = "+".join(concurrent.tool for concurrent in step.beside)
         return parameters
-    values = step.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "window_s"})
+    values = step.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "stop_after_s", "window_s"})
     lists = {
         name: ",".join(map(str, value)) for name, value in values.items() if isinstance(value, tuple) and value
     }
