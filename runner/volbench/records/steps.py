@@ -80,7 +80,7 @@ class DumpStep(StepBase):
         default=None,
         alias="stop_after",
         gt=0,
-        description="Kill mysqldump after so long, as an operator kills a dump that is in the way; needs `to: nowhere`.",
+        description="Kill mysqldump after so long, as an operator does; it needs `to: nowhere`.",
     )
     window_s: Seconds | None = Field(
         default=None, alias="window", gt=0, description="The time that the backup may take; reports say if it fits."

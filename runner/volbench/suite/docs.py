@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
-from volbench.records.forecast import ForecastSpec
+from volbench.records.forecast import ForecastSpec, Prediction
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.run import ComparisonSpec
 from volbench.records.steps import (
@@ -36,6 +36,7 @@ _PARTS: tuple[tuple[str, type[Record]], ...] = (
     ("limits", ValidityLimits),
     ("comparison", ComparisonSpec),
     ("forecast", ForecastSpec),
+    ("forecast.predictions.N", Prediction),
     ("sweep", SweepSpec),
     ("sweep.factors.KEY", Factor),
 )
