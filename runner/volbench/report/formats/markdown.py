@@ -123,7 +123,7 @@ def _predictions(rows: Sequence[PredictionRow]) -> Iterator[str]:
         error = "–" if row.difference is None else change(1 + row.difference)
         cells = [
             _escaped(subject(row)),
-            f"{value_text(row, row.predicted)}{_escaped(bounds)}",
+            f"{value_text(row, row.predicted)} {_escaped(bounds)}".strip(),
             value_text(row, row.measured),
             error,
             mark_text(row),
