@@ -3,8 +3,8 @@
 Linux reads ahead in windows. The reader who reaches a window starts the next one before the first has arrived, so
 two windows are under way: a stream reads at most 2 windows per round trip, however fast the volume is. A window
 is the read-ahead, or the program's own read() where that is larger (cat of coreutils 9 reads 256 KiB).
-Source: mm/filemap.c, where filemap_get_pages calls the read-ahead before it waits, and mm/readahead.c, where a larger
-request raises the window; measured on emulated volumes.
+Source: mm/filemap.c, where filemap_get_pages calls the read-ahead before it waits, and mm/readahead.c, where a
+larger request raises the window; measured on emulated volumes.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ def read_ahead_findings(case: Case) -> Iterator[Cause]:
                 float(window_kib),
                 "KiB",
                 f"one reader gets {number(mib_per_s)} MiB/s in {percent(share)} of the time: {number(under_way)}"
-                f" reads of {number(request_kib)} KiB are under way (read-ahead: {window_kib} KiB), {number(each_ms)} ms"
-                " each",
+                f" reads of {number(request_kib)} KiB are under way (read-ahead: {window_kib} KiB),"
+                f" {number(each_ms)} ms each",
             ),
             row(
                 "bound_mib_per_s",
                 bound,
                 "MiB/s",
-                f"{WINDOWS} x {number(request_kib)} KiB a round trip are at most {number(bound)} MiB/s, however fast the"
-                " volume is",
+                f"{WINDOWS} x {number(request_kib)} KiB a round trip are at most {number(bound)} MiB/s, however"
+                " fast the volume is",
             ),
             *context(case),
         ),
