@@ -58,7 +58,7 @@ def read_ahead_findings(case: Case) -> Iterator[Cause]:
     under_way = median(windows[waiting]) or 0.0
     request_kib = median(size_kib[waiting]) or 0.0
     bound = WINDOWS * request_kib / 1024 / (each_ms / 1000)
-    share = case.time_share_of(waiting)
+    share = float(waiting.sum()) / len(case.grid)
     yield Cause(
         cause="storage.readahead_small",
         decided_by="counted",
