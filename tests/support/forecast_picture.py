@@ -47,9 +47,10 @@ def drawn() -> Iterator[str]:
     met, width = x_of(0.8), x_of(1.2) - x_of(0.8)
     yield f'<rect x="{met:.1f}" y="{TOP - 8}" width="{width:.1f}" height="{height - TOP}" fill="#e3f1e3"/>'
     yield (
-        '<text x="8" y="18" font-size="13" font-weight="bold">Measured and reported, against the forecast</text>'
+        '<text x="8" y="18" font-size="13">Measured and reported, against the forecast</text>'
         f'<circle cx="{LEFT}" cy="14" r="4" fill="#1f5fa8"/><text x="{LEFT + 8}" y="18">measured here</text>'
-        f'<path d="M{LEFT + 120} 9 l5 5 l-5 5 l-5 -5z" fill="#c2571a"/><text x="{LEFT + 130}" y="18">field report</text>'
+        f'<path d="M{LEFT + 120} 9 l5 5 l-5 5 l-5 -5z" fill="#c2571a"/>'
+        f'<text x="{LEFT + 130}" y="18">field report</text>'
         f'<rect x="{LEFT + 220}" y="8" width="12" height="12" fill="#e3f1e3"/>'
         f'<text x="{LEFT + 236}" y="18">within 20 %</text>'
     )
