@@ -7,6 +7,7 @@ import fcntl
 import mmap
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,55 @@ def test_modes_are_the_writer_s_and_the_control_socket_is_root_s(root: Path) -> 
         assert (subject.data / "open").stat().st_mode & 0o7777 == 0o1777
         assert (subject.data / "file").stat().st_mode & 0o7777 == 0o666
         assert (subject.directory / "control.sock").stat().st_mode & 0o022 == 0
+
+
+def operations(subject: EmulatedVolume) -> dict[str, int]:
+    return {name: counted["count"] for name, counted in subject.counters()["operations"].items()}
+
+
+def test_one_small_file_takes_the_round_trips_of_nfs(root: Path) -> None:
+    """lookup, create, write at close, close; the time of written data travels with it, as in NFS."""
+    with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
+        descriptor = os.open(subject.data / "file", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        for part in range(4):
+            os.write(descriptor, b"x" * 4096)
+            assert operations(subject).get("write", 0) == 0, part
+        os.close(descriptor)
+        counted = operations(subject)
+        assert {name: counted.get(name, 0) for name in ("create", "write", "close", "setattr")} == {
+            "create": 1, "write": 1, "close": 1, "setattr": 0,
+        }  # fmt: skip
+        (subject.data / "file").chmod(0o600)
+        os.utime(subject.data / "file", (1, 1))
+        assert operations(subject)["setattr"] == 2
+
+
+def test_a_sync_mount_sends_each_write_by_itself(root: Path) -> None:
+    with volume(root, "fsx-openzfs", **FAST_FSX, mount="sync") as subject:
+        descriptor = os.open(subject.data / "file", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        for part in range(4):
+            os.write(descriptor, b"x" * 4096)
+            assert operations(subject)["write"] == part + 1
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("kib", [128, 15360])
+def test_read_ahead_is_the_profile_s_and_bounds_one_reader(root: Path, kib: int) -> None:
+    """Two windows of the read-ahead are under way: the kernel starts the next one before it waits for this one."""
+    with volume(root, "efs-elastic", read_ahead_kb=str(kib)) as subject:
+        device = subject.data.stat().st_dev
+        assert Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb").read_text() == f"{kib}\n"
+        file = subject.data / "file"
+        write_durably(file, b"x" * (16 << 20))
+        descriptor = os.open(file, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        begun_s = time.monotonic()
+        while os.read(descriptor, 1 << 17):
+            pass
+        mb_per_s = (16 << 20) / (time.monotonic() - begun_s) / 1e6
+        os.close(descriptor)
+    bound = 2 * 131_072 / (0.25e-3 + 131_072 / 42.3e6) / 1e6  # 78 MB/s: 128 KiB in 0.25 ms and its bytes' time
+    assert mb_per_s < 1.15 * bound if kib == 128 else mb_per_s > 1.3 * bound
 
 
 def test_opening_a_file_again_keeps_the_client_s_cache(root: Path) -> None:

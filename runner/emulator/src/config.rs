@@ -43,6 +43,9 @@ pub struct Config {
     /// Files mode: how long the client believes attributes and names.
     #[serde(default)]
     pub attribute_ttl_s: f64,
+    /// Files mode: every write goes to the server at once, as on an NFS mount with `sync`.
+    #[serde(default)]
+    pub client_sync: bool,
     #[serde(default = "four")]
     pub threads: usize,
     #[serde(default = "tolerance")]

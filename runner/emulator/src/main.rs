@@ -102,7 +102,7 @@ fn run(config: &Config) -> Result<(), String> {
                 .map_err(|error| format!("{}: {error}", config.backing.display()))?;
             let facts = facts(config, isolation, false);
             let ttl = Duration::from_secs_f64(config.attribute_ttl_s);
-            let fs = files::FilesFs::new(Arc::clone(&engine), Arc::clone(&tree), ttl);
+            let fs = files::FilesFs::new(Arc::clone(&engine), Arc::clone(&tree), ttl, config.client_sync);
             serve(config, fs, &engine, tree, facts)
         }
     }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volbench.profile.formula import Value, evaluate
-from volbench.profile.schema import FirstTouch, Formula, Latency, Leg, Limit, Profile
+from volbench.profile.schema import Disks, FirstTouch, Formula, Latency, Leg, Limit, Profile
 
 _NORMAL_QUANTILE_99 = 2.3263478740408408
 _DATA_OPERATIONS = ("read", "write", "flush")
@@ -58,6 +58,24 @@ def _limit(limit: Limit, names: Mapping[str, Value]) -> dict[str, Any]:
     if limit.published is not None:
         result["published"] = limit.published.model_dump()
     return result
+
+
+def disk_limits(
+    limits: Sequence[Mapping[str, Any]], disks: Disks, names: Mapping[str, Value]
+) -> list[dict[str, Any]]:
+    """Return the limits of a cluster's disk, each existing once per disk: `volume.iops` becomes `osd.iops`."""
+    spread = {key: int(number(formula, names)) for key, formula in disks.spread.model_dump().items()}
+    write_ios = number(disks.write_ios, names)
+    return [
+        {
+            **limit,
+            "name": f"{disks.parameter}.{limit['name'].partition('.')[2]}",
+            "scope": "cluster",
+            "spread": spread,
+            "weights": {"read": 1.0, "write": write_ios if limit["unit"] == "io" else 1.0},
+        }
+        for limit in limits
+    ]
 
 
 def _latencies(profile: Profile, names: Mapping[str, Value]) -> dict[str, Any]:

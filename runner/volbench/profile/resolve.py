@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from volbench.base.nearest import suggestion
 from volbench.errors import UsageError
-from volbench.profile.daemon_model import daemon_model, number
+from volbench.profile.daemon_model import daemon_model, disk_limits, number
 from volbench.profile.files import (
     INSTANCES,
     is_profile_path,
@@ -42,6 +42,8 @@ class ResolvedVolume:
 
     Args:
         parameters: set ones and defaults, as numbers (sizes in bytes, shares 0..1) and texts.
+        read_ahead_kib: what the kernel reads ahead of a sequential reader; files mode only, None: its default.
+        client_sync: every write waits for the server, as an NFS mount with `sync` does; files mode only.
         assumed: names of the figures in use that no vendor publishes.
         model: the daemon's model parameters, as JSON data.
     """
@@ -54,6 +56,8 @@ class ResolvedVolume:
     filesystem: str | None
     async_window_s: float
     attribute_ttl_s: float
+    read_ahead_kib: int | None
+    client_sync: bool
     late_tolerance_us: float
     parameters: Mapping[str, Value]
     assumed: tuple[str, ...]
@@ -71,6 +75,7 @@ class ResolvedVolume:
             "durability": self.durability,
             "async_window_s": self.async_window_s,
             "attribute_ttl_s": self.attribute_ttl_s,
+            "client_sync": self.client_sync,
             "late_tolerance_us": self.late_tolerance_us,
             "model": dict(self.model),
         }
@@ -119,6 +124,7 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
     parameters = _parameters(profile, options, names, directory)
     if any(profile.parameters[key].kind == "instance" and value != "none" for key, value in parameters.items()):
         limits += load_profile(INSTANCES, directory).limits
+    disk = _disk(profile, parameters, names, directory)
     for key, formula in profile.formulas.items():
         names[key] = evaluate(formula, names)
     for check in checks:
@@ -127,6 +133,9 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
     if profile.mode is None or profile.durability is None or profile.size_bytes is None:
         raise ValueError(f"{name} is not a complete volume: mode, durability or size_bytes is missing")
     size_bytes = int(number(profile.size_bytes, names))
+    model = daemon_model(profile, limits, names, size_bytes)
+    if disk is not None and profile.disks is not None:
+        model["limits"] += disk_limits(disk.model["limits"], profile.disks, names)
     return ResolvedVolume(
         profile=profile.name,
         title=profile.title,
@@ -136,11 +145,34 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
         filesystem=str(names["filesystem"]) if profile.mode == "block" else None,
         async_window_s=number(profile.async_window_s or 0.0, names),
         attribute_ttl_s=number(profile.attribute_ttl_s or 0.0, names),
+        read_ahead_kib=int(number(profile.read_ahead_kib, names)) if profile.read_ahead_kib is not None else None,
+        client_sync=bool(evaluate(profile.client_sync, names)),
         late_tolerance_us=number(profile.late_tolerance_us or 0.0, names),
         parameters=parameters,
         assumed=tuple(sorted(key for key in assumed if profile.figures[key].assumed)),
-        model=daemon_model(profile, limits, names, size_bytes),
+        model=model,
     )
+
+
+def _disk(
+    profile: Profile, parameters: Mapping[str, Value], names: dict[str, Value], directory: Path
+) -> ResolvedVolume | None:
+    """Return the volume that each disk of a cluster is, and add its figures to `names`. Raise ValueError."""
+    if profile.disks is None:
+        return None
+    key = profile.disks.parameter
+    place, _, query = str(parameters[key]).partition("?")
+    options = {name: value for name, _, value in (part.partition("=") for part in query.split(",") if part)}
+    try:
+        disk = _resolve(place, options, directory)
+    except (UsageError, ValueError) as error:
+        what = error.what if isinstance(error, UsageError) else error
+        raise ValueError(f"{key}={parameters[key]}: {what}") from error
+    if disk.mode != "block":
+        raise ValueError(f"{key}={parameters[key]}: a disk is a block volume")
+    figures = merged_profile(place, options, directory).figures
+    names |= {f"{key}_{name}": figure.number for name, figure in figures.items()}
+    return disk
 
 
 def _parameters(
@@ -172,7 +204,7 @@ def _parameters(
 
 
 def _parameter(key: str, parameter: Parameter, option: str | None, names: Mapping[str, Value]) -> Value:
-    text_kinds = ("choice", "instance", "profile")
+    text_kinds = ("choice", "instance", "profile", "volume")
     if option is None:
         if parameter.kind in text_kinds or not isinstance(parameter.default, str):
             return str(parameter.default) if parameter.kind in text_kinds else parameter.default

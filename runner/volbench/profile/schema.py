@@ -35,7 +35,7 @@ class Figure(Record):
 class Parameter(Record):
     """A parameter that a SPEC may set. Its default may be a formula of figures and earlier parameters."""
 
-    kind: Literal["size", "number", "share", "choice", "instance", "profile"]
+    kind: Literal["size", "number", "share", "choice", "instance", "profile", "volume"]
     default: Formula
     choices: tuple[str, ...] = ()
     text: str
@@ -55,6 +55,18 @@ class Spread(Record):
     object_bytes: Formula
     read_copies: Formula
     write_copies: Formula
+
+
+class Disks(Record):
+    """The disks of a cluster: each is a volume of its own, with its own limits and credits.
+
+    A parameter of kind `volume` names their SPEC, such as `ebs-gp2?size=600GiB`. Their figures are names of
+    formulas, with the parameter's name before them: `osd_read_median`.
+    """
+
+    parameter: str
+    spread: Spread
+    write_ios: Formula = Field(default=1.0, description="I/Os of a disk for one write of a copy.")
 
 
 class Published(Record):
@@ -121,6 +133,9 @@ class Profile(Record):
     size_bytes: Formula | None = None
     async_window_s: Formula | None = None
     attribute_ttl_s: Formula | None = None
+    read_ahead_kib: Formula | None = None
+    client_sync: Formula = 0.0
+    disks: Disks | None = None
     overhead_us: Formula | None = None
     late_tolerance_us: Formula | None = None
     parameters: dict[str, Parameter] = Field(default_factory=dict)

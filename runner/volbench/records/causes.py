@@ -7,6 +7,7 @@ CAUSES: tuple[str, ...] = (
     "storage.read_latency",
     "storage.sync_latency",
     "storage.metadata_latency",
+    "storage.readahead_small",
     "storage.stall",
     "storage.degraded",
     "storage.split_operations",

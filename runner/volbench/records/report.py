@@ -174,6 +174,27 @@ class ForecastRow(Record):
     text: str = ""
 
 
+class PredictionRow(Record):
+    """A metric that the suite predicted before the run, and what came."""
+
+    volume: str
+    step: str
+    parameters: dict[str, Scalar] = Field(default_factory=dict)
+    metric: str
+    unit: str
+    against: str = Field(default="", description="Another volume: all figures are ratios to it.")
+    predicted: float
+    interval: tuple[float, float] | None = None
+    measured: float | None = Field(default=None, description="Median of the cells; null: no cell has it.")
+    cells: int = 0
+    valid: bool = Field(default=True, description="False: no valid cell; this is of disturbed ones.")
+    difference: float | None = Field(default=None, description="measured / predicted - 1.")
+    met: bool | None = Field(default=None, description="Within 20 %; null for an input or without measurement.")
+    input: bool = Field(default=False, description="The volume was calibrated with it.")
+    reported: float | None = Field(default=None, description="The figure of somebody else's report.")
+    derivation: str
+
+
 class CurvePointRow(Record):
     """One queue depth of a curve: geometric means over valid cells, with intervals."""
 
@@ -428,6 +449,7 @@ class Report(Record):
     findings: tuple[FindingRow, ...] = ()
     moments: tuple[MomentRow, ...] = Field(default=(), description="What the timelines mark, by cell and time.")
     forecasts: tuple[ForecastRow, ...] = ()
+    predictions: tuple[PredictionRow, ...] = ()
     curves: tuple[CurveRow, ...] = ()
     sweep: SweepRow | None = None
     effects: tuple[EffectRow, ...] = Field(default=(), description="Of a sweep's factors, main effects first.")

@@ -36,6 +36,7 @@ from volbench.report.rows.nodes import (
     node_caveats,
     without_verdict_across_nodes,
 )
+from volbench.report.rows.prediction import prediction_rows
 from volbench.report.rows.saturation import curve_rows
 from volbench.report.rows.summary import summarise_run
 from volbench.report.rows.time_budget import (
@@ -120,6 +121,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         findings=explained.findings,
         moments=moment_rows(explained, results, volume_of),
         forecasts=forecast_rows(loaded, cells),
+        predictions=prediction_rows(run.suite.forecast, cells),
         curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
         sweep=sweep,
         effects=effects,

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
-from volbench.records.forecast import ForecastSpec
+from volbench.records.forecast import ForecastSpec, Prediction
 from volbench.records.run import ComparisonSpec
 from volbench.records.steps import STEP_KINDS
 from volbench.records.steps.kind import StepKind
@@ -24,6 +24,7 @@ _SECTIONS: tuple[tuple[str, type[Record]], ...] = (
     ("limits", ValidityLimits),
     ("comparison", ComparisonSpec),
     ("forecast", ForecastSpec),
+    ("forecast.predictions.N", Prediction),
     ("sweep", SweepSpec),
     ("sweep.factors.KEY", Factor),
 )

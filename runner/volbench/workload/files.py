@@ -87,3 +87,19 @@ def require_step_space(directory: Path, required_bytes: float, *, purpose: str) 
     """Raise EnvironmentLacks if a directory's filesystem has no space for `purpose`, plus some spare."""
     next_step = "use a larger volume, a smaller dataset, or `to: nowhere`"
     require_space(directory, required_bytes + SPARE_BYTES, purpose=purpose, next_step=next_step)
+
+
+class CpuMeter:
+    """Counts the CPU time of this process and of its children that ended, from its creation on."""
+
+    def __init__(self) -> None:
+        self._before = os.times()
+
+    def metrics(self) -> dict[str, float]:
+        """Return user and system time in seconds, by metric; none below the clock's tick."""
+        before, now = self._before, os.times()
+        values = {
+            "cpu_user_s": now.user + now.children_user - before.user - before.children_user,
+            "cpu_system_s": now.system + now.children_system - before.system - before.children_system,
+        }
+        return {name: value for name, value in values.items() if value > 0}

@@ -351,10 +351,21 @@ def test_a_bucket_with_no_load_stays_full() -> None:
 
 def test_a_cluster_s_disks_add_up_and_a_write_goes_to_every_copy() -> None:
     """12 OSDs of 3,000 IOPS with 3 copies: 36,000 reads or 12,000 writes a second."""
-    limits = of("ceph-rbd", osds="12", osd_iops="3000", replicas="3")
+    limits = of("ceph-rbd", osds="12", osd="ebs-gp2?size=1000GiB", replicas="3")
     for reads, served in ((1.0, 36_000), (0.0, 12_000)):
         found = forecast(limits, load(50_000, io_bytes=4096, reads=reads))
         assert found.before.iops == pytest.approx(served)
+
+
+def test_three_large_and_twelve_small_disks_differ_in_their_burst_alone() -> None:
+    """3 x 1,800 = 12 x 450 IOPS of baseline; 12 disks have four times the credits and the burst."""
+    few, many = (
+        of("ceph-rbd", osds=osds, osd=f"ebs-gp2?size={size}") for osds, size in ((3, "600GiB"), (12, "150GiB"))
+    )
+    for limits, burst, bucket in ((few, 9000, 3 * 5.4e6), (many, 36_000, 12 * 5.4e6)):
+        assert limits.buckets[0].capacity == pytest.approx(bucket)
+        assert limits.buckets[0].rate_per_s == 5400
+        assert next(cap for cap in limits.caps if cap.resource == "iops").rate_per_s == burst
 
 
 def test_a_history_that_goes_on_runs_out_when_its_mean_load_says() -> None:

@@ -25,9 +25,9 @@ def said(plan: Planned) -> str:
 def test_fsx_async_writes_varies_one_knob_at_a_time() -> None:
     plan = planned("fsx-async-writes", "scale=ci")
     assert {volume.variant_of for volume in plan.run.volumes} == {"", "fsx"}
-    assert len(plan.run.cells) == plan.cost.cells == 25
+    assert len(plan.run.cells) == plan.cost.cells == 30
     text = said(plan)
-    assert "5 combinations" in text
+    assert "6 combinations" in text
     assert "volume.iops: 192 (base), 960" in text
     assert "decide nothing" not in text
     assert "4 repeats cannot decide" in said(planned("fsx-async-writes", "repeats=4"))
@@ -49,8 +49,26 @@ def test_gp2_credit_exhaustion_says_before_the_run_when_the_credits_will_be_gone
     assert ("325 times smaller" in text) is (scale == "ci")
 
 
-def test_rook_ceph_replicas_measures_the_same_on_five_volumes() -> None:
+def test_rook_ceph_replicas_measures_the_same_on_eight_volumes() -> None:
     plan = planned("rook-ceph-replicas", "scale=ci")
     assert plan.run.volumes[0].name == "gp2"
-    assert plan.cost.cells == 5 * 4
+    assert plan.cost.cells == 8 * 4
     assert "prefill=True" in said(plan)
+
+
+@pytest.mark.parametrize(
+    "suite",
+    ["fargate-efs-cold-read", "efs-small-files", "fsx-async-writes", "gp2-credit-exhaustion", "rook-ceph-replicas"],
+)
+def test_a_plan_prints_each_prediction_of_a_report_and_each_is_of_a_volume_and_step_of_it(suite: str) -> None:
+    plan = planned(suite, "scale=report")
+    forecast = plan.run.suite.forecast
+    assert forecast is not None
+    assert forecast.predictions
+    text = said(plan)
+    volumes = {volume.name for volume in plan.run.volumes}
+    steps = {step.name for step in plan.run.suite.steps}
+    for prediction in forecast.predictions:
+        assert {prediction.volume, prediction.against or prediction.volume} <= volumes
+        assert prediction.step.partition("/")[0] in steps
+        assert " ".join(prediction.derivation.split()) in text

@@ -131,7 +131,7 @@ def test_a_burst_that_ends_is_seen(rates: list[float], expected: tuple[float, fl
         ("ebs-gp3", {"iops": "16000", "throughput": "1000"}, {"write_iops": 16000, "read_mib_per_s": 1000}),
         ("ebs-gp2", {"size": "500GiB"}, {"read_iops": 3000, "read_mib_per_s": 250}),
         ("efs-bursting", {}, {"read_mib_per_s": 300, "write_mib_per_s": 100, "write_iops": 7000, "open_ms": 1.2}),
-        ("ceph-rbd", {}, {"read_iops": 9000, "write_iops": 3000, "read_mib_per_s": 600}),
+        ("ceph-rbd", {}, {"read_iops": 9000, "write_iops": 3000, "read_mib_per_s": 750}),  # 3 gp2 of 600 GiB
     ],
 )  # fmt: skip
 def test_expected_figures_are_the_vendor_s(
@@ -171,8 +171,9 @@ def test_every_profile_s_figures_are_known_kinds(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in profile_names() if name != "snapshot-lazy-load"])
 def test_a_profile_is_nearest_to_itself(name: str) -> None:
     nearest = nearest_profiles(expected_figures(resolve(name)))
-    assert nearest[0].profile.profile == name
-    assert nearest[0].distance == pytest.approx(0.0, abs=1e-9)
+    alike = {other.profile.profile for other in nearest if other.distance == pytest.approx(0.0, abs=1e-9)}
+    assert name in alike
+    assert alike <= {name, "efs-bursting", "fargate-efs"}  # Fargate's EFS has the same figures
 
 
 @given(st.floats(0.01, 100), st.floats(1.01, 50))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,6 +117,35 @@ def test_ceph_writes_wait_for_the_slowest_replica_and_load_all_of_them() -> None
         resolve("ceph-rbd", {"replicas": "4", "osds": "3"})
 
 
+def test_a_disk_of_a_cluster_is_a_volume_with_its_own_credits() -> None:
+    model = resolve("ceph-rbd", {"osds": "12", "osd": "ebs-gp2?size=150GiB", "write_ios": "2"}).model
+    limits = {limit["name"]: limit for limit in model["limits"]}
+    assert set(limits) == {"osd.iops", "osd.credits", "osd.throughput"}
+    assert (limits["osd.credits"]["rate_per_s"], limits["osd.credits"]["spread"]["over"]) == (450, 12)
+    assert [limits[name]["weights"]["write"] for name in ("osd.iops", "osd.throughput")] == [2, 1]
+    assert model["latency"]["read"]["parts"][1]["median_us"] == 800  # the gp2's own
+    for wrong in ("ebs-gp9", "efs-bursting", "ebs-gp2?size=5 parsecs"):
+        with pytest.raises(UsageError, match="osd="):
+            resolve("ceph-rbd", {"osd": wrong})
+
+
+def test_a_failed_disk_takes_a_copy_and_its_share_and_as_many_as_replicas_take_the_data() -> None:
+    def spread(replicas: str) -> dict[str, int]:
+        return dict(resolve("ceph-rbd", {"replicas": replicas, "failed": "1"}).model["limits"][0]["spread"])
+
+    assert (spread("3")["over"], spread("3")["write_copies"]) == (2, 2)
+    assert (spread("2")["over"], spread("2")["write_copies"]) == (2, 2)
+    with pytest.raises(UsageError, match="objects are lost"):
+        resolve("ceph-rbd", {"replicas": "2", "failed": "2"})
+
+
+def test_read_ahead_and_mount_are_the_client_s() -> None:
+    assert resolve("fargate-efs").read_ahead_kib == 128
+    assert resolve("efs-elastic", {"read_ahead_kb": "15360"}).read_ahead_kib == 15360
+    assert resolve("ebs-gp3").read_ahead_kib is None
+    assert [resolve("fsx-openzfs", {"mount": mount}).client_sync for mount in ("async", "sync")] == [False, True]
+
+
 def test_a_snapshot_stands_on_any_block_profile_with_its_parameters() -> None:
     options = {"base": "ebs-gp2", "size": "50GiB"}
     assert limit("snapshot-lazy-load", options, "volume.credits")["rate_per_s"] == 150
@@ -166,6 +197,36 @@ def test_every_figure_says_where_it_comes_from_and_guesses_are_called_so() -> No
             assert "://" not in figure.source, (name, key)
             guess = any(word in figure.source for word in ("guess", "from memory", "volbench:"))
             assert figure.assumed or not guess, (name, key)
+
+
+REPORTS = {
+    "fargate-efs-cold-read",
+    "efs-small-files",
+    "fsx-async-writes",
+    "gp2-credit-exhaustion",
+    "rook-ceph-replicas",
+}
+"""The suites that repeat a field report, whose figures no profile may have: the suite would show them anyway."""
+FROM_THE_REPORT = re.compile(r"(?i)field report|that report|the report|fitted|\bthe post\b")
+
+
+def test_no_figure_comes_from_the_report_that_a_suite_reproduces() -> None:
+    for name in (*profile_names(), COMMON, INSTANCES):
+        profile = load_profile(name)
+        for row in (profile.figures, *profile.table.values()):
+            for key, figure in row.items():
+                assert not FROM_THE_REPORT.search(figure.source), (name, key, figure.source)
+
+
+@pytest.mark.parametrize("suite", sorted(REPORTS))
+def test_a_suite_that_reproduces_a_report_sets_figures_only_with_a_source(suite: str) -> None:
+    """A figure set in a SPEC is a figure too: the suite's comment above the volumes names its source."""
+    text = (profiles_directory().parent / f"{suite}.yaml").read_text(encoding="utf-8")
+    volumes = yaml.safe_load(text)["volumes"]
+    for spec in volumes.values():
+        options = dict(pair.split("=", 1) for pair in spec.partition("?")[2].split("&") if pair)
+        for key in options.keys() & {"round_trip_us", "commit_us", "write_us", "network", "read_ahead_kb"}:
+            assert re.search(rf"(?m)^#.*\b{key}\b", text), (suite, spec, key)
 
 
 def formulas_of(value: object) -> list[str]:

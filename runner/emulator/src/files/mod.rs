@@ -34,13 +34,15 @@ use tree::magic_path;
 
 impl Filesystem for FilesFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let wanted = [
+        let mut wanted = vec![
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_MAX_PAGES,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_ATOMIC_O_TRUNC,
-            InitFlags::FUSE_WRITEBACK_CACHE,
         ];
+        if !self.client_sync {
+            wanted.push(InitFlags::FUSE_WRITEBACK_CACHE);
+        }
         negotiate(config, &wanted, "caching differs from a network file system's");
         Ok(())
     }
@@ -67,7 +69,7 @@ impl Filesystem for FilesFs {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
+        ctime: Option<SystemTime>,
         _fh: Option<FileHandle>,
         _crtime: Option<SystemTime>,
         _chgtime: Option<SystemTime>,
@@ -75,7 +77,16 @@ impl Filesystem for FilesFs {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        // Of written-back data FUSE sends the time apart, which an NFS client does not: its server takes the time itself.
+        let of_written_data = mtime.is_some() && ctime.is_some();
+        let others = mode.is_some() || uid.is_some() || gid.is_some() || size.is_some() || atime.is_some();
         let change = Change { mode, uid, gid, size, atime, mtime };
+        if of_written_data && !others {
+            return match self.change(ino.0, &change) {
+                Ok(attr) => reply.attr(&self.ttl, &attr),
+                Err(error) => reply.error(reply_errno(error)),
+            };
+        }
         self.attr(Op::Setattr, || self.change(ino.0, &change), reply);
     }
 

@@ -32,6 +32,7 @@ pub struct FilesFs {
     pub(super) engine: Arc<Engine>,
     pub(super) tree: Arc<Tree>,
     pub(super) ttl: Duration,
+    pub(super) client_sync: bool,
     pub(super) files: RwLock<HashMap<u64, Arc<Opened>>>,
     pub(super) listings: Mutex<HashMap<u64, Vec<Name>>>,
     pub(super) next_handle: AtomicU64,
@@ -53,11 +54,12 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
 }
 
 impl FilesFs {
-    pub fn new(engine: Arc<Engine>, tree: Arc<Tree>, ttl: Duration) -> Self {
+    pub fn new(engine: Arc<Engine>, tree: Arc<Tree>, ttl: Duration, client_sync: bool) -> Self {
         FilesFs {
             engine,
             tree,
             ttl,
+            client_sync,
             files: RwLock::default(),
             listings: Mutex::default(),
             next_handle: AtomicU64::new(1),

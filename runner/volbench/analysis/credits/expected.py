@@ -36,8 +36,8 @@ class Expected:
 
 
 def expected(spec: ForecastSpec, volume: VolumeSpec) -> Expected | None:
-    """The forecast for a volume; None for one of which no profile is known or which has no credits."""
-    if volume.kind != "emulated" and not spec.volume:
+    """The forecast for a volume; None without a load, a known profile or credits."""
+    if spec.iops is None or (volume.kind != "emulated" and not spec.volume):
         return None
     resolved = resolve_volume(volume) if volume.kind == "emulated" else resolve_spec(spec.volume, name="forecast")
     limits = limits_of(resolved)

@@ -117,13 +117,14 @@ def limits_of(volume: ResolvedVolume) -> Limits:
 
 
 def _limit(data: Mapping[str, Any], time_scale: float) -> Limit:
-    capacity = data["burst"] / time_scale if data["credits"] else None
+    disks = data["spread"]["over"] if data.get("spread") else 1
+    capacity = data["burst"] * disks / time_scale if data["credits"] else None
     published = data.get("published") or {}
     return Limit(
         name=data["name"],
         scope=data["scope"],
         resource=data["resource"],
-        rate_per_s=data["rate_per_s"] * (data["spread"]["over"] if data.get("spread") else 1),
+        rate_per_s=data["rate_per_s"] * disks,
         charge=_charge(data),
         capacity=capacity,
         start=0.0 if capacity is None else capacity * data["fill"],

@@ -54,6 +54,7 @@ class Case:
     disk: str | None = None
     threads: int | None = None
     rate: float | None = None
+    read_ahead_kib: int | None = None
     cpus: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     client_cpu_ratio: float | None = None

@@ -17,6 +17,7 @@ from volbench.analysis.explain.rules_foreign import foreign_findings
 from volbench.analysis.explain.rules_host import host_findings
 from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
+from volbench.analysis.explain.rules_read_ahead import read_ahead_findings
 from volbench.analysis.explain.rules_slower import slower_findings
 from volbench.analysis.explain.rules_streams import waiting_streams
 from volbench.analysis.explain.rules_volume import host_against_volume
@@ -70,6 +71,9 @@ def _by_one_layer(case: Case) -> list[Cause]:
     ):  # in a sweep, waiting times rise with the queue by design
         limits = [*slower_findings(case)]
     slow = [] if limits else [*waiting_streams(case)] if streams else [*_slow_files(case)]
+    ahead = [] if limits else [*read_ahead_findings(case)]
+    if ahead:  # the same reads, and why they are too few at a time
+        slow = [*ahead, *(finding for finding in slow if finding.cause != "storage.read_latency")]
     latencies = [finding for finding in slow if finding.cause in _LATENCIES]
     if case.likely_limits and latencies:  # a latency comes first: it needs no further assumption
         alike = [*likely_limit_findings(case, latencies[0].share)]

@@ -35,6 +35,7 @@ from volbench.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord, 
 from volbench.records.steps.replay import ReplayStep
 from volbench.records.sweep import SweepSpec
 from volbench.report.rows.forecast import forecast_lines
+from volbench.report.rows.prediction import prediction_lines
 from volbench.store.journal import utc_now
 from volbench.store.run_directory import new_run_id
 from volbench.suite.load import load_suite
@@ -258,6 +259,7 @@ def _forecasts(run: RunRecord) -> Iterator[str]:
     spec = run.suite.forecast
     if spec is None:
         return
+    yield from prediction_lines(spec)
     for volume in run.volumes:
         forecast = expected(spec, volume)
         if forecast is not None:

@@ -48,7 +48,7 @@ class StepBase(Record):
 
     def parameters(self) -> dict[str, Scalar]:
         """Return the parameters as shown in results: what tells two rows of one step apart, and what shapes it."""
-        values = self.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "window_s"})
+        values = self.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "stop_after_s", "window_s"})
         lists = {
             name: ",".join(map(str, value)) for name, value in values.items() if isinstance(value, tuple) and value
         }

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from volbench.records.base import Bytes, Seconds
 from volbench.records.steps.base import ASSUMED_READ_MIB_PER_S, StepBase, StepCost
 from volbench.records.steps.kind import StepKind, WarmReads
-from volbench.records.steps.metric import FIRST_QUERY, SERVER_START, WARM_READ, Metric
+from volbench.records.steps.metric import CPU_SYSTEM, CPU_USER, FIRST_QUERY, SERVER_START, WARM_READ, Metric
 
 
 class ColdReadStep(StepBase):
@@ -61,6 +61,8 @@ KIND = StepKind(
         ),
         FIRST_QUERY,
         SERVER_START,
+        CPU_USER,
+        CPU_SYSTEM,
     ),
     primary=("cold_read_mib_per_s", "table_scan_s", "first_query_ms"),
     explained="whole",

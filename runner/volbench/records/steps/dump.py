@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from volbench.records.base import Seconds
 from volbench.records.steps.base import StepBase, StepCost
@@ -34,9 +34,21 @@ class DumpStep(StepBase):
     start_after_s: Seconds = Field(
         default=0.0, alias="start_after", ge=0, description="Delay when it runs concurrently with a load."
     )
+    stop_after_s: Seconds | None = Field(
+        default=None,
+        alias="stop_after",
+        gt=0,
+        description="Kill mysqldump after so long, as an operator does; it needs `to: nowhere`.",
+    )
     window_s: Seconds | None = Field(
         default=None, alias="window", gt=0, description="The time that the backup may take; reports say if it fits."
     )
+
+    @model_validator(mode="after")
+    def _a_killed_dump_leaves_nothing(self) -> DumpStep:
+        if self.stop_after_s is not None and (self.tool != "mysqldump" or self.to != "nowhere"):
+            raise ValueError("stop_after kills a mysqldump that is discarded: tool mysqldump, to nowhere")
+        return self
 
     def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""

@@ -62,3 +62,7 @@ FIRST_QUERY = Metric(
     "part",
 )
 SERVER_START = Metric("server_start_s", "s", "lower", "server start", "until the server answered a query")
+CPU_USER = Metric(
+    "cpu_user_s", "s", "lower", "user CPU", "CPU time of the program that worked on the files, as `time` shows it"
+)
+CPU_SYSTEM = Metric("cpu_system_s", "s", "lower", "system CPU", "CPU time of the kernel for that program")

@@ -9,12 +9,15 @@ from pydantic import Field, model_validator
 from volbench.records.base import Bytes, Seconds
 from volbench.records.steps.base import ASSUMED_WRITE_MIB_PER_S, StepBase, StepCost
 from volbench.records.steps.kind import StepKind, WarmReads
-from volbench.records.steps.metric import LATENCIES, WARM_READ, Metric
+from volbench.records.steps.metric import CPU_SYSTEM, CPU_USER, LATENCIES, WARM_READ, Metric
 
 ASSUMED_FILE_S = 0.003
 """One small file made, read or removed: a few trips to a network file system, next to nothing on a local disk."""
-FilePhase = Literal["create", "read_cold", "read_warm", "stat", "copy", "objects", "delete"]
-FILE_PHASES: tuple[FilePhase, ...] = ("create", "read_cold", "read_warm", "stat", "copy", "objects", "delete")
+FilePhase = Literal["clone", "create", "read_cold", "read_warm", "stat", "copy", "objects", "delete"]
+FILE_PHASES: tuple[FilePhase, ...] = (
+    "clone", "create", "read_cold", "read_warm", "stat", "copy", "objects", "delete",
+)  # fmt: skip
+_DEFAULT_PHASES = FILE_PHASES[1:]
 
 
 class SmallFilesStep(StepBase):
@@ -35,7 +38,10 @@ class SmallFilesStep(StepBase):
     files_per_directory: int = Field(default=100, ge=1, le=100_000, description="Directories hold this many.")
     jobs: int = Field(default=1, ge=1, le=256, description="Files handled at the same time; cp and git have one.")
     phases: tuple[FilePhase, ...] = Field(
-        default=FILE_PHASES, min_length=1, description="What is done, always in this order; `create` is needed."
+        default=_DEFAULT_PHASES,
+        min_length=1,
+        description="What is done, always in this order; all but `clone` (git clone of a local repository that "
+        "holds the tree) need `create`.",
     )
     sync: Literal["none", "end", "each"] = Field(
         default="end",
@@ -49,7 +55,7 @@ class SmallFilesStep(StepBase):
 
     @model_validator(mode="after")
     def _phases_can_run(self) -> SmallFilesStep:
-        if "create" not in self.phases:
+        if "create" not in self.phases and set(self.phases) != {"clone"}:
             raise ValueError("the phase 'create' is needed: the others work on what it makes")
         return self
 
@@ -60,7 +66,7 @@ class SmallFilesStep(StepBase):
 
     def temporary_bytes(self) -> int:
         """Return the bytes of the tree and its copies."""
-        trees = 1 + sum(phase in ("copy", "objects") for phase in self.phases)
+        trees = 1 + sum(phase in ("clone", "copy", "objects") for phase in self.phases)
         return trees * self.tree_bytes()
 
     def tree_bytes(self) -> int:
@@ -94,6 +100,8 @@ KIND = StepKind(
             "files_total_s", "s", "lower", "time for all phases",
             "all phases over small files but the warm read, without the eviction that makes files cold", "window",
         ),
+        CPU_USER,
+        CPU_SYSTEM,
         *LATENCIES,
     ),
     primary=("files_per_s", "files_total_s"),

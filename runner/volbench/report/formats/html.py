@@ -16,6 +16,7 @@ from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
 from volbench.report.page_data import PageData
+from volbench.report.rows import prediction
 from volbench.report.views.causes import cause_view
 from volbench.report.views.charts import charts, panels_with_data
 from volbench.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
@@ -63,6 +64,11 @@ def html(report: Report, page: PageData) -> str:
     }
     environment.filters |= {"nowrap": keep_units_together, "fact": fact, "signed": signed}
     environment.filters |= {"breakable": breakable, "sentence": sentence}
+    environment.filters |= {
+        "prediction_subject": prediction.subject,
+        "prediction_value": prediction.value_text,
+        "prediction_mark": prediction.mark_text,
+    }
     curves = (quantile_chart(distribution) for distribution in page.distributions)
     return environment.get_template("report.html.j2").render(
         report=report,

@@ -9,6 +9,7 @@ from volbench.base.text import change, duration, interval, number, percent, quan
 from volbench.records.report import (
     ComparisonRow,
     EffectRow,
+    PredictionRow,
     QueryRow,
     Report,
     TimeBudgetRow,
@@ -17,6 +18,7 @@ from volbench.records.report import (
 )
 from volbench.report.rows.cells import failure_text
 from volbench.report.rows.forecast import forecast_text
+from volbench.report.rows.prediction import mark_text, subject, value_text
 from volbench.report.rows.saturation import curve_lines
 from volbench.report.views.causes import cause_title, certainty
 from volbench.report.views.contrast import markdown_lines
@@ -104,6 +106,32 @@ def _forecasts(report: Report) -> Iterator[str]:
     yield ""
     yield from (f"- {_escaped(forecast_text(row))}" for row in report.forecasts)
     yield from (f"- {_escaped(text)}" for text in curve_lines(report.curves))
+    yield from _predictions(report.predictions)
+
+
+def _predictions(rows: Sequence[PredictionRow]) -> Iterator[str]:
+    """What the suite predicted before the run; met within 20 %."""
+    if not rows:
+        return
+    reported = any(row.reported is not None for row in rows)
+    yield ""
+    also = " reported |" if reported else ""
+    yield f"| predicted before the run | forecast | measured | error | |{also} derivation |"
+    yield f"|---|--:|--:|--:|---|{'--:|' if reported else ''}---|"
+    for row in rows:
+        bounds = "" if row.interval is None else f" [{number(row.interval[0])}, {number(row.interval[1])}]"
+        error = "–" if row.difference is None else change(1 + row.difference)
+        cells = [
+            _escaped(subject(row)),
+            f"{value_text(row, row.predicted)} {_escaped(bounds)}".strip(),
+            value_text(row, row.measured),
+            error,
+            mark_text(row),
+            *([value_text(row, row.reported)] if reported else []),
+            _escaped(row.derivation),
+        ]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
 
 
 def _effects(report: Report) -> Iterator[str]:

@@ -18,7 +18,11 @@ _BYTES = "this factor raises the limit of bytes per second"
 _COMMITS = "this factor decides whether a commit waits until the volume has the data"
 _ACTS_ON: Mapping[str, tuple[str, frozenset[str]]] = {
     "iops": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.burst_exhausted"})),
-    "osd_iops": (_OPERATIONS, frozenset({"storage.iops_limit"})),
+    "osd": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.burst_exhausted"})),
+    "mount": (
+        "this factor decides when a write is sent; a file's close and an fsync wait for the server either way",
+        frozenset({"storage.sync_latency"}),
+    ),
     "osds": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.throughput_limit"})),
     "throughput": (_BYTES, frozenset({"storage.throughput_limit", "storage.burst_exhausted"})),
     "size": (

@@ -23,7 +23,7 @@ TOLERANCE = 0.05
 def forecast_lines(spec: ForecastSpec, forecast: Expected) -> Iterator[str]:
     """Yield the sentences of a volume's forecast, for the plan."""
     if forecast.exhausted_after_s is None:
-        yield f"{forecast.volume} ({forecast.profile}): {number(spec.iops)} IOPS never use up its credits"
+        yield f"{forecast.volume} ({forecast.profile}): {number(spec.iops or 0.0)} IOPS never use up its credits"
     else:
         after = "" if forecast.iops_after is None else f"; then {number(forecast.iops_after)} IOPS are left"
         yield (
@@ -45,7 +45,7 @@ def forecast_rows(loaded: LoadedRun, cells: Sequence[CellRow]) -> tuple[Forecast
     """Return a row for each volume and forecast quantity; none without a forecast in the suite."""
     run = loaded.run
     spec = run.suite.forecast
-    if spec is None:
+    if spec is None or spec.iops is None:
         return ()
     valid = {cell.cell_id for cell in cells if cell.step == spec.step and cell.valid}
     measured = _exhausted_after_s(loaded, spec, valid)

@@ -17,6 +17,7 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "storage.sync_latency": ("Commits wait for slow syncs of the volume", ("await", "fsync")),
     "storage.read_latency": ("Queries wait for slow reads from the volume", ("await",)),
     "storage.metadata_latency": ("Opening, creating and changing files is slow", ("await",)),
+    "storage.readahead_small": ("One reader waits for a small read-ahead", ("await", "throughput_mib")),
     "instance.storage_limit": ("The instance is at its limit for storage", ("exceeded", "iops")),
     "redo.checkpoint_stall": ("The redo log is full, and queries wait for its checkpoint", ("innodb",)),
     "memory.buffer_pool_small": ("The buffer pool is too small for the data in use", ("innodb", "iops")),

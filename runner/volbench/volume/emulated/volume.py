@@ -99,6 +99,8 @@ class EmulatedVolume:
             self._start_daemon(daemon)
             if self.resolved.mode == "block":
                 self._attach()
+            else:
+                self._set_read_ahead()
         except BaseException:
             take_down(self.directory, force=True)
             self._reap()
@@ -210,6 +212,23 @@ class EmulatedVolume:
                 evidence=log_tail(self.directory) or f"exit code {process.poll()}",
                 next_step=f"see {self.directory / 'daemon.log'}",
             )
+
+    def _set_read_ahead(self) -> None:
+        """Set how far the kernel reads ahead, as mount helpers of NFS do. Raise StepFailed."""
+        kib = self.resolved.read_ahead_kib
+        if kib is None:
+            return
+        device = self.data.stat().st_dev
+        setting = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
+        try:
+            setting.write_text(str(kib), encoding="ascii")
+        except OSError as error:
+            raise StepFailed(
+                f"the volume's read-ahead cannot be set to {kib} KiB",
+                where=str(setting),
+                evidence=str(error),
+                next_step="writing below /sys needs root on the host, or a container with a writable /sys",
+            ) from error
 
     def _attach(self) -> None:
         """Loop device, file system on first use, mount."""

@@ -46,7 +46,9 @@ def _latency_is_assumed(profile: Profile, operation: str) -> bool:
 
 
 def _limit_is_assumed(profile: Profile, name: str) -> bool:
-    limit = next(limit for limit in profile.limits if limit.name == name)
+    limit = next((limit for limit in profile.limits if limit.name == name), None)
+    if limit is None:  # of a disk of a cluster: which volume it is, is the profile's assumption
+        return True
     weights = list(limit.weights.values()) if limit.weights else []
     return any(_rests_on_assumed(profile, formula) for formula in (limit.rate_per_s, *weights))
 

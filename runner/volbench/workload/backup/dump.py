@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -83,14 +85,16 @@ class Dump(Workload[DumpStep]):
                 schema=ctx.dataset.schema_name,
                 begun_s=begun_s,
             )
+        killed = step.stop_after_s is not None and ended_s - begun_s >= step.stop_after_s
+        finished = {
+            "dump_s": metric("dump_s", ended_s - begun_s),
+            "dump_mib_per_s": metric("dump_mib_per_s", written / MIB / (ended_s - begun_s)),
+        }
+        note = f"the dump was killed after {ended_s - begun_s:.1f} s" if killed else "the dump was discarded"
         return StepOutcome(
             window_s=(begun_s, ended_s),
-            metrics={
-                "dump_s": metric("dump_s", ended_s - begun_s),
-                "dump_mib_per_s": metric("dump_mib_per_s", written / MIB / (ended_s - begun_s)),
-                "dump_bytes": metric("dump_bytes", written),
-            },
-            notes=("dump_s includes the fsync of all files",) if directory else ("the dump was discarded",),
+            metrics={"dump_bytes": metric("dump_bytes", written)} | ({} if killed else finished),
+            notes=("dump_s includes the fsync of all files",) if directory else (note,),
             details={
                 "tool_version": tool.version if tool else f"MySQL {ctx.server.facts().version}",
                 "command": [
@@ -117,6 +121,10 @@ def _dump(
         tool = stack.enter_context(
             run_tool(argv, timeout_s=step.timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir, stdout=stdout)
         )
+        if step.stop_after_s is not None:
+            killer = threading.Timer(step.stop_after_s, tool.process.kill)
+            killer.start()
+            stack.callback(killer.cancel)
         try:
             if directory is None:
                 dropped = tool.drain(report)
@@ -125,7 +133,7 @@ def _dump(
                 code = tool.wait(lambda: report(tree_bytes(directory)))
         except StepFailed as failure:
             raise with_server_cause(failure, ctx) from failure
-        if code != 0:
+        if code != 0 and not (step.stop_after_s is not None and code == -signal.SIGKILL):
             raise tool_failure(tool, code, ctx, where=f"step {step.name}")
         if step.tool == "mydumper" and directory is not None and not (directory / "metadata").exists():
             raise StepFailed(

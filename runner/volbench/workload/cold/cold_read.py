@@ -24,6 +24,7 @@ from volbench.workload.cold.cold_files import (
 )
 from volbench.workload.cold.file_reader import FileRead, cat_files, read_files
 from volbench.workload.cold.table_scan import ScanResult, scan_cold
+from volbench.workload.files import CpuMeter
 from volbench.workload.interface import StepContext, StepOutcome, Workload
 from volbench.workload.schema_data import table_names
 
@@ -108,7 +109,9 @@ def _read_cold(step: ColdReadStep, ctx: StepContext, findings: _Findings) -> tup
     cold = make_cold(directory)
     size_bytes, stored = cold.size_bytes, cold.stored_bytes
     device_before = ctx.device_read_bytes()
+    cpu = CpuMeter()
     begun_s, reads, ended_s = _timed_read(step, ctx, cold, "reading files, cold")
+    findings.add(cpu.metrics())
     device_bytes = difference(device_before, ctx.device_read_bytes())
     seconds = ended_s - begun_s
     findings.add(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 from volbench.base.units import MIB
 from volbench.errors import StepFailed
 from volbench.records.base import Scalar
-from volbench.records.metrics import metric
+from volbench.records.metrics import MetricValue, metric
 from volbench.records.steps.small_files import FILE_PHASES, FilePhase, SmallFilesStep
 from volbench.workload.cold.cold_files import cold_details, difference, label_of, make_cold, why_not_cold
 from volbench.workload.file_steps.file_tree import (
@@ -27,13 +29,15 @@ from volbench.workload.file_steps.file_tree import (
     remove_job,
     stat_job,
 )
-from volbench.workload.files import require_step_space
+from volbench.workload.file_steps.git_clone import clone, make_repository, require_git
+from volbench.workload.files import CpuMeter, require_step_space
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
+from volbench.workload.process import tool_version
 from volbench.workload.scratch import require_own_volume, scratch_on_volume, sync_filesystem
 from volbench.workload.timed import Timed, timed_operations
 
 _WITHOUT_CONTENT = ("stat", "delete")
-_WRITING = ("create", "copy", "objects", "delete")
+_WRITING = ("clone", "create", "copy", "objects", "delete")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +81,8 @@ class SmallFiles(Workload[SmallFilesStep]):
     def check(self, step: SmallFilesStep, ctx: StepContext) -> None:
         """Check that volbench started the server, and the free space. Raise EnvironmentLacks."""
         require_own_volume(step.name, ctx)
+        if "clone" in step.phases:
+            require_git()
         require_step_space(ctx.volume_dir, step.temporary_bytes(), purpose=f"the files of step {step.name}")
 
     def run(self, step: SmallFilesStep, ctx: StepContext) -> StepOutcome:
@@ -86,7 +92,9 @@ class SmallFiles(Workload[SmallFilesStep]):
         with scratch_on_volume(ctx, step.name) as directory:
             tree = _planned(step, directory, seed=ctx.seed)
             try:
-                sub_results += [_phase(phase, tree, ctx) for phase in FILE_PHASES if phase in step.phases]
+                if "clone" in step.phases:
+                    sub_results.append(_clone(tree, ctx))
+                sub_results += [_phase(phase, tree, ctx) for phase in FILE_PHASES[1:] if phase in step.phases]
             except OSError as error:
                 raise StepFailed(
                     "an operation on a small file failed", where=f"step {step.name}", evidence=str(error)
@@ -117,10 +125,40 @@ def _planned(step: SmallFilesStep, directory: Path, *, seed: int) -> _Tree:
     )
 
 
+def _clone(tree: _Tree, ctx: StepContext) -> SubResult:
+    """git clone of the tree; only the clone itself is measured, not the making of its repository."""
+    step, repository = tree.step, ctx.scratch_dir / "repository.git"
+    ctx.progress("making a git repository", None)
+    make_repository(tree.files, tree.content, repository, below=tree.source, ctx=ctx)
+    ctx.progress("git clone", None)
+    cpu, begun_ns = CpuMeter(), time.monotonic_ns()
+    try:
+        clone(repository, tree.directory / "clone", ctx, timeout_s=step.timeout_s)
+        if step.sync != "none":
+            sync_filesystem(tree.directory)
+    finally:
+        shutil.rmtree(repository, ignore_errors=True)
+    ended_ns = time.monotonic_ns()
+    seconds = (ended_ns - begun_ns) / 1e9
+    values = {"files_s": seconds, "files_per_s": len(tree.files) / seconds} | cpu.metrics()
+    return SubResult(
+        suffix="clone",
+        kind=step.kind,
+        parameters=_parameters(step),
+        outcome=StepOutcome(
+            window_s=(ctx.clock.at_s(begun_ns), ctx.clock.at_s(ended_ns)),
+            metrics={name: metric(name, value) for name, value in values.items()},
+            notes=_notes("clone", step),
+            details={"git": tool_version("git")},
+        ),
+    )
+
+
 def _phase(phase: FilePhase, tree: _Tree, ctx: StepContext) -> SubResult:
     step, work = tree.step, _work(phase, tree)
     cold = make_cold(Path(tree.source)) if phase in ("read_cold", "stat") else None
     delivered_before = ctx.device_read_bytes()
+    cpu = CpuMeter()
     timed = timed_operations(
         work.items,
         [work.make() for _ in range(step.jobs)],
@@ -131,6 +169,7 @@ def _phase(phase: FilePhase, tree: _Tree, ctx: StepContext) -> SubResult:
         begin=work.begin,
         finish=work.finish,
     )
+    cpu_metrics = {name: metric(name, value) for name, value in cpu.metrics().items()}
     delivered = difference(delivered_before, ctx.device_read_bytes())
     for row in timed.histogram_rows(ctx.clock, step=f"{step.name}/{phase}"):
         ctx.record.histogram(row)
@@ -147,7 +186,9 @@ def _phase(phase: FilePhase, tree: _Tree, ctx: StepContext) -> SubResult:
         details = cold_details(
             cold, label, read_bytes=tree.size_bytes, device_bytes=delivered, relative_to=tree.directory
         )
-    return _sub_result(phase, tree, timed, ctx, notes=tuple(notes), invalid=invalid, details=details)
+    return _sub_result(
+        phase, tree, timed, ctx, cpu_metrics=cpu_metrics, notes=tuple(notes), invalid=invalid, details=details
+    )
 
 
 def _work(phase: FilePhase, tree: _Tree) -> _PhaseWork:
@@ -180,6 +221,8 @@ def _work(phase: FilePhase, tree: _Tree) -> _PhaseWork:
                 begin=lambda: _make_folders(tree.objects),
                 finish=end,
             )
+        case "clone":
+            raise AssertionError("git works on the whole tree, not file by file")
         case "delete":
             return _PhaseWork(items=files, make=remove_job, finish=lambda: _remove_folders(files, end))
 
@@ -205,6 +248,7 @@ def _sub_result(
     timed: Timed,
     ctx: StepContext,
     *,
+    cpu_metrics: dict[str, MetricValue],
     notes: tuple[str, ...],
     invalid: tuple[str, ...],
     details: dict[str, Any],
@@ -221,7 +265,9 @@ def _sub_result(
         parameters=_parameters(tree.step),
         outcome=StepOutcome(
             window_s=(ctx.clock.at_s(timed.window_ns[0]), ctx.clock.at_s(timed.window_ns[1])),
-            metrics={name: metric(name, value) for name, value in values.items()} | timed.latency_metrics(),
+            metrics={name: metric(name, value) for name, value in values.items()}
+            | cpu_metrics
+            | timed.latency_metrics(),
             notes=notes,
             details=details,
             invalid_reasons=invalid,

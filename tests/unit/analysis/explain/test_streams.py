@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -105,3 +107,36 @@ def test_a_short_pause_without_a_clients_word_is_no_stall(seconds: int, named: b
     grid = Grid(t_s=case.grid.t_s / 5, width_s=0.2, columns=columns)
     stalled = Case(name="step", grid=grid, whole=grid, kind="small_files", threads=1, cpus=2)
     assert ("storage.stall" in causes(stalled)) == named
+
+
+READ_AHEAD = "storage.readahead_small"
+
+
+def reader(*, read_ms: float = 3.8, under_way: float = 2.0, kib: int | None = 128, streams: int = 1) -> Case:
+    """One reader of requests of 128 KiB, of which some are under way at a time (Little's law gives the rate)."""
+    values = network_files(1, 1.0, under_way * 1000 / read_ms, read_ms)
+    return replace(case_of(values, kind="cold_read", streams=streams), read_ahead_kib=kib)
+
+
+def test_two_read_aheads_under_way_are_the_cause_with_the_command_that_helps() -> None:
+    finding = explain_case(reader()).findings[0]
+    assert finding.cause == READ_AHEAD
+    assert "storage.read_latency" not in causes(reader())
+    assert "128 KiB" in finding.evidence[0].text
+    assert finding.evidence[1].value == pytest.approx(2 * 0.125 / 0.0038, rel=0.05)
+    assert "read_ahead_kb" in finding.advice
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        reader(kib=15360),  # read far ahead already
+        reader(kib=None),  # nobody knows
+        reader(streams=4, under_way=8.0),  # several readers
+        reader(under_way=0.5),  # the reader waits for something else
+        reader(read_ms=0.4),  # a fast volume
+        reader(kib=1024),  # requests smaller than the read-ahead: the file's or the server's size is the cause
+    ],
+)
+def test_other_readers_are_not_named(case: Case) -> None:
+    assert READ_AHEAD not in causes(case)
