@@ -330,11 +330,11 @@ class Case:
     def unseen_share(self) -> float | None:
         """Share of statement time that no wait shows and that all of the host's CPU time cannot be: at least that.
 
-        None without a budget or CPU times. On saturated CPUs threads also wait for one: then less what that can be
-        at most, and None where that is not known.
+        None without a budget or CPU times. Threads also wait for a CPU: less what that can be at most, and None
+        where CPUs are saturated and that is not known.
         """
         budget = self.budget
-        if budget is not None and self.cpu_bound and self.cpu_reach is not None:
+        if budget is not None and self.cpu_reach is not None:
             return max(0.0, budget.no_wait - self.cpu_reach)
         if budget is None or budget.cpu_max_s is None or self.cpu_bound:
             return None

@@ -133,11 +133,11 @@ def plateaus(
         if values is None:
             continue
         for first, last in _segments(values):
-            plateau = _plateau(
-                t_s, device, resource, values, (first, last), counted, base_await_ms, cpu_bound=cpu_bound
-            )
-            if plateau is not None:
-                levels.append(plateau)
+            for span in ((first, last), (first + 1, last - 1)):  # intervals at its ends may be of two levels
+                plateau = _plateau(t_s, device, resource, values, span, counted, base_await_ms, cpu_bound=cpu_bound)
+                if plateau is not None:
+                    levels.append(plateau)
+                    break
     return tuple(sorted(levels, key=lambda level: level.first))
 
 
@@ -292,7 +292,7 @@ def _plateau(
     cpu_bound: bool,
 ) -> Plateau | None:
     inside_span = slice(*span)
-    if device.in_flight is None:
+    if device.in_flight is None or span[1] - span[0] < limit.PLATEAU_SAMPLES_MIN:
         return None
     busy: Mask = np.isfinite(values[inside_span]) & (device.in_flight[inside_span] >= limit.QUEUE_MIN)
     if int(busy.sum()) < limit.PLATEAU_SAMPLES_MIN or busy.mean() < limit.FLAT_SHARE_MIN:

@@ -22,12 +22,17 @@ from volbench.analysis.explain.device import Device
 from volbench.analysis.explain.episodes import RISE_MIN, Change, find_change
 from volbench.analysis.explain.limits import dispersion, elasticity
 from volbench.analysis.explain.shared_evidence import context, effect_rows, loss_rows
+from volbench.analysis.explain.stretch import change_intervals, fallen
 from volbench.analysis.explain.wording import clock, number, row
 
 SAMPLES_MIN = 5
 WORK_RISE_MAX = 1.1
 """Rise of operations or bytes while they take longer, up to which the load is no heavier."""
 SIZE_RISE_MAX = 1.3
+FAST_MAX = 0.2
+"""Share of a change's intervals that are nearer to the waiting time before than to the one since."""
+QUEUE_FALL_MAX = 0.8
+"""Of the operations in flight before: with fewer the device is not what got slower."""
 CPU_RISE_MAX = 0.15
 """Rise of the CPUs' use to saturation while operations take longer: then they may be what is slow."""
 
@@ -64,44 +69,68 @@ def slower_findings(case: Case) -> Iterator[Cause]:
 
 def slowdowns(case: Case, device: Device) -> list[Slowdown]:
     """All rises of the waiting time of operations, of reads and of writes that are beyond chance."""
-    changes = []
+    changes: list[tuple[Change, Mask, Floats]] = []
     for column in (device.await_ms, device.r_await_ms, device.w_await_ms):
         if column is None:
             continue
         waits = np.where(case.stalled, np.nan, column)  # operations that a stall held took long once
         if np.isnan(waits).all():
             continue
-        abrupt = [
-            candidate
-            for candidate in cliffs(case.grid.t_s, waits, ratio_min=limit.DEGRADED_RISE)
-            if candidate.ratio > 1
+        abrupt = _abrupt(case, waits)
+        change = None if abrupt else find_change(case.grid, waits)
+        changes += [
+            (candidate, change_intervals(case, candidate, waits), waits)
+            for candidate in (*abrupt, *(() if change is None else (change,)))
         ]
-        lasting = [Change(shape="step", t0_s=candidate.at_s, t1_s=candidate.at_s) for candidate in abrupt]
-        change = None if lasting else find_change(case.grid, waits)
-        changes += [(candidate, waits) for candidate in (*lasting, *(() if change is None else (change,)))]
+    candidates = [candidate for candidate in changes if candidate[1].sum() >= SAMPLES_MIN]
+    bounded = [candidate for candidate in candidates if not _ended(candidate[2], candidate[1])]
     slow = []
-    for change, waits in changes:
-        during = change_intervals(case, change, waits)
+    for change, during, waits in bounded or _while_fallen(case, device):
         before_ms, during_ms = median(waits[~during]), median(waits[during])
-        if before_ms and during_ms and during_ms >= RISE_MIN * before_ms and during.sum() >= SAMPLES_MIN:
+        if before_ms and during_ms and during_ms >= RISE_MIN * before_ms:
             slow.append(Slowdown(change=change, during=during, before_ms=before_ms, during_ms=during_ms))
     return slow
 
 
-def change_intervals(case: Case, change: Change, values: Floats) -> Mask:
-    """The intervals of a change, shape (buckets,): of a periodic one, those on its upper level."""
-    middle = case.grid.t_s - case.grid.width_s / 2
-    if change.shape == "episode":
-        return np.asarray((middle > change.t0_s) & (middle <= change.t1_s))
-    if change.shape == "periodic":
-        low, high = np.nanquantile(values, [0.1, 0.9])
-        return np.asarray(np.nan_to_num(values, nan=low) > (low + high) / 2)
-    return np.asarray(middle > change.t0_s)
+def _abrupt(case: Case, waits: Floats) -> list[Change]:
+    """Rises at one time: a step, or an episode where it falls as abruptly later."""
+    edges = cliffs(case.grid.t_s, waits, ratio_min=limit.DEGRADED_RISE)
+    falls = sorted(edge.at_s for edge in edges if edge.ratio < 1)
+    changes = []
+    for rise in (edge for edge in edges if edge.ratio > 1):
+        end_s = next((at_s for at_s in falls if at_s > rise.at_s), None)
+        changes.append(
+            Change(shape="step", t0_s=rise.at_s, t1_s=rise.at_s)
+            if end_s is None
+            else Change(shape="episode", t0_s=rise.at_s, t1_s=end_s)
+        )
+    return changes
+
+
+def _while_fallen(case: Case, device: Device) -> list[tuple[Change, Mask, Floats]]:
+    """The intervals in which the load had collapsed: their bounds are clearer than those of the waiting time."""
+    during = fallen(case)
+    if during is None:
+        return []
+    inside = np.flatnonzero(during)
+    begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
+    change = Change(shape="episode", t0_s=begin_s, t1_s=end_s)
+    columns = (device.await_ms, device.r_await_ms, device.w_await_ms)
+    return [(change, during, waits) for waits in columns if waits is not None]
+
+
+def _ended(waits: Floats, during: Mask) -> bool:
+    """Whether a good part of a change's intervals is as fast as before: then its bounds are not the change's."""
+    before, now = median(waits[~during]), median(waits[during])
+    if not before or not now:
+        return False
+    fast = waits[during & np.isfinite(waits)] < np.sqrt(before * now)
+    return float(np.mean(fast)) > FAST_MAX
 
 
 def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
     during = slowdown.during
-    if _heavier(device, during) or _cpus_filled(case, during):
+    if _heavier(device, during) or _cpus_filled(case, during) or _queue_fell(device, during):
         return None
     spreads = [_spread(rates, during, case.grid.width_s) for rates in (device.reads, device.writes)]
     finite = [spread for spread in spreads if spread is not None]
@@ -214,6 +243,16 @@ def _heavier(device: Device, during: Mask) -> bool:
         for mask in (~during, during)
     ]
     return sizes[0] > 0 and sizes[1] > SIZE_RISE_MAX * sizes[0]
+
+
+def _queue_fell(device: Device, during: Mask) -> bool:
+    """Whether clearly fewer operations are in flight at the device than before.
+
+    In a closed network a station that gets slower has more of the clients, whatever the others do (mean value
+    analysis), and at a constant rate X the number X * W rises with W. Fewer mean that the time is spent elsewhere.
+    """
+    before, now = (mean(np.asarray(device.in_flight)[mask]) or 0.0 for mask in (~during, during))
+    return now < QUEUE_FALL_MAX * before
 
 
 def _cpus_filled(case: Case, during: Mask) -> bool:

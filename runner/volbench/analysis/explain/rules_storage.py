@@ -16,6 +16,7 @@ from volbench.analysis.explain.rules_foreign import foreign_findings
 from volbench.analysis.explain.rules_host import host_findings
 from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
+from volbench.analysis.explain.rules_meter import metered_streams
 from volbench.analysis.explain.rules_slower import slower_findings
 from volbench.analysis.explain.rules_streams import STREAMS, waiting_streams
 from volbench.analysis.explain.shared_evidence import (
@@ -43,7 +44,7 @@ def storage_findings(case: Case) -> list[Cause]:
     degraded = [*_degraded(case)]
     if degraded:
         return [*degraded, *_stalls(case)]
-    outside = [*host_findings(case), *foreign_findings(case)]
+    outside = [*(host_findings(case) or metered_streams(case)), *foreign_findings(case)]
     if outside:  # the device's own limits may be met as well, with the others' I/O; its waiting times are explained
         most = max((finding.share for finding in outside if finding.share is not None), default=None)
         limits = [

@@ -45,14 +45,15 @@ def storage_stalls(t_s: Floats, width_s: float, device: Device, queue: Floats | 
         device: the volume on this grid.
         queue: operations in its queue at the tick, where that is known.
 
-    An idle volume does not stall: without a queue nothing is called one. Nor is there one in a volume that never
-    does more, see `thresholds.STALL_COMPLETIONS_MAX`.
+    An idle volume does not stall: without a queue nothing is called one. Nor does one that completes within an
+    interval what was in flight, nor one that never does more, see `thresholds.STALL_COMPLETIONS_MAX`.
     """
     usual = median(device.iops[device.iops > 0])
     waiting = _waiting(device, queue)
     if usual is None or waiting is None:
         return ()
-    still = _stretches(t_s, width_s, (device.iops <= limit.STALL_COMPLETIONS_MAX * usual) & waiting)
+    few = (device.iops <= limit.STALL_COMPLETIONS_MAX * usual) & ~_goes_on(width_s, device)
+    still = _stretches(t_s, width_s, few & waiting)
     return _widened(t_s, width_s, device.iops, still)
 
 
@@ -95,6 +96,20 @@ def _widened(t_s: Floats, width_s: float, rate: Floats, still: tuple[Stall, ...]
 def _waiting(device: Device, queue: Floats | None) -> Mask | None:
     queues = [stall >= 0.9 for stall in (device.in_flight, queue) if stall is not None]
     return None if not queues else np.logical_or.reduce(queues)
+
+
+def _goes_on(width_s: float, device: Device) -> Mask:
+    """Intervals in which what completes is what was in flight, each well within the interval: slow, and no stall.
+
+    By Little's law N = X * W there. Of an interval that is still for a part, what completes beside it is fast and
+    leaves N unexplained, or has waited for as long as the stall.
+    """
+    if device.in_flight is None or device.await_ms is None:
+        return np.zeros(len(device.iops), dtype=np.bool_)
+    rate, each_s = np.nan_to_num(device.iops), np.nan_to_num(device.await_ms) / 1000
+    queue = np.nan_to_num(device.in_flight)
+    within = (each_s <= 0.5 * width_s) & (rate * width_s > queue)
+    return np.asarray(within & (rate * each_s >= 0.5 * queue) & (queue > 0))
 
 
 def _stretches(t_s: Floats, width_s: float, mask: Mask) -> tuple[Stall, ...]:

@@ -70,3 +70,29 @@ def test_reads_that_this_server_never_sent_are_a_neighbours() -> None:
 @pytest.mark.parametrize("name", ["clean"])
 def test_nobody_is_accused_where_nothing_was_set(name: str) -> None:
     assert storage_causes(name) == []
+
+
+def test_time_lost_above_the_device_is_named_of_the_seconds_in_which_the_load_collapsed() -> None:
+    """A limit of reads for 4 s of 15: no median of the step shows it, and its gauge is not sampled here."""
+    (first, *_) = storage_causes("above-read-290-episode")
+    assert first.cause == "host.io_wait"
+    assert first.window_s == pytest.approx((14, 17), abs=1)
+    assert value(first, "loss") > 0.9
+
+
+def test_a_limit_of_writes_that_comes_and_goes_is_named_though_commits_have_no_instrument() -> None:
+    (first, *_) = storage_causes("above-write-106-periodic")
+    assert first.cause == "host.io_wait"
+
+
+def test_a_scan_under_a_limit_above_the_device_is_no_acquittal() -> None:
+    """Its reads are sent ahead: nobody is seen waiting, and neither CPUs nor the device take its time."""
+    (first, *_) = storage_causes("above-dump-10mib")
+    assert first.cause == "host.io_limit"
+    assert value(first, "read_throughput") == pytest.approx(10.02, rel=0.03)
+
+
+def test_a_limit_in_the_device_for_some_seconds_is_no_stall_and_no_latency_of_the_volume() -> None:
+    """311 operations of each direction a second instead of 40,000: each is done within the interval."""
+    causes = {cause.cause: cause.one_of_two for cause in storage_causes("device-both-311-episode")}
+    assert causes == {"storage.degraded": True, "storage.iops_limit": True}
