@@ -191,10 +191,8 @@ class Fitted:
 
 
 def evidence_key(one: Finding) -> str:
-    """What decides a finding; what its checks came to where the report does not say."""
-    return (
-        one.checks if one.checks in ("some failed", ONE_OF_TWO) else str(one.evidence.get("decided_by", one.checks))
-    )
+    """What decides a finding, or that nothing does; what its checks came to where the report does not say."""
+    return str(one.evidence.get("decided_by", one.checks))
 
 
 def fit(runs: Iterable[Run]) -> Fitted:

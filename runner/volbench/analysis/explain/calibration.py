@@ -30,6 +30,7 @@ Evidence = Literal["counted", "metered", "before and after", "level"]
 time with the rest of the step as its control, or a figure beyond a threshold."""
 UNDECIDED: tuple[Kind, ...] = ("some failed", "one of two")
 """Kinds of checks that say more than the evidence does: they are counted by themselves."""
+SECOND = "one of two, not the likelier"
 FILE = "calibration.json"
 RECORDINGS_FILE = "calibration_recordings.json"
 """The same of recordings: tests/fixtures/recordings, counted by `tests/lab/recordings/score.py --calibrate`."""
@@ -72,13 +73,16 @@ class Calibration(Record):
     agrees: bool | None = None
     place: str = "volbench's lab"
 
-    def confidence(self, kind: Kind, cause: str = "", decided_by: Evidence = "level") -> float:
+    def confidence(
+        self, kind: Kind, cause: str = "", decided_by: Evidence = "level", *, is_second: bool = False
+    ) -> float:
         """How sure a finding of a cause is.
 
         Args:
             kind: what its checks came to.
             cause: its name; empty: any cause.
             decided_by: the evidence that names it.
+            is_second: of causes that cannot be told apart, one that is named after a likelier one.
 
         A calibration without counts by evidence has those of all causes by what their checks came to; a cause that
         is not among its causes gets PRIOR_MAX at most, and so does one of which a check failed. One of two causes
@@ -90,17 +94,19 @@ class Calibration(Record):
             return pooled
         value = pooled if cause in self.derived.causes else prior
         if self.derived.by_evidence:
-            counted = self._counted(kind, cause, decided_by)
+            counted = self._counted(kind, cause, decided_by, is_second=is_second)
             value = (counted.true + PRIOR_FINDINGS * prior) / (counted.findings + PRIOR_FINDINGS)
         return min(value, _MOST.get(kind, 1.0))
 
-    def _counted(self, kind: Kind, cause: str, decided_by: Evidence) -> Counted:
+    def _counted(self, kind: Kind, cause: str, decided_by: Evidence, *, is_second: bool) -> Counted:
         """What was counted of findings of a cause by such evidence."""
-        return self.derived.by_evidence.get(cause, {}).get(evidence_kind(kind, decided_by), _NOTHING)
+        key = evidence_kind(kind, decided_by, is_second=is_second)
+        return self.derived.by_evidence.get(cause, {}).get(key, _NOTHING)
 
-    def said(self, kind: Kind, cause: str = "", decided_by: Evidence = "level") -> str:
+    def said(self, kind: Kind, cause: str = "", decided_by: Evidence = "level", *, is_second: bool = False) -> str:
         """What was counted, for the evidence of a finding; of any cause where nothing was counted of this one."""
-        counted, such = self._counted(kind, cause, decided_by), "such findings of this cause"
+        counted = self._counted(kind, cause, decided_by, is_second=is_second)
+        such = "such findings of this cause"
         if not counted.findings:
             counted, such = self.derived.kinds.get(kind, _NOTHING), "such findings"
         text = f"{counted.true} of {counted.findings} {such} were true in {self.place}"
@@ -114,8 +120,13 @@ class Calibration(Record):
 _NOTHING = Counted(true=0, findings=0)
 
 
-def evidence_kind(kind: Kind, decided_by: Evidence) -> str:
-    """The key of a finding among those of its cause: what decides it, or that its checks do not."""
+def evidence_kind(kind: Kind, decided_by: Evidence, *, is_second: bool = False) -> str:
+    """The key of a finding among those of its cause: what decides it, or that its checks do not.
+
+    Of causes that cannot be told apart, the likelier one is named first: the others are counted by themselves.
+    """
+    if kind == "one of two" and is_second:
+        return SECOND
     return kind if kind in UNDECIDED else decided_by
 
 

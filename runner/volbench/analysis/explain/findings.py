@@ -34,7 +34,9 @@ ALL_ALONG = frozenset(
     {"memory.buffer_pool_small", "cpu.server_saturated", "storage.read_latency", "storage.sync_latency"}
 )
 """Causes that are there all along: of a part that something else made slow they explain less."""
-EVENTS = frozenset({INTERFERENCE, "interference.io", "host.io_limit", "host.io_wait", "storage.degraded"})
+EVENTS = frozenset(
+    {INTERFERENCE, "interference.io", "host.io_limit", "host.io_wait", "storage.degraded", "memory.reclaim"}
+)
 """Causes that explain a fall of the load."""
 _Finding = TypeVar("_Finding", Cause, FindingRow)
 _BY_MEDIANS = frozenset(
@@ -74,7 +76,7 @@ def explain_case(case: Case) -> Explanation:
         notes = notes if findings else (*notes, _unexplained(case))
     findings, loss = [_weighed(finding) for finding in _attributed(findings)], _loss(findings)
     findings = [replace(finding, recorded=case.recorded) for finding in findings]
-    ranked = _ranked(findings, lambda finding: _weight(finding, loss))
+    ranked = _seconds(_ranked(findings, lambda finding: _weight(finding, loss)))
     with_confidence = (
         replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
     )
@@ -132,7 +134,7 @@ def _was_there_before(cause: str, named: Collection[str], outside: Case) -> bool
     """Whether a stretch's cause is no other one: an empty bucket's level, an event's latency, CPUs as busy."""
     if cause in LIMITS and "storage.burst_exhausted" in named:
         return True
-    if cause in _LATENCIES and not EVENTS.isdisjoint(named):
+    if cause in _LATENCIES and not (EVENTS | {"storage.burst_exhausted"}).isdisjoint(named):
         return True
     return cause == "cpu.server_saturated" and outside.cpu_bound
 
@@ -216,6 +218,12 @@ def _ranked(findings: Sequence[_Finding], weight: Callable[[_Finding], float]) -
     ranked = sorted(findings, key=weight, reverse=True)
     pair = [finding for finding in ranked if finding.cause.startswith("storage.") and _is_undecided(finding)]
     return sorted(ranked, key=lambda finding: weight(finding) / (2 if finding in pair[1:] else 1), reverse=True)
+
+
+def _seconds(ranked: Sequence[Cause]) -> list[Cause]:
+    """Of causes that cannot be told apart, all but the first are marked."""
+    undecided = [finding for finding in ranked if finding.one_of_two]
+    return [replace(finding, is_second=finding in undecided[1:]) for finding in ranked]
 
 
 def _is_undecided(finding: Cause | FindingRow) -> bool:

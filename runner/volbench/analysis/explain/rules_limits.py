@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from volbench.analysis.explain.calibration import Evidence
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.device import Resource
-from volbench.analysis.explain.limits import Plateau
+from volbench.analysis.explain.limits import Plateau, dispersion
 from volbench.analysis.explain.rules_credits import emptied_findings
 from volbench.analysis.explain.shared_evidence import (
     context,
@@ -156,7 +157,10 @@ def _burst(case: Case) -> Iterator[Cause]:
     if hardly_waited_for(case):
         return
     if case.burst is not None:
-        yield _burst_within(case, case.burst)
+        burst = _burst_within(case, case.burst)
+        yield burst
+        if burst.one_of_two:
+            yield from _limit_begun(case, burst)
         return
     balance = median(case.balance_percent)
     if balance is None or balance > BALANCE_EMPTY_PERCENT:
@@ -179,6 +183,29 @@ def _burst(case: Case) -> Iterator[Cause]:
         )
 
 
+def _limit_begun(case: Case, burst: Cause) -> Iterator[Cause]:
+    """The limits that may as well have begun then: without credits and a metered burst, they look alike."""
+    for plateau in case.plateaus:
+        if case.burst is not None and plateau.first == case.burst.index:
+            yield replace(
+                burst,
+                cause=_LIMIT_CAUSE[plateau.resource],
+                evidence=(*_plateau_rows(case, plateau), *burst.evidence),
+                advice=more_of(case, plateau.resource, plateau.level),
+            )
+
+
+def _was_metered(case: Case, burst: Burst) -> bool | None:
+    """Whether the volume metered its burst as well: a bucket has two rates, each as even as a meter makes it."""
+    values = None if case.moving is None else case.moving.carried(burst.resource)
+    size_kib = None if case.moving is None else case.moving.size_kib
+    if values is None or (burst.resource == "throughput" and not size_kib):
+        return None
+    counts = values * case.grid.width_s * (1.0 if burst.resource == "iops" else 1024 / (size_kib or 1.0))
+    spread = dispersion(counts[: burst.index])
+    return None if spread is None else spread <= limit.IRREGULAR_MIN
+
+
 def _burst_within(case: Case, burst: Burst) -> Cause:
     at, unit = burst.exhausted_at_s, "1/s" if burst.resource == "iops" else "MiB/s"
     fell = (
@@ -188,6 +215,7 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
     text = f"{rose} at {when}, when {fell}" if rose else f"at {when} {fell}"
     plateau = next(level for level in case.plateaus if level.level == burst.baseline)
     emptied = None if burst.balance_percent is None else burst.balance_percent <= BALANCE_EMPTY_PERCENT
+    unmetered = _was_metered(case, burst) is False and emptied is None
     checks = [True, rose is not None, emptied, queue_holds(case), *(check.holds for check in plateau.checks)]
     spent_unit = "I/Os" if burst.resource == "iops" else "MiB"
     rows = [
@@ -210,6 +238,12 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
     if burst.balance_percent is not None:
         left = f"the volume says {burst.balance_percent:.1f} % of its credits are left"
         rows.append(row("balance_percent", burst.balance_percent, "%", left))
+    if unmetered:
+        text = (
+            "before it the volume gave no even rate, so that a limit that began then would look alike: CloudWatch"
+            " BurstBalance, or the volume's own balance of credits, decides"
+        )
+        rows.append(row("decide", None, "1", text))
     advice = (
         f"A volume whose baseline is what this load wants: it took {amount(burst.burst, burst.resource)} while it"
         f" could, and gets {amount(burst.baseline, burst.resource)} as long as it goes on. What was measured before"
@@ -218,6 +252,7 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
     return Cause(
         cause="storage.burst_exhausted",
         decided_by="before and after" if emptied is None else "counted",
+        one_of_two=unmetered,
         window_s=(at, case.window_s[1]),
         share=_queue_share(case, plateau),
         checks=tuple(checks),

@@ -234,7 +234,8 @@ def _heavier(device: Device, during: Mask) -> bool:
     """Whether the volume does more than before: more operations of a direction, more bytes, or larger ones."""
     for values in (device.iops, device.reads, device.writes, device.mib_per_s):
         before, now = (None, None) if values is None else (median(values[~during]), median(values[during]))
-        if before and now and now > WORK_RISE_MAX * before:
+        least = 0.0 if values is device.mib_per_s else 1.0
+        if before is not None and now is not None and now > WORK_RISE_MAX * max(before, least):
             return True
     if device.mib_per_s is None:
         return False

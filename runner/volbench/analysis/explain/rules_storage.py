@@ -15,6 +15,7 @@ from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.rules_foreign import foreign_findings
 from volbench.analysis.explain.rules_host import host_findings
 from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
+from volbench.analysis.explain.rules_memory import memory_findings
 from volbench.analysis.explain.rules_metadata import metadata_findings
 from volbench.analysis.explain.rules_meter import metered_streams
 from volbench.analysis.explain.rules_slower import slower_findings
@@ -41,9 +42,9 @@ def storage_findings(case: Case) -> list[Cause]:
     """What the volume does to this step; several where several act."""
     if case.device is None:
         return [*metadata_findings(case)] or [*_slow_files(case)]
-    degraded = [*_degraded(case)]
-    if degraded:
-        return [*degraded, *_stalls(case)]
+    explained = [*memory_findings(case)] or [*_degraded(case)]
+    if explained:
+        return [*explained, *_stalls(case)]
     outside = [*(host_findings(case) or metered_streams(case)), *foreign_findings(case)]
     if outside:  # the device's own limits may be met as well, with the others' I/O; its waiting times are explained
         most = max((finding.share for finding in outside if finding.share is not None), default=None)

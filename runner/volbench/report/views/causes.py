@@ -26,6 +26,7 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "cpu.steal": ("The hypervisor took CPU time away", ("cpu",)),
     "interference.backup": ("A backup slows the load down", ("throughput", "throughput_mib")),
     "interference.io": ("Something else reads or writes on the same disk", ("iops", "throughput_mib")),
+    "memory.reclaim": ("The page cache was taken back, and the volume is read instead", ("iops", "throughput_mib")),
     "host.io_limit": ("A limit above the volume throttles its operations", ("iops", "await")),
     "host.io_wait": ("Operations wait above the volume, on the host", ("await", "queue")),
     "none": ("The volume is not the problem", ("await", "cpu")),

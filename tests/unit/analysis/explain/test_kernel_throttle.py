@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from kernel_throttle import case_of
 
@@ -96,3 +98,21 @@ def test_a_limit_in_the_device_for_some_seconds_is_no_stall_and_no_latency_of_th
     """311 operations of each direction a second instead of 40,000: each is done within the interval."""
     causes = {cause.cause: cause.one_of_two for cause in storage_causes("device-both-311-episode")}
     assert causes == {"storage.degraded": True, "storage.iops_limit": True}
+
+
+def test_a_page_cache_that_was_taken_back_is_named_and_no_slower_volume() -> None:
+    """The kernel's memory limit of the server's group: the device serves what the page cache had, 3 ms each."""
+    first, *_ = explain_case(case_of("page-cache-reclaimed")).findings
+    assert first.cause == "memory.reclaim"
+    assert first.window_s == pytest.approx((14, 21), abs=1)
+    assert value(first, "device_share") > 0.9
+    assert value(first, "memory_some_ratio") > 0.01
+
+
+def test_no_pressure_on_memory_is_no_reclaim() -> None:
+    """A cache that is dropped by hand, or read over, makes nobody wait for memory."""
+    case = case_of("page-cache-reclaimed")
+    keys = [key for key in case.grid.columns if key.source == "psi" and key.metric == "memory_some_ratio"]
+    quiet = {**case.grid.columns, **{key: 0.0 * case.grid.columns[key] for key in keys}}
+    calm = replace(case, grid=replace(case.grid, columns=quiet))
+    assert "memory.reclaim" not in {cause.cause for cause in explain_case(calm).findings}
