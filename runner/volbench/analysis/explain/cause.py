@@ -52,7 +52,9 @@ class Cause:
     @property
     def confidence(self) -> float:
         """How often findings of this cause by such evidence were true, where causes were made on purpose."""
-        return self.calibration.confidence(self.kind, self.cause, self.decided_by, is_second=self.is_second)
+        return self.calibration.confidence(
+            self.kind, self.cause, self.decided_by, is_second=self.is_second, checks=self.checks
+        )
 
     @property
     def calibration(self) -> Calibration:
