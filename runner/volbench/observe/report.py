@@ -16,7 +16,8 @@ from volbench.analysis.explain.association import Association, associations
 from volbench.analysis.explain.budget import PART_TEXT
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.episodes import Episode, Level, find_episode
-from volbench.analysis.explain.findings import NONE, SAMPLES_MIN, Explanation, explain_case, finding_rows
+from volbench.analysis.explain.findings import NONE, Explanation, explain_case, finding_rows
+from volbench.analysis.explain.stretch import SAMPLES_MIN
 from volbench.errors import RunUnreadable
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
