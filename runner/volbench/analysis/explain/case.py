@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Grid, Mask, mean, median
-from volbench.analysis.explain.budget import Budget, budget_of, statement_cpu
-from volbench.analysis.explain.burst import Burst, credits_spent, fit_burst
-from volbench.analysis.explain.device import Device, device_of
-from volbench.analysis.explain.layers import ForeignFlow, foreign_flow, reads_directly
-from volbench.analysis.explain.limits import (
+from volbench.analysis.explain.accounts.budget import Budget, budget_of, statement_cpu
+from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, mean, median
+from volbench.analysis.explain.evidence.burst import Burst, credits_spent, fit_burst
+from volbench.analysis.explain.evidence.device import Device, device_of
+from volbench.analysis.explain.evidence.layers import ForeignFlow, foreign_flow, reads_directly
+from volbench.analysis.explain.evidence.limits import (
     Exceeded,
     Plateau,
     base_await_ms,
@@ -23,7 +23,7 @@ from volbench.analysis.explain.limits import (
     one_way_plateaus,
     plateaus,
 )
-from volbench.analysis.explain.stalls import Stall, client_stalls, storage_stalls
+from volbench.analysis.explain.evidence.stalls import Stall, client_stalls, storage_stalls
 
 WITHOUT_STATEMENTS = ("small_files", "fio", "sequential")
 

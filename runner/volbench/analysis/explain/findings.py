@@ -9,13 +9,13 @@ from statistics import median as median_of
 from typing import TypeVar
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import mean, median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause, confidence_rows
-from volbench.analysis.explain.rules_server import server_findings
-from volbench.analysis.explain.rules_storage import storage_findings
-from volbench.analysis.explain.shared_evidence import Effect, effect_rows, log_sync_ms, loss_rows
-from volbench.analysis.explain.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
+from volbench.analysis.explain.evidence.align import mean, median
+from volbench.analysis.explain.rules.server import server_findings
+from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, log_sync_ms, loss_rows
+from volbench.analysis.explain.rules.storage import storage_findings
+from volbench.analysis.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow, FindingRow
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volbench.analysis.explain.align import Floats, align, interval_s
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.device import device_of
-from volbench.analysis.explain.episodes import Episode, Level, find_episode, levels
+from volbench.analysis.explain.evidence.align import Floats, align, interval_s
+from volbench.analysis.explain.evidence.device import device_of
+from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode, levels
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
-from volbench.analysis.explain.stretch import SAMPLES_MIN
+from volbench.analysis.explain.rules.stretch import SAMPLES_MIN
 from volbench.analysis.recorded.clients import client_count, queue_of_clients, without_acquittal
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch
 from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from synthetic_cell import Load, Storage, columns
 
-from volbench.analysis.explain.align import align
-from volbench.analysis.explain.device import device_of
-from volbench.analysis.explain.stalls import client_stalls, stalled_together, storage_stalls
+from volbench.analysis.explain.evidence.align import align
+from volbench.analysis.explain.evidence.device import device_of
+from volbench.analysis.explain.evidence.stalls import client_stalls, stalled_together, storage_stalls
 
 
 def test_finds_a_stall_at_client_and_volume() -> None:

@@ -31,8 +31,8 @@ from typing import Literal
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, Grid, Mask, mean
-from volbench.analysis.explain.device import FILE_LAYER, Device, Direction
+from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, mean
+from volbench.analysis.explain.evidence.device import FILE_LAYER, Device, Direction
 
 Operation = Literal["read", "write", "sync"]
 CGROUP = "cgroup_io"

@@ -8,19 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.advice import p95_text
-from volbench.analysis.explain.align import mean, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.rules_foreign import foreign_findings
-from volbench.analysis.explain.rules_host import host_findings
-from volbench.analysis.explain.rules_limits import likely_limit_findings, limit_findings
-from volbench.analysis.explain.rules_memory import memory_findings
-from volbench.analysis.explain.rules_metadata import metadata_findings
-from volbench.analysis.explain.rules_meter import metered_streams
-from volbench.analysis.explain.rules_slower import slower_findings
-from volbench.analysis.explain.rules_streams import STREAMS, waiting_streams
-from volbench.analysis.explain.shared_evidence import (
+from volbench.analysis.explain.evidence.align import mean, median, quantile
+from volbench.analysis.explain.evidence.stalls import Stall, stalled_together
+from volbench.analysis.explain.rules.advice import p95_text
+from volbench.analysis.explain.rules.foreign import foreign_findings
+from volbench.analysis.explain.rules.host import host_findings
+from volbench.analysis.explain.rules.limits import likely_limit_findings, limit_findings
+from volbench.analysis.explain.rules.memory import memory_findings
+from volbench.analysis.explain.rules.metadata import metadata_findings
+from volbench.analysis.explain.rules.meter import metered_streams
+from volbench.analysis.explain.rules.shared_evidence import (
     context,
     data_read_ms,
     hardly_waited_for,
@@ -28,7 +27,8 @@ from volbench.analysis.explain.shared_evidence import (
     slowest_sync_ms,
     sync_by_volume_ms,
 )
-from volbench.analysis.explain.stalls import Stall, stalled_together
+from volbench.analysis.explain.rules.slower import slower_findings
+from volbench.analysis.explain.rules.streams import STREAMS, waiting_streams
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 

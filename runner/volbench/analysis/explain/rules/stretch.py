@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, Mask
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.episodes import Change, find_change
-from volbench.analysis.explain.layers import LOGS, server_flow, stretches
-from volbench.analysis.explain.shared_evidence import effect_rows
+from volbench.analysis.explain.evidence.align import Floats, Mask
+from volbench.analysis.explain.evidence.episodes import Change, find_change
+from volbench.analysis.explain.evidence.layers import LOGS, server_flow, stretches
+from volbench.analysis.explain.rules.shared_evidence import effect_rows
 
 SAMPLES_MIN = 5
 COLLAPSED = 0.25

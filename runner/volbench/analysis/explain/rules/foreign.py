@@ -7,17 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Mask, mean, median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.layers import (
+from volbench.analysis.explain.evidence.align import Mask, mean, median
+from volbench.analysis.explain.evidence.layers import (
     FOREIGN_MIB_MIN,
     FOREIGN_OPERATIONS_MIN,
     ForeignFlow,
     stretches,
 )
-from volbench.analysis.explain.rules_host import GAP_S
-from volbench.analysis.explain.shared_evidence import Effect, context, effect_rows, hardly_waited_for, loss_rows
+from volbench.analysis.explain.rules.host import GAP_S
+from volbench.analysis.explain.rules.shared_evidence import (
+    Effect,
+    context,
+    effect_rows,
+    hardly_waited_for,
+    loss_rows,
+)
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
 

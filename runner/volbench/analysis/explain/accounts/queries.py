@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, Grid
+from volbench.analysis.explain.evidence.align import Floats, Grid
 from volbench.records.own_statements import is_own_digest
 
 _SOURCE = "performance_schema"

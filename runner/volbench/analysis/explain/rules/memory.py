@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.device import Device
-from volbench.analysis.explain.layers import Flow, device_flow, reads_directly, server_flow
-from volbench.analysis.explain.shared_evidence import context, effect_rows, loss_rows
-from volbench.analysis.explain.stretch import worst_stretch
+from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
+from volbench.analysis.explain.evidence.device import Device
+from volbench.analysis.explain.evidence.layers import Flow, device_flow, reads_directly, server_flow
+from volbench.analysis.explain.rules.shared_evidence import context, effect_rows, loss_rows
+from volbench.analysis.explain.rules.stretch import worst_stretch
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, Grid
-from volbench.analysis.explain.cliffs import midranks
+from volbench.analysis.explain.evidence.align import Floats, Grid
+from volbench.analysis.explain.evidence.cliffs import midranks
 from volbench.store.series import SeriesKey
 
 LAGS = range(4)

@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.cliffs import cliffs
-from volbench.analysis.explain.device import Device
-from volbench.analysis.explain.episodes import RISE_MIN, Change, find_change
-from volbench.analysis.explain.limits import dispersion, elasticity
-from volbench.analysis.explain.shared_evidence import context, effect_rows, loss_rows
-from volbench.analysis.explain.stretch import change_intervals, fallen
+from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
+from volbench.analysis.explain.evidence.cliffs import cliffs
+from volbench.analysis.explain.evidence.device import Device
+from volbench.analysis.explain.evidence.episodes import RISE_MIN, Change, find_change
+from volbench.analysis.explain.evidence.limits import dispersion, elasticity
+from volbench.analysis.explain.rules.shared_evidence import context, effect_rows, loss_rows
+from volbench.analysis.explain.rules.stretch import change_intervals, fallen
 from volbench.analysis.explain.wording import clock, number, row
 
 SAMPLES_MIN = 5

@@ -13,11 +13,11 @@ from itertools import product
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Mask, mean, median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.device import DIRECTIONS, FILE_LAYER, Direction, Resource
-from volbench.analysis.explain.layers import (
+from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
+from volbench.analysis.explain.evidence.device import DIRECTIONS, FILE_LAYER, Direction, Resource
+from volbench.analysis.explain.evidence.layers import (
     LOGS,
     SPLIT_MIB,
     Flow,
@@ -29,8 +29,8 @@ from volbench.analysis.explain.layers import (
     stretches,
     time_above_ms,
 )
-from volbench.analysis.explain.limits import Plateau, limits_of, plateaus
-from volbench.analysis.explain.shared_evidence import (
+from volbench.analysis.explain.evidence.limits import Plateau, limits_of, plateaus
+from volbench.analysis.explain.rules.shared_evidence import (
     context,
     effect_rows,
     hardly_waited_for,

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, median, quantile
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.shared_evidence import context, hardly_waited_for
+from volbench.analysis.explain.evidence.align import Floats, median, quantile
+from volbench.analysis.explain.rules.shared_evidence import context, hardly_waited_for
 from volbench.analysis.explain.wording import amount, clock, number, row
 from volbench.records.report import EvidenceRow
 

@@ -17,8 +17,8 @@ from typing import Literal
 import numpy as np
 
 from volbench.analysis.credits.limits import Limit, latency_s, limits_of
-from volbench.analysis.explain.closed_network import Solved, Station, solve
-from volbench.analysis.explain.demand import POOL_FREE_MIN, PURGE_LAG_MIN, Demand, Unpredictable
+from volbench.analysis.explain.accounts.closed_network import Solved, Station, solve
+from volbench.analysis.explain.accounts.demand import POOL_FREE_MIN, PURGE_LAG_MIN, Demand, Unpredictable
 from volbench.errors import UsageError
 from volbench.profile.resolve import ResolvedVolume, resolve_spec
 

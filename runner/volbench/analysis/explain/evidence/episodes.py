@@ -15,9 +15,9 @@ from typing import Literal
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, Grid, Mask, median
-from volbench.analysis.explain.cliffs import midranks
-from volbench.analysis.explain.device import Device
+from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, median
+from volbench.analysis.explain.evidence.cliffs import midranks
+from volbench.analysis.explain.evidence.device import Device
 from volbench.analysis.explain.wording import number
 
 SAMPLES_MIN = 12

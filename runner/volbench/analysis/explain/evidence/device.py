@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, Grid
+from volbench.analysis.explain.evidence.align import Floats, Grid
 
 SOURCES = ("diskstats", "mountstats", "ebs_nvme", "ebs_csi", "emulator", "cloudwatch")
 """In this order: what the kernel saw comes first, since it is there on every machine with a block device."""

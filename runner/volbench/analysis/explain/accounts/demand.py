@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Mask, mean, median
-from volbench.analysis.explain.budget import LOCKS
+from volbench.analysis.explain.accounts.budget import LOCKS
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.device import Device
+from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
+from volbench.analysis.explain.evidence.device import Device
 
 BLOCK_SOURCES = ("diskstats", "ebs_nvme", "ebs_csi", "cloudwatch")
 HITS_DRIFT_MAX = 0.3

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, median
-from volbench.analysis.explain.cliffs import cliffs
-from volbench.analysis.explain.device import Device, Resource
-from volbench.analysis.explain.limits import Plateau
+from volbench.analysis.explain.evidence.align import Floats, median
+from volbench.analysis.explain.evidence.cliffs import cliffs
+from volbench.analysis.explain.evidence.device import Device, Resource
+from volbench.analysis.explain.evidence.limits import Plateau
 
 FALL_MAX = 0.67
 """After / before of a fall that ends a burst; less is a wobble."""

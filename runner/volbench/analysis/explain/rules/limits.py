@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.advice import more_of
-from volbench.analysis.explain.align import mean, median, quantile
-from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.calibration import Evidence
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.device import Resource
-from volbench.analysis.explain.limits import Plateau, dispersion
-from volbench.analysis.explain.rules_credits import emptied_findings
-from volbench.analysis.explain.shared_evidence import (
+from volbench.analysis.explain.evidence.align import mean, median, quantile
+from volbench.analysis.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
+from volbench.analysis.explain.evidence.device import Resource
+from volbench.analysis.explain.evidence.limits import Plateau, dispersion
+from volbench.analysis.explain.rules.advice import more_of
+from volbench.analysis.explain.rules.credits import emptied_findings
+from volbench.analysis.explain.rules.shared_evidence import (
     context,
     hardly_waited_for,
     hidden_commit_share,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Mask, median
-from volbench.analysis.explain.device import Device
+from volbench.analysis.explain.evidence.align import Floats, Mask, median
+from volbench.analysis.explain.evidence.device import Device
 
 PARTIAL_MAX = 0.75
 """Completions in an interval beside a stall, against the usual, up to which the stall was in it, too."""

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, mean
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.device import Device
-from volbench.analysis.explain.limits import METERED_SAMPLES, absorption, dispersion
-from volbench.analysis.explain.shared_evidence import context
+from volbench.analysis.explain.evidence.align import Floats, mean
+from volbench.analysis.explain.evidence.device import Device
+from volbench.analysis.explain.evidence.limits import METERED_SAMPLES, absorption, dispersion
+from volbench.analysis.explain.rules.shared_evidence import context
 from volbench.analysis.explain.wording import amount, number, percent, row
 
 SCANS = ("dump",)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from volbench.analysis.credits.limits import Charge, Limit
-from volbench.analysis.explain.align import mean, median
+from volbench.analysis.explain.accounts.demand import Demand, demand_of
+from volbench.analysis.explain.accounts.what_if import OtherVolume, outlooks_of
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.demand import Demand, demand_of
-from volbench.analysis.explain.device import Resource
-from volbench.analysis.explain.what_if import OtherVolume, outlooks_of
+from volbench.analysis.explain.evidence.align import mean, median
+from volbench.analysis.explain.evidence.device import Resource
 from volbench.analysis.explain.wording import amount, number
 
 LIFT_MIN = 1.1

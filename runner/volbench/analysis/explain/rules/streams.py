@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, mean, median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.shared_evidence import context
+from volbench.analysis.explain.evidence.align import Floats, mean, median
+from volbench.analysis.explain.rules.shared_evidence import context
 from volbench.analysis.explain.wording import number, percent, row
 
 STREAMS = ("small_files", "fio", "sequential", "cold_read")

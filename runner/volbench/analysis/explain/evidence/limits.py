@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Mask, median, quantile
-from volbench.analysis.explain.cliffs import change_points
-from volbench.analysis.explain.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
+from volbench.analysis.explain.evidence.align import Floats, Mask, median, quantile
+from volbench.analysis.explain.evidence.cliffs import change_points
+from volbench.analysis.explain.evidence.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
 
 LARGE_KIB = 43.0
 """Size of an operation from which bytes are the likelier limit: 125 MiB/s at 3,000 IOPS (gp3 as it comes). It is an

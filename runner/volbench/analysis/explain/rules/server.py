@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.advice import pool_text, redo_text
-from volbench.analysis.explain.align import Floats, Mask, mean, median, quantile
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.cliffs import rank_sum_z
-from volbench.analysis.explain.layers import device_flow, server_flow, time_above_ms
-from volbench.analysis.explain.shared_evidence import data_read_ms, slowest_sync_ms, sync_by_volume_ms
+from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median, quantile
+from volbench.analysis.explain.evidence.cliffs import rank_sum_z
+from volbench.analysis.explain.evidence.layers import device_flow, server_flow, time_above_ms
+from volbench.analysis.explain.rules.advice import pool_text, redo_text
+from volbench.analysis.explain.rules.shared_evidence import data_read_ms, slowest_sync_ms, sync_by_volume_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.parse import parse_whole
 from volbench.records.report import EvidenceRow

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, Grid
+from volbench.analysis.explain.evidence.align import Floats, Grid
 
 SOURCE = "performance_schema"
 STORAGE = ("data_reads", "redo_sync", "binlog_sync", "doublewrite", "other_files")

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Mask, mean, median
-from volbench.analysis.explain.budget import PART_TEXT, STORAGE
+from volbench.analysis.explain.accounts.budget import PART_TEXT, STORAGE
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.cliffs import rank_sum_z
-from volbench.analysis.explain.device import LITTLE_TOLERANCE, little_ratio
-from volbench.analysis.explain.layers import LOGS, server_flow
+from volbench.analysis.explain.evidence.align import Mask, mean, median
+from volbench.analysis.explain.evidence.cliffs import rank_sum_z
+from volbench.analysis.explain.evidence.device import LITTLE_TOLERANCE, little_ratio
+from volbench.analysis.explain.evidence.layers import LOGS, server_flow
 from volbench.analysis.explain.wording import before_and_after, number, percent, row
 from volbench.records.report import EvidenceRow
 

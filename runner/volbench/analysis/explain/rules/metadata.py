@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, mean
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.rules_streams import STREAMS
+from volbench.analysis.explain.evidence.align import Floats, mean
+from volbench.analysis.explain.rules.streams import STREAMS
 from volbench.analysis.explain.wording import number, percent, row
 
 _COUNTERS = ("mountstats", "emulator")

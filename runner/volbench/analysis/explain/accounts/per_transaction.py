@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.evidence.align import Floats
 
 TITLES = {
     "device_reads": "reads of the volume",

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats
-from volbench.analysis.explain.budget import Budget
+from volbench.analysis.explain.accounts.budget import Budget
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.evidence.align import Floats
 
 PIECES: Mapping[str, str] = {
     "data_reads": "reads of data files",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.analysis.explain.align import Floats
+from volbench.analysis.explain.evidence.align import Floats
 
 SEGMENT_MIN = 4
 """Samples that make a level; fewer are a spike or a stall."""
