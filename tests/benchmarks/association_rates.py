@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from volbench.analysis.explain.align import Grid
-from volbench.analysis.explain.association import FALSE_DISCOVERIES, associations
+from volbench.analysis.explain.evidence.align import Grid
+from volbench.analysis.explain.evidence.association import FALSE_DISCOVERIES, associations
 from volbench.store.series import SeriesKey
 
 P95 = SeriesKey(source="client", metric="latency_ms_p95")

@@ -19,11 +19,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from volbench.analysis.explain.align import median as median_of
+from volbench.analysis.explain.accounts.demand import demand_of
+from volbench.analysis.explain.accounts.what_if import Outlook, other_volume, predict
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.demand import demand_of
+from volbench.analysis.explain.evidence.align import median as median_of
 from volbench.analysis.explain.run import cases_of
-from volbench.analysis.explain.what_if import Outlook, other_volume, predict
 from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
 

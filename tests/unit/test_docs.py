@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.burst import BALANCE_EMPTY_PERCENT
+from volbench.analysis.explain.evidence.burst import BALANCE_EMPTY_PERCENT
 from volbench.cli.main import app
 from volbench.records.causes import CAUSES
 from volbench.records.cell import ValidityLimits

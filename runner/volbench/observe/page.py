@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats
+from volbench.analysis.explain.evidence.align import Floats
 from volbench.analysis.explain.wording import number, percent
 from volbench.observe.report import IncidentReport, ObservationReport, clock_of, part_name, top_by
 from volbench.report.formats.signed_page import signed_page

@@ -15,6 +15,7 @@ CAUSES: tuple[str, ...] = (
     "host.io_limit",
     "host.io_wait",
     "memory.buffer_pool_small",
+    "memory.reclaim",
     "cpu.server_saturated",
     "cpu.client_saturated",
     "cpu.steal",

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from volbench.analysis.comparison_summary import summarise
+from volbench.analysis.explain.accounts.what_if import OtherVolume
 from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
-from volbench.analysis.explain.what_if import OtherVolume
 from volbench.records.cell import CellResult
 from volbench.records.report import Report
 from volbench.records.run import skipped_cells

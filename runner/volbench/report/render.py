@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from volbench.analysis.explain.what_if import OtherVolume
+from volbench.analysis.explain.accounts.what_if import OtherVolume
 from volbench.records.report import Report
 from volbench.report.build import report_of
 from volbench.report.formats.csv import csv

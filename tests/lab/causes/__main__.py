@@ -2,7 +2,7 @@
 
 python -m causes run    runs what is not done yet; needs root, control groups of version 1, fio, nbdkit, rsync
 python -m causes score  reads all runs that are done, with the rules as they are now, and writes data and a page
-python -m causes calibrate  counts what findings of fresh runs came to, for the confidences that explain states
+python -m causes calibrate  counts what findings came to, for the confidences that explain states
 python -m causes list   the conditions
 python -m causes clean  removes mounts, loop devices, groups and processes that a killed lab has left
 """
@@ -36,15 +36,18 @@ DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab" / "cause
 EMULATOR_OUT = Path("/var/tmp/volbench-lab")
 SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
 CALIBRATION_SOURCE = (
-    "results/examples/lab/causes/lab.json, fresh runs, with and without the limits of the server's group"
+    "results/examples/lab/causes/lab.json, with and without the limits of the server's group: runs whose verdicts"
+    " were known while rules were mended, checked on fresh ones"
 )
 SPARED = {"": "", "cgroup_io": ", without the limits of the server's group"}
 """What rules are not shown in a second reading: most volumes and hypervisors do not tell their limits."""
 
 
-FRESH = "fresh runs"
-LOOKED_AT = frozenset({1})
-"""Numbers of the runs that were looked at while rules were mended: they prove nothing."""
+FRESH, KNOWN, LOOKED_AT = "fresh runs", "runs whose verdicts were known", "runs looked at"
+KNOWN_SEEDS = frozenset({1, 2, 5})
+"""Seeds whose verdicts were known while rules were mended: confidences are counted on them, they prove nothing."""
+LOOKED_AT_NUMBERS = frozenset({1})
+"""Of these seeds, the runs whose series were looked at."""
 
 
 def main() -> int:
@@ -60,6 +63,7 @@ def main() -> int:
     parser.add_argument("--for", dest="for_s", type=float, default=None, help="begin no run after so many seconds")
     parser.add_argument("--emulator", type=Path, default=EMULATOR_OUT, help="runs of tests/lab/explain")
     parser.add_argument("--to", type=Path, default=DEFAULT_TO, help="where scores and page go")
+    parser.add_argument("--load", default="not noted", help="load averages while the fresh runs were made")
     options = parser.parse_args()
     known = load_conditions()
     names = [name for name in options.conditions.split(",") if name]
@@ -111,21 +115,23 @@ def _score(conditions: dict[str, Condition], options: argparse.Namespace) -> Non
     readings: dict[str, list[Run]] = {}
     emulated = emulated_runs(options.emulator) if options.emulator.is_dir() else []
     for source, label in SPARED.items():
-        runs = read_runs(options.out.absolute(), without=source)
-        readings[f"{FRESH}{label}"] = [run for run in runs if run.number not in LOOKED_AT] + emulated
-        readings[f"runs looked at{label}"] = [run for run in runs if run.number in LOOKED_AT]
+        runs = [*read_runs(options.out.absolute(), without=source), *emulated]
+        for age in (FRESH, KNOWN, LOOKED_AT):
+            readings[f"{age}{label}"] = [run for run in runs if _age(run) == age]
+    counted_on = {label: readings[label.replace(FRESH, KNOWN)] for label in readings}
     for label, runs in readings.items():
         _say(f"== {label}: {len(runs)} runs")
         for run in runs:
             if not run.injected or not is_right(run):
                 _say(f"  {_in_a_line(run)}  {run.place}")
-        for bar in figures(runs, left_out([run for run in runs if run.injected])):
+        for bar in figures(runs, left_out(runs, counted_on[label])):
             verdict = {True: "pass", False: "FAIL", None: "not measured"}[bar.passed]
             value = "-" if bar.value is None else f"{bar.value:.3g}"
             asked = f"{'>=' if bar.at_least else '<='} {bar.limit}"
             _say(f"  {verdict:12} {bar.name}: {value} ({asked}); {bar.meaning}")
-    data = data_of(readings, conditions, machine=_machine())
-    data["calibration"] = calibrated(CALIBRATION_SOURCE, _proven_fresh(readings)).model_dump(mode="json")
+    data = data_of(readings, conditions, counted_on=counted_on, machine=_machine(options.load))
+    known, fresh = (_proven(readings, age) for age in (KNOWN, FRESH))
+    data["calibration"] = calibrated(CALIBRATION_SOURCE, known, fresh).model_dump(mode="json")
     for path in write(data, options.to):
         _say(str(path))
 
@@ -135,9 +141,16 @@ def calibration_of(data: dict[str, Any]) -> Calibration:
     return Calibration.model_validate(data["calibration"])
 
 
-def _proven_fresh(readings: dict[str, list[Run]]) -> list[Run]:
-    """Fresh runs of both readings whose injection is proven."""
-    return [run for label, runs in readings.items() if label.startswith(FRESH) for run in runs if run.injected]
+def _age(run: Run) -> str:
+    """What was known of a run while rules were mended."""
+    if run.lab_seed not in KNOWN_SEEDS:
+        return FRESH
+    return LOOKED_AT if run.number in LOOKED_AT_NUMBERS and run.family != "emulator" else KNOWN
+
+
+def _proven(readings: dict[str, list[Run]], age: str) -> list[Run]:
+    """Runs of one age, of both readings, whose injection is proven."""
+    return [run for label, runs in readings.items() if label.startswith(age) for run in runs if run.injected]
 
 
 def _calibrate(scored: Path) -> None:
@@ -160,7 +173,7 @@ def _in_a_line(run: Run) -> str:
     return f"{run.name}: {verdict}; made {', '.join(run.truth)}{cap}; named {named or '-'}"
 
 
-def _machine() -> dict[str, Any]:
+def _machine(load: str) -> dict[str, Any]:
     facts = host_facts().model_dump(mode="json")
     rules = Path(volbench.__file__).parent
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=rules, capture_output=True, text=True, check=False)
@@ -168,6 +181,7 @@ def _machine() -> dict[str, Any]:
         "at": utc_now(),
         "volbench_version": __version__,
         "commit": commit.stdout.strip() or "unknown",
+        "load": load,
         "machine": {name: value for name, value in facts.items() if name in SHOWN_FACTS},
     }
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from volbench.analysis.explain.accounts.time_budget import STORAGE, TimeBudget, time_budget
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.run import cases_of
-from volbench.analysis.explain.time_budget import STORAGE, TimeBudget, time_budget
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult
 from volbench.store.run_directory import RunDirectory

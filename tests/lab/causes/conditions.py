@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 FILE = Path(__file__).with_name("conditions.yaml")
-SHAPES = ("steady", "step", "episode", "periodic")
+SHAPES = ("steady", "step", "ramp", "episode", "periodic")
 FOREVER_S = 1e6
 BEFORE_S = -1.0
 """A steady cause begins this long before the measured window, within the warm-up."""
@@ -106,7 +106,7 @@ def phases_of(shape: str, measured_s: float, generator: np.random.Generator) -> 
     share = generator.uniform(0.35, 0.6)
     if shape == "steady":
         return ((BEFORE_S, FOREVER_S),)
-    if shape == "step":
+    if shape in ("step", "ramp"):  # how long a ramp rises is its injector's
         return ((round(share * measured_s, 2), FOREVER_S),)
     if shape == "episode":
         length_s = generator.uniform(0.25, 0.35) * measured_s

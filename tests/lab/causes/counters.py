@@ -22,6 +22,7 @@ STAT_FIELDS = (
 """/sys/block/NAME/stat, Documentation/block/stat.rst."""
 _IO_FIELDS = ("read_bytes", "write_bytes", "syscr", "syscw")
 _DIRECTIONS = ("Read", "Write")
+_MEMORY_FIELDS = ("cache", "rss", "pgpgin", "pgpgout", "pgmajfault")
 
 
 class Recorder:
@@ -29,7 +30,7 @@ class Recorder:
 
     Counters by name: `blkio.loop.Read.ops` (the lab's group on the volume; `below`: on the disk under it), `disk.*`
     (the volume's loop device), `cpu.*` (the group's cpu.stat), `server.run_s` and `.wait_s` (schedstat of all its
-    threads), `foreign.*` (/proc/PID/io of other programs), `memory.failcnt`, `machine.idle_s`.
+    threads), `foreign.*` (/proc/PID/io of other programs), `memory.*` (failcnt, memory.stat), `machine.idle_s`.
     """
 
     def __init__(self, file: Path, volume: Volume) -> None:
@@ -154,7 +155,9 @@ def _cpu_group() -> dict[str, float]:
 
 
 def _memory() -> dict[str, float]:
-    return {"memory.failcnt": int((group_of("memory") / "memory.failcnt").read_text())}
+    counted = {"memory.failcnt": float((group_of("memory") / "memory.failcnt").read_text())}
+    lines = (line.split() for line in (group_of("memory") / "memory.stat").read_text().splitlines())
+    return counted | {f"memory.{name}": float(value) for name, value in lines if name in _MEMORY_FIELDS}
 
 
 def _machine() -> dict[str, float]:

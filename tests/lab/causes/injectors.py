@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,7 +18,10 @@ from causes.machine import Machine, Volume, group_of, labelled, run, start, wait
 
 FOREIGN = "foreign"
 FILE_MIB = 256
+MEMORY_SPARE_MIB = 24
+"""Page cache that a limited group keeps at least: what runs needs its program's pages."""
 PERIOD_US = 100_000
+RAMP_STEP_S = 0.25
 _LIMITS = {"read_iops": 1, "write_iops": 1, "read_mib": 1 << 20, "write_mib": 1 << 20}
 _LIMIT_FILES = {
     "read_iops": "blkio.throttle.read_iops_device",
@@ -54,16 +58,42 @@ class Injector(ABC):
 
 
 class Throttle(Injector):
-    """Limits of the server's blkio group, on the volume (`device: volume`) or on the disk below it (`below`)."""
+    """Limits of the server's blkio group, on the volume (`device: volume`) or on the disk below it (`below`).
+
+    With `ramp_s` they fall from `ramp_from` times their value to it, geometrically, in so many seconds.
+    """
+
+    def __init__(self, spec: Mapping[str, Any], machine: Machine, volume: Volume, recorder: Recorder) -> None:
+        super().__init__(spec, machine, volume, recorder)
+        self._over = threading.Event()
+        self._ramp: threading.Thread | None = None
 
     def on(self) -> None:
-        """Write the limits."""
+        """Write the limits, or begin to lower them."""
+        if "ramp_s" not in self.spec:
+            self._set(1.0)
+            return
+        self._set(float(self.spec["ramp_from"]))
+        self._ramp = threading.Thread(target=self._lower, name="ramp", daemon=True)
+        self._ramp.start()
+
+    def _lower(self) -> None:
+        steps = max(1, round(float(self.spec["ramp_s"]) / RAMP_STEP_S))
+        for step in range(1, steps + 1):
+            if self._over.wait(RAMP_STEP_S):
+                return
+            self._set(float(self.spec["ramp_from"]) ** (1 - step / steps))
+
+    def _set(self, times: float) -> None:
         for name, unit in _LIMITS.items():
             if name in self.spec:
-                self._write(name, round(float(self.spec[name]) * unit))
+                self._write(name, round(times * float(self.spec[name]) * unit))
 
     def off(self) -> None:
         """0 is no limit."""
+        self._over.set()
+        if self._ramp is not None:
+            self._ramp.join(timeout=10)
         for name in _LIMITS:
             if name in self.spec:
                 self._write(name, 0)
@@ -229,6 +259,30 @@ class NbdPause(Injector):
         os.kill(self.volume.server_pid, number)
 
 
+class MemoryLimit(Injector):
+    """The server's memory group is limited to a share of what it has: the kernel takes the page cache back."""
+
+    def on(self) -> None:
+        """Lower the limit in steps: the kernel refuses one that it cannot reclaim at once."""
+        group = group_of("memory")
+        used, kept = (_memory_of(group, name) for name in ("cache", "rss"))
+        aim = kept + max(MEMORY_SPARE_MIB << 20, round(float(self.spec["cache_share"]) * used))
+        limit = kept + used
+        while limit > aim:
+            limit = max(aim, limit - (8 << 20))
+            with suppress(OSError):
+                (group / "memory.limit_in_bytes").write_text(str(limit))
+
+    def off(self) -> None:
+        """No limit."""
+        (group_of("memory") / "memory.limit_in_bytes").write_text("-1")
+
+
+def _memory_of(group: Path, name: str) -> int:
+    lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return next(int(value) for key, value in lines if key == name)
+
+
 class FullVolume(Injector):
     """A file fills the volume up to some MiB, before the server starts."""
 
@@ -256,6 +310,7 @@ INJECTORS: Mapping[str, type[Injector]] = {
     "nbd-rate": NbdRate,
     "nbd-pause": NbdPause,
     "full-volume": FullVolume,
+    "memory": MemoryLimit,
 }
 
 

@@ -150,7 +150,7 @@ def evidence_of(
 ) -> Evidence:
     """Counters, phases and series on the cell's clock."""
     zero_s = result.zero_monotonic_ns / 1e9
-    begin_s, end_s = result.steps[0].window_s
+    begin_s, end_s = next(step for step in result.steps if step.step.partition("/")[0] == STEP).window_s
     series = read_series(directory.cell_dir(result.cell_id) / SERIES_FILE)
     is_steady = setup["shape"] == "steady"
     return Evidence(

@@ -22,7 +22,11 @@ SCHEMA = 1
 
 
 def data_of(
-    readings: Mapping[str, Sequence[Run]], conditions: Mapping[str, Condition], *, machine: Mapping[str, Any]
+    readings: Mapping[str, Sequence[Run]],
+    conditions: Mapping[str, Condition],
+    *,
+    machine: Mapping[str, Any],
+    counted_on: Mapping[str, Sequence[Run]] | None = None,
 ) -> dict[str, Any]:
     """Everything that the page shows, and each run.
 
@@ -30,20 +34,23 @@ def data_of(
         readings: runs, by what the rules were shown of them.
         conditions: all, also those that were not run.
         machine: facts of the machine, version and commit.
+        counted_on: by reading, the runs that its confidences are counted on; None: on its own.
     """
     return {
         "schema": SCHEMA,
         **machine,
         "conditions": {name: dataclasses.asdict(one) for name, one in conditions.items()},
-        "readings": {label: scores(runs) for label, runs in readings.items() if runs},
+        "readings": {
+            label: scores(runs, (counted_on or {}).get(label, ())) for label, runs in readings.items() if runs
+        },
         "runs": {label: [as_data(run) for run in runs] for label, runs in readings.items()},
     }
 
 
-def scores(runs: Sequence[Run]) -> dict[str, Any]:
-    """All scores of one reading."""
+def scores(runs: Sequence[Run], counted_on: Sequence[Run] = ()) -> dict[str, Any]:
+    """All scores of one reading, its confidences counted on some runs or, without any, on its own."""
     counted = [run for run in runs if run.injected]
-    confidence = scoring.left_out(counted)
+    confidence = scoring.left_out(runs, counted_on)
     families = list(dict.fromkeys(run.family for run in runs))
     by_family = {family: [run for run in runs if run.family == family] for family in families}
     return {

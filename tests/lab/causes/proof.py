@@ -155,7 +155,9 @@ def foreign_onset(evidence: Evidence) -> float | None:
 
 def _limit(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     limit = float(row["limit"]) if "limit" in row else float(row["limit_mib"]) * MIB
-    seen = rate(evidence, str(row["of"]))
+    after_s = float(row.get("after_s", 0.0))  # of a ramp: when it has its value
+    phases = [(begin_s + after_s, end_s) for begin_s, end_s in evidence.phases]
+    seen = rate(evidence, str(row["of"]), phases)
     if seen is None:
         return {}, [f"{row['of']} was not counted"]
     unit = 1 if "limit" in row else MIB
@@ -256,6 +258,18 @@ def _quiet(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float]
     return {"achieved_ratio": achieved}, lacks
 
 
+def _reclaimed(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """Pages of the group went out and came in again while its limit was met, and its reads reached the device."""
+    met, _ = grown(evidence, "memory.failcnt")
+    back = rate(evidence, "memory.pgpgin") or 0.0
+    reads = rate(evidence, "disk.reads") or 0.0
+    before = [(evidence.window_s[0], evidence.phases[0][0])] if evidence.phases else []
+    usual = rate(evidence, "disk.reads", before) or 0.0
+    measured = {"limit_met": met, "pages_in_per_s": back, "reads_per_s": reads, "reads_per_s_before": usual}
+    fits = met > 0 and reads >= max(float(row["reads_min"]), 2 * usual)
+    return measured, [] if fits else [f"the limit was met {met:.0f} times, {reads:.0f} reads/s after {usual:.0f}"]
+
+
 def _in(t_s: float, phases: Phases) -> bool:
     return any(begin_s + SETTLE_S <= t_s <= end_s for begin_s, end_s in phases)
 
@@ -271,4 +285,5 @@ _CHECKS = {
     "stalled": _stalled,
     "series": _series,
     "quiet": _quiet,
+    "reclaimed": _reclaimed,
 }

@@ -142,7 +142,7 @@ def _execute(setup: Setup, place: Path, machine: Machine, volume: Volume) -> tup
         schedule = Schedule(setup, injectors, volume, results, over)
         schedule.start()
         try:
-            code = _run_volbench(place, volume)
+            code = _run_volbench(place, volume, controllers_of(setup))
         finally:
             over.set()
             schedule.join()
@@ -156,16 +156,23 @@ def _execute(setup: Setup, place: Path, machine: Machine, volume: Volume) -> tup
     return failure, schedule.actions
 
 
-def _run_volbench(place: Path, volume: Volume) -> int:
-    """The run in the lab's blkio group, where limits and counters of the server are."""
+def controllers_of(setup: Setup) -> tuple[str, ...]:
+    """In whose groups the run is from its begin: what the server allocates is charged where it is at that time."""
+    in_memory = any(spec["kind"] == "memory" for spec in setup.inject)
+    return ("blkio", "memory") if in_memory else ("blkio",)
+
+
+def _run_volbench(place: Path, volume: Volume, controllers: Sequence[str]) -> int:
+    """The run in the lab's groups, where limits and counters of the server are."""
     command = [
         sys.executable, "-m", "volbench", "run", str(place / SUITE_FILE), "--target", "local", "--yes",
         "--volume", f"{VOLUME}=path:{volume.mount}", "--out", str(place / RESULTS),
     ]  # fmt: skip
-    procs = group_of("blkio") / "cgroup.procs"
+    procs = [str(group_of(controller) / "cgroup.procs") for controller in controllers]
+    join = 'while [ "$1" != -- ]; do echo $$ > "$1" && shift || exit 1; done; shift; exec "$@"'
     with (place / LOG_FILE).open("wb") as log:
         process = subprocess.Popen(
-            ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(procs), *command],
+            ["sh", "-c", join, "sh", *procs, "--", *command],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=labelled(),
         )  # fmt: skip
         try:
@@ -177,7 +184,7 @@ def _run_volbench(place: Path, volume: Volume) -> int:
 
 
 def suite_of(setup: Setup) -> dict[str, Any]:
-    """The suite file of a setup: one step, one cell."""
+    """The suite file of a setup: one step that is scored, after those that it needs, one cell."""
     step = dict(setup.load["step"])
     if step["kind"] == "oltp":
         step |= {"warmup": f"{WARMUP_S:g}s", "duration": f"{setup.measured_s:g}s"}
@@ -188,7 +195,7 @@ def suite_of(setup: Setup) -> dict[str, Any]:
         "low_power": True,
         "engine": {"config": dict(setup.load["config"])},
         "dataset": dict(setup.load["dataset"]),
-        "steps": [{"name": STEP, **step}],
+        "steps": [*setup.load.get("before", ()), {"name": STEP, **step}],
         "repeats": 1,
         "replacements": 0,
         "seed": setup.seed,

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from causes.observed import Finding, Run
 from explain.scoring import LEVEL, Bar, brier, exact_interval
-from volbench.analysis.explain.calibration import Calibration, Counted, Counts
+from volbench.analysis.explain.calibration import SECOND, Calibration, Counted, Counts
 from volbench.analysis.explain.calibration import fit as fit_evidence
 
 Key = TypeVar("Key")
@@ -23,7 +23,7 @@ ONSET_S_MAX, CAP_ERROR_MAX = 2.0, 0.03
 MET_MIN, MET_MAX = 0.95, 1.05
 """Outside these shares of a limit, what was counted is not the limit's own figure."""
 TOP = 3
-PRIOR_FINDINGS, PRIOR_MAX, ONE_OF_TWO_MAX = 2.0, 0.85, 0.5
+PRIOR_FINDINGS, PRIOR_MAX, ONE_OF_TWO_MAX, SECOND_MAX = 2.0, 0.85, 0.75, 0.5
 """As analysis/explain/calibration.py counts."""
 _CAP_ROWS = {
     "read iops": ("read_iops_max", "read_iops", "iops"),
@@ -187,14 +187,14 @@ class Fitted:
         prior = min((true + 0.5) / (of + 1), PRIOR_MAX)
         true, of = self.causes.get((one.cause, evidence_key(one)), (0, 0))
         value = (true + PRIOR_FINDINGS * prior) / (of + PRIOR_FINDINGS)
-        return min(value, ONE_OF_TWO_MAX) if one.checks == ONE_OF_TWO else value
+        if one.checks != ONE_OF_TWO:
+            return value
+        return min(value, SECOND_MAX if evidence_key(one) == SECOND else ONE_OF_TWO_MAX)
 
 
 def evidence_key(one: Finding) -> str:
-    """What decides a finding; what its checks came to where the report does not say."""
-    return (
-        one.checks if one.checks in ("some failed", ONE_OF_TWO) else str(one.evidence.get("decided_by", one.checks))
-    )
+    """What decides a finding, or that nothing does; what its checks came to where the report does not say."""
+    return str(one.evidence.get("decided_by", one.checks))
 
 
 def fit(runs: Iterable[Run]) -> Fitted:
@@ -258,10 +258,16 @@ def _counted(outcomes: Iterable[tuple[Key, bool]]) -> dict[Key, tuple[int, int]]
     return counts
 
 
-def left_out(runs: Sequence[Run]) -> Callable[[Run, Finding], float | None]:
-    """Confidences of each family, fitted on all the others."""
+def left_out(runs: Sequence[Run], counted_on: Sequence[Run] = ()) -> Callable[[Run, Finding], float | None]:
+    """Confidences of each family, counted on all the others.
+
+    Args:
+        runs: whose findings are asked for.
+        counted_on: other runs, to count on; empty: on `runs` themselves.
+    """
+    counted = [run for run in counted_on or runs if run.injected]
     families = {run.family for run in runs}
-    fitted = {family: fit(run for run in runs if run.family != family) for family in families}
+    fitted = {family: fit(run for run in counted if run.family != family) for family in families}
     return lambda run, one: fitted[run.family].confidence(one)
 
 

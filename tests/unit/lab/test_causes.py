@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from causes import page, scoring
-from causes.__main__ import DEFAULT_TO, calibration_of
+from causes.__main__ import DEFAULT_TO, FRESH, KNOWN, calibration_of
 from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
 from causes.injectors import INJECTORS
 from causes.machine import write_rate
@@ -207,10 +207,11 @@ def test_the_page_shows_what_lab_json_holds() -> None:
     ]
     data = page.data_of(
         {"all samples": runs}, load_conditions(),
-        machine={"volbench_version": "1", "commit": "c", "at": "now",
+        machine={"volbench_version": "1", "commit": "c", "at": "now", "load": "16 to 33",
                  "machine": {"cpu_model": "", "cpus": 2, "memory_bytes": 1, "kernel": "6"}},
     )  # fmt: skip
     assert "the server did not start" in page.html(data)
+    assert "16 to 33" in page.html(data)
     assert [run_from(one) for one in data["runs"]["all samples"]] == runs
 
 
@@ -225,8 +226,8 @@ RESULTS = Path(__file__).parents[3] / "results" / "examples" / "lab" / "causes"
 @pytest.mark.parametrize("label", ["fresh runs", "fresh runs, without the limits of the server's group"])
 def test_published_scores_are_those_of_the_published_runs(label: str) -> None:
     data = json.loads((RESULTS / page.DATA_FILE).read_text())
-    runs = [run_from(one) for one in data["runs"][label]]
-    assert json.loads(json.dumps(page.scores(runs))) == data["readings"][label]
+    runs, known = ([run_from(one) for one in data["runs"][name]] for name in (label, label.replace(FRESH, KNOWN)))
+    assert json.loads(json.dumps(page.scores(runs, known))) == data["readings"][label]
     assert page.html(data) == (RESULTS / page.PAGE_FILE).read_text()
 
 

@@ -21,7 +21,7 @@ from volbench.report.views.causes import cause_title, cause_view, certainty
 from volbench.report.views.geometry import log_ticks
 from volbench.report.views.panels import PANELS
 
-RULES = "".join(path.read_text() for path in Path(explain.__path__[0]).glob("*.py"))
+RULES = "".join(path.read_text() for path in Path(explain.__path__[0]).rglob("*.py"))
 NAMED = set(re.findall(r'"((?:storage|instance|redo|cpu|lock|memory|interference)\.[a-z_]+)"', RULES))
 KEYS = [panel.key for panel in PANELS]
 

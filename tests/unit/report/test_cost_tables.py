@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from synthetic_run import build_run, two_volumes
 
+from volbench.analysis.explain.accounts.what_if import other_volume
 from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import transaction_rows
-from volbench.analysis.explain.what_if import other_volume
 from volbench.base.text import MINUS
 from volbench.records.report import AssociationRow, QueryRow, Report, TimeBudgetRow
 from volbench.records.steps.oltp import OltpStep

@@ -16,7 +16,7 @@ findings of that kind of checks, at most PRIOR_MAX: what was never counted is ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Literal
 
@@ -30,14 +30,15 @@ Evidence = Literal["counted", "metered", "before and after", "level"]
 time with the rest of the step as its control, or a figure beyond a threshold."""
 UNDECIDED: tuple[Kind, ...] = ("some failed", "one of two")
 """Kinds of checks that say more than the evidence does: they are counted by themselves."""
+SECOND = "one of two, not the likelier"
 FILE = "calibration.json"
 RECORDINGS_FILE = "calibration_recordings.json"
 """The same of recordings: tests/fixtures/recordings, counted by `tests/lab/recordings/score.py --calibrate`."""
 PRIOR_FINDINGS = 2.0
 PRIOR_MAX = 0.85
 """Below the 0.9 from which a confidence is shown as `very likely`."""
-ONE_OF_TWO_MAX = 0.5
-"""Of two causes that the evidence does not tell apart, one is not the cause."""
+ONE_OF_TWO_MAX, SECOND_MAX = 0.75, 0.5
+"""Of causes that the evidence does not tell apart, the one that is likelier by what was counted, and any other."""
 _MOST = {"some failed": PRIOR_MAX, "one of two": ONE_OF_TWO_MAX}
 
 
@@ -61,6 +62,8 @@ class Counts(Record):
     kinds: dict[Kind, Counted]
     causes: dict[str, Counted]
     by_evidence: dict[str, dict[str, Counted]] = Field(default_factory=dict)
+    checks: dict[str, Counted] = Field(default_factory=dict)
+    """By kind and number of checks, see `checks_key`: of recordings, in which many checks cannot be made."""
 
 
 class Calibration(Record):
@@ -72,17 +75,28 @@ class Calibration(Record):
     agrees: bool | None = None
     place: str = "volbench's lab"
 
-    def confidence(self, kind: Kind, cause: str = "", decided_by: Evidence = "level") -> float:
+    def confidence(
+        self,
+        kind: Kind,
+        cause: str = "",
+        decided_by: Evidence = "level",
+        *,
+        is_second: bool = False,
+        checks: Sequence[bool | None] = (),
+    ) -> float:
         """How sure a finding of a cause is.
 
         Args:
             kind: what its checks came to.
             cause: its name; empty: any cause.
             decided_by: the evidence that names it.
+            is_second: of causes that cannot be told apart, one that is named after a likelier one.
+            checks: what each of its checks came to. Where findings were counted by their number, the confidence is
+                drawn towards what was counted of the same number; unseen numbers change nothing.
 
         A calibration without counts by evidence has those of all causes by what their checks came to; a cause that
         is not among its causes gets PRIOR_MAX at most, and so does one of which a check failed. One of two causes
-        is never surer than ONE_OF_TWO_MAX.
+        is never surer than ONE_OF_TWO_MAX, and than SECOND_MAX where a likelier one is named before it.
         """
         pooled = self.derived.kinds.get(kind, _NOTHING).rate
         prior = min(pooled, PRIOR_MAX)
@@ -90,17 +104,21 @@ class Calibration(Record):
             return pooled
         value = pooled if cause in self.derived.causes else prior
         if self.derived.by_evidence:
-            counted = self._counted(kind, cause, decided_by)
+            counted = self._counted(kind, cause, decided_by, is_second=is_second)
             value = (counted.true + PRIOR_FINDINGS * prior) / (counted.findings + PRIOR_FINDINGS)
-        return min(value, _MOST.get(kind, 1.0))
+        alike = self.derived.checks.get(checks_key(kind, checks), _NOTHING)
+        value = (alike.true + PRIOR_FINDINGS * value) / (alike.findings + PRIOR_FINDINGS)
+        return min(value, SECOND_MAX if is_second else _MOST.get(kind, 1.0))
 
-    def _counted(self, kind: Kind, cause: str, decided_by: Evidence) -> Counted:
+    def _counted(self, kind: Kind, cause: str, decided_by: Evidence, *, is_second: bool) -> Counted:
         """What was counted of findings of a cause by such evidence."""
-        return self.derived.by_evidence.get(cause, {}).get(evidence_kind(kind, decided_by), _NOTHING)
+        key = evidence_kind(kind, decided_by, is_second=is_second)
+        return self.derived.by_evidence.get(cause, {}).get(key, _NOTHING)
 
-    def said(self, kind: Kind, cause: str = "", decided_by: Evidence = "level") -> str:
+    def said(self, kind: Kind, cause: str = "", decided_by: Evidence = "level", *, is_second: bool = False) -> str:
         """What was counted, for the evidence of a finding; of any cause where nothing was counted of this one."""
-        counted, such = self._counted(kind, cause, decided_by), "such findings of this cause"
+        counted = self._counted(kind, cause, decided_by, is_second=is_second)
+        such = "such findings of this cause"
         if not counted.findings:
             counted, such = self.derived.kinds.get(kind, _NOTHING), "such findings"
         text = f"{counted.true} of {counted.findings} {such} were true in {self.place}"
@@ -114,9 +132,20 @@ class Calibration(Record):
 _NOTHING = Counted(true=0, findings=0)
 
 
-def evidence_kind(kind: Kind, decided_by: Evidence) -> str:
-    """The key of a finding among those of its cause: what decides it, or that its checks do not."""
+def evidence_kind(kind: Kind, decided_by: Evidence, *, is_second: bool = False) -> str:
+    """The key of a finding among those of its cause: what decides it, or that its checks do not.
+
+    Of causes that cannot be told apart, the likelier one is named first: the others are counted by themselves.
+    """
+    if kind == "one of two" and is_second:
+        return SECOND
     return kind if kind in UNDECIDED else decided_by
+
+
+def checks_key(kind: Kind, checks: Sequence[bool | None]) -> str:
+    """The key of `Counts.checks`, such as `some not made: 4 of 6 hold, 2 not made`."""
+    passed, unmade = sum(check is True for check in checks), sum(check is None for check in checks)
+    return f"{kind}: {passed} of {len(checks)} hold, {unmade} not made"
 
 
 def fit(outcomes: Iterable[tuple[str, str, bool]]) -> dict[str, dict[str, Counted]]:

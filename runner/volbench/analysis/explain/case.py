@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Floats, Grid, Mask, mean, median
-from volbench.analysis.explain.budget import Budget, budget_of, statement_cpu
-from volbench.analysis.explain.burst import Burst, credits_spent, fit_burst
-from volbench.analysis.explain.device import VIEWS, Device, device_of
-from volbench.analysis.explain.layers import ForeignFlow, foreign_flow, reads_directly
-from volbench.analysis.explain.limits import (
+from volbench.analysis.explain.accounts.budget import Budget, budget_of, statement_cpu
+from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, mean, median
+from volbench.analysis.explain.evidence.burst import Burst, credits_spent, fit_burst
+from volbench.analysis.explain.evidence.device import VIEWS, Device, device_of
+from volbench.analysis.explain.evidence.layers import ForeignFlow, foreign_flow, reads_directly
+from volbench.analysis.explain.evidence.limits import (
     Exceeded,
     Plateau,
     base_await_ms,
@@ -23,7 +23,7 @@ from volbench.analysis.explain.limits import (
     one_way_plateaus,
     plateaus,
 )
-from volbench.analysis.explain.stalls import Stall, client_stalls, storage_stalls
+from volbench.analysis.explain.evidence.stalls import Stall, client_stalls, storage_stalls
 from volbench.records.sources import sources_with
 from volbench.records.steps import step_kind
 
@@ -340,11 +340,11 @@ class Case:
     def unseen_share(self) -> float | None:
         """Share of statement time that no wait shows and that all of the host's CPU time cannot be: at least that.
 
-        None without a budget or CPU times. On saturated CPUs threads also wait for one: then less what that can be
-        at most, and None where that is not known.
+        None without a budget or CPU times. Threads also wait for a CPU: less what that can be at most, and None
+        where CPUs are saturated and that is not known.
         """
         budget = self.budget
-        if budget is not None and self.cpu_bound and self.cpu_reach is not None:
+        if budget is not None and self.cpu_reach is not None:
             return max(0.0, budget.no_wait - self.cpu_reach)
         if budget is None or budget.cpu_max_s is None or self.cpu_bound:
             return None

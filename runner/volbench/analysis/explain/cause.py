@@ -19,8 +19,9 @@ from volbench.records.report import EvidenceRow
 class Cause:
     """One cause. `share` is the part of the latency that it explains, None where that cannot be said.
 
-    A check of `checks` that could not be made is None. `one_of_two`: the evidence does not tell it from
-    another cause. `recorded`: it is from what other tools wrote. `decided_by` is the evidence that names it.
+    A check of `checks` that could not be made is None. `one_of_two`: the evidence does not tell it from another
+    cause; `is_second`: a likelier one of them is named before it. `recorded`: it is from what other tools wrote.
+    `decided_by` is the evidence that names it.
     """
 
     cause: str
@@ -32,6 +33,7 @@ class Cause:
     one_of_two: bool = False
     recorded: bool = False
     decided_by: Evidence = "level"
+    is_second: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -45,12 +47,14 @@ class Cause:
     @property
     def evidence_kind(self) -> str:
         """What its confidence is counted by, besides its cause."""
-        return evidence_kind(self.kind, self.decided_by)
+        return evidence_kind(self.kind, self.decided_by, is_second=self.is_second)
 
     @property
     def confidence(self) -> float:
         """How often findings of this cause by such evidence were true, where causes were made on purpose."""
-        return self.calibration.confidence(self.kind, self.cause, self.decided_by)
+        return self.calibration.confidence(
+            self.kind, self.cause, self.decided_by, is_second=self.is_second, checks=self.checks
+        )
 
     @property
     def calibration(self) -> Calibration:
@@ -63,7 +67,7 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, EvidenceRow]:
     passed, unmade = sum(check is True for check in cause.checks), sum(check is None for check in cause.checks)
     text = f"{passed} of {len(cause.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
     text += ", and it is one of two causes that cannot be told apart" if cause.one_of_two else ""
-    counted = cause.calibration.said(cause.kind, cause.cause, cause.decided_by)
+    counted = cause.calibration.said(cause.kind, cause.cause, cause.decided_by, is_second=cause.is_second)
     return (
         EvidenceRow(metric="checks", value=cause.kind, text=f"{text}; {counted}"),
         EvidenceRow(

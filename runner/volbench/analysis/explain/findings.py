@@ -8,26 +8,22 @@ from dataclasses import dataclass, replace
 from statistics import median as median_of
 from typing import TypeVar
 
-import numpy as np
-
 from volbench.analysis.explain import thresholds as limit
-from volbench.analysis.explain.align import Mask, median
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause, confidence_rows
-from volbench.analysis.explain.episodes import find_change
-from volbench.analysis.explain.layers import LOGS, server_flow, stretches
-from volbench.analysis.explain.rules_server import server_findings
-from volbench.analysis.explain.rules_slower import change_intervals
-from volbench.analysis.explain.rules_storage import storage_findings
-from volbench.analysis.explain.shared_evidence import effect_rows, log_sync_ms
+from volbench.analysis.explain.evidence.align import mean, median
+from volbench.analysis.explain.rules.server import server_findings
+from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, log_sync_ms, loss_rows
+from volbench.analysis.explain.rules.storage import storage_findings
+from volbench.analysis.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow, FindingRow
 from volbench.records.steps import step_kind
 
 NONE = "none"
-SAMPLES_MIN = 5
 INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
+_LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
 _NOT_THE_VOLUME = "The volume is not what limits this step."
@@ -40,9 +36,17 @@ ALL_ALONG = frozenset(
 )
 """Causes that are there all along: of a part that something else made slow they explain less."""
 EVENTS = frozenset(
-    {INTERFERENCE, "interference.io", "interference.shared_volume", "host.io_limit", "storage.degraded"}
+    {
+        INTERFERENCE,
+        "interference.io",
+        "interference.shared_volume",
+        "host.io_limit",
+        "host.io_wait",
+        "storage.degraded",
+        "memory.reclaim",
+    }
 )
-"""Causes that say what speed was lost while they lasted."""
+"""Causes that explain a fall of the load."""
 _Finding = TypeVar("_Finding", Cause, FindingRow)
 _BY_MEDIANS = frozenset(
     {"storage.read_latency", "storage.sync_latency", "host.io_wait", "memory.buffer_pool_small"}
@@ -59,10 +63,8 @@ _OF_ALL = frozenset(
     }
 )
 """Causes that are changes themselves: all of the step is needed to see them."""
-COLLAPSED = 0.25
-"""Of the usual: a load that does less for COLLAPSED_SAMPLES intervals has fallen beyond doubt."""
-COLLAPSED_SAMPLES = 2
-_OF_CLIENTS = ("tps", "latency_ms_p95")
+QUEUE_SHARE_MIN = 0.75
+"""Operations in flight for each client from which on the volume is not acquitted."""
 _UNKNOWN_SHARE = 0.2
 """Where a share cannot be said, for the order of findings only; it is never shown."""
 
@@ -82,7 +84,7 @@ def explain_case(case: Case) -> Explanation:
     notes = tuple(_missing(case))
     findings = _with_episode(case, _named(case))
     explained = any(finding.cause in EVENTS | _OF_ALL | LIMITS for finding in findings)
-    collapsed = 0 if explained else collapsed_intervals(case)
+    collapsed = 0 if explained else longest_collapse(case)
     findings = _questioned(case, findings, collapsed)
     if not findings:
         innocent = None if collapsed else _innocent(case)
@@ -90,7 +92,7 @@ def explain_case(case: Case) -> Explanation:
         notes = notes if findings else (*notes, _unexplained(case))
     findings, loss = [_weighed(finding) for finding in _attributed(findings)], _loss(findings)
     findings = [replace(finding, recorded=case.recorded) for finding in findings]
-    ranked = _ranked(findings, lambda finding: _weight(finding, loss))
+    ranked = _seconds(_ranked(findings, lambda finding: _weight(finding, loss)))
     with_confidence = (
         replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
     )
@@ -124,53 +126,33 @@ def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
         return whole
     elsewhere = {finding.cause for finding in named} | {finding.cause for finding in _named(outside)}
     share = case.time_share_of(during)
-    changed = [finding.evidence for finding in effect_rows(case, during) if finding.is_worse]
+    effects = [effect for effect in effect_rows(case, during) if effect.is_worse]
+    rows = [effect.evidence for effect in effects]
     return [
         *(finding for finding in whole if finding.cause not in _BY_MEDIANS or finding.cause in elsewhere),
         *(
             replace(
                 finding,
                 share=None if finding.share is None else finding.share * share,
-                evidence=(*finding.evidence, *changed),
+                evidence=(*finding.evidence, *rows, *_lost_once(finding, effects)),
             )
             for finding in added
         ),
     ]
 
 
+def _lost_once(finding: Cause, effects: Sequence[Effect]) -> list[EvidenceRow]:
+    """What speed was lost meanwhile, where the finding does not say it yet."""
+    return [] if any(piece.metric == "loss" for piece in finding.evidence) else [*loss_rows(effects)]
+
+
 def _was_there_before(cause: str, named: Collection[str], outside: Case) -> bool:
-    """Whether a cause of a stretch is no change: the level that an empty bucket leaves, CPUs as busy before."""
+    """Whether a stretch's cause is no other one: an empty bucket's level, an event's latency, CPUs as busy."""
     if cause in LIMITS and "storage.burst_exhausted" in named:
         return True
+    if cause in _LATENCIES and not (EVENTS | {"storage.burst_exhausted"}).isdisjoint(named):
+        return True
     return cause == "cpu.server_saturated" and outside.cpu_bound
-
-
-def worst_stretch(case: Case) -> Mask | None:
-    """The intervals in which clients were served clearly worse than in the rest, shape (buckets,); else None.
-
-    By the client's latency or rate, or by the server's reads and syncs where clients were harmed meanwhile; of a
-    step without a client and a server, by the volume's waiting time.
-    """
-    tps, p95 = case.at("tps"), case.at("latency_ms_p95")
-    pace = None if tps is None else np.where(tps > 0, 1 / np.maximum(tps, 1e-9), np.nan)
-    flows = (server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS))
-    waits = [None if flow is None else flow.each_ms_series for flow in flows]
-    finite = [values for values in (p95, pace, *waits) if values is not None]
-    if not finite and case.device is not None and case.device.await_ms is not None:
-        finite = [case.device.await_ms]
-    for column in finite:
-        values = np.where(case.stalled, np.nan, column) if case.device is not None else column
-        change = find_change(case.grid, values)
-        if change is None:
-            continue
-        during = change_intervals(case, change, values)
-        harmed = any(
-            finding.is_worse for finding in effect_rows(case, during) if finding.evidence.metric in _OF_CLIENTS
-        )
-        long_enough = SAMPLES_MIN <= int(during.sum()) <= len(case.grid) - SAMPLES_MIN
-        if long_enough and (harmed or tps is None):
-            return during
-    return None
 
 
 def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause]:
@@ -189,23 +171,6 @@ def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause
         else finding
         for finding in findings
     ]
-
-
-def collapsed_intervals(case: Case) -> int:
-    """Consecutive intervals, the most, in which the load did less than COLLAPSED of its usual; 0 for a few.
-
-    The usual is the upper quartile: a fall may last for half of a step. Only a fall that begins at once counts: a
-    load that varies from interval to interval has no usual.
-    """
-    tps = case.at("tps")
-    finite = np.empty(0) if tps is None else tps[np.isfinite(tps)]
-    if len(finite) < 2 * COLLAPSED_SAMPLES:
-        return 0
-    usual = float(np.quantile(finite, 0.75))
-    low = finite < COLLAPSED * usual
-    spans = stretches(low, gap=1, least=COLLAPSED_SAMPLES)
-    between = (finite >= COLLAPSED * usual) & (finite < 0.5 * usual)
-    return 0 if not spans or between.mean() > COLLAPSED else max(last - first for first, last in spans)
 
 
 def finding_rows(
@@ -272,6 +237,12 @@ def _ranked(findings: Sequence[_Finding], weight: Callable[[_Finding], float]) -
     return sorted(ranked, key=lambda finding: weight(finding) / (2 if finding in pair[1:] else 1), reverse=True)
 
 
+def _seconds(ranked: Sequence[Cause]) -> list[Cause]:
+    """Of causes that cannot be told apart, all but the first are marked."""
+    undecided = [finding for finding in ranked if finding.one_of_two]
+    return [replace(finding, is_second=finding in undecided[1:]) for finding in ranked]
+
+
 def _is_undecided(finding: Cause | FindingRow) -> bool:
     """Whether it is one of two causes that the evidence does not tell apart."""
     if isinstance(finding, Cause):
@@ -287,7 +258,8 @@ def _weight(findings: Cause | FindingRow, loss: float) -> float:
     each has half, and both together explain no less.
     """
     share = _UNKNOWN_SHARE if findings.share is None else findings.share
-    return share * (1 - loss if findings.cause in ALL_ALONG else 1)
+    is_all_along = findings.cause in ALL_ALONG and not any(piece.metric == "loss" for piece in findings.evidence)
+    return share * (1 - loss if is_all_along else 1)
 
 
 def _weighed(findings: Cause) -> Cause:
@@ -313,13 +285,7 @@ def _attributed(findings: Sequence[Cause]) -> list[Cause]:
 
 def _loss(findings: Sequence[Cause | FindingRow]) -> float:
     """The most speed that something beside the load took while it ran, as a share; 0 where nothing did."""
-    with_confidence = [
-        piece.value
-        for finding in findings
-        if finding.cause in EVENTS
-        for piece in finding.evidence
-        if piece.metric == "loss"
-    ]
+    with_confidence = [piece.value for finding in findings for piece in finding.evidence if piece.metric == "loss"]
     return max((float(value) for value in with_confidence if isinstance(value, int | float)), default=0.0)
 
 
@@ -337,6 +303,8 @@ def _innocent(case: Case) -> Cause | None:
         return None
     if case.budget is None and case.waiting_share is None:  # a short wait of the volume may be all that clients do
         return None
+    if _queue_has_the_clients(case) and share is not None and share < limit.STORAGE_SHARE_MIN:
+        return None  # the files are said to take little, and nearly all clients are in the volume's queue
     if share is not None:
         small = share < limit.STORAGE_SHARE_MIN
         text = f"{percent(share)} of foreground statement time is file I/O"
@@ -363,6 +331,12 @@ def _innocent(case: Case) -> Cause | None:
         evidence=tuple(rows),
         advice=_MANY_SHORT if share is not None and share >= limit.STORAGE_SHARE_MIN else _NOT_THE_VOLUME,
     )
+
+
+def _queue_has_the_clients(case: Case) -> bool:
+    """Whether nearly as many operations are in flight as there are clients."""
+    queue = None if case.device is None else mean(case.device.in_flight)
+    return bool(queue is not None and case.threads and queue >= QUEUE_SHARE_MIN * case.threads)
 
 
 def _waits_are_short(case: Case) -> bool:

@@ -8,14 +8,14 @@ from statistics import mean
 
 import numpy as np
 
-from volbench.analysis.explain.align import Grid, align
-from volbench.analysis.explain.association import CellCorrelations, cell_correlations
+from volbench.analysis.explain.accounts.demand import Demand, Unpredictable, demand_of
+from volbench.analysis.explain.accounts.per_transaction import PerTransaction, per_transaction
+from volbench.analysis.explain.accounts.queries import QueryCost, query_costs
+from volbench.analysis.explain.accounts.time_budget import TimeBudget, time_budget
 from volbench.analysis.explain.case import Beside, Case
-from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
+from volbench.analysis.explain.evidence.align import Grid, align
+from volbench.analysis.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.analysis.explain.findings import Explanation, common_notes, explain_case, finding_rows
-from volbench.analysis.explain.per_transaction import PerTransaction, per_transaction
-from volbench.analysis.explain.queries import QueryCost, query_costs
-from volbench.analysis.explain.time_budget import TimeBudget, time_budget
 from volbench.analysis.explain.wording import row
 from volbench.analysis.step_validity import Reasons, invalid_reasons
 from volbench.errors import RunUnreadable

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from volbench.analysis.explain.association import Association, pooled
-from volbench.analysis.explain.queries import QueryCost, together
+from volbench.analysis.explain.accounts.queries import QueryCost, together
+from volbench.analysis.explain.accounts.what_if import OtherVolume, Outlook, Prediction, predict
+from volbench.analysis.explain.evidence.association import Association, pooled
 from volbench.analysis.explain.run import RunExplanation, StepView, valid_views
-from volbench.analysis.explain.what_if import OtherVolume, Outlook, Prediction, predict
 from volbench.analysis.explain.wording import number
 from volbench.records.report import AssociationRow, QueryRow, TransactionRow, WhatIfRow
 from volbench.store.series import SeriesKey

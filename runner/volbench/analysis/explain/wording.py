@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volbench.analysis.explain.align import Floats, median
+from volbench.analysis.explain.evidence.align import Floats, median
 from volbench.records.report import EvidenceRow
 
 _DAY_S = 86_400

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from volbench.analysis.explain.align import interval_s
+from volbench.analysis.explain.evidence.align import interval_s
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_answers
 from volbench.analysis.recorded.cloudwatch_live import SCHEME, fetch
 from volbench.analysis.recorded.nvme_log import looks_like_nvme_log, parse_nvme_log

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.analysis.explain.align import mean
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.evidence.align import mean
 from volbench.analysis.explain.findings import NONE
 from volbench.analysis.explain.wording import number
 from volbench.analysis.recorded.parsed import Recorded

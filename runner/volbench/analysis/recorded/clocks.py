@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, interval_s
+from volbench.analysis.explain.evidence.align import Floats, interval_s
 from volbench.analysis.recorded.parsed import DAY_S, Recorded
 from volbench.errors import UsageError
 from volbench.store.series import Series, SeriesKey

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volbench.analysis.explain.align import Floats, Grid, align, interval_s
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.device import device_of
-from volbench.analysis.explain.episodes import Episode, Level, find_episode, levels
-from volbench.analysis.explain.findings import SAMPLES_MIN, Explanation, explain_case, finding_rows
+from volbench.analysis.explain.evidence.align import Floats, Grid, align, interval_s
+from volbench.analysis.explain.evidence.device import device_of
+from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode, levels
+from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
+from volbench.analysis.explain.rules.stretch import SAMPLES_MIN
 from volbench.analysis.recorded.clients import client_count, queue_of_clients, without_acquittal
 from volbench.analysis.recorded.clocks import VOLUME_SOURCES, on_one_clock
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_cloudwatch

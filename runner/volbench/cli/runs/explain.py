@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from volbench.analysis.explain.accounts.per_transaction import TITLES
+from volbench.analysis.explain.accounts.what_if import other_volume
 from volbench.analysis.explain.findings import NONE
-from volbench.analysis.explain.per_transaction import TITLES
 from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
-from volbench.analysis.explain.what_if import other_volume
 from volbench.analysis.explain.wording import number, percent
 from volbench.analysis.recorded.directory import explain_recorded
 from volbench.analysis.recorded.window import clock_text, parse_window

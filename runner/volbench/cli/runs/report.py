@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from volbench.analysis.explain.what_if import other_volume
+from volbench.analysis.explain.accounts.what_if import other_volume
 from volbench.cli import console, options
 from volbench.report.build import build_report
 from volbench.report.cross_run import compare_runs

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from volbench.analysis.explain.accounts.time_budget import PIECES
 from volbench.analysis.explain.run import RunExplanation, StepView, valid_views
-from volbench.analysis.explain.time_budget import PIECES
 from volbench.analysis.statistics import RUNS_MIN, shift_of
 from volbench.base.text import number, percent, quantity
 from volbench.records.report import CellRow, TimeBudgetRow, TimeDifferenceRow

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from volbench.analysis.explain.align import Floats, Grid
-from volbench.analysis.explain.per_transaction import TITLES
+from volbench.analysis.explain.accounts.per_transaction import TITLES
+from volbench.analysis.explain.evidence.align import Floats, Grid
 from volbench.analysis.explain.run import LATENCY, cases_of
 from volbench.base.text import MINUS, number
 from volbench.errors import RunUnreadable

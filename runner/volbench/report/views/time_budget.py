@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from volbench.analysis.explain.time_budget import PIECES
+from volbench.analysis.explain.accounts.time_budget import PIECES
 from volbench.base.text import percent, quantity
 from volbench.records.report import TimeBudgetRow, TimeDifferenceRow
 

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from volbench.analysis.credits.limits import Charge, Limit
-from volbench.analysis.explain.advice import Needed, needed_for_p95, pool_text, redo_text
-from volbench.analysis.explain.demand import Demand
-from volbench.analysis.explain.what_if import OtherVolume, outlooks_of
+from volbench.analysis.explain.accounts.demand import Demand
+from volbench.analysis.explain.accounts.what_if import OtherVolume, outlooks_of
+from volbench.analysis.explain.rules.advice import Needed, needed_for_p95, pool_text, redo_text
 
 DEMAND = Demand(
     clients=8, tps=60.0, response_s=8 / 60, reads=28.0, writes=15.0, read_bytes=16384.0, write_bytes=24576.0,

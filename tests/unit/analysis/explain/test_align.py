@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volbench.analysis.explain.align import BUCKETS_MAX, align
+from volbench.analysis.explain.evidence.align import BUCKETS_MAX, align
 from volbench.errors import UsageError
 from volbench.store.series import Series, SeriesKey
 

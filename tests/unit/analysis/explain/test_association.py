@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volbench.analysis.explain.align import Grid
-from volbench.analysis.explain.association import (
+from volbench.analysis.explain.evidence.align import Grid
+from volbench.analysis.explain.evidence.association import (
     associations,
     benjamini_hochberg,
     cell_correlations,

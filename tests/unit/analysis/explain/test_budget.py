@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volbench.analysis.explain.align import Grid
-from volbench.analysis.explain.budget import budget_of
+from volbench.analysis.explain.accounts.budget import budget_of
+from volbench.analysis.explain.accounts.per_transaction import per_transaction
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.per_transaction import per_transaction
+from volbench.analysis.explain.evidence.align import Grid
 from volbench.store.series import SeriesKey
 
 

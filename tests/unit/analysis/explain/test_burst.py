@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from synthetic_cell import Load, Storage, columns
 
-from volbench.analysis.explain.align import Floats, align
-from volbench.analysis.explain.burst import Burst, exhaustion_s, fit_burst, refill_s
-from volbench.analysis.explain.device import device_of
-from volbench.analysis.explain.limits import limits_of, plateaus
+from volbench.analysis.explain.evidence.align import Floats, align
+from volbench.analysis.explain.evidence.burst import Burst, exhaustion_s, fit_burst, refill_s
+from volbench.analysis.explain.evidence.device import device_of
+from volbench.analysis.explain.evidence.limits import limits_of, plateaus
 
 GP2_BUCKET = 5.4e6
 

@@ -11,9 +11,9 @@ import pytest
 from kernel_throttle import case_of
 from synthetic_cell import Load, Storage, columns
 
-from volbench.analysis.explain.align import Floats, align
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.evidence.align import Floats, align
 from volbench.analysis.explain.findings import explain_case
 from volbench.analysis.recorded.directory import explain_recorded
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volbench.analysis.explain.cliffs import change_points, cliffs
+from volbench.analysis.explain.evidence.cliffs import change_points, cliffs
 
 
 def test_names_the_second_of_a_fall() -> None:

@@ -10,9 +10,12 @@ from volbench.analysis.explain.calibration import (
     CALIBRATION,
     ONE_OF_TWO_MAX,
     PRIOR_MAX,
+    SECOND,
+    SECOND_MAX,
     Calibration,
     Counted,
     Kind,
+    checks_key,
     fit,
 )
 from volbench.analysis.explain.cause import Cause, confidence_rows
@@ -45,9 +48,10 @@ def test_the_kind_is_what_the_checks_came_to(finding: Cause, kind: Kind) -> None
 
 
 def test_a_check_that_failed_or_could_not_be_made_is_never_a_gain() -> None:
-    """And of two causes that cannot be told apart each has at most half."""
+    """And of causes that cannot be told apart the likelier one is not sure, and any other has at most half."""
     assert stall(True, False).confidence <= stall(True, None).confidence <= stall(True, True).confidence < 1
     assert stall(True, one_of_two=True).confidence <= ONE_OF_TWO_MAX
+    assert dataclasses.replace(stall(True, one_of_two=True), is_second=True).confidence <= SECOND_MAX
 
 
 def test_the_evidence_says_what_was_counted_and_what_that_is_worth() -> None:
@@ -86,3 +90,24 @@ def test_fit_counts_each_cause_by_its_evidence() -> None:
         "a": {"level": Counted(true=1, findings=1), "metered": Counted(true=1, findings=2)},
         "b": {"level": Counted(true=0, findings=1)},
     }
+
+
+def test_the_number_of_checks_counts_where_it_was_counted() -> None:
+    """Three findings with half of their checks unmade were all wrong, whatever their kind reaches."""
+    counted = calibration([("storage.degraded", "before and after", True)] * 20)
+    few = (True, None, None, True)
+    key = checks_key("some not made", few)
+    assert key == "some not made: 2 of 4 hold, 2 not made"
+    derived = counted.derived.model_copy(update={"checks": {key: Counted(true=0, findings=3)}})
+    numbered = counted.model_copy(update={"derived": derived})
+    cause, decided_by = "storage.degraded", "before and after"
+    before = counted.confidence("some not made", cause, "before and after", checks=few)
+    assert numbered.confidence("some not made", cause, decided_by, checks=few) == pytest.approx(2 * before / 5)
+    assert numbered.confidence("some not made", cause, decided_by, checks=(True, None)) == before
+
+
+def test_the_likelier_of_two_and_the_other_are_counted_by_themselves() -> None:
+    outcomes = [("storage.iops_limit", "one of two", True)] * 20 + [("storage.iops_limit", SECOND, False)] * 20
+    counted = calibration(outcomes)
+    assert counted.confidence("one of two", "storage.iops_limit") == ONE_OF_TWO_MAX
+    assert counted.confidence("one of two", "storage.iops_limit", is_second=True) < 0.1

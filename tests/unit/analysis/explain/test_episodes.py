@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volbench.analysis.explain.align import Floats, Grid
-from volbench.analysis.explain.episodes import Level, find_change, find_episode, levels
+from volbench.analysis.explain.evidence.align import Floats, Grid
+from volbench.analysis.explain.evidence.episodes import Level, find_change, find_episode, levels
 
 
 def grid(samples: int) -> Grid:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from synthetic_cell import Load, Storage, columns
 
-from volbench.analysis.explain.align import align
 from volbench.analysis.explain.calibration import CALIBRATION, ONE_OF_TWO_MAX
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.evidence.align import align
 from volbench.analysis.explain.findings import Explanation, explain_case, finding_rows
 from volbench.analysis.explain.wording import row
 from volbench.store.series import Series, SeriesKey

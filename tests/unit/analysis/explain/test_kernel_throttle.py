@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from kernel_throttle import case_of
 
@@ -70,3 +72,47 @@ def test_reads_that_this_server_never_sent_are_a_neighbours() -> None:
 @pytest.mark.parametrize("name", ["clean"])
 def test_nobody_is_accused_where_nothing_was_set(name: str) -> None:
     assert storage_causes(name) == []
+
+
+def test_time_lost_above_the_device_is_named_of_the_seconds_in_which_the_load_collapsed() -> None:
+    """A limit of reads for 4 s of 15: no median of the step shows it, and its gauge is not sampled here."""
+    (first, *_) = storage_causes("above-read-290-episode")
+    assert first.cause == "host.io_wait"
+    assert first.window_s == pytest.approx((14, 17), abs=1)
+    assert value(first, "loss") > 0.9
+
+
+def test_a_limit_of_writes_that_comes_and_goes_is_named_though_commits_have_no_instrument() -> None:
+    (first, *_) = storage_causes("above-write-106-periodic")
+    assert first.cause == "host.io_wait"
+
+
+def test_a_scan_under_a_limit_above_the_device_is_no_acquittal() -> None:
+    """Its reads are sent ahead: nobody is seen waiting, and neither CPUs nor the device take its time."""
+    (first, *_) = storage_causes("above-dump-10mib")
+    assert first.cause == "host.io_limit"
+    assert value(first, "read_throughput") == pytest.approx(10.02, rel=0.03)
+
+
+def test_a_limit_in_the_device_for_some_seconds_is_no_stall_and_no_latency_of_the_volume() -> None:
+    """311 operations of each direction a second instead of 40,000: each is done within the interval."""
+    causes = {cause.cause: cause.one_of_two for cause in storage_causes("device-both-311-episode")}
+    assert causes == {"storage.degraded": True, "storage.iops_limit": True}
+
+
+def test_a_page_cache_that_was_taken_back_is_named_and_no_slower_volume() -> None:
+    """The kernel's memory limit of the server's group: the device serves what the page cache had, 3 ms each."""
+    first, *_ = explain_case(case_of("page-cache-reclaimed")).findings
+    assert first.cause == "memory.reclaim"
+    assert first.window_s == pytest.approx((14, 21), abs=1)
+    assert value(first, "device_share") > 0.9
+    assert value(first, "memory_some_ratio") > 0.01
+
+
+def test_no_pressure_on_memory_is_no_reclaim() -> None:
+    """A cache that is dropped by hand, or read over, makes nobody wait for memory."""
+    case = case_of("page-cache-reclaimed")
+    keys = [key for key in case.grid.columns if key.source == "psi" and key.metric == "memory_some_ratio"]
+    quiet = {**case.grid.columns, **{key: 0.0 * case.grid.columns[key] for key in keys}}
+    calm = replace(case, grid=replace(case.grid, columns=quiet))
+    assert "memory.reclaim" not in {cause.cause for cause in explain_case(calm).findings}

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from kernel_throttle import case_of
 
-from volbench.analysis.explain.align import Floats
 from volbench.analysis.explain.case import Beside, Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.layers import (
+from volbench.analysis.explain.evidence.align import Floats
+from volbench.analysis.explain.evidence.layers import (
     Flow,
     bytes_conserved,
     operations_above,
     stretches,
     time_above_ms,
 )
+from volbench.analysis.explain.findings import explain_case
 from volbench.store.series import SeriesKey
 
 READS, WRITES = "read", "write"

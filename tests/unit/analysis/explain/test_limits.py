@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_cell import Load, Storage, columns
 
-from volbench.analysis.explain.align import align
-from volbench.analysis.explain.device import Device, Resource, device_of, little_ratio
-from volbench.analysis.explain.limits import (
+from volbench.analysis.explain.evidence.align import align
+from volbench.analysis.explain.evidence.device import Device, Resource, device_of, little_ratio
+from volbench.analysis.explain.evidence.limits import (
     Plateau,
     absorption,
     base_await_ms,

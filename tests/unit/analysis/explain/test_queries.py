@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volbench.analysis.explain.align import Grid
-from volbench.analysis.explain.queries import QueryCost, query_costs, together
+from volbench.analysis.explain.accounts.queries import QueryCost, query_costs, together
+from volbench.analysis.explain.evidence.align import Grid
 from volbench.store.series import SeriesKey
 
 

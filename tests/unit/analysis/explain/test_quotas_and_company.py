@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from synthetic_cell import Load, Storage, columns
 
-from volbench.analysis.explain.align import align
 from volbench.analysis.explain.case import Beside, Case
-from volbench.analysis.explain.cliffs import rank_sum_z
+from volbench.analysis.explain.evidence.align import align
+from volbench.analysis.explain.evidence.cliffs import rank_sum_z
 from volbench.analysis.explain.findings import explain_case
 
 QUIET = Load(queue=1.2, threads=8, cpu_s_per_s=5.5, cpu_busy=0.2)

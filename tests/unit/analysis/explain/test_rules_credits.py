@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volbench.analysis.explain.align import Floats, Grid
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.evidence.align import Floats, Grid
 from volbench.analysis.explain.findings import explain_case
-from volbench.analysis.explain.rules_credits import empty_at_s, first_empty
+from volbench.analysis.explain.rules.credits import empty_at_s, first_empty
 from volbench.store.series import SeriesKey
 
 PERIOD_S = 300.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volbench.analysis.explain.align import Grid
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.rules_volume import host_against_volume
+from volbench.analysis.explain.evidence.align import Grid
+from volbench.analysis.explain.rules.volume import host_against_volume
 from volbench.store.series import SeriesKey
 
 SAMPLES = 60

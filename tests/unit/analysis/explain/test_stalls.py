@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from synthetic_cell import Load, Storage, columns
 
-from volbench.analysis.explain.align import align
-from volbench.analysis.explain.device import device_of
-from volbench.analysis.explain.stalls import client_stalls, stalled_together, storage_stalls
+from volbench.analysis.explain.evidence.align import align
+from volbench.analysis.explain.evidence.device import device_of
+from volbench.analysis.explain.evidence.stalls import client_stalls, stalled_together, storage_stalls
 
 
 def test_finds_a_stall_at_client_and_volume() -> None:
@@ -50,3 +50,18 @@ def test_a_client_that_waits_for_something_else_is_not_the_volumes_fault() -> No
     one = client_stalls(np.arange(1.0, 11.0), 1.0, np.array([5, 5, 0, 0, 5, 5, 5, 5, 5, 5.0]))
     assert len(one) == 1
     assert stalled_together(one, (), 1.0) == ()
+
+
+def test_a_volume_that_goes_on_slowly_does_not_stall() -> None:
+    """1 % of the usual, each operation done within 50 ms and as many in flight as that makes: it is limited."""
+    grid = align(columns(Load(queue=10), Storage()))
+    device = device_of(grid)
+    assert device is not None
+    assert device.in_flight is not None
+    assert device.await_ms is not None
+    device.iops[10:20] = 0.015 * np.median(device.iops)
+    device.in_flight[10:20] = 10.0
+    device.await_ms[10:20] = 1000 * 10.0 / device.iops[10:20]
+    assert storage_stalls(grid.t_s, 1.0, device) == ()
+    device.iops[10:20], device.await_ms[10:20] = 0.0, np.nan
+    assert len(storage_stalls(grid.t_s, 1.0, device)) == 1

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from volbench.analysis.explain.align import Grid
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.findings import explain_case
 from volbench.store.series import SeriesKey
 

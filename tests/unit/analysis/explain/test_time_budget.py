@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volbench.analysis.explain.align import Grid
+from volbench.analysis.explain.accounts.time_budget import TimeBudget, time_budget
 from volbench.analysis.explain.case import Beside, Case
-from volbench.analysis.explain.time_budget import TimeBudget, time_budget
+from volbench.analysis.explain.evidence.align import Grid
 from volbench.store.series import SeriesKey
 
 SECONDS, TPS = 10, 100.0

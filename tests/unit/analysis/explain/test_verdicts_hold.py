@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_cell import Load, Storage, columns
 
-from volbench.analysis.explain.align import align
 from volbench.analysis.explain.calibration import ONE_OF_TWO_MAX
 from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.evidence.align import align
 from volbench.analysis.explain.findings import Explanation, explain_case
 from volbench.store.series import Series, SeriesKey
 

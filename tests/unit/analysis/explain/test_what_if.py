@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_cell import Load, Storage, columns
 
-from volbench.analysis.explain.advice import lift, more_of
-from volbench.analysis.explain.align import align
+from volbench.analysis.explain.accounts.closed_network import Station, solve
+from volbench.analysis.explain.accounts.demand import Demand, Unpredictable, demand_of
+from volbench.analysis.explain.accounts.what_if import other_volume, outlooks_of, predict
 from volbench.analysis.explain.case import Case
-from volbench.analysis.explain.closed_network import Station, solve
-from volbench.analysis.explain.demand import Demand, Unpredictable, demand_of
-from volbench.analysis.explain.what_if import other_volume, outlooks_of, predict
+from volbench.analysis.explain.evidence.align import align
+from volbench.analysis.explain.rules.advice import lift, more_of
 from volbench.analysis.explain.wording import number
 
 LOAD = Load()

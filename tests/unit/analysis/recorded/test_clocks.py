@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volbench.analysis.explain.align import Floats
+from volbench.analysis.explain.evidence.align import Floats
 from volbench.analysis.recorded.clocks import fitting_shift, on_one_clock, utc_offset_s
 from volbench.analysis.recorded.parsed import DAY_S, Recorded
 from volbench.errors import UsageError

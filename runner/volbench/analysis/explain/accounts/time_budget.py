@@ -1,0 +1,144 @@
+"""Where the time of one transaction goes, in milliseconds.
+
+A transaction's statements take `S` seconds of statement time (performance_schema: time of all statements that
+ended, divided by the transactions that ended in the same intervals). Waits of foreground threads, CPU time and row
+lock waits split S (`budget.py`). Two pieces are derived here:
+
+- `commit_log`: COMMIT statements' time that is neither CPU, binary log nor redo log I/O of their own thread. MySQL
+  8.0 and later write and sync the redo log in background threads, and the sessions that wait for them have no
+  instrument. What COMMIT waits for and nothing else shows is that wait.
+- `write_path`: on a server without instruments for its logs (MariaDB), what is neither a wait that is seen nor can
+  be CPU time of the whole host (`Case.unseen_share`): commits, checkpoints and free pages.
+- `cpu_queue`: time that the cell's processes were runnable without a CPU (schedstat), at most what is left of S and
+  the part of reads that is spent above the device (Little's law, `layers.operations_above`): a read that is done
+  waits for a CPU, too. It counts the server's background threads, so it is an upper bound of the sessions' waiting.
+
+What is left is `unaccounted`: mutexes, and whatever has no instrument. The pieces sum to S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.analysis.explain.accounts.budget import Budget
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.evidence.align import Floats
+from volbench.analysis.explain.evidence.layers import device_flow, operations_above, server_flow
+
+PIECES: Mapping[str, str] = {
+    "data_reads": "reads of data files",
+    "redo_sync": "redo log writes and syncs",
+    "commit_log": "COMMIT waiting for the redo log",
+    "write_path": "commits, checkpoints and free pages, without an instrument",
+    "binlog_sync": "binary log writes and syncs",
+    "binlog_group": "waiting for another session's group commit",
+    "doublewrite": "doublewrite",
+    "other_files": "other file I/O",
+    "row_locks": "row locks",
+    "table_locks": "table and metadata locks",
+    "cpu": "CPU",
+    "cpu_queue": "waiting for a CPU (at most)",
+    "unaccounted": "not accounted for",
+    "outside": "client and network",
+}
+"""Piece -> title, in the order of a report. `outside` is added where the client's own latency is known."""
+STORAGE = (
+    "data_reads",
+    "redo_sync",
+    "commit_log",
+    "write_path",
+    "binlog_sync",
+    "binlog_group",
+    "doublewrite",
+    "other_files",
+)
+"""Pieces that a faster volume shortens."""
+_COMMIT = "COMMIT"
+_MS = 1000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeBudget:
+    """Milliseconds of one transaction by piece; the pieces sum to `statement_ms`.
+
+    `statement_ms` is the time of all statements of a transaction, as the server counts it.
+    """
+
+    statement_ms: float
+    pieces: Mapping[str, float]
+
+
+def time_budget(case: Case) -> TimeBudget | None:
+    """The budget of one step; None without statement times or transactions.
+
+    None also while something else ran beside the load: its statements are counted with the load's.
+    """
+    budget, tps = case.budget, case.at("tps")
+    if budget is None or tps is None or case.beside:
+        return None
+    both = np.isfinite(budget.statement_s) & np.isfinite(tps)
+    transactions = float(tps[both].sum())
+    if transactions <= 0:
+        return None
+    statement_ms = _MS * float(budget.statement_s[both].sum()) / transactions
+    shares = {piece: budget.shares[piece] for piece in PIECES if budget.shares.get(piece)}
+    left = budget.share("rest")
+    commit = min(left, _commit_share(case, budget))
+    writes = min(left - commit, _write_path_share(case, budget))
+    queued = _cpu_queue_share(case, budget)
+    waiting = min(left - commit - writes, queued)
+    above = min(queued - waiting, _reads_above_device(case, budget))
+    derived = {
+        "data_reads": shares.get("data_reads", 0.0) - above,
+        "commit_log": commit,
+        "write_path": writes,
+        "cpu_queue": waiting + above,
+        "unaccounted": left - commit - writes - waiting,
+    }
+    shares = {piece: share for piece, share in {**shares, **derived}.items() if share > 0}
+    return TimeBudget(
+        statement_ms=statement_ms,
+        pieces={piece: shares[piece] * statement_ms for piece in PIECES if piece in shares},
+    )
+
+
+def _commit_share(case: Case, budget: Budget) -> float:
+    """Share of statement time in COMMIT that no instrument of its own thread shows; 0 where COMMIT is not known."""
+    grid = case.grid
+    time, cpu = (grid.column("performance_schema", f"query_{name}", _COMMIT) for name in ("s_per_s", "cpu_s_per_s"))
+    total = _sum(budget.statement_s)
+    if time is None or cpu is None or total <= 0:
+        return 0.0
+    instrumented = budget.share("redo_sync", "binlog_sync", "binlog_group")
+    return max(0.0, (_sum(time) - _sum(cpu)) / total - instrumented)
+
+
+def _write_path_share(case: Case, budget: Budget) -> float:
+    """Share of statement time that only unseen waits for writes can be; 0 where nothing is synced."""
+    syncs = case.grid.column("innodb", "data_fsyncs_per_s")
+    if not budget.hides_commits or case.unseen_share is None or syncs is None or _sum(syncs) <= 0:
+        return 0.0
+    return case.unseen_share
+
+
+def _reads_above_device(case: Case, budget: Budget) -> float:
+    """Share of statement time in which reads were under way in the server and not at the device, at least."""
+    reads = server_flow(case.grid, "read", ("data",))
+    device = None if case.device is None else device_flow(case.device, "read")
+    above = None if reads is None or device is None else operations_above(reads, device)
+    total = _sum(budget.statement_s)
+    return 0.0 if above is None or total <= 0 else min(budget.share("data_reads"), _sum(above) / total)
+
+
+def _cpu_queue_share(case: Case, budget: Budget) -> float:
+    """Run-queue time of the cell's processes as a share of statement time; 0 where nobody samples it."""
+    delay = case.grid.column("tasks", "run_delay_s_per_s", "cell")
+    total = _sum(budget.statement_s)
+    return 0.0 if delay is None or total <= 0 else _sum(delay) / total
+
+
+def _sum(column: Floats) -> float:
+    return float(np.nansum(column))

@@ -1,0 +1,257 @@
+"""What a step's transactions would do on another volume: throughput and p95, each with an interval.
+
+Operational analysis (Denning and Buzen 1978): a transaction's demand is measured, the other volume is a latency and
+capacities, and the clients are a closed loop over CPU and those capacities. The interval goes from
+MODEL_ERROR below what random service gives to as much above the asymptotic bound. tests/benchmarks/what_if.py
+measures how far off the answer is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Literal
+
+import numpy as np
+
+from volbench.analysis.credits.limits import Limit, latency_s, limits_of
+from volbench.analysis.explain.accounts.closed_network import Solved, Station, solve
+from volbench.analysis.explain.accounts.demand import POOL_FREE_MIN, PURGE_LAG_MIN, Demand, Unpredictable
+from volbench.errors import UsageError
+from volbench.profile.resolve import ResolvedVolume, resolve_spec
+
+MODEL_ERROR = 0.20
+"""Beyond both bounds: purge and flushing put work off under load; hits differ between runs."""
+WRITES_BY_SPEED, WRITES_BY_SPEED_MOST, WRITES_APART_MAX = 0.2, 0.4, 2.5
+"""A slow volume writes more for a transaction: pages are written by time as well, and fewer commits share a sync.
+The operations written went by a power of the transactions a second, on volumes 4 to 12 times slower, of 0.12, 0.15,
+0.16, 0.16, 0.22 and 0.35 in six loads, most where a load only updates (tests/benchmarks/what_if.py). Another load
+may have none: the interval goes from none to 0.4, and at most so many times."""
+TAILS = (1.2, 2.2)
+"""p95 against the mean: many like waits in a long queue even out, a few of random length do not."""
+CPU, LATENCY = "CPU", "latency"
+_WHOSE_CPU = "the host's CPUs were busy, and how much of that was this load is not known: they may limit first"
+_PURGE_LAG = (
+    "the history list grew while this was measured: what purge reads and writes later is not in it, so a volume"
+    " that limits first may do less"
+)
+MOSTLY_WRITES = 0.75
+"""Of a transaction's operations. The load whose power was 0.35 had 0.80 to 0.90, the others up to 0.67."""
+_MOSTLY_WRITES = (
+    "most of its operations are writes, and how many more a slower volume needs for a transaction cannot be seen in"
+    " one run: such a load was off by up to 58 % in volbench's own trials, so take the interval, not the figure"
+)
+Regime = Literal["steady", "burst", "baseline"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherVolume:
+    """Another volume as the model knows it: its times without a queue, and its capacities."""
+
+    name: str
+    read_s: float
+    write_s: float
+    caps: tuple[Limit, ...]
+    buckets: tuple[Limit, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """Transactions per second and p95 in one regime: `steady`, `burst` (for `lasts_s`) or `baseline` after it.
+
+    `bound` names what limits first: CPU, latency, or a limit of the volume with `bound_per_s` of its unit.
+    """
+
+    regime: Regime
+    tps: float
+    tps_interval: tuple[float, float]
+    p95_ms: float | None
+    p95_interval: tuple[float, float] | None
+    bound: str
+    bound_per_s: float | None = None
+    bound_unit: str = ""
+    lasts_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Outlooks on one volume, or why there are none; `caveat` says what they leave out."""
+
+    spec: str
+    outlooks: tuple[Outlook, ...] = ()
+    cannot: str = ""
+    caveat: str = ""
+
+
+def other_volume(spec: str) -> OtherVolume:
+    """The volume of a SPEC such as ebs-gp3?iops=6000, with or without `emulated:`. Raises UsageError."""
+    resolved = resolve_spec(spec, name="what-if")
+    if resolved.mode != "block":
+        raise UsageError(
+            "only block volumes can be predicted: round trips of a network file system are not known from here",
+            where=f"--what-if {spec}",
+            next_step=f"measure it: volbench run suites/quick.yaml --volume v=emulated:{resolved.profile}",
+        )
+    limits = limits_of(resolved)
+    return OtherVolume(
+        name=spec,
+        read_s=latency_s(resolved, "read", _PAGE),
+        write_s=latency_s(resolved, "write", _PAGE) + _flush_s(resolved),
+        caps=limits.caps,
+        buckets=limits.buckets,
+    )
+
+
+_PAGE = 16_384.0
+
+
+def _flush_s(resolved: ResolvedVolume) -> float:
+    """Of a sync's flush; a volume that writes through has nothing to flush."""
+    return 0.0 if resolved.durability == "write_through" else latency_s(resolved, "flush", 0.0)
+
+
+def predict(outlooks: Sequence[Demand | Unpredictable], volume: OtherVolume) -> Prediction:
+    """One step on another volume; of several repeats the medians, and the outermost ends of the intervals."""
+    demands = [limit for limit in outlooks if isinstance(limit, Demand)]
+    reasons = [limit.reason for limit in outlooks if isinstance(limit, Unpredictable)]
+    if not demands:
+        return Prediction(spec=volume.name, cannot=reasons[0] if reasons else "no cell to predict from")
+    by_regime: dict[str, list[Outlook]] = {}
+    for demand in demands:
+        for outlook in outlooks_of(demand, volume):
+            if outlook.bound != CPU or demand.cpu_known:
+                by_regime.setdefault(outlook.regime, []).append(outlook)
+    if not by_regime:
+        return Prediction(spec=volume.name, cannot=_WHOSE_CPU)
+    return Prediction(
+        spec=volume.name,
+        outlooks=tuple(_together(outlooks) for outlooks in by_regime.values()),
+        caveat="; ".join(_caveats(demands)),
+    )
+
+
+def _caveats(demands: Sequence[Demand]) -> Iterator[str]:
+    """What the outlooks leave out."""
+    if median(outlook.undo_left for outlook in demands) >= PURGE_LAG_MIN:
+        yield _PURGE_LAG
+    if median(outlook.writes / max(outlook.reads + outlook.writes, 1e-9) for outlook in demands) >= MOSTLY_WRITES:
+        yield _MOSTLY_WRITES
+    free = median(outlook.pool_free for outlook in demands)
+    if free >= POOL_FREE_MIN:
+        yield (
+            f"InnoDB kept {100 * free:.0f} % of its buffer pool free for pages to come (innodb_lru_scan_depth); how"
+            " much of it is free goes with the volume's speed, and hits with that"
+        )
+
+
+def outlooks_of(demand: Demand, volume: OtherVolume) -> tuple[Outlook, ...]:
+    """Steady, or the burst and what follows it."""
+    with_credits = _outlook("steady", demand, volume, volume.caps)
+    lasts = [
+        outlooks
+        for bucket in volume.buckets
+        if (outlooks := _lasts_s(bucket, demand, with_credits.tps)) is not None
+    ]
+    if not lasts:
+        return (with_credits,)
+    after = _outlook("baseline", demand, volume, (*volume.caps, *volume.buckets))
+    if min(lasts) <= 0:
+        return (after,)
+    return (_outlook("burst", demand, volume, volume.caps, lasts_s=min(lasts)), after)
+
+
+def _lasts_s(bucket: Limit, demand: Demand, tps: float) -> float | None:
+    """Seconds until a bucket is empty at this load; None: it never is."""
+    spent_per_s = tps * _units(bucket, demand) - bucket.rate_per_s
+    return bucket.start / spent_per_s if spent_per_s > 0 else None
+
+
+def _units(limit: Limit, demand: Demand) -> float:
+    """What one transaction costs a limit, in its units."""
+    sizes = np.array([demand.read_bytes, demand.write_bytes])
+    read, write = limit.charge.per_request(sizes, sequential=False).tolist()
+    weights = limit.charge.read_weight * demand.reads * read, limit.charge.write_weight * demand.writes * write
+    return float(sum(weights))
+
+
+def _outlook(
+    regime: Regime, demand: Demand, volume: OtherVolume, limits: Iterable[Limit], *, lasts_s: float | None = None
+) -> Outlook:
+    limits = tuple(limits)
+    capacities = {limit.name: limit for limit in limits}
+    delay_s = demand.reads_waited * volume.read_s + demand.writes_waited * volume.write_s
+    delay_s += demand.locks_share * demand.response_s
+    slower = demand.tps / _solved(demand, delay_s, demand.cpu_s, _stations(demand, limits, 1.0)).rate
+    likely, apart = (_writes_apart(slower, power) for power in (WRITES_BY_SPEED, WRITES_BY_SPEED_MOST))
+    usual = _solved(demand, delay_s, demand.cpu_s, _stations(demand, limits, likely))
+    least = _solved(demand, delay_s, demand.cpu_s_max, _stations(demand, limits, max(1.0, apart)))
+    most = _solved(demand, delay_s, demand.cpu_s_min, _stations(demand, limits, min(1.0, apart)))
+    low = (1 - MODEL_ERROR) * least.rate_min
+    high = (1 + MODEL_ERROR) * most.rate_max
+    bound = usual.bound or LATENCY
+    limit = capacities.get(bound)
+    p95_ms, p95_interval = _p95_ms(demand, usual.rate, (low, high))
+    return Outlook(
+        regime=regime,
+        tps=usual.rate,
+        tps_interval=(low, high),
+        p95_ms=p95_ms,
+        p95_interval=p95_interval,
+        bound=bound,
+        bound_per_s=None if limit is None else limit.rate_per_s,
+        bound_unit="" if limit is None else limit.charge.unit,
+        lasts_s=lasts_s,
+    )
+
+
+def _stations(demand: Demand, limits: Iterable[Limit], writes_times: float) -> list[Station]:
+    """The limits as stations, of a demand with so many times its writes."""
+    changed = replace(demand, writes=demand.writes * writes_times)
+    return [
+        Station(name=outlook.name, demand_s=_units(outlook, changed) / outlook.rate_per_s) for outlook in limits
+    ]
+
+
+def _writes_apart(times_slower: float, power: float) -> float:
+    """Times the writes for a transaction on a volume that is so many times slower."""
+    return min(WRITES_APART_MAX, max(1 / WRITES_APART_MAX, math.pow(times_slower, power)))
+
+
+def _solved(demand: Demand, delay_s: float, cpu_s: float, stations: Sequence[Station]) -> Solved:
+    cpu = Station(name=CPU, demand_s=cpu_s, servers=demand.cpus)
+    return solve(clients=demand.clients, delay_s=delay_s, stations=[cpu, *stations])
+
+
+def _p95_ms(
+    demand: Demand, tps: float, interval: tuple[float, float]
+) -> tuple[float, tuple[float, float]] | tuple[None, None]:
+    """The mean response times the measured tail; the interval takes any tail that is usual."""
+    tail = demand.tail
+    if tail is None:
+        return None, None
+    usual, low, high = (1000 * demand.clients / outlook for outlook in (tps, interval[1], interval[0]))
+    return usual * tail, (low * min(tail, TAILS[0]), high * max(tail, TAILS[1]))
+
+
+def _together(outlooks: Sequence[Outlook]) -> Outlook:
+    """Several repeats as one."""
+    middle = sorted(outlooks, key=lambda outlook: outlook.tps)[len(outlooks) // 2]
+    p95 = [outlook.p95_ms for outlook in outlooks if outlook.p95_ms is not None]
+    spans = [outlook.p95_interval for outlook in outlooks if outlook.p95_interval is not None]
+    lasts = [outlook.lasts_s for outlook in outlooks if outlook.lasts_s is not None]
+    return Outlook(
+        regime=middle.regime,
+        tps=median(outlook.tps for outlook in outlooks),
+        tps_interval=(
+            min(outlook.tps_interval[0] for outlook in outlooks),
+            max(outlook.tps_interval[1] for outlook in outlooks),
+        ),
+        p95_ms=median(p95) if p95 else None,
+        p95_interval=(min(low for low, _ in spans), max(high for _, high in spans)) if spans else None,
+        bound=middle.bound,
+        bound_per_s=middle.bound_per_s,
+        bound_unit=middle.bound_unit,
+        lasts_s=median(lasts) if lasts else None,
+    )

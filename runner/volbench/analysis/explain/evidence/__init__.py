@@ -1,0 +1,1 @@
+"""What series show by themselves: levels, limits, changes, stalls, and the layers that operations pass."""

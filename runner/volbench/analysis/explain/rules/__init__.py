@@ -1,0 +1,1 @@
+"""Rules that name a cause of one step, and what they share."""

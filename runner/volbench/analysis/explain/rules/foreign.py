@@ -1,0 +1,178 @@
+"""The rule that names I/O of others on the same device, from the balance of layers (`layers.foreign_flow`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.evidence.align import Mask, mean, median
+from volbench.analysis.explain.evidence.layers import (
+    FOREIGN_MIB_MIN,
+    FOREIGN_OPERATIONS_MIN,
+    ForeignFlow,
+    stretches,
+)
+from volbench.analysis.explain.rules.host import GAP_S
+from volbench.analysis.explain.rules.shared_evidence import (
+    Effect,
+    context,
+    effect_rows,
+    hardly_waited_for,
+    loss_rows,
+)
+from volbench.analysis.explain.wording import clock, number, percent, row
+from volbench.records.report import EvidenceRow
+from volbench.records.steps import step_kind
+
+NEIGHBOUR = "interference.io"
+LOGICAL_TOOLS = ("mysqldump", "mariadb-dump", "mydumper")
+"""Backup tools that read through the server: its reads are theirs. Others read the files themselves."""
+_FIND_WHO = (
+    "Find who else uses this device (iotop -aoP, pidstat -d 1, other volumes on the same disk, a backup, a"
+    " snapshot, fstrim) and move that I/O to another device or time, or limit it (io.max of its control group)."
+)
+
+
+def foreign_findings(case: Case) -> list[Cause]:
+    """I/O of others on the same device, with its time, its size, and what it does to this server."""
+    flow = case.foreign
+    if flow is None or case.device is None or hardly_waited_for(case):
+        return []
+    active = foreign_intervals(case, flow)
+    if active is None:
+        return []
+    first, last = int(np.flatnonzero(active)[0]), int(np.flatnonzero(active)[-1])
+    bounded = first >= limit.FOREIGN_SAMPLES or len(active) - 1 - last >= limit.FOREIGN_SAMPLES
+    window_s = float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
+    effects = [*effect_rows(case, active)] if bounded else []
+    worst = max((effect for effect in effects if effect.is_worse), key=lambda effect: effect.slowdown, default=None)
+    checks = (
+        True,
+        True if bounded else None,
+        None if not effects else worst is not None and worst.slowdown >= limit.FOREIGN_SLOWDOWN,
+    )
+    return [
+        Cause(
+            cause=NEIGHBOUR,
+            window_s=window_s,
+            share=_share(case, active, worst, known=bool(effects)),
+            checks=checks,
+            evidence=(
+                *_flow_rows(case, flow, active, bounded=bounded),
+                *_shown(effects, worst),
+                *loss_rows(effects),
+                *context(case),
+            ),
+            advice=f"{_amount_to_move(flow, active)} {_FIND_WHO}",
+            decided_by="before and after" if worst is not None else "level",
+        )
+    ]
+
+
+def _amount_to_move(flow: ForeignFlow, active: Mask) -> str:
+    operations, mib_per_s = mean(flow.operations[active]) or 0.0, mean(flow.mib_per_s[active]) or 0.0
+    return f"{number(operations)} operations/s and {number(mib_per_s)} MiB/s are not this server's."
+
+
+def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:
+    """Intervals in which others' I/O is a good part of the device's, shape (buckets,); None where there are none.
+
+    What the step's own tools read or write beside the server is none of others' doing.
+    """
+    flow = _without_own_tools(case, flow)
+    large = (flow.operations >= FOREIGN_OPERATIONS_MIN) | (flow.mib_per_s >= FOREIGN_MIB_MIN)
+    active = large & (flow.share >= limit.FOREIGN_SHARE_MIN) & ~own_tool_intervals(case)
+    gap = max(2, round(GAP_S / case.grid.width_s))
+    spans = stretches(active, gap=gap, least=limit.FOREIGN_SAMPLES)
+    if not spans:
+        return None
+    mask = np.zeros(len(case.grid), dtype=np.bool_)
+    for first, last in spans:
+        mask[first:last] = True
+    return mask
+
+
+def own_tool_intervals(case: Case) -> Mask:
+    """Intervals in which a tool of this run reads or writes the volume's files by itself, shape (buckets,)."""
+    mask = np.zeros(len(case.grid), dtype=np.bool_)
+    if not step_kind(case.kind).transactions:  # a dump, a restore, a cold read: its files may lie on the volume
+        return ~mask
+    middle = case.grid.t_s - case.grid.width_s / 2
+    for tool in case.beside:
+        if tool.name not in LOGICAL_TOOLS:
+            mask |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
+    return mask
+
+
+def _without_own_tools(case: Case, flow: ForeignFlow) -> ForeignFlow:
+    """Without the writes of a logical dump, whose files may lie on the volume: its reads are the server's own."""
+    if not any(tool.name in LOGICAL_TOOLS for tool in case.beside) or case.device is None:
+        return flow
+    middle = case.grid.t_s - case.grid.width_s / 2
+    during = np.zeros(len(case.grid), dtype=np.bool_)
+    for tool in case.beside:
+        during |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
+    reads = np.where(during, 0.0, 1.0)
+    device_reads = np.zeros(len(case.grid)) if case.device.reads is None else np.nan_to_num(case.device.reads)
+    read_share = np.zeros(len(case.grid))
+    np.divide(flow.reads, device_reads, out=read_share, where=device_reads > 0)
+    return ForeignFlow(
+        reads=flow.reads,
+        writes=flow.writes * reads,
+        discards=flow.discards,
+        read_mib_per_s=flow.read_mib_per_s,
+        write_mib_per_s=flow.write_mib_per_s * reads,
+        share=np.where(during, read_share, flow.share),
+    )
+
+
+def _flow_rows(case: Case, flow: ForeignFlow, active: Mask, *, bounded: bool) -> Iterator[EvidenceRow]:
+    pieces = []
+    for noun, rate, mib_per_s in (
+        ("reads", flow.reads, flow.read_mib_per_s),
+        ("writes", flow.writes, flow.write_mib_per_s),
+        ("discards", flow.discards, None),
+    ):
+        operations, moved = (
+            median(rate[active]) or 0.0,
+            0.0 if mib_per_s is None else median(mib_per_s[active]) or 0.0,
+        )
+        if operations >= 1 or moved >= FOREIGN_MIB_MIN:
+            pieces.append(f"{number(operations)} {noun}/s{f' ({number(moved)} MiB/s)' if moved >= 0.1 else ''}")
+    first = int(np.flatnonzero(active)[0])
+    start_s = float(case.grid.t_s[first]) - case.grid.width_s
+    end_s = float(case.grid.t_s[int(np.flatnonzero(active)[-1])])
+    when = "all the time"
+    if bounded:
+        when = f"from {clock(start_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
+    text = f"{when} the device serves {' and '.join(pieces) or 'operations'} that this server never sent"
+    yield row("foreign_operations_per_s", median(flow.operations[active]), "1/s", text)
+    yield row(
+        "foreign_mib_per_s", median(flow.mib_per_s[active]), "MiB/s",
+        f"that is {percent(median(flow.share[active]) or 0.0)} of what the device does then",
+    )  # fmt: skip
+
+
+def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
+    """The effects that are clear; the first where none is."""
+    clear = [effect.evidence for effect in effects if effect.is_worse]
+    return clear or [effect.evidence for effect in effects[:1] if worst is None]
+
+
+def _share(case: Case, active: Mask, worst: Effect | None, *, known: bool) -> float | None:
+    """The part of the latency that others' I/O explains: while it lasts, all by which this server became slower.
+
+    Where there is no time without it: the volume's share of the latency times the foreign part of its work.
+    """
+    if worst is not None:
+        return (1 - 1 / worst.slowdown) * case.time_share_of(active)
+    if known:
+        return 0.0
+    storage, flow = case.storage_share, case.foreign
+    if storage is None or flow is None:
+        return None
+    return storage * (mean(flow.share[active]) or 0.0) * case.time_share_of(active)

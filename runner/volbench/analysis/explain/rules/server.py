@@ -1,0 +1,402 @@
+"""Rules that name something else than the volume: CPU, memory, locks, the redo log, other work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.case import Beside, Case
+from volbench.analysis.explain.cause import Cause
+from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median, quantile
+from volbench.analysis.explain.evidence.cliffs import rank_sum_z
+from volbench.analysis.explain.evidence.layers import device_flow, server_flow, time_above_ms
+from volbench.analysis.explain.rules.advice import pool_text, redo_text
+from volbench.analysis.explain.rules.shared_evidence import data_read_ms, slowest_sync_ms, sync_by_volume_ms
+from volbench.analysis.explain.wording import clock, number, percent, row
+from volbench.records.parse import parse_whole
+from volbench.records.report import EvidenceRow
+
+_PAGE_BYTES = 16_384
+
+
+def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
+    """What acts beside the volume.
+
+    Args:
+        case: the step.
+        volume_named: a storage cause was found already, so that many reads are not the pool's fault alone.
+    """
+    bound = [*_client(case)]
+    cpu = (
+        [] if bound or case.is_served else [*_cpu(case)] or [*_starved_syncs(case)]
+    )  # a client that is behind tells nothing
+    findings = [*bound, *_steal(case), *cpu, *_locks(case), *_checkpoint(case), *_interference(case)]
+    return findings if volume_named else [*findings, *_pool(case)]
+
+
+def _client(case: Case) -> Iterator[Cause]:
+    used, throttled_ratio = case.client_cpu_ratio, case.client_throttled
+    bound = [
+        used is not None and used >= limit.CLIENT_CPU_MIN,
+        throttled_ratio is not None and throttled_ratio >= limit.THROTTLED_MIN,
+    ]
+    if not any(bound):
+        return
+    rows = []
+    if used is not None:
+        text = f"sysbench used {percent(used)} of the CPU that it can use"
+        rows.append(row("client_cpu_ratio", used, "1", text))
+    if throttled_ratio is not None:
+        text = f"a CPU quota held the client back in {percent(throttled_ratio)} of its periods"
+        rows.append(row("client_throttled_ratio", throttled_ratio, "1", text))
+    checks = [True, used is None or bound[0], throttled_ratio is None or bound[1]]
+    yield Cause(
+        cause="cpu.client_saturated",
+        decided_by="counted",
+        window_s=case.window_s,
+        share=None,
+        checks=tuple(checks),
+        evidence=tuple(rows),
+        advice="The load generator is the limit: give it more CPUs, or fewer threads. The cell is invalid.",
+    )
+
+
+def _steal(case: Case) -> Iterator[Cause]:
+    stolen = mean(case.at("steal_ratio", "cpu"))
+    if stolen is not None and stolen >= limit.STEAL_MIN:
+        yield _simple(
+            case, "cpu.steal", None, [True, stolen >= 2 * limit.STEAL_MIN],
+            row("steal_ratio", stolen, "1", f"the hypervisor took {percent(stolen)} of the CPU time"),
+            "Another host or instance type (no burstable one), or fewer neighbours.",
+        )  # fmt: skip
+
+
+def _cpu(case: Case) -> Iterator[Cause]:
+    """The CPUs of the host, or the part of them that a quota leaves the server."""
+    busy, pressure, throttled_ratio = case.cpu_busy, median(case.at("cpu_some_ratio", "psi")), case.server_throttled
+    cpu_share = case.budget.no_wait if case.budget is not None else None
+    if case.waiting_share is not None:
+        cpu_share = 1 - case.waiting_share
+    throttled = throttled_ratio is not None and throttled_ratio >= limit.THROTTLED_MIN
+    reach = None if throttled else case.cpu_reach
+    if cpu_share is not None and reach is not None:
+        cpu_share = min(
+            cpu_share, reach
+        )  # others may fill the CPUs of a host whose server waits for something else
+    cycle = case.cpu_cycle_share
+    if cycle is not None:
+        cpu_share = cycle
+    if not (throttled or case.cpu_bound) or (cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN):
+        return
+    rows = []
+    if throttled and throttled_ratio is not None:
+        used = mean(case.grid.column("cgroup_cpu", "cpus_used", "server"))
+        quota_text = "" if used is None else f" and left it {number(used)} CPUs"
+        text = f"a CPU quota held the server back in {percent(throttled_ratio)} of its periods{quota_text}"
+        rows.append(row("server_throttled_ratio", throttled_ratio, "1", text))
+    if busy is not None:
+        rows.append(row("cpu_busy_ratio", busy, "1", f"the host's CPUs are {percent(busy)} busy"))
+    if pressure is not None:
+        waited = f"tasks waited for a CPU in {percent(pressure)} of the time"
+        rows.append(row("cpu_some_ratio", pressure, "1", waited))
+    rows += _cpu_rows(case, cycle, cpu_share)
+    checks = [True, throttled or (None if pressure is None else True), None if cpu_share is None else True]
+    yield Cause(
+        cause="cpu.server_saturated",
+        decided_by="counted" if throttled or cycle is not None else "level",
+        window_s=case.window_s,
+        share=cpu_share,
+        checks=tuple(checks),
+        one_of_two=not throttled and cycle is None and _commits_may_be_hidden(case),
+        evidence=tuple(rows),
+        advice="More CPU for the server (a larger quota where one holds it back), or less other work on this host:"
+        " a faster volume changes little here.",
+    )
+
+
+def _cpu_rows(case: Case, cycle: float | None, cpu_share: float | None) -> Iterator[EvidenceRow]:
+    """How much of the time computing and waiting for a CPU take."""
+    if cycle is not None:
+        text = f"{percent(cycle)} of the clients' time the cell's processes run or wait for a CPU (schedstat)"
+        yield row("cpu_cycle_share", cycle, "1", text)
+    elif cpu_share is not None:
+        text = "of the time nothing waits for the volume"
+        if case.waiting_share is None:
+            text = "of statement time is neither file nor lock waits"
+        yield row("rest_share", cpu_share, "1", f"{percent(cpu_share)} {text}")
+
+
+def _commits_may_be_hidden(case: Case) -> bool:
+    """Whether time that no wait shows may be commits that wait for limited writes, not computing."""
+    hides = case.budget is not None and case.budget.hides_commits and case.cpu_reach is None
+    return hides and any(effect.direction != "read" for effect in case.limits)
+
+
+def _starved_syncs(case: Case) -> Iterator[Cause]:
+    """Commits whose fsyncs wait for a CPU, which something else than this load uses: no fault of the volume."""
+    volume_ms, sync_ms, budget = sync_by_volume_ms(case), slowest_sync_ms(case), case.budget
+    if volume_ms is None or sync_ms is None or budget is None or case.cpu_busy is None:
+        return
+    share = budget.share("redo_sync", "binlog_sync", "binlog_group") * (1 - volume_ms / sync_ms)
+    if share < limit.SHARE_MIN or sync_ms < limit.SYNC_SLOW_MS:
+        return
+    own = budget.share("cpu")
+    text = (
+        f"an fsync of the log takes {number(sync_ms)} ms, a write and a flush of the volume {number(volume_ms)} ms:"
+        " most of it is waiting for a CPU"
+    )
+    used = f"the host's CPUs are {percent(case.cpu_busy)} busy; {percent(own)} of statement time is CPU time"
+    checks = [True, sync_ms >= 2 * limit.SYNC_BY_VOLUME * volume_ms or None, own < limit.CPU_SHARE_MIN or None]
+    yield Cause(
+        cause="cpu.server_saturated",
+        window_s=case.window_s,
+        share=share,
+        checks=tuple(checks),
+        evidence=(
+            row("sync_ms", sync_ms, "ms", text),
+            row("cpu_busy_ratio", case.cpu_busy, "1", used),
+        ),
+        advice="Less other work on this host, or more CPUs: a faster volume changes little here.",
+    )
+
+
+def _locks(case: Case) -> Iterator[Cause]:
+    share = case.budget.share("row_locks") if case.budget is not None else None
+    if share is None or share < limit.ROW_LOCK_SHARE_MIN:
+        return
+    waits = mean(case.at("row_lock_waits_per_s", "innodb")) or 0.0
+    spent = mean(case.at("row_lock_wait_s_per_s", "innodb"))
+    each = f" of {number(1000 * spent / waits)} ms each" if spent and waits else ""
+    yield _simple(
+        case, "lock.row_contention", share, [True, waits >= 1],
+        row(
+            "row_lock_share", share, "1",
+            f"{percent(share)} of statement time is waiting for row locks, {number(waits)} waits a second{each}",
+        ),
+        "Shorter transactions and fewer hot rows: storage is waited for only while a lock is held.",
+    )  # fmt: skip
+
+
+def _checkpoint(case: Case) -> Iterator[Cause]:
+    """The redo log is full: writers wait for pages to be flushed, which no instrument shows.
+
+    A log that is written full within seconds fills and empties between two ticks: then its highest tick counts,
+    and no dip of the throughput can be asked for.
+    """
+    age, tps = case.at("checkpoint_age_ratio", "innodb"), case.at("tps")
+    turnover_s = _redo_turnover_s(case)
+    fast = turnover_s is not None and turnover_s < limit.REDO_TURNOVER_TICKS * case.grid.width_s
+    full = quantile(age, 1.0 if fast else 0.9)
+    if age is None or full is None or full < limit.CHECKPOINT_AGE_FULL:
+        return
+    dips = None
+    if tps is not None and not fast:
+        high, low = median(tps[age >= limit.CHECKPOINT_AGE_FULL]), median(tps[age < limit.CHECKPOINT_AGE_FULL])
+        dips = None if high is None or low is None else high <= 0.8 * low
+    cpu_share = unseen = None
+    if case.budget is not None and case.cpu_busy is not None:
+        # Where the statements' own CPU time is known, what is left is waiting, unless they wait for a CPU.
+        effects_known = case.statement_cpu_s_per_s is not None
+        cpu_share = case.budget.share("rest") if effects_known else case.budget.no_wait
+        computing = case.cpu_bound if effects_known else case.cpu_busy > limit.CPU_IDLE_MAX
+        if case.cpu_reach is not None:
+            computing = case.cpu_reach >= cpu_share
+        unseen = cpu_share >= limit.STORAGE_SHARE_MIN and not computing
+    if dips is False or not (dips or unseen):
+        return
+    capacity = _redo_capacity(case)
+    now = "" if capacity is None else f" (now {capacity >> 20} MiB)"
+    text = f"the redo log is {percent(full)} full of changes not yet flushed: InnoDB holds writers back"
+    rows = [row("checkpoint_age_ratio", full, "1", text)]
+    if turnover_s is not None:
+        rows.append(row("redo_turnover_s", turnover_s, "s", f"what it holds is written in {number(turnover_s)} s"))
+    if unseen and cpu_share is not None:
+        text = f"{percent(cpu_share)} of statement time is no wait that is seen, and no CPU time"
+        rows.append(row("rest_share", cpu_share, "1", text))
+    checks = [True, dips, unseen, fast or None]
+    yield Cause(
+        cause="redo.checkpoint_stall",
+        decided_by="before and after" if dips else "level",
+        window_s=case.window_s,
+        share=cpu_share if unseen else None,
+        checks=tuple(checks),
+        evidence=tuple(rows),
+        advice=f"A larger redo log{now}, and enough innodb_io_capacity to flush steadily.{_enough_redo(case)}",
+    )
+
+
+def whole_variable(case: Case, name: str) -> int | None:
+    """A server variable that is a whole number above 0; None where it is not known or is something else."""
+    with suppress(ValueError):
+        value = parse_whole(case.variables.get(name, ""))
+        return value if value > 0 else None
+    return None
+
+
+def _redo_capacity(case: Case) -> int | None:
+    return whole_variable(case, "innodb_redo_log_capacity") or whole_variable(case, "innodb_log_file_size")
+
+
+def _redo_turnover_s(case: Case) -> float | None:
+    """How long it takes to write as much redo as the log holds."""
+    written, capacity = mean(case.at("os_log_written_mib_per_s", "innodb")), _redo_capacity(case)
+    return capacity / 2**20 / written if capacity is not None and written else None
+
+
+def _enough_redo(case: Case) -> str:
+    """How much redo this load writes in the time that a log should hold."""
+    written = case.at("os_log_written_mib_per_s", "innodb")
+    return "" if written is None else redo_text(written.tolist(), limit.REDO_HOLDS_S / 60)
+
+
+def _pool(case: Case) -> Iterator[Cause]:
+    """Reads that are fast each, and too many: the pool was read full at least once within the window.
+
+    While something runs beside the load, the pages read are not the load's alone: that time is left out.
+    """
+    misses, reads = case.at("buffer_pool_miss_ratio", "innodb"), case.at("pages_read_per_s", "innodb")
+    pool, page = (whole_variable(case, name) for name in ("innodb_buffer_pool_size", "innodb_page_size"))
+    alone = ~np.logical_or.reduce([_during(case, beside) for beside in case.beside]) if case.beside else None
+    span = slice(None) if alone is None else alone
+    share = _read_share(case, span)
+    if misses is None or reads is None or share is None or pool is None:
+        return
+    missed = median(misses[span])
+    turnover = float(np.nansum(reads[span])) * case.grid.width_s * (page or _PAGE_BYTES) / pool
+    if missed is None or missed < limit.POOL_MISS_MIN or share < limit.POOL_SHARE_MIN or turnover < 1:
+        return
+    if alone is not None:
+        share *= case.time_share_of(alone)
+    read_ms = data_read_ms(case)
+    if read_ms is not None and read_ms >= limit.READ_SLOW_MS:
+        return
+    share *= _at_device(case)
+    if share < limit.SHARE_MIN:
+        return
+    yield _simple(
+        case, "memory.buffer_pool_small", share, [True, turnover >= 2, None if read_ms is None else True],
+        row(
+            "buffer_pool_miss_ratio", missed, "1",
+            f"{percent(missed)} of page requests must read{_read_each(reads[span], read_ms)}; what was read is"
+            f" {turnover:.1f} times the buffer pool of {pool >> 20} MiB",
+        ),
+        "A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often."
+        + pool_text(pool, missed),
+    )  # fmt: skip
+
+
+def _at_device(case: Case) -> float:
+    """Of the time that the server's reads take, the part at the device where CPUs are saturated; else all of it.
+
+    A read that is done waits for a CPU: what lies above the device then is no work for a larger pool.
+    """
+    reads = server_flow(case.grid, "read", ("data",))
+    device = None if case.device is None else device_flow(case.device, "read")
+    if not case.cpu_bound or case.cpu_cycle_share is None or reads is None or device is None:
+        return 1.0
+    above_ms = time_above_ms(reads, device)
+    return 1.0 if above_ms is None or not reads.each_ms else max(0.0, 1 - above_ms / reads.each_ms)
+
+
+def _read_each(pages: Floats, read_ms: float | None) -> str:
+    """How many pages are read, and how fast, in words."""
+    rate = mean(pages)
+    each = "" if read_ms is None else f", a read takes {number(read_ms)} ms"
+    return "" if rate is None else f", {number(rate)} pages a second{each}"
+
+
+_EFFECTS = ("tps", "latency_ms_p50", "latency_ms_p95", "latency_ms_avg")
+"""The mean is known of observed servers, some of which keep no percentiles."""
+
+
+def _interference(case: Case) -> Iterator[Cause]:
+    """Something ran beside the load for part of the window: with it against without it.
+
+    A closed loop shows it in its throughput, a load at a fixed rate in its latency.
+    """
+    for beside in case.beside:
+        effects = [_effect(case, beside, name) for name in _EFFECTS]
+        effects_known = [effect for effect in effects if effect is not None]
+        worst = max(effects_known, key=lambda effect: effect.loss * effect.beyond_noise, default=None)
+        if worst is None or worst.loss < limit.INTERFERENCE_MIN or not worst.beyond_noise:
+            continue
+        effects_text = "; ".join(effect.text for effect in effects_known)
+        yield Cause(
+            cause="interference.backup",
+            decided_by="before and after",
+            window_s=(max(beside.t0_s, case.window_s[0]), min(beside.t1_s, case.window_s[1])),
+            share=worst.loss * case.time_share((beside.t0_s, beside.t1_s)),
+            checks=(True, worst.beyond_noise, worst.samples >= 20 or None),
+            evidence=(
+                row(
+                    "loss", worst.loss, "1",
+                    f"{beside.name} ran from {clock(beside.t0_s, case.clock_zero_s)} to"
+                    f" {clock(beside.t1_s, case.clock_zero_s)}: {effects_text}",
+                ),
+            ),
+            advice=f"Move {beside.name} out of the busy hours or to a replica, throttle it, or take volume"
+            " snapshots.",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Effect:
+    """What something beside the load did to one of its metrics. `loss` is the share of speed that it took."""
+
+    loss: float
+    beyond_noise: bool
+    samples: int
+    text: str
+
+
+def _read_share(case: Case, span: Mask | slice) -> float | None:
+    """Share of statement time that reads of data files took, in a part of the window."""
+    budget = case.budget
+    if budget is None or "data_reads" not in budget.parts:
+        return None
+    total = float(np.nansum(budget.statement_s[span]))
+    return min(1.0, float(np.nansum(budget.parts["data_reads"][span])) / total) if total > 0 else None
+
+
+def _during(case: Case, beside: Beside) -> Mask:
+    middle = case.grid.t_s - case.grid.width_s / 2
+    return (middle > beside.t0_s) & (middle <= beside.t1_s)
+
+
+def _effect(case: Case, beside: Beside, metric: str) -> _Effect | None:
+    values = case.at(metric)
+    if values is None:
+        return None
+    during = _during(case, beside)
+    counts = [int(np.isfinite(values[span]).sum()) for span in (during, ~during)]
+    with_it, without = median(values[during]), median(values[~during])
+    if min(counts) < limit.INTERFERENCE_SAMPLES or not with_it or not without:
+        return None
+    higher_is_better = metric == "tps"
+    loss = 1 - (with_it / without if higher_is_better else without / with_it)
+    unit = "tps" if higher_is_better else f"ms {metric[-3:]}"
+    worse = -values if higher_is_better else values
+    return _Effect(
+        loss=loss,
+        beyond_noise=loss > 0 and rank_sum_z(worse[during], worse[~during]) >= limit.INTERFERENCE_Z,
+        samples=min(counts),
+        text=f"{number(with_it)} {unit} with it, {number(without)} without",
+    )
+
+
+def _simple(
+    case: Case, cause: str, share: float | None, checks: list[bool | None], evidence: EvidenceRow, advice: str
+) -> Cause:
+    return Cause(
+        cause=cause,
+        decided_by="level" if cause == "memory.buffer_pool_small" else "counted",
+        window_s=case.window_s,
+        share=share,
+        checks=tuple(checks),
+        evidence=(evidence,),
+        advice=advice,
+    )

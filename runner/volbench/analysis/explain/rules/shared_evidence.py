@@ -1,0 +1,185 @@
+"""Evidence and checks that belong to every finding about the volume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.analysis.explain import thresholds as limit
+from volbench.analysis.explain.accounts.budget import PART_TEXT, STORAGE
+from volbench.analysis.explain.case import Case
+from volbench.analysis.explain.evidence.align import Mask, mean, median
+from volbench.analysis.explain.evidence.cliffs import rank_sum_z
+from volbench.analysis.explain.evidence.device import LITTLE_TOLERANCE, little_ratio
+from volbench.analysis.explain.evidence.layers import LOGS, server_flow
+from volbench.analysis.explain.wording import before_and_after, number, percent, row
+from volbench.records.report import EvidenceRow
+
+PARTS_SHOWN = 3
+RISE_MIN = 1.2
+"""Latency after against before, from which it rose."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """A figure of this server in some intervals against the rest of the step.
+
+    `slowdown`: how many times worse; `is_worse`: worse beyond noise.
+    """
+
+    slowdown: float
+    is_worse: bool
+    evidence: EvidenceRow
+
+
+def effect_rows(case: Case, during: Mask) -> Iterator[Effect]:
+    """What changed for this server and its clients in some intervals, against the rest of the step.
+
+    Args:
+        case: the step.
+        during: the intervals, shape (buckets,).
+
+    Figures with fewer than FOREIGN_SAMPLES known intervals on either side are left out.
+    """
+    reads, syncs = server_flow(case.grid, "read", ("data",)), server_flow(case.grid, "sync", LOGS)
+    for metric, values, unit, noun, higher_is_worse in (
+        ("tps", case.at("tps"), "1/s", "transactions a second", False),
+        ("latency_ms_p95", case.at("latency_ms_p95"), "ms", "ms p95", True),
+        ("read_ms", None if reads is None else reads.each_ms_series, "ms", "ms for a read", True),
+        ("sync_ms", None if syncs is None else syncs.each_ms_series, "ms", "ms for a sync of a log", True),
+    ):
+        if values is None:
+            continue
+        inside, outside = values[during], values[~during]
+        samples = min(int(np.isfinite(inside).sum()), int(np.isfinite(outside).sum()))
+        now, before = median(inside), median(outside)
+        if samples < limit.FOREIGN_SAMPLES or not now or not before:
+            continue
+        slowdown = now / before if higher_is_worse else before / now
+        z = rank_sum_z(inside, outside) * (1 if higher_is_worse else -1)
+        text = f"{number(before)} {noun} without it, {number(now)} with it"
+        yield Effect(
+            slowdown=slowdown,
+            is_worse=slowdown > 1 / (1 - limit.INTERFERENCE_MIN) and z >= limit.INTERFERENCE_Z,
+            evidence=row(metric, now, unit, text),
+        )
+
+
+def loss_rows(effects: Sequence[Effect]) -> Iterator[EvidenceRow]:
+    """The most speed that was lost meanwhile, as a share: what was there before explains only the rest."""
+    slowest = max((effect.slowdown for effect in effects if effect.is_worse), default=None)
+    if slowest is not None:
+        loss = 1 - 1 / slowest
+        yield row("loss", loss, "1", f"{percent(loss)} of the speed was lost meanwhile")
+
+
+def context(case: Case) -> Iterator[EvidenceRow]:
+    """Who pays for the volume, and how busy the CPU is."""
+    budget = case.budget
+    if budget is not None:
+        names = (*STORAGE, "binlog_group")
+        largest = sorted(names, key=lambda name: -budget.shares.get(name, 0.0))[:PARTS_SHOWN]
+        listed = ", ".join(
+            f"{percent(budget.share(name))} {PART_TEXT[name]}" for name in largest if budget.share(name)
+        )
+        if listed:
+            yield row("storage_share", budget.storage_share, "1", f"of foreground statement time: {listed}")
+        if budget.share("cpu"):
+            text = f"{percent(budget.share('cpu'))} of it is CPU time of statements"
+            yield row("statement_cpu_share", budget.share("cpu"), "1", text)
+    unseen = case.unseen_share
+    if budget is not None and budget.hides_commits and unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
+        text = (
+            f"{percent(unseen)} is no wait that is seen and more than all CPU time: commits that wait for the log"
+            " have no instrument here"
+        )
+        yield row("unseen_share", unseen, "1", text)
+    if case.cpu_busy is not None:
+        text = f"the host's CPUs are {percent(case.cpu_busy)} busy"
+        yield row("cpu_busy_ratio", case.cpu_busy, "1", text)
+
+
+def latency_rise(case: Case, index: int) -> str | None:
+    """How the client's latency rose from one interval on, in words; None where it did not, or is not known."""
+    for name, label in (("latency_ms_p95", "p95"), ("latency_ms_p99", "p99"), ("latency_ms_p50", "p50")):
+        values = case.at(name)
+        levels = None if values is None else before_and_after(values, index)
+        if levels is not None and levels[1] > RISE_MIN * levels[0]:
+            return f"{label} rose from {number(levels[0])} to {number(levels[1])} ms"
+    return None
+
+
+def throughput_fall(case: Case, index: int) -> Iterator[EvidenceRow]:
+    """Transactions per second before and after."""
+    values = case.at("tps")
+    levels = None if values is None else before_and_after(values, index)
+    if levels is not None:
+        text = f"{number(levels[0])} transactions a second before, {number(levels[1])} after"
+        yield row("tps", levels[1], "1/s", text)
+
+
+def latency_floor(case: Case) -> Iterator[EvidenceRow]:
+    """What the volume takes for one operation without a queue: no limit and no load explains that part."""
+    floor = case.base_await_ms
+    if floor is not None:
+        text = f"without a queue (depth 1) an operation takes {number(floor)} ms: the volume's own latency"
+        yield row("latency_floor_ms", floor, "ms", text)
+
+
+def data_read_ms(case: Case) -> float | None:
+    """Median time of a read, of the volume's own counters or else as the server sees it."""
+    device_ms = None if case.device is None else median(case.device.r_await_ms)
+    return (
+        device_ms
+        if device_ms is not None
+        else median(case.grid.column("performance_schema", "file_read_ms", "data"))
+    )
+
+
+def log_sync_ms(case: Case, kind: str) -> float | None:
+    """Median time of an fsync of a kind of log, `redo` or `binlog`."""
+    return median(case.grid.column("performance_schema", "file_sync_ms", kind))
+
+
+def slowest_sync_ms(case: Case) -> float | None:
+    """Median time of an fsync of the log whose fsyncs take longer."""
+    syncs = [log_sync_ms(case, kind) for kind in ("redo", "binlog")]
+    return max((effect for effect in syncs if effect is not None), default=None)
+
+
+def sync_by_volume_ms(case: Case) -> float | None:
+    """What of an fsync is the volume's where CPUs are saturated, and most of it is not; else None."""
+    sync_ms, device = slowest_sync_ms(case), case.device
+    if sync_ms is None or device is None or not case.cpu_bound:
+        return None
+    write_ms, flush_ms = median(device.w_await_ms), median(device.f_await_ms) or 0.0  # no flush: none sent
+    if write_ms is None or sync_ms < limit.SYNC_BY_VOLUME * (write_ms + flush_ms):
+        return None
+    syncs, delayed = server_flow(case.grid, "sync", LOGS), case.grid.column("tasks", "run_delay_s_per_s", "cell")
+    # All tasks of the cell together waited for CPUs for less than half of that: the rest of a sync is no such wait.
+    seconds = None if delayed is None or syncs is None else mean(syncs.in_flight)
+    return None if seconds is not None and (mean(delayed) or 0.0) < 0.5 * seconds else write_ms + flush_ms
+
+
+def hardly_waited_for(case: Case) -> bool:
+    """Known not to matter: queries hardly wait for files, however busy or slow the volume is."""
+    return case.storage_share is not None and case.storage_share < limit.SHARE_MIN
+
+
+def queue_holds(case: Case) -> bool | None:
+    """Whether the recorded queue is what Little's law says; None without a recorded queue."""
+    ratio = little_ratio(case.device) if case.device is not None else None
+    return None if ratio is None else abs(ratio - 1) <= LITTLE_TOLERANCE
+
+
+def hidden_commit_share(case: Case) -> float:
+    """The share of statement time that may be commits without an instrument; 0 where the server has instruments.
+
+    What neither a wait nor CPU time explains; where that is not known, at most all that no wait shows.
+    """
+    budget = case.budget
+    if budget is None or not budget.hides_commits:
+        return 0.0
+    return budget.share("rest") if case.unseen_share is None else case.unseen_share
