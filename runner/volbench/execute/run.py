@@ -157,11 +157,13 @@ class Orchestrator:
         failures: list[VolbenchError] = []
         for block in sorted({cell.block for cell in cells if not is_settled(self._directory, cell)}):
             failures += self._run_cells(opened, [cell for cell in cells if cell.block == block])
-            rest = [cell.cell_id for cell in cells if cell.block > block and not is_settled(self._directory, cell)]
+            unneeded = [
+                cell.cell_id for cell in cells if cell.block > block and not is_settled(self._directory, cell)
+            ]
             reason = "" if failures else self._decided(self._directory)
-            if reason and rest:
-                self._directory.journal.append("run_decided", reason=reason, skipped=rest)
-                self._say(f"decided after {block + 1} cells of each volume: {reason}; {len(rest)} are skipped")
+            if reason and unneeded:
+                self._directory.journal.append("run_decided", reason=reason, skipped=unneeded)
+                self._say(f"decided after {block + 1} cells of each volume: {reason}; {len(unneeded)} are skipped")
             if reason or failures:
                 break
         return failures

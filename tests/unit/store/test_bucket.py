@@ -211,7 +211,7 @@ def test_a_copy_is_made_when_the_next_cell_begins(monkeypatch: pytest.MonkeyPatc
     seen: list[str] = []
     watch = run_command._copying(lambda state: seen.append(state.cell_id), directory, Counting())  # type: ignore[arg-type]
     for cell in ("1", "1", "2", "2", "3", "4"):
-        state = CellState(number=int(cell), of=4, cell_id=cell, volume="a", elapsed_s=0.0, progress=None)
+        state = CellState(number=int(cell), total=4, cell_id=cell, volume="a", elapsed_s=0.0, progress=None)
         watch(state)
     assert seen == ["1", "1", "2", "2", "3", "4"]
     assert copies == [directory.path] * 3, "after each of the first three cells; the last one's is that of the end"

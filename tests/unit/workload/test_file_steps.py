@@ -14,7 +14,7 @@ from step_context import NoServer, context_on
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.records.steps.fio import FioStep
 from volbench.records.steps.sequential import SequentialStep
-from volbench.records.steps.small_files import FILE_PHASES, SmallFilesStep
+from volbench.records.steps.small_files import SmallFilesStep
 from volbench.volume.ownership import MARKER
 from volbench.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
 from volbench.workload.registry import workload_for
@@ -52,7 +52,7 @@ def test_objects_are_spread_over_256_directories_as_git_does() -> None:
 def test_every_phase_is_a_row_with_rates_and_latencies_and_nothing_is_left(tmp_path: Path) -> None:
     ctx, kept = context_on(tmp_path)
     outcome = workload_for(SMALL).run(SMALL, ctx)
-    assert [part.suffix for part in outcome.sub_results] == list(FILE_PHASES)
+    assert [part.suffix for part in outcome.sub_results] == list(SMALL.phases)
     for part in outcome.sub_results:
         metrics = part.outcome.metrics
         rate = metrics["warm_files_per_s" if part.suffix == "read_warm" else "files_per_s"]

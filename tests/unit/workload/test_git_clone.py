@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from volbench.records.steps import FILE_PHASES, SmallFilesStep
+from volbench.records.steps.small_files import FILE_PHASES, SmallFilesStep
 from volbench.workload.file_steps.file_tree import Content, planned_tree
 from volbench.workload.file_steps.git_clone import clone, make_repository
 from volbench.workload.files import CpuMeter

@@ -208,9 +208,9 @@ class _Replayed:
 def class_name(fingerprint: str) -> str:
     """Return a short name of a class that is the same in every cell: verb, table, part of a hash."""
     table = _NAME.search(fingerprint)
-    words = [fingerprint.split(maxsplit=1)[0].strip("("), table[1].strip("`").rpartition(".")[2] if table else ""]
+    parts = [fingerprint.split(maxsplit=1)[0].strip("("), table[1].strip("`").rpartition(".")[2] if table else ""]
     digest = hashlib.sha256(fingerprint.encode()).hexdigest()[:6]
-    return "-".join(re.sub(r"\W", "", word)[:24] for word in (*words, digest) if word)
+    return "-".join(re.sub(r"\W", "", part)[:24] for part in (*parts, digest) if part)
 
 
 def _metrics(executions: Sequence[Execution], *, length_s: float) -> dict[str, MetricValue]:
