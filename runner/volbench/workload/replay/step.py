@@ -208,9 +208,9 @@ class _Replayed:
 def class_name(fingerprint: str) -> str:
     """Return a short name of a class that is the same in every cell: verb, table, part of a hash."""
     table = _NAME.search(fingerprint)
-    parts = [fingerprint.split(maxsplit=1)[0].strip("("), table[1].strip("`").rpartition(".")[2] if table else ""]
+    pieces = [fingerprint.split(maxsplit=1)[0].strip("("), table[1].strip("`").rpartition(".")[2] if table else ""]
     digest = hashlib.sha256(fingerprint.encode()).hexdigest()[:6]
-    return "-".join(re.sub(r"\W", "", part)[:24] for part in (*parts, digest) if part)
+    return "-".join(re.sub(r"\W", "", piece)[:24] for piece in (*pieces, digest) if piece)
 
 
 def _metrics(executions: Sequence[Execution], *, length_s: float) -> dict[str, MetricValue]:
