@@ -64,9 +64,9 @@ def _row(prediction: Prediction, cells: Sequence[CellRow]) -> PredictionRow:
     values, valid = _measured(prediction, prediction.volume, cells)
     measured = median(values) if values else None
     if prediction.against and measured is not None:
-        others, others_valid = _measured(prediction, prediction.against, cells)
-        measured = measured / median(others) if others and median(others) else None
-        valid = valid and others_valid
+        against_values, against_valid = _measured(prediction, prediction.against, cells)
+        measured = measured / median(against_values) if against_values and median(against_values) else None
+        valid = valid and against_valid
     difference = None if measured is None else measured / prediction.value - 1
     return PredictionRow(
         volume=prediction.volume,
