@@ -92,7 +92,7 @@ def test_throughput_and_iops_tell_the_size_of_a_request() -> None:
     assert found["exhausted_after_exact_s"] == pytest.approx(5.4e6 / (400 - 150))
 
 
-@pytest.mark.parametrize("profile", ["ebs-gp3", "efs-elastic", "local-nvme", "ceph-rbd"])
+@pytest.mark.parametrize("profile", ["ebs-gp3", "efs-elastic", "local-nvme"])
 def test_a_profile_without_a_bucket_never_runs_out(profile: str) -> None:
     assert "has no credit bucket, so its rate never drops" in credits_of("--profile", profile, "--iops", "1000")
     found = data_of("--profile", profile, "--iops", "1000")

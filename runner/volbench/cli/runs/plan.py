@@ -46,7 +46,6 @@ from volbench.volume.emulated.status import emulated_behind
 from volbench.volume.facts.discovery import discover
 from volbench.volume.facts.host import host_facts
 from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
-from volbench.workload.replay.step import plan_replay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +142,8 @@ def _check_own_data(suite: SuiteFile, path: Path, target: TargetName) -> None:
         raise UsageError(fault, where=f"{path}: {'.'.join(map(str, key))}")
     for step in suite.steps:
         if isinstance(step, ReplayStep):
+            from volbench.workload.replay.step import plan_replay  # noqa: PLC0415 - needs the extra `server`
+
             plan_replay(step, suite.dataset.schema_name)
     if suite.dataset.is_own and target == "attach":
         raise UsageError(
