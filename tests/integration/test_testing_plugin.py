@@ -250,15 +250,18 @@ def test_the_next_session_removes_what_a_killed_one_left(tmp_path: Path) -> None
 import os, signal, sys
 from volbench.testing import emulated_volume, mysql_on
 with emulated_volume({SPEC!r}) as volume, mysql_on(volume) as server:
-    print(volume.directory, server.get_container_id(), flush=True)
+    print(volume.directory, server.get_container_id(), os.getpid(), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
     environment = {**os.environ, "TESTCONTAINERS_RYUK_DISABLED": "true"}
     killed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=environment, check=False
     )
-    left, container_id = killed.stdout.split()
+    left, container_id, killed_pid = killed.stdout.split()
     volume_dir = Path(left)
+    owners = DISK_DIRECTORY.glob("volbench-data-*/owner")
+    dead_data = [path for path in owners if f"/{killed_pid}/" in path.read_text()]
+    assert len(dead_data) == 1
     assert volume_dir.is_relative_to(DISK_DIRECTORY)
     assert attachments(volume_dir)
     with emulated_volume(SPEC) as living:
@@ -267,6 +270,7 @@ with emulated_volume({SPEC!r}) as volume, mysql_on(volume) as server:
         assert living.path.is_mount()
     assert not attachments(volume_dir)
     assert not volume_dir.parent.exists()
+    assert not dead_data[0].parent.exists()
     client = docker.from_env()
     try:
         with pytest.raises(docker.errors.NotFound):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from volbench.volume.emulated.teardown import process_start_ticks, take_down
 
 DIRECTORY_PREFIX = "volbench-testing-"
 DISK_DIRECTORY = Path("/var/tmp")  # noqa: S108 - directories of this prefix that have volbench's marker inside
+DATA_PREFIX = "volbench-data-"
+_OWNER_FILE = "owner"
 _EMPTY_S_MAX = 3600.0
 """An empty directory this old is of a session that was killed before it made its volume."""
 LABEL_OWNER = "org.volbench.testing.owner"
@@ -38,11 +41,28 @@ def clear_killed_sessions() -> None:
     """
     with contextlib.suppress(DockerException, OSError):
         _remove_containers()
+    for directory in DISK_DIRECTORY.glob(f"{DATA_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            _remove_data(directory)
     for root in DISK_DIRECTORY.glob(f"{DIRECTORY_PREFIX}*"):
         with contextlib.suppress(VolbenchError, OSError):
             _remove_volumes(root)
             if time.time() - root.stat().st_mtime > _EMPTY_S_MAX:
                 root.rmdir()  # fails where anything is in it
+
+
+def data_directory() -> Path:
+    """Make a directory for initialised data that the next session finds if this one is killed."""
+    directory = Path(tempfile.mkdtemp(prefix=DATA_PREFIX, dir=DISK_DIRECTORY))
+    (directory / _OWNER_FILE).write_text(owner_label(), encoding="ascii")
+    return directory
+
+
+def _remove_data(directory: Path) -> None:
+    """Remove a data directory of a dead process of this user; one without an owner's file is not ours."""
+    owner = (directory / _OWNER_FILE).read_text(encoding="ascii")
+    if directory.lstat().st_uid == os.geteuid() and not directory.is_symlink() and _is_dead(owner):
+        shutil.rmtree(directory)
 
 
 def _remove_containers() -> None:

@@ -27,7 +27,7 @@ from volbench.placement.docker.images import server_image
 from volbench.records.base import Scalar
 from volbench.records.cell import ServerSpec
 from volbench.testing.containers import QueryWaitStrategy, container_options
-from volbench.testing.leftovers import DISK_DIRECTORY
+from volbench.testing.leftovers import data_directory
 from volbench.testing.volumes import MountedVolume
 
 DATA_IN_CONTAINER = "/var/lib/mysql"
@@ -227,7 +227,7 @@ def initialised_data(image: str) -> Path:
 
     Raises StepFailed with the server's log.
     """
-    directory = Path(tempfile.mkdtemp(prefix="volbench-data-", dir=DISK_DIRECTORY))
+    directory = data_directory()
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     data = directory / "data"
     data.mkdir()
