@@ -13,9 +13,9 @@ from volbench.records.forecast import ForecastSpec, Prediction
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow
 from volbench.report.build import build_report
-from volbench.report.formats.html import html
 from volbench.report.formats.markdown import markdown
 from volbench.report.formats.terminal import summary_lines
+from volbench.report.render import render
 from volbench.report.rows.prediction import prediction_lines, prediction_rows, prediction_text
 from volbench.store.files import write_record
 from volbench.store.run_directory import RUN_FILE, RunDirectory
@@ -104,8 +104,8 @@ def test_plan_and_all_reports_show_prediction_and_measurement(tmp_path: Path) ->
     assert report.forecasts == ()
     assert report.predictions[0].difference == pytest.approx(1 / 1.1 - 1)
     assert DERIVATION in next(prediction_lines(spec))
-    for text in (html(report, run), markdown(report), "\n".join(summary_lines(report))):
+    for text in (render(report, run, "html"), markdown(report), "\n".join(summary_lines(report))):
         assert "−9.1 %" in text
         assert "met" in text
     assert DERIVATION in markdown(report)
-    assert 'id="predictions"' in html(report, run)
+    assert 'id="predictions"' in render(report, run, "html")
