@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from volbench.analysis.capacity import capacities
 from volbench.cli.main import app
 from volbench.cli.runs import capacity as command
-from volbench.errors import StepFailed
+from volbench.errors import Undecided
 from volbench.records.goals.capacity import Objective
 from volbench.report.build import build_report
 from volbench.store.run_directory import RunDirectory
@@ -36,7 +36,7 @@ def test_a_ladder_that_never_breaks_is_an_ordinary_run_without_an_upper_end(
     suite, results = tmp_path / "suite.yaml", tmp_path / "results"
     suite.write_text(SUITE)
     (tmp_path / "volume").mkdir()
-    with pytest.raises(StepFailed, match="capacity: no"):
+    with pytest.raises(Undecided, match="capacity: no ladder"):
         command.capacity(
             suite, limit="50s", start=20, volume=[f"a=path:{tmp_path / 'volume'}"], target="local", out=results
         )

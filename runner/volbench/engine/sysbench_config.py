@@ -38,9 +38,11 @@ def sysbench_files(account: Account, schema: str) -> Iterator[SysbenchFiles]:
     """
     tls = TlsOptions() if account.socket else account.tls
     build = installed_tls(sysbench_program()) if tls.encrypts else SysbenchTls(modes=False, named_files=False)
-    with tempfile.TemporaryDirectory(prefix="volbench-sysbench-") as name:
-        directory = Path(name)
-        place_files(tls, build, directory)
+    with contextlib.ExitStack() as stack:
+        directory = Path("/")
+        if tls.encrypts:  # a directory only where there are files: a killed process leaves it behind
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="volbench-sysbench-")))
+            place_files(tls, build, directory)
         with contextlib.closing(MemoryFile(sysbench_config(account, schema, tls_options(tls, build)))) as file:
             yield SysbenchFiles(config=file.path, directory=directory, notes=tls_notes(tls, build))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -50,5 +51,11 @@ def test_the_file_is_private_and_goes_away(tmp_path: Path) -> None:
         assert "mysql-password='p w'" in path.read_text()
         raise ZeroDivisionError
     assert not path.exists()
-    assert not files.directory.exists()
     assert list(tmp_path.iterdir()) == [option_file]
+
+
+def test_a_directory_is_made_only_for_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed leaves its directory behind."""
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", pytest.fail)
+    with sysbench_files(Account(user="u", socket="/s"), "d") as files:
+        assert files.directory == Path("/")
