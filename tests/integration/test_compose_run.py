@@ -17,7 +17,7 @@ import pytest
 from compose_v2 import compose_v2
 
 from volbench import __version__
-from volbench.errors import EXIT_USAGE
+from volbench.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_USAGE
 from volbench.placement.capabilities import docker_image
 from volbench.placement.docker.image_names import SERVER_ALIAS, TOOLS_REPOSITORY, tools_image
 from volbench.placement.docker.images import server_image
@@ -29,6 +29,8 @@ PROJECT = "volbench-test-compose"
 COMPOSE = compose_v2()
 PLAIN = ROOT / "docker" / "compose.yaml"
 BOUND_S = 600.0
+FINISHED = (EXIT_OK, EXIT_UNDECIDED)
+"""One cell of each volume decides nothing."""
 SUITE = """
 schema: 1
 name: small
@@ -151,7 +153,7 @@ def test_a_run_without_root_or_rights_makes_its_report(project: Project) -> None
     assert (host["ReadonlyRootfs"], host["NetworkMode"], host["PidsLimit"]) == (True, "none", 4096)
     assert refused.returncode != 0
     assert "Read-only file system" in refused.stderr
-    assert up.returncode == 0, logs[-3000:]
+    assert up.returncode in FINISHED, logs[-3000:]
     (report,) = project.results.glob("*/report.json") or [None]
     assert report is not None, logs[-3000:]
     assert {path.stat().st_uid for path in project.results.rglob("*")} == {USER}
@@ -189,7 +191,7 @@ def test_three_volumes_with_names_of_their_own_from_the_command(project: Project
         prepared = of_three.run("run", "--rm", "prepare", timeout_s=120)
         assert prepared.returncode == 0, prepared.stderr
         done = of_three.run("up", "--exit-code-from", "runner")
-        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        assert done.returncode in FINISHED, (done.stdout + done.stderr)[-3000:]
     finally:
         assert of_three.run("down", "-v", timeout_s=120).returncode == 0
     (report,) = of_three.results.glob("*/report.json")
