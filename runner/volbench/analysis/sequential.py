@@ -3,10 +3,11 @@
 After each block of cells, from 4 against 4 to 8 against 8, the cells so far are compared at the level of that
 number of cells. For one metric, equal volumes are told apart at some look with a probability below 5 %.
 
-The ranks of cells under the null are a random permutation, whatever the distribution of the metric. So the joint
-distribution of the looks' p-values is known, and the levels are a choice of attainable p-values (the exact test has
-few) whose union stays below 5 %: 4.8 %, counted on 4,000,000 permutations
-(`tests/benchmarks/sequential_verdicts.py`). The interval at the level of a look is a repeated confidence interval.
+With equal spreads the order of the cells' values is a random permutation, whatever the distribution of the metric.
+So the joint distribution of the looks' p-values is known, and the levels are a choice of attainable p-values (the
+exact test has few) whose union stays below 5 %: 4.8 %, counted on a million random permutations
+(`tests/unit/analysis/test_sequential.py` counts again). The interval at the level of a look is a repeated confidence
+interval.
 
 Source: Jennison and Turnbull, Group Sequential Methods (2000), chapters 7 and 9.
 """
