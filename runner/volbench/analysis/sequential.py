@@ -6,8 +6,8 @@ number of cells. For one metric, equal volumes are told apart at some look with 
 With equal spreads the order of the cells' values is a random permutation, whatever the distribution of the metric.
 So the joint distribution of the looks' p-values is known, and the levels are a choice of attainable p-values (the
 exact test has few) whose union stays below 5 %: 4.8 %, counted on a million random permutations
-(`tests/unit/analysis/test_sequential.py` counts again). The interval at the level of a look is a repeated confidence
-interval.
+(`tests/unit/analysis/test_sequential.py` counts again). The interval at the level of a look is a repeated
+confidence interval.
 
 Source: Jennison and Turnbull, Group Sequential Methods (2000), chapters 7 and 9.
 """

@@ -19,7 +19,16 @@ from volbench.analysis.gate.gate import gate_report
 from volbench.analysis.gate.sign import tail
 from volbench.api import Run
 from volbench.base import programs
-from volbench.errors import EXIT_ENVIRONMENT, EXIT_USAGE, EnvironmentLacks, StepFailed, UsageError, VolbenchError
+from volbench.errors import (
+    EXIT_ENVIRONMENT,
+    EXIT_OK,
+    EXIT_UNDECIDED,
+    EXIT_USAGE,
+    EnvironmentLacks,
+    StepFailed,
+    UsageError,
+    VolbenchError,
+)
 from volbench.profile.spec import parse_volume
 from volbench.records.base import Scalar
 from volbench.records.goals.gate import Decision, Gate
@@ -225,7 +234,7 @@ def _run(argv: list[str], timeout_s: float) -> None:
             _interrupt(process)
         output.seek(0)
         text = output.read().decode(errors="replace")[-_OUTPUT_CHARACTERS:]
-    if code != 0:
+    if code not in (EXIT_OK, EXIT_UNDECIDED):  # without a verdict the figures are there all the same
         raise _failure(code, text, timeout_s)
 
 
