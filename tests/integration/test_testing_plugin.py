@@ -14,6 +14,8 @@ import docker
 import pytest
 from emulated_volumes import write_durably
 
+from bootstrap.directories import find_directories
+from bootstrap.environment import index_settings
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.testing import emulated_volume, mysql_on
 from volbench.testing.leftovers import DISK_DIRECTORY, LABEL_OWNER, owner_label
@@ -75,11 +77,12 @@ def clean_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [uv, "build", "-q", "--wheel", "--no-build-isolation", "--python", sys.executable, "-o", base, source],
         [uv, "venv", "-q", "--python", sys.executable, base / "venv"],
     ]
+    environment = {**os.environ, **index_settings(find_directories())}
     for argv in steps:
-        subprocess.run(argv, check=True, timeout=BOUND_S)
+        subprocess.run(argv, check=True, timeout=BOUND_S, env=environment)
     (wheel,) = base.glob("*.whl")
     install = [uv, "pip", "install", "-q", "--python", python, "--constraint", ROOT / "requirements-dev.lock"]
-    subprocess.run([*install, f"{wheel}[pytest]"], check=True, timeout=BOUND_S)
+    subprocess.run([*install, f"{wheel}[pytest]"], check=True, timeout=BOUND_S, env=environment)
     shutil.copy2(daemon, python.parent)
     return python
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scratch_server import PASSWORD, ScratchServer, scratch_server
-from server_container import QueryWaitStrategy, throwaway_container
+from server_container import throwaway_container
 
 from volbench.engine.connection import Account
+from volbench.testing.containers import QueryWaitStrategy
 
 _BOUND_S = 60
 MYSQL_IMAGE = "volbench/mysql:9.7"
