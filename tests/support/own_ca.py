@@ -90,6 +90,7 @@ def local_tls_server(directory: Path) -> Iterator[tuple[TlsServer, ScratchServer
     with scratch_server(directory, *options) as server:
         server.query(f"CREATE USER bench@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'")
         server.query("GRANT ALL ON *.* TO bench@'127.0.0.1' WITH GRANT OPTION")
+        server.query("GRANT ALL ON *.* TO bench@localhost WITH GRANT OPTION")  # where the address has a name
         account = Account(user="bench", password=PASSWORD, host="localhost", port=port)
         yield TlsServer(ca=ca, port=port, option_file=_option_file(directory), account=account), server
 
