@@ -165,8 +165,6 @@ class _Reader:
 
     def struct(self, at: int, depth: int = 0) -> tuple[Struct, int]:
         """Return the fields of a struct by their numbers, and where it ends. Raises BadFooter."""
-        if depth > _DEPTH_MAX:
-            raise BadFooter("the metadata are nested too deeply")
         data, fields, field = self._data, Struct(), 0
         try:
             while head := data[at]:
@@ -181,6 +179,8 @@ class _Reader:
         return fields, at + 1
 
     def _value(self, kind: int, at: int, depth: int) -> tuple[Value, int]:
+        if depth > _DEPTH_MAX:  # of structs and of lists
+            raise BadFooter("the metadata are nested too deeply")
         if kind in _INTEGERS:
             return self._zigzag(at)
         if kind == _BINARY:
