@@ -12,7 +12,7 @@ from synthetic_run import build_run, two_volumes
 from volbench.errors import VolbenchError
 from volbench.execute.run import Orchestrator
 from volbench.placement.interface import Job, Placement
-from volbench.records.cell import CellPlaces, CellResult, Failure, PreparedTemplate
+from volbench.records.cell import CellPlaces, CellResult, Disturbance, Failure, PreparedTemplate
 from volbench.store.files import write_record
 from volbench.store.run_directory import RESULT_FILE, TEMPLATE_FILE, RunDirectory
 from volbench.volume.interface import OpenVolume, VolumeBase
@@ -20,6 +20,9 @@ from volbench.volume.interface import OpenVolume, VolumeBase
 PATHS = CellPlaces(data_dir="/d", volume_dir="/v", control_dir="/c", template_dir="/t", scratch_dir="/s")
 Script = Callable[[str, int, CellResult], CellResult | None]
 """Cell, attempt and a good result -> the result that the agent writes; None: it ends without one."""
+
+
+BUSY = "other work on the machine used 70% of its CPUs (1.4 of 2; limit 10%)"
 
 
 def good(_cell_id: str, _attempt: int, result: CellResult) -> CellResult:
@@ -31,6 +34,14 @@ def failed(result: CellResult, *, cause: str = "step_failed", exit_code: int = 5
     """The result with a failure instead of steps."""
     failure = Failure(cause=cause, what="sysbench failed", where="step rw", evidence="E", exit_code=exit_code)
     return result.model_copy(update={"status": "failed", "failure": failure, "steps": ()})
+
+
+def disturbed(result: CellResult, *, held: float) -> CellResult:
+    """The result, with every step disturbed for so much of its time."""
+    one = Disturbance(kind="foreign_cpu", size=0.7, limit=0.1, held_share=held, text=BUSY)
+    changes = {"valid": False, "invalid_reasons": (BUSY,), "outside_reasons": (BUSY,), "disturbances": (one,)}
+    steps = tuple(step.model_copy(update=changes) for step in result.steps)
+    return result.model_copy(update={"steps": steps})
 
 
 class FakeVolume(VolumeBase):

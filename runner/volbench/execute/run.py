@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from volbench.analysis.disturbance import held_share
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.execute.attempts import Attempts, CellState
 from volbench.execute.cleanup import push_cleanup
+from volbench.execute.completion import delayed_share, is_done, is_finished, pending_cells
 from volbench.execute.interruptions import Interruptions
 from volbench.execute.lanes import by_lane, run_lanes
 from volbench.execute.templates import TemplateCell, shape_of, template_cells
@@ -19,13 +19,13 @@ from volbench.execute.volume_watch import VolumeWatch, failure_from_os_error
 from volbench.placement.interface import Target
 from volbench.plan.cost import replacements_max
 from volbench.records.cell import AttachSpec, CellResult, PreparedTemplate
-from volbench.records.run import PlannedCell, RunRecord, skipped_cells
+from volbench.records.run import PlannedCell, RunRecord
 from volbench.store.files import read_record
 from volbench.store.run_directory import TEMPLATE_FILE, RunDirectory
 from volbench.volume.interface import OpenVolume, Volume
 from volbench.volume.trouble import CAUSES
 
-__all__ = ["CellState", "Orchestrator", "Outcome", "ignore_states", "is_finished"]
+__all__ = ["CellState", "Orchestrator", "Outcome", "ignore_states"]
 
 Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class Orchestrator:
                 journal.append("run_interrupted")
                 raise
             outcome = self._outcome(failures)
-            undone = [cell.cell_id for cell in self._run.cells if not is_settled(self._directory, cell)]
+            undone = [cell.cell_id for cell in pending_cells(self._directory)]
             journal.append("run_finished", failed=undone)
         return outcome
 
@@ -140,7 +140,8 @@ class Orchestrator:
             if resumed:
                 self._recover_previous_run(opened)
             failures = self._run_blocks(opened)
-            while not failures:
+            # A decided run has its figures: other values in place of some would be another look at the data.
+            while not failures and not self._is_decided():
                 repeated_cells = self._choose_replacements()
                 if not repeated_cells:
                     break
@@ -155,18 +156,19 @@ class Orchestrator:
         if self._run.suite.comparison.until != "decided":
             return self._run_cells(opened, cells)
         failures: list[VolbenchError] = []
-        for block in sorted({cell.block for cell in cells if not is_settled(self._directory, cell)}):
+        for block in sorted({cell.block for cell in pending_cells(self._directory)}):
             failures += self._run_cells(opened, [cell for cell in cells if cell.block == block])
-            unneeded = [
-                cell.cell_id for cell in cells if cell.block > block and not is_settled(self._directory, cell)
-            ]
             reason = "" if failures else self._decided(self._directory)
-            if reason and unneeded:
+            if reason:
+                unneeded = [cell.cell_id for cell in pending_cells(self._directory)]
                 self._directory.journal.append("run_decided", reason=reason, skipped=unneeded)
                 self._say(f"decided after {block + 1} cells of each volume: {reason}; {len(unneeded)} are skipped")
             if reason or failures:
                 break
         return failures
+
+    def _is_decided(self) -> bool:
+        return any(event.event == "run_decided" for event in self._directory.events())
 
     def _select_less_disturbed(self, cell_id: str) -> None:
         """Of a cell that was repeated and is invalid again, use the attempt that was disturbed less.
@@ -176,7 +178,7 @@ class Orchestrator:
         current, previous = self._directory.result(cell_id), self._directory.last_attempt(cell_id)
         if current is None or previous is None or previous.status != "done":
             return
-        if current.status == "done" and _delayed_share(previous) < _delayed_share(current):
+        if current.status == "done" and delayed_share(previous) < delayed_share(current):
             self._directory.put_back(cell_id)
 
     def _choose_replacements(self) -> set[str]:
@@ -227,8 +229,7 @@ class Orchestrator:
     def _close(self, name: str) -> None:
         """Close a volume; one that cells were measured on stays as it is while the run can be resumed."""
         volume = self._volumes[name]
-        finished = all(is_settled(self._directory, cell) for cell in self._run.cells)
-        volume.retained = not finished and self._measured(name) is not None
+        volume.retained = bool(pending_cells(self._directory)) and self._measured(name) is not None
         volume.__exit__(None, None, None)
         if volume.retained and (leftover := volume.leftover()):
             self._say(leftover)
@@ -296,12 +297,8 @@ class Orchestrator:
         self, volumes: Mapping[str, OpenVolume], cells: Sequence[PlannedCell], to_repeat: Collection[str] = ()
     ) -> list[VolbenchError]:
         """Run cells that are not done or to be repeated; return failures of cells, raise one that stops the run."""
-        waiting = [
-            cell
-            for cell in cells
-            if (cell.cell_id in to_repeat or not is_settled(self._directory, cell))
-            and cell.volume not in self._unavailable
-        ]
+        cell_ids = {*to_repeat, *(cell.cell_id for cell in pending_cells(self._directory))}
+        waiting = [cell for cell in cells if cell.cell_id in cell_ids and cell.volume not in self._unavailable]
         keys = self._prepare_templates(volumes, waiting) if self._attach is None else {}
         failures: list[VolbenchError] = []
 
@@ -396,7 +393,7 @@ class Orchestrator:
         return None if result.status == "done" else _failure(result)
 
     def _outcome(self, failures: list[VolbenchError]) -> Outcome:
-        done = tuple(cell.cell_id for cell in self._run.cells if _is_done(self._directory, cell))
+        done = tuple(cell.cell_id for cell in self._run.cells if is_done(self._directory, cell))
         return Outcome(done=done, failures=tuple(failures))
 
 
@@ -417,34 +414,6 @@ def close_volume(opened: OpenVolume, watch: VolumeWatch | None, remove: Callable
             next_step="mount the volume again, then remove its volbench-* with `volbench cell erase DIR`",
             cause="volume_gone",
         )
-
-
-def is_finished(directory: RunDirectory) -> bool:
-    """Return whether every cell is done or skipped, and the run was cleaned up after the last one."""
-    events = directory.events()
-    ended = bool(events) and events[-1].event == "run_finished"
-    return ended and all(is_settled(directory, cell) for cell in directory.run.cells)
-
-
-def _delayed_share(result: CellResult) -> float:
-    """Return an upper bound of the delayed share of a step's time, the worst of all steps; 2 if unbounded."""
-    shares = [0.0]
-    for step in result.steps:
-        bounded = {disturbance.text for disturbance in step.disturbances if disturbance.beyond}
-        if not step.valid:
-            is_bounded = bounded.issuperset(step.invalid_reasons)
-            shares.append(held_share(step.disturbances, ceiling=step.delayable_share) if is_bounded else 2.0)
-    return max(shares)
-
-
-def _is_done(directory: RunDirectory, planned: PlannedCell) -> bool:
-    result = directory.result(planned.cell_id)
-    return result is not None and result.status == "done"
-
-
-def is_settled(directory: RunDirectory, planned: PlannedCell) -> bool:
-    """Return whether a cell is done, or skipped because the run was decided without it."""
-    return _is_done(directory, planned) or planned.cell_id in skipped_cells(directory.events())
 
 
 def _mount(volume: OpenVolume) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from volbench.analysis.comparison_summary import summarise
 from volbench.analysis.explain.accounts.what_if import OtherVolume
 from volbench.analysis.explain.run import explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
-from volbench.records.cell import CellResult
 from volbench.records.report import Report
 from volbench.records.run import skipped_cells
 from volbench.report.rows.backup import backup_rows
@@ -24,18 +23,14 @@ from volbench.report.rows.cells import (
     used_within_bounds,
     volume_rows,
 )
-from volbench.report.rows.comparisons import compared_cells, comparison_rows
+from volbench.report.rows.comparisons import comparison_rows
 from volbench.report.rows.differences import differing_settings
 from volbench.report.rows.durability import durability_rows
-from volbench.report.rows.effects import as_declared, effect_rows, sweep_row
+from volbench.report.rows.effects import effect_rows, sweep_row
 from volbench.report.rows.forecast import forecast_rows
 from volbench.report.rows.moments import moment_rows
-from volbench.report.rows.nodes import (
-    declared_placements,
-    hosts_by_volume,
-    node_caveats,
-    without_verdict_across_nodes,
-)
+from volbench.report.rows.nodes import declared_placements, hosts_by_volume, node_caveats
+from volbench.report.rows.pairs import compared_volumes, run_comparisons
 from volbench.report.rows.prediction import prediction_rows
 from volbench.report.rows.saturation import curve_rows
 from volbench.report.rows.summary import summarise_run
@@ -67,15 +62,10 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     every = [volume.name for volume in run.volumes]
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     unavailable = unavailable_volumes(events, volume_of)
-    names = [
-        volume.name for volume in run.volumes
-        if not volume.variant_of and not (volume.name in unavailable and _is_empty(volume.name, results, volume_of))
-    ]  # fmt: skip
+    names = compared_volumes(run, results, unavailable)
     cells, volumes, engine = cell_rows(run, results), volume_rows(run, results), engine_row(results)
     hosts, placements = hosts_by_volume(results, volume_of), declared_placements(run)
-    comparisons = without_verdict_across_nodes(
-        compared_cells(as_declared(run, cells), names, run.suite.comparison), hosts, placements
-    )
+    comparisons = run_comparisons(run, results, cells, names)
     cells = used_within_bounds(cells, comparisons)
     explained = explain_run(loaded)
     effects = effect_rows(run, cells)
@@ -137,7 +127,3 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         differing_settings=differing_settings(results, volume_of),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),
     )
-
-
-def _is_empty(volume: str, results: Iterable[CellResult], volume_of: Mapping[str, str]) -> bool:
-    return all(volume_of[result.cell_id] != volume for result in results)

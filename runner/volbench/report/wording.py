@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from volbench.base.text import change, duration, interval, number, quantity, size
+from volbench.base.text import change, duration, interval, number, percent, quantity, size
 from volbench.records.base import Scalar
 from volbench.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.records.report import BackupRow, CellRow, ComparisonRow, DataRow, DurabilityRow
@@ -13,6 +13,13 @@ from volbench.records.report import BackupRow, CellRow, ComparisonRow, DataRow, 
 def label(metric: str) -> str:
     """Return the label of a metric; its name if another version of volbench made it."""
     return CATALOGUE[metric].label if metric in CATALOGUE else metric
+
+
+def confidence_text(rows: Sequence[ComparisonRow]) -> str:
+    """Return the confidence of the rows' intervals: `95 %`, or `97 to 99.2 %` where looks differ."""
+    confidences = [row.confidence for row in rows]
+    lowest, highest = percent(min(confidences)), percent(max(confidences))
+    return lowest if lowest == highest else f"{lowest.removesuffix(' %')} to {highest}"
 
 
 def parameter_text(parameters: Mapping[str, Scalar]) -> str:

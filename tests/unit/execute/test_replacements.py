@@ -6,23 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fake_target import Bench, FakeTarget, Script
+from fake_target import BUSY, Bench, FakeTarget, Script, disturbed
 
-from volbench.records.cell import CellResult, Disturbance
+from volbench.records.cell import CellResult
 from volbench.report.build import build_report
 from volbench.report.formats.terminal import summary_lines
 from volbench.report.rows.replace import cells_to_replace
 from volbench.store.run_directory import RESULT_FILE
-
-BUSY = "other work on the machine used 70% of its CPUs (1.4 of 2; limit 10%)"
-
-
-def disturbed(result: CellResult, *, held: float) -> CellResult:
-    """The result, with every step disturbed for so much of its time."""
-    one = Disturbance(kind="foreign_cpu", size=0.7, limit=0.1, held_share=held, text=BUSY)
-    changes = {"valid": False, "invalid_reasons": (BUSY,), "outside_reasons": (BUSY,), "disturbances": (one,)}
-    steps = tuple(step.model_copy(update=changes) for step in result.steps)
-    return result.model_copy(update={"steps": steps})
 
 
 @dataclass

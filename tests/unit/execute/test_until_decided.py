@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_target import Bench
+from fake_target import Bench, disturbed
 from synthetic_run import SyntheticVolume
 
-from volbench.execute.run import is_finished
+from volbench.execute.completion import is_finished
+from volbench.records.cell import CellResult
 from volbench.records.run import skipped_cells
 from volbench.report.build import build_report
-from volbench.report.rows.decided import why_decided
+from volbench.report.render import render
+from volbench.report.rows.pairs import why_decided
+from volbench.report.rows.replace import cells_to_replace
 
 
 def decided_run(path: Path, **changes: object) -> Bench:
@@ -78,6 +81,39 @@ def test_an_interrupted_run_goes_on_until_it_is_decided(tmp_path: Path) -> None:
     bench.orchestrator(bench.target(), decided=why_decided).run()
     assert is_finished(bench.directory)
     assert len(bench.directory.results()) == 8
+
+
+def test_a_decided_run_repeats_no_cell(tmp_path: Path) -> None:
+    """Another value in place of one would be another look, and could take the verdict away."""
+    bench = Bench.create(tmp_path, until="decided", repeats=8)
+    first = bench.cell_ids[0]
+    target = bench.target(lambda cell_id, _, result: disturbed(result, held=1.0) if cell_id == first else result)
+    assert not bench.orchestrator(target, decided=why_decided, invalid_cells=cells_to_replace).run().failures
+    assert target.launched.count(first) == 1
+    report = build_report(bench.directory)
+    assert report.complete
+    assert report.summary.verdict == "candidate_better"
+
+
+def test_volumes_on_different_nodes_are_never_decided(tmp_path: Path) -> None:
+    """The report withholds their verdict, so the run does not stop for it."""
+    bench = Bench.create(tmp_path, until="decided", repeats=8)
+    volume_of = {cell.cell_id: cell.volume for cell in bench.directory.run.cells}
+
+    def on_a_node_of_its_own(cell_id: str, _attempt: int, result: CellResult) -> CellResult:
+        host = result.host.model_copy(update={"hostname": f"node-{volume_of.get(cell_id, '')}", "container": False})
+        return result.model_copy(update={"host": host})
+
+    assert not bench.orchestrator(bench.target(on_a_node_of_its_own), decided=why_decided).run().failures
+    assert len(bench.directory.results()) == 16
+    assert build_report(bench.directory).summary.verdict == "inconclusive"
+
+
+def test_the_report_states_the_confidence_of_a_look(tmp_path: Path) -> None:
+    bench = decided_run(tmp_path)
+    report = build_report(bench.directory)
+    assert "| 97 % interval |" in render(report, bench.directory, "md")
+    assert "its 97 % interval" in " ".join(render(report, bench.directory, "html").split())
 
 
 def test_one_volume_has_nothing_to_decide(tmp_path: Path) -> None:

@@ -25,14 +25,15 @@ from volbench.cli.runs.price import check_cost, price_run
 from volbench.cli.runs.watch import progress_watcher
 from volbench.cli.targets import changed_options, make_target
 from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, VolbenchError
-from volbench.execute.run import CellState, Orchestrator, Outcome, ignore_messages, is_finished
+from volbench.execute.completion import is_finished
+from volbench.execute.run import CellState, Orchestrator, Outcome, ignore_messages
 from volbench.placement.attach import attach_of
 from volbench.records.base import Scalar
 from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
 from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import write_reports
-from volbench.report.rows.decided import why_decided
+from volbench.report.rows.pairs import why_decided
 from volbench.report.rows.replace import cells_to_replace
 from volbench.store.bucket import Bucket
 from volbench.store.run_directory import RunDirectory

@@ -40,7 +40,8 @@ class StepKind:
         model: the step's parameters and cost. The first paragraph of its docstring is its summary, the others say
             which rows of the results belong to it.
         metrics: what steps of this kind report, apart from the storage's metrics, which every step has.
-        primary: metrics whose comparison makes the verdict; few, since Holm's correction is over them.
+        primary: metrics whose comparison makes the verdict, in the order of their tests; few, since each has only a
+            part of the error that a verdict may make.
         explained: what causes are named for: the whole step; its phases together, without the time between them;
             its points, those of one name together, since a limit shows as the queue grows; or nothing.
         file_io: who reads and writes: the server for statements, the step itself, or both in turn.

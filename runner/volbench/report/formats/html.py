@@ -58,7 +58,7 @@ def html(report: Report, page: PageData) -> str:
         function.__name__: function
         for function in (
             *(text.change, text.duration, text.interval, text.number, text.percent, text.quantity, text.times),
-            *(wording.data_text, wording.how_text, wording.label, wording.parameter_text),
+            *(wording.confidence_text, wording.data_text, wording.how_text, wording.label, wording.parameter_text),
             *(wording.recovery_text, wording.window_text),
         )
     }

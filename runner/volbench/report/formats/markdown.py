@@ -27,6 +27,7 @@ from volbench.report.views.effects_tables import effect_tables
 from volbench.report.views.ranking import RankedValue, ranking
 from volbench.report.views.time_budget import budget_charts
 from volbench.report.wording import (
+    confidence_text,
     data_text,
     how_text,
     label,
@@ -172,7 +173,7 @@ def _table(report: Report) -> Iterator[str]:
     if not rows:
         return
     yield ""
-    level = f"{percent(rows[0].confidence)}"
+    level = confidence_text(rows)
     yield f"| step | metric | baseline | candidate | change | {level} interval | verdict | cells |"
     yield "|---|---|--:|--:|--:|---|---|---|"
     yield from map(_row, rows[:ROWS_MAX])
