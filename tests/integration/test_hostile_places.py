@@ -298,7 +298,8 @@ def test_other_users_cannot_read_an_emulated_volumes_bytes(shared: Path, spec: s
             if stat.S_ISREG(mode) or stat.S_ISSOCK(mode):
                 assert mode & 0o077 == 0, path
     finally:
-        volbench("volume", "remove", "v", "--dir", str(root))
+        removal = volbench("volume", "remove", "v", "--dir", str(root))
+    assert removal.returncode == 0, removal.stdout + removal.stderr
     assert not volume.exists()
 
 

@@ -36,7 +36,7 @@ app = typer.Typer(help="Volume profiles, emulated volumes, and the probe of any 
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A volume, such as emulated:ebs-gp2?size=50GiB.")]
 Name = Annotated[str, typer.Argument(metavar="NAME|DIR", help="An emulated volume: its name or its directory.")]
 Directories = Annotated[
-    list[Path], typer.Option("--dir", help="Another directory with stopped emulated volumes; may be repeated.")
+    list[Path], typer.Option("--dir", help="A directory with emulated volumes, searched first; may be repeated.")
 ]
 
 

@@ -32,10 +32,15 @@ def find_volumes(directories: Iterable[Path] = ()) -> tuple[VolumeStatus, ...]:
 
 
 def find_volume(name: str, directories: Iterable[Path] = ()) -> VolumeStatus:
-    """Return the volume of a name, or of a directory if the name contains a slash. Raise UsageError."""
+    """Return the volume of a name, or of a directory if the name contains a slash. Raise UsageError.
+
+    A volume in one of `directories` comes before volumes of the same name elsewhere on the machine.
+    """
     directory = Path(name).resolve() if "/" in name else None
-    volumes = find_volumes([*directories, *([directory.parent] if directory else [])])
+    roots = {root.absolute() for root in directories}
+    volumes = find_volumes([*roots, *([directory.parent] if directory else [])])
     matches = [volume for volume in volumes if volume.directory == directory or volume.name == name]
+    matches = [volume for volume in matches if volume.directory.parent in roots] or matches
     if len(matches) == 1:
         return matches[0]
     if matches:
