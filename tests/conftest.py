@@ -16,7 +16,7 @@ import skips  # noqa: E402
 # by chance is found where somebody looks at it.
 settings.register_profile("volbench", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("volbench")
-collect_ignore = ["fixtures"]  # the tests among them belong to extensions: unit/test_extending.py
+collect_ignore = ["fixtures"]  # the tests among them belong to extensions: integration/test_extending.py
 REQUIRED = pytest.StashKey[frozenset[str]]()
 
 

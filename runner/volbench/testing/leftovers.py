@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import docker
 from docker.errors import DockerException, NotFound
 
+from volbench.base import docker_engine
 from volbench.errors import VolbenchError
 from volbench.volume import ownership
 from volbench.volume.emulated.status import list_volumes, volume_status
@@ -66,7 +66,7 @@ def _remove_data(directory: Path) -> None:
 
 
 def _remove_containers() -> None:
-    client = docker.from_env()
+    client = docker_engine.connect()
     try:
         for container in client.containers.list(all=True, filters={"label": LABEL_OWNER}, ignore_removed=True):
             if _is_dead(container.labels[LABEL_OWNER]):

@@ -13,13 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import docker
 from docker.errors import DockerException, NotFound
 from testcontainers.community.mysql import MySqlContainer
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import WaitStrategyTarget
 
-from volbench.base import programs
+from volbench.base import docker_engine, programs
 from volbench.base.nearest import suggestion
 from volbench.engine.connection import Account
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
@@ -209,7 +208,7 @@ def _image(name: str | None) -> str:
             where="mysql_on", evidence=f"DOCKER_HOST={host}", next_step="unset DOCKER_HOST",
         )  # fmt: skip
     try:
-        client = docker.from_env()
+        client = docker_engine.connect()
     except DockerException as error:
         raise EnvironmentLacks(
             "no Docker engine answers", where="mysql_on", evidence=str(error)[:300],

@@ -18,7 +18,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
-from volbench.base import safe_files
+from volbench.base import docker_engine, safe_files
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError
 from volbench.placement.docker.images import server_image, tools_image
 from volbench.placement.interface import Job, Placement
@@ -33,7 +33,6 @@ LABEL_RUN = "org.volbench.run"
 LABEL_CELL = "org.volbench.cell"
 SERVER_UID = 999
 """The mysql user of the official image; used when the orchestrator is root."""
-ENGINE_TIMEOUT_S = 60
 SUPERVISOR_SCRIPT = "supervisor.sh"
 SERVER_CGROUP_FILE = "cgroup"
 """In the control directory: /proc/PID/cgroup of the server container, for the agent's samplers."""
@@ -329,7 +328,7 @@ class DockerTarget:
 def engine_client() -> docker.DockerClient:
     """Return a client of the engine of DOCKER_HOST or the default socket. Raise EnvironmentLacks."""
     with engine_errors("connecting to the Docker engine"):
-        return docker.from_env(timeout=ENGINE_TIMEOUT_S)
+        return docker_engine.connect()
 
 
 def container_name(short_run_id: str, cell_id: str, role: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import docker
 import docker.errors
 
+from volbench.base import docker_engine
 from volbench.base.nearest import nearest_match
 from volbench.errors import EnvironmentLacks
 from volbench.records.facts import VolumeFacts
@@ -22,7 +23,6 @@ from volbench.volume.ownership import refuse_data_directory
 
 LABEL_OWNED = "org.volbench.owned"
 LABEL_RUN = "org.volbench.run"
-ENGINE_TIMEOUT_S = 60
 _DRIVER_OPTION_NAMES = ("type", "o", "device")
 
 
@@ -139,7 +139,7 @@ def _facts(attributes: dict[str, Any]) -> VolumeFacts | None:
 def _engine(where: str) -> Iterator[Any]:
     """Yield a client of the engine. Raise EnvironmentLacks if the engine does not answer or refuses a request."""
     try:
-        client = docker.from_env(timeout=ENGINE_TIMEOUT_S)
+        client = docker_engine.connect()
         try:
             yield client
         finally:
