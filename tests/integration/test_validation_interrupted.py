@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import mysql.connector
 import pytest
 from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
 from scratch_server import ScratchServer, scratch_server
@@ -84,3 +85,30 @@ def test_interrupted_in_a_replay(
     left = candidate.query("SELECT COUNT(*) FROM shop.audit")
     time.sleep(1.0)  # nothing tells that nothing will come; the log writes several rows a second
     assert candidate.query("SELECT COUNT(*) FROM shop.audit") == left
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, TimeoutError])
+def test_what_ends_a_block_is_not_replaced_by_the_connector(
+    pair: tuple[ScratchServer, ScratchServer], ending: type[BaseException]
+) -> None:
+    """An interruption between a statement and its rows stays an interruption, and its connection ends."""
+    account = Account(user="root", socket=str(pair[0].socket))
+    before = connections(pair[0])
+
+    def interrupted_query() -> None:
+        with connection(account) as opened, opened.cursor() as cursor:
+            cursor.execute("SELECT * FROM information_schema.columns")
+            raise ending
+
+    with pytest.raises(ending):
+        interrupted_query()
+    until(lambda: connections(pair[0]) == before, "a connection is left")
+
+
+def test_an_unread_result_without_an_exception_is_still_an_error(pair: tuple[ScratchServer, ScratchServer]) -> None:
+    account = Account(user="root", socket=str(pair[0].socket))
+    with connection(account) as opened:
+        cursor = opened.cursor()
+        cursor.execute("SELECT 1")
+        with pytest.raises(mysql.connector.InternalError, match="Unread result"):
+            cursor.close()

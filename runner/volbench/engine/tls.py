@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -37,6 +38,17 @@ class Connection(MySQLConnection):
         super()._do_handshake()
         if self.requires_tls and not self._client_flags & ClientFlag.SSL:
             raise mysql.connector.InterfaceError("the server offers no TLS", errno=_TLS_LACKING)
+
+    def handle_unread_result(self) -> None:
+        """Raise InternalError for an unread result, unless an exception ends the block of its cursor.
+
+        The connector's cursor would replace that exception, such as KeyboardInterrupt, by its own. The connection
+        ends with it: nobody reads the rest of the result.
+        """
+        if self.unread_result and sys.exc_info()[0] is not None:
+            self.unread_result = False
+            self.shutdown()
+        super().handle_unread_result()
 
 
 class TlsConnection(Connection):
