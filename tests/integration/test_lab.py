@@ -33,7 +33,8 @@ def test_a_cap_that_was_made_is_named_with_its_level(
     assert is_done(tmp_path / "run")
     seen = observed(tmp_path / "run")
     assert seen.top == "storage.throughput_limit"
-    assert seen.named[0].evidence["throughput"] == pytest.approx(setup.drawn["throughput"], rel=0.05)
+    # A cap is never exceeded; on a busy machine the load does not reach it all the time.
+    assert 0.85 < seen.named[0].evidence["throughput"] / setup.drawn["throughput"] < 1.05
 
 
 @pytest.fixture

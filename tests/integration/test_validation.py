@@ -193,8 +193,12 @@ def test_validate_from_mariadb_to_mysql_9(tmp_path: Path, mysql_container: Accou
         code, clean = validated(plan, tmp_path / "clean")
         # MariaDB and MySQL may well differ in speed: only what is equal by right has to be found so.
         decided = {row["check"]: row["decision"] for row in (*clean["checks"], *clean["conditions"])}
-        assert decided.pop("times") == ("go" if code == 0 else "no-go"), clean["checks"]
-        assert (len(decided), set(decided.values())) == (11, {"go"}), clean["checks"]
+        assert (decided.pop("times") == "no-go") == (code == 1), clean["checks"]
+        replay_details = next(row["details"] for row in clean["checks"] if row["check"] == "replay")
+        if any("too busy to judge" in text for text in replay_details):
+            assert {decided.pop("replay"), decided.pop("replay equal")} == {"undecided"}
+        assert set(decided.values()) == {"go"}, clean["checks"]
+        assert {"objects", "accounts", "definers", "checksums", "queries", "checksums equal"} <= decided.keys()
         assert clean["source_changed"] is False  # by the GTID: a reader may not see the binary log's position
         assert clean["source"]["more_rights_than_needed"] == []
         plant(mysql_container)
