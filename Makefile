@@ -85,7 +85,6 @@ lint: ## style, types, layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/mypy --package bootstrap
 	@$(BIN)/lint-imports
 
 format: ## what ruff can mend by itself: layout, order of imports, simple faults

@@ -27,7 +27,8 @@ from statistics import median
 from typing import Any
 
 from volbench.profile.resolve import ResolvedVolume, resolve
-from volbench.volume.emulated.teardown import attachments, process_start_ticks, run
+from volbench.volume.emulated.attachments import attachments, process_start_ticks
+from volbench.volume.emulated.commands import run
 from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.volume.facts.discovery import discover
 from volbench.volume.facts.host import memory_bytes

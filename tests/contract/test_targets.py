@@ -30,7 +30,7 @@ from volbench.volume.cluster import Cluster
 from volbench.volume.interface import OpenVolume
 from volbench.volume.kinds.claim import ClaimVolume
 from volbench.volume.kinds.run_owner import RunOwner
-from volbench.volume.ownership import MARKER
+from volbench.volume.marker import MARKER
 
 BOUND_S = 180.0
 RUN_ID = "20260101T000000Z-contract-{:06x}"

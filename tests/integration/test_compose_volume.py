@@ -16,7 +16,7 @@ from compose_v2 import compose_v2
 from volbench.placement.docker.image_names import tools_image
 from volbench.placement.docker.images import server_image
 from volbench.records.cell import ServerSpec
-from volbench.volume.emulated.teardown import attachments
+from volbench.volume.emulated.attachments import attachments
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "volbench/volume:test"

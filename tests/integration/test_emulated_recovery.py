@@ -18,8 +18,10 @@ import pytest
 from emulated_volumes import volume, write_durably
 
 from volbench.profile.resolve import resolve
+from volbench.volume.emulated.attachments import LOOP, attachments, forget_loop, remember_loop
+from volbench.volume.emulated.commands import wait_until
 from volbench.volume.emulated.status import clear_leftovers, list_volumes
-from volbench.volume.emulated.teardown import LOOP, attachments, forget_loop, remember_loop, take_down, wait_until
+from volbench.volume.emulated.teardown import take_down
 from volbench.volume.emulated.volume import EmulatedVolume
 
 pytestmark = pytest.mark.emulator

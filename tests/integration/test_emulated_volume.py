@@ -14,8 +14,8 @@ from emulated_volumes import assert_held_to, read_at_random, volume, write_durab
 
 from volbench.errors import Refused, StepFailed
 from volbench.profile.resolve import resolve
+from volbench.volume.emulated.attachments import attachments
 from volbench.volume.emulated.status import list_volumes
-from volbench.volume.emulated.teardown import attachments
 
 pytestmark = pytest.mark.emulator
 PAGES = 4000

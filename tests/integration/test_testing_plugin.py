@@ -19,8 +19,8 @@ from bootstrap.environment import index_settings
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.testing import emulated_volume, mysql_on
 from volbench.testing.leftovers import DISK_DIRECTORY, LABEL_OWNER, owner_label
+from volbench.volume.emulated.attachments import attachments
 from volbench.volume.emulated.requirements import find_daemon
-from volbench.volume.emulated.teardown import attachments
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")

@@ -18,8 +18,10 @@ import pytest
 from busy_loops import busy_loops
 
 from volbench.profile.resolve import resolve
+from volbench.volume.emulated.attachments import attachments
+from volbench.volume.emulated.commands import wait_until
 from volbench.volume.emulated.status import list_volumes
-from volbench.volume.emulated.teardown import attachments, take_down, wait_until
+from volbench.volume.emulated.teardown import take_down
 from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.volume.ownership import is_owned
 

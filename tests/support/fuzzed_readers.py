@@ -55,11 +55,11 @@ from volbench.sample.parsers import cgroup, diskstats, ebs_csi, ebs_nvme, emulat
 from volbench.sample.parsers import performance_schema as statements
 from volbench.sample.raw import RawWriter
 from volbench.store.files import read_record
-from volbench.store.histograms import HISTOGRAM_COLUMNS, merge_histograms, read_histograms
+from volbench.store.histograms import HISTOGRAM_COLUMNS, load_histograms, read_histograms
 from volbench.store.loaded_run import load_run
 from volbench.store.query import query
 from volbench.store.run_directory import RunDirectory
-from volbench.store.series import SERIES_COLUMNS, read_bucketed_series, read_series, series_extents
+from volbench.store.series import SERIES_COLUMNS, bucketed, read_series
 from volbench.suite.load import check_suite, load_suite
 from volbench.suite.policy import load_policy
 from volbench.suite.validation import load_validation_plan
@@ -357,16 +357,16 @@ def _add(path: Path) -> None:
 
 
 def _series(path: Path) -> None:
-    series_extents(path)
-    read_series(path)
-    read_bucketed_series(path, window_s=(0, 10), width_s=2)
+    for series in read_series(path).values():
+        bucketed(series, window_s=(0, 10), width_s=2)
 
 
 def _histograms(path: Path) -> None:
     for _ in read_histograms(path):
         pass
-    merge_histograms(path, grid_s=np.arange(0.0, 12.0, 2.0))
-    merge_histograms(path)
+    histograms = load_histograms(path)
+    histograms.merged(grid_s=np.arange(0.0, 12.0, 2.0))
+    histograms.merged()
 
 
 def _parquet_seeds(schema: pa.Schema, row: dict[str, Any]) -> Callable[[], Sequence[bytes]]:

@@ -19,8 +19,8 @@ from volbench.errors import VolbenchError
 from volbench.profile.resolve import resolve
 from volbench.records.cell import CellPlaces, ServerSpec
 from volbench.volume import ownership
+from volbench.volume.emulated.commands import run
 from volbench.volume.emulated.control import ask
-from volbench.volume.emulated.teardown import run
 from volbench.volume.emulated.volume import EmulatedVolume
 
 WORKERS = 4

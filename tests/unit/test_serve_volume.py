@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.volume.emulated.teardown import process_start_ticks
+from volbench.volume.emulated.attachments import process_start_ticks
 
 SCRIPT = Path(__file__).parents[2] / "docker" / "volumes" / "serve.sh"
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from volbench.analysis.validity import shortfall_by_chance
+from volbench.analysis.validity.reasons import shortfall_by_chance
 from volbench.records.goals.capacity import CapacityRow, Objective
 from volbench.records.report import CellRow, FindingRow, Report
 from volbench.records.steps import step_kind

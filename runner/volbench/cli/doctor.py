@@ -11,8 +11,8 @@ from volbench.placement.capabilities import Means
 from volbench.placement.docker import images
 from volbench.placement.docker.target import engine_client
 from volbench.records.cell import ServerSpec
+from volbench.volume.emulated.attachments import DAEMON
 from volbench.volume.emulated.requirements import find_daemon
-from volbench.volume.emulated.teardown import DAEMON
 from volbench.volume.facts.host import host_facts
 
 

@@ -11,7 +11,6 @@ from volbench.engine.allowed_options import ALLOWED_OPTIONS, SLASH_ALLOWED
 from volbench.engine.differences import ServerIdentity, fit_options
 from volbench.errors import UsageError
 from volbench.records.base import Scalar, parse_size_bytes
-from volbench.records.facts import ServerFacts
 
 PINNED: dict[str, Scalar] = {
     # These make two servers equally durable, whatever their defaults; a suite may set each of them.
@@ -32,12 +31,6 @@ PINNED: dict[str, Scalar] = {
     "caching_sha2_password_auto_generate_rsa_keys": False,
 }
 _CPU_CONSUMER = "performance_schema_consumer_events_statements_cpu"
-DURABILITY_VARIABLES = (
-    "innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite", "innodb_flush_method",
-    "innodb_use_fdatasync", "innodb_redo_log_encrypt", "innodb_checksum_algorithm", "innodb_page_size",
-    "innodb_file_per_table", "innodb_log_checksums", "binlog_format", "binlog_checksum", "innodb_flush_neighbors",
-)  # fmt: skip
-"""Settings that change how much one commit writes and syncs: compared cells must have the same ones."""
 
 # Without skip_, enable_ and the like, which are stripped before the lookup.
 _HARNESS = frozenset({
@@ -191,8 +184,3 @@ def _line(name: str, value: Scalar) -> str:
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         text = f'"{escaped}"'
     return f"{name} = {text}"
-
-
-def durability(facts: ServerFacts) -> dict[str, str]:
-    """Return the settings that compared cells must have in common, as far as this server has them."""
-    return {name: facts.variables[name] for name in DURABILITY_VARIABLES if name in facts.variables}

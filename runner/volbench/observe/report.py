@@ -17,7 +17,6 @@ from volbench.analysis.explain.evidence.align import Grid
 from volbench.analysis.explain.evidence.association import Association, associations
 from volbench.analysis.explain.evidence.episodes import Episode, Level, find_episode
 from volbench.analysis.explain.findings import NONE, Explanation, explain_case, finding_rows
-from volbench.analysis.explain.rules.stretch import SAMPLES_MIN
 from volbench.errors import RunUnreadable
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
@@ -281,8 +280,3 @@ def _statements_json(statements: Sequence[Statement]) -> list[dict[str, Any]]:
 def part_name(layer: str) -> str:
     """A part of statement time in words."""
     return PART_TEXT.get(layer, layer)
-
-
-def enough(report: ObservationReport) -> bool:
-    """Whether there are samples enough to explain."""
-    return report.samples >= SAMPLES_MIN

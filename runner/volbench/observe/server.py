@@ -16,7 +16,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.engine.attached import AttachedServer
 from volbench.engine.facts import server_facts
-from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.errors import EnvironmentLacks
 from volbench.records.cell import AttachSpec
 from volbench.records.facts import ServerFacts
 from volbench.validation.source.server import Rows
@@ -179,8 +179,3 @@ def _holds_one_of(descriptors: Path, inodes: set[str]) -> bool:
         return any(str(descriptor.readlink()) in inodes for descriptor in descriptors.iterdir())
     except OSError:  # ended meanwhile, or somebody else's
         return False
-
-
-def server_failed(error: StepFailed) -> EnvironmentLacks:
-    """A failed first question, as a fault of what is there."""
-    return EnvironmentLacks("the server cannot be asked", where="observe", evidence=error.evidence)

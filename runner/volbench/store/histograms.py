@@ -134,34 +134,20 @@ class Histograms:
         measured: bool | None = None,
         steps: Collection[str] | None = None,
     ) -> dict[HistogramKey, MergedHistograms]:
-        """Histograms of each step and source, added up, see `merge_histograms`."""
+        """Histograms of each step and source, added up.
+
+        Args:
+            grid_s: ends of the buckets, ascending, the start of the first before them: shape (buckets + 1,);
+                None: one bucket for everything. An interval belongs to the bucket that its end lies in.
+            measured: only intervals inside (True) or outside (False) the step's window; None: all.
+            steps: names wanted; None: all.
+        """
         return _merged(self.tables, grid_s, measured, steps)
 
 
 def load_histograms(path: Path) -> Histograms:
     """All histograms of a cell in memory: 12 bytes for each bin of each interval. Raises RunUnreadable."""
     return Histograms(tables=tuple(_tables(path)))
-
-
-def merge_histograms(
-    path: Path,
-    *,
-    grid_s: Collection[float] | Floats | None = None,
-    measured: bool | None = None,
-    steps: Collection[str] | None = None,
-) -> dict[HistogramKey, MergedHistograms]:
-    """Histograms of each step and source, added up while they are read.
-
-    Args:
-        path: histograms.parquet.
-        grid_s: ends of the buckets, ascending, the start of the first before them: shape (buckets + 1,);
-            None: one bucket for everything. An interval belongs to the bucket that its end lies in.
-        measured: only intervals inside (True) or outside (False) the step's window; None: all.
-        steps: names wanted; None: all.
-
-    Raises RunUnreadable.
-    """
-    return _merged(_tables(path), grid_s, measured, steps)
 
 
 def _tables(path: Path) -> Iterator[_Table]:

@@ -17,7 +17,7 @@ from volbench.records.cell import CELL_SCHEMA, RESULT_SCHEMA, CellResult, CellSp
 from volbench.records.run import RUN_SCHEMA, JournalEvent, RunRecord
 from volbench.store.files import CELLS, open_file, read_record, write_record
 from volbench.store.journal import Journal
-from volbench.volume import ownership
+from volbench.volume.marker import owner_fault
 
 RUN_FILE = "run.json"
 JOURNAL_FILE = "journal.jsonl"
@@ -186,7 +186,7 @@ class RunDirectory:
 
     def _refuse_foreign(self) -> None:
         with safe_files.held_directory(self.path) as descriptor:
-            fault = ownership.owner_fault(descriptor, self.path)
+            fault = owner_fault(descriptor, self.path)
         if fault is not None:
             raise Refused(
                 "the run's directory is another user's",

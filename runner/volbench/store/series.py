@@ -62,15 +62,6 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extent:
-    """First and last t_s of a series, and how many samples it has."""
-
-    first_s: float
-    last_s: float
-    samples: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class BucketedSeries:
     """A series in buckets of equal length; a bucket without a sample is NaN in all of `mean`, `low`, `high`.
 
@@ -102,14 +93,6 @@ def write_series(path: Path, rows: Iterable[SeriesRow]) -> int:
     return writer.rows_written
 
 
-def series_extents(path: Path) -> dict[SeriesKey, Extent]:
-    """The series that the file holds, sorted. Raises RunUnreadable."""
-    return {
-        key: Extent(first_s=float(series.t_s[0]), last_s=float(series.t_s[-1]), samples=len(series.t_s))
-        for key, series in _read(path, _Wanted(), values=False).items()
-    }
-
-
 def read_series(
     path: Path,
     *,
@@ -130,20 +113,6 @@ def read_series(
     Raises RunUnreadable.
     """
     return _read(path, _Wanted(sources=sources, metrics=metrics, window_s=window_s))
-
-
-def read_bucketed_series(
-    path: Path,
-    *,
-    window_s: tuple[float, float],
-    width_s: float,
-    sources: Collection[str] | None = None,
-    metrics: Collection[str] | None = None,
-) -> dict[SeriesKey, BucketedSeries]:
-    """Series of a window in buckets of `width_s`, see `bucketed`. Raises RunUnreadable, ValueError."""
-    _bucket_count(window_s, width_s)
-    series_by_key = read_series(path, sources=sources, metrics=metrics, window_s=window_s)
-    return {key: bucketed(series, window_s=window_s, width_s=width_s) for key, series in series_by_key.items()}
 
 
 def bucketed(series: Series, *, window_s: tuple[float, float], width_s: float) -> BucketedSeries:
@@ -233,8 +202,7 @@ class _Names:
         )
 
 
-def _read(path: Path, wanted: _Wanted, *, values: bool = True) -> dict[SeriesKey, Series]:
-    """The wanted series; without `values`, their times stand for their values."""
+def _read(path: Path, wanted: _Wanted) -> dict[SeriesKey, Series]:
     names = _Names(path)
     with open_table(path, SERIES_COLUMNS) as file:
         numbers = _row_numbers(path, file, names, wanted)
@@ -245,9 +213,9 @@ def _read(path: Path, wanted: _Wanted, *, values: bool = True) -> dict[SeriesKey
         free = np.zeros(SERIES_MAX, np.int64)
         free[[number for _, number in ordered]] = begins
         t_s = np.empty(int(counts.sum()))
-        value = np.empty(len(t_s)) if values else t_s
+        value = np.empty(len(t_s))
         row = 0
-        for batch in read_batches(path, file, ["t_s", *(["value"] if values else [])]):
+        for batch in read_batches(path, file, ["t_s", "value"]):
             series = numbers[row : row + len(batch)]
             row += len(batch)
             rows = np.argsort(series, kind="stable")
@@ -256,8 +224,7 @@ def _read(path: Path, wanted: _Wanted, *, values: bool = True) -> dict[SeriesKey
             sizes = sizes[:SERIES_MAX]
             places = np.arange(len(rows)) + (free - (np.cumsum(sizes) - sizes))[series[rows]]
             t_s[places] = _finite(path, batch, "t_s", rows)
-            if values:
-                value[places] = _finite(path, batch, "value", rows)
+            value[places] = _finite(path, batch, "value", rows)
             free += sizes
     return {
         key: _in_order(t_s[begin:end], value[begin:end])

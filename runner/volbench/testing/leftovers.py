@@ -16,8 +16,9 @@ from docker.errors import DockerException, NotFound
 from volbench.base import docker_engine
 from volbench.errors import VolbenchError
 from volbench.volume import ownership
+from volbench.volume.emulated.attachments import process_start_ticks
 from volbench.volume.emulated.status import list_volumes, volume_status
-from volbench.volume.emulated.teardown import process_start_ticks, take_down
+from volbench.volume.emulated.teardown import take_down
 
 DIRECTORY_PREFIX = "volbench-testing-"
 DISK_DIRECTORY = Path("/var/tmp")  # noqa: S108 - directories of this prefix that have volbench's marker inside

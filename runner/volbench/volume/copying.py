@@ -21,6 +21,7 @@ from typing import Literal
 from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.volume import ownership
 from volbench.volume.facts.mountinfo import mount_of_open_path, read_mounts
+from volbench.volume.marker import MARKER
 from volbench.volume.space import require_space
 from volbench.volume.trouble import volume_failure
 
@@ -197,7 +198,7 @@ def _make_directories(source: Path, destination: Path) -> tuple[list[Path], list
                     waiting.append((Path(entry.path), target_dir / entry.name))
                 elif stat.S_ISLNK(status.st_mode):
                     (target_dir / entry.name).symlink_to(os.readlink(entry.path))  # noqa: PTH115 - kept as it is
-                elif stat.S_ISREG(status.st_mode) and entry.name != ownership.MARKER:
+                elif stat.S_ISREG(status.st_mode) and entry.name != MARKER:
                     files.append(
                         _File(source=Path(entry.path), destination=target_dir / entry.name, size=status.st_size)
                     )

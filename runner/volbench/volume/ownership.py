@@ -1,44 +1,37 @@
 """Directories of volbench have a marker file; volbench writes to and erases nothing without one.
 
-A marker counts only if no other user can have made it: directory and marker belong to this process's user, to root,
-or to the owner that a network file system gives this process's files. A directory is opened once, without following
-a link; all further work uses its descriptor.
+A directory is opened once, without following a link; all further work uses its descriptor. Which markers count:
+`volume.marker`.
 """
 
 from __future__ import annotations
 
-import datetime
 import errno
-import json
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks, Refused, StepFailed
-from volbench.records.parse import parse_json
 from volbench.volume.facts.mountinfo import mounts_below, read_mounts
-
-MARKER = ".volbench-owned.json"
-MARKER_SCHEMA = 1
-_PARTIAL = f".{MARKER}.partial"
-_OLD_PARTIAL = f"{MARKER}.partial"
-_MARKER_BYTES_MAX = 4096
-_DATA_DIRECTORY_FILES = ("ibdata1", "mysql.ibd", "aria_log_control", "ib_logfile0", "#innodb_redo", "auto.cnf")
-_REMOTE = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs", "fuse.glusterfs", "lustre", "virtiofs"}
+from volbench.volume.marker import (
+    MARKER,
+    NO_OWNERS,
+    OLD_PARTIAL,
+    PARTIAL,
+    directory_fault,
+    marker_fault,
+    write_marker,
 )
-"""File systems whose server may give a new file another owner than this process."""
+
+_DATA_DIRECTORY_FILES = ("ibdata1", "mysql.ibd", "aria_log_control", "ib_logfile0", "#innodb_redo", "auto.cnf")
 _LISTED_MAX = 5
-_NO_OWNERS: frozenset[int] = frozenset()
 
 
 def claim(
-    directory: Path, *, purpose: str, run_id: str = "", mode: int = 0o700, owners: frozenset[int] = _NO_OWNERS
+    directory: Path, *, purpose: str, run_id: str = "", mode: int = 0o700, owners: frozenset[int] = NO_OWNERS
 ) -> None:
     """Mark a directory as volbench's: create it, or take an empty or already marked one.
 
@@ -67,11 +60,11 @@ def claim(
         ) from error
 
 
-def is_owned(directory: Path, *, owners: frozenset[int] = _NO_OWNERS) -> bool:
+def is_owned(directory: Path, *, owners: frozenset[int] = NO_OWNERS) -> bool:
     """Return whether a directory has a valid marker: a regular file of this user or root, not a link."""
     try:
         with safe_files.held_directory(directory) as descriptor:
-            return _fault_of(descriptor, directory, owners) is None
+            return marker_fault(descriptor, directory, owners) is None
     except OSError:
         return False
 
@@ -81,13 +74,13 @@ def open_owned(directory: Path) -> Iterator[int]:
     """Yield the descriptor of a marked directory. Raise Refused, EnvironmentLacks."""
     try:
         with safe_files.held_directory(directory) as descriptor:
-            _check_owned(descriptor, directory, _NO_OWNERS)
+            _check_owned(descriptor, directory, NO_OWNERS)
             yield descriptor
     except NotADirectoryError as error:
         raise _no_directory(directory) from error
 
 
-def erase_contents(directory: Path, *, owners: frozenset[int] = _NO_OWNERS) -> None:
+def erase_contents(directory: Path, *, owners: frozenset[int] = NO_OWNERS) -> None:
     """Erase everything in a marked directory but the marker.
 
     Symbolic links are removed, not followed; mounts inside are never entered, also ones that appear meanwhile.
@@ -100,7 +93,7 @@ def erase_contents(directory: Path, *, owners: frozenset[int] = _NO_OWNERS) -> N
         _erase(descriptor, directory, keep=frozenset({MARKER}))
 
 
-def remove(directory: Path, *, owners: frozenset[int] = _NO_OWNERS) -> None:
+def remove(directory: Path, *, owners: frozenset[int] = NO_OWNERS) -> None:
     """Remove a marked directory; the marker goes last, so that an interrupted removal can be repeated.
 
     An empty directory without marker, which an interrupted removal leaves, is removed. A missing one is fine.
@@ -236,28 +229,28 @@ def _refuse_data_directory(directory: Path, paths: tuple[Path, ...]) -> None:
 def _claim_open(
     descriptor: int, directory: Path, *, purpose: str, run_id: str, mode: int, owners: frozenset[int]
 ) -> None:
-    fault = _fault_of(descriptor, directory, owners)
+    fault = marker_fault(descriptor, directory, owners)
     if fault is not None:
         _refuse_foreign(descriptor, directory, owners)
         # First no other user may write there any more; then the contents are checked again.
         _set_mode(descriptor, mode)
         _refuse_foreign(descriptor, directory, owners)
-        _write_marker(descriptor, purpose=purpose, run_id=run_id)
+        write_marker(descriptor, purpose=purpose, run_id=run_id)
     else:
         _set_mode(descriptor, mode)
 
 
 def _refuse_foreign(descriptor: int, directory: Path, owners: frozenset[int]) -> None:
-    foreign = sorted(name for name in os.listdir(descriptor) if name not in (_PARTIAL, _OLD_PARTIAL))
+    foreign = sorted(name for name in os.listdir(descriptor) if name not in (PARTIAL, OLD_PARTIAL))
     if foreign:
         names = ", ".join(foreign[:_LISTED_MAX]) + (", ..." if len(foreign) > _LISTED_MAX else "")
-        marker_fault = f"no {MARKER}" if MARKER not in foreign else str(_fault_of(descriptor, directory, owners))
+        fault = f"no {MARKER}" if MARKER not in foreign else str(marker_fault(descriptor, directory, owners))
         raise _refused(
             directory,
-            f"the directory has {len(foreign)} entries and {marker_fault}: {names}",
+            f"the directory has {len(foreign)} entries and {fault}: {names}",
             "name an empty or a new directory; nothing in this one was changed",
         )
-    fault = _fault_of_directory(descriptor, directory, owners)
+    fault = directory_fault(descriptor, directory, owners)
     if fault is not None:
         raise _refused(directory, fault, "remove it, or name another directory; nothing in it was changed")
 
@@ -274,102 +267,8 @@ def _is_shared(status: os.stat_result) -> bool:
     return stat.S_IMODE(status.st_mode) == 0o1770
 
 
-def _write_marker(descriptor: int, *, purpose: str, run_id: str) -> None:
-    content = {
-        "schema": MARKER_SCHEMA,
-        "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "purpose": purpose,
-        "run_id": run_id,
-        "token": secrets.token_hex(16),
-    }
-    with suppress(FileNotFoundError):
-        os.unlink(_OLD_PARTIAL, dir_fd=descriptor)
-    safe_files.write_new(descriptor, MARKER, json.dumps(content, indent=1).encode(), mode=0o600)
-
-
-def _read_marker(descriptor: int) -> dict[str, Any] | None:
-    try:
-        content = parse_json(safe_files.read_regular(descriptor, MARKER, bytes_max=_MARKER_BYTES_MAX))
-    except (OSError, ValueError):
-        return None
-    is_form = isinstance(content, dict) and isinstance(content.get("schema"), int) and "token" in content
-    return content if is_form else None
-
-
-def _fault_of(descriptor: int, directory: Path, owners: frozenset[int]) -> str | None:
-    """Return why an open directory has no valid marker; None if it has one."""
-    if _read_marker(descriptor) is None:
-        return f"there is no {MARKER}"
-    fault = _fault_of_directory(descriptor, directory, owners)
-    if fault is not None:
-        return fault
-    try:
-        status = os.stat(MARKER, dir_fd=descriptor, follow_symlinks=False)
-    except OSError as error:
-        return f"its {MARKER} cannot be read: {error.strerror}"
-    if status.st_nlink != 1:
-        return f"its {MARKER} has {status.st_nlink} names (hard links)"
-    if status.st_mode & stat.S_IWOTH:
-        return f"every user may write to its {MARKER}"
-    return _owner_fault(descriptor, directory, status, owners, noun=f"its {MARKER}")
-
-
-def owner_fault(descriptor: int, directory: Path) -> str | None:
-    """Return why an open directory is another user's; None if it is this user's or root's."""
-    status = os.fstat(descriptor)
-    return _owner_fault(descriptor, directory, status, _NO_OWNERS, noun="the directory", trust_parent=False)
-
-
-def _fault_of_directory(descriptor: int, directory: Path, owners: frozenset[int]) -> str | None:
-    return _owner_fault(descriptor, directory, os.fstat(descriptor), owners, noun="the directory")
-
-
-def _owner_fault(
-    descriptor: int,
-    directory: Path,
-    status: os.stat_result,
-    owners: frozenset[int],
-    *,
-    noun: str,
-    trust_parent: bool = True,
-) -> str | None:
-    trusted = {0, os.geteuid(), *owners}
-    if status.st_uid in trusted or (trust_parent and _parent_is_private(directory)):
-        return None
-    if _filesystem(descriptor) in _REMOTE and status.st_uid == _owner_of_new_file(descriptor):
-        return None
-    return f"{noun} belongs to user {status.st_uid}, and this process is user {os.geteuid()}"
-
-
-def _parent_is_private(directory: Path) -> bool:
-    """Return whether only this user and root can write to the parent directory."""
-    try:
-        status = Path(os.path.realpath(directory)).parent.stat()
-    except OSError:
-        return False
-    return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _filesystem(descriptor: int) -> str:
-    number = safe_files.mount_id(descriptor)
-    return next((mount.filesystem for mount in read_mounts() if mount.mount_id == number), "")
-
-
-def _owner_of_new_file(descriptor: int) -> int | None:
-    """Return the owner that a file system gives to a new file of this process: an NFS server may map users."""
-    name = f".volbench-{secrets.token_hex(8)}"
-    try:
-        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=descriptor))
-    except OSError:
-        return None
-    try:
-        return os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_uid
-    finally:
-        os.unlink(name, dir_fd=descriptor)
-
-
 def _check_owned(descriptor: int, directory: Path, owners: frozenset[int]) -> None:
-    fault = _fault_of(descriptor, directory, owners)
+    fault = marker_fault(descriptor, directory, owners)
     if fault is not None:
         raise _refused(directory, fault, "nothing was erased; remove the directory by hand if it is not needed")
 

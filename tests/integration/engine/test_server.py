@@ -12,7 +12,6 @@ import mysql.connector
 import pytest
 from supervised_engine import CONFIG, DATASET, IN_DOCKER, ON_LOCAL, Engine
 
-from volbench.engine.config import durability
 from volbench.engine.dataset import table_record
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import SUPERVISOR_PID_FILE, Supervisor, launch_supervisor
@@ -83,7 +82,7 @@ class TestServer:
             assert facts.flavor == engine.flavor
             assert facts.version.startswith(server.identity.version)
             assert facts.variables["innodb_buffer_pool_size"] == str(32 << 20)
-            pinned = durability(facts)
+            pinned = facts.variables
             assert pinned["innodb_flush_log_at_trx_commit"] == pinned["sync_binlog"] == "1"
             assert (pinned["log_bin"], pinned["innodb_doublewrite"]) == ("ON", "ON")
             assert not any(

@@ -36,11 +36,6 @@ class Condition:
     load: Mapping[str, Any]
     actions: tuple[Mapping[str, Any], ...]
 
-    @property
-    def is_compound(self) -> bool:
-        """Whether several causes act at once."""
-        return len(self.truth) > 1
-
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:

@@ -38,6 +38,7 @@ class Outcome:
     """What was said of one recording from some of its files. `kinds` are what each finding's checks came to."""
 
     recording: str
+    seed: int
     tools: tuple[str, ...]
     volume_is_cause: bool
     truth: tuple[str, ...]
@@ -58,16 +59,15 @@ class Outcome:
         return self.volume_is_cause and NONE in self.causes
 
 
-def outcomes(directory: Path, seeds: Sequence[int] | None = None) -> Iterator[Outcome]:
+def outcomes(directory: Path) -> Iterator[Outcome]:
     """Read each recording from each choice of its files."""
     for place in sorted(one.parent for one in directory.glob("*/truth.json")):
         truth = json.loads((place / "truth.json").read_text())
-        if seeds is not None and truth["seed"] not in seeds:
-            continue
         for tools in TOOLS:
             found = explain_recorded([place / one for one in tools], device=truth["device"])
             yield Outcome(
                 recording=place.name,
+                seed=truth["seed"],
                 tools=tools,
                 volume_is_cause=truth["volume_is_cause"],
                 truth=(*truth["truth"], *(["storage.stall"] if _stood_still(truth["tps"]) else [])),
@@ -147,10 +147,9 @@ def counts_by_checks(found: Sequence[Outcome]) -> dict[tuple[str, str], Counted]
     return {key: Counted(true=sum(group), findings=len(group)) for key, group in sorted(groups.items())}
 
 
-def calibration_of(directory: Path) -> Calibration:
+def calibration_of(scored: Sequence[Outcome]) -> Calibration:
     """Confidences from the recordings that rules were mended on, checked on the others."""
-    derived = counts_of([*outcomes(directory, MENDED_ON)], MENDED_ON)
-    checked = counts_of([*outcomes(directory, CHECKED_ON)], CHECKED_ON)
+    derived, checked = (counts_of(_of_seeds(scored, seeds), seeds) for seeds in (MENDED_ON, CHECKED_ON))
     made = Calibration(
         source="tests/fixtures/recordings", place="recordings of sar and iostat beside MariaDB", derived=derived
     )
@@ -162,11 +161,15 @@ def calibration_of(directory: Path) -> Calibration:
     return made.model_copy(update={"checked": checked, "agrees": all(inside)})
 
 
+def _of_seeds(scored: Sequence[Outcome], seeds: Sequence[int]) -> list[Outcome]:
+    return [one for one in scored if one.seed in seeds]
+
+
 BINS = (0.0, 0.3, 0.6, 0.8, 1.0)
 """Of stated confidences, for the table."""
 
 
-def table(place: Path) -> str:
+def table(scored: Sequence[Outcome]) -> str:
     """Confidences as stated against what came true, in Markdown; a cause of several files counts once."""
     lines = [
         "# Confidences of recordings",
@@ -179,7 +182,7 @@ def table(place: Path) -> str:
         "|---|--:|---|--:|--:|--:|--:|",
     ]
     for name, seeds in (("1 to 6", MENDED_ON), ("7 and 8", CHECKED_ON)):
-        found = [*outcomes(place, seeds)]
+        found = _of_seeds(scored, seeds)
         guilty = [one for one in found if one.volume_is_cause]
         acquitted = f"{sum(one.falsely_acquitted for one in guilty)} of {len(guilty)}"
         pairs = sorted(_stated_and_true(found))
@@ -210,16 +213,16 @@ def _stated_and_true(found: Sequence[Outcome]) -> list[tuple[float, bool]]:
 
 def main() -> None:
     """Print the scores, or write the calibration or the table."""
-    place = Path(sys.argv[1])
+    scored = [*outcomes(Path(sys.argv[1]))]
     if "--table" in sys.argv:
-        Path(sys.argv[sys.argv.index("--table") + 1]).write_text(table(place), encoding="utf-8")
+        Path(sys.argv[sys.argv.index("--table") + 1]).write_text(table(scored), encoding="utf-8")
         return
     if "--calibrate" in sys.argv:
         file = Path(calibrated.__file__).with_name(calibrated.RECORDINGS_FILE)
-        file.write_text(calibration_of(place).model_dump_json(indent=1) + "\n", encoding="utf-8")
+        file.write_text(calibration_of(scored).model_dump_json(indent=1) + "\n", encoding="utf-8")
         return
     for name, seeds in (("mended on", MENDED_ON), ("unseen", CHECKED_ON)):
-        _print(name, [*outcomes(place, seeds)])
+        _print(name, _of_seeds(scored, seeds))
 
 
 def _print(name: str, found: Sequence[Outcome]) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from volbench.analysis.validity import Observation, invalid_reasons, observe
+from volbench.analysis.validity.observation import Observation, observe
+from volbench.analysis.validity.reasons import invalid_reasons
 from volbench.records.cell import StepResult, ValidityLimits
 from volbench.records.series import SeriesRow
 from volbench.store.series import write_series

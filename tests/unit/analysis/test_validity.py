@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from volbench.analysis.validity import Observation, invalid_reasons, notes_of, observe
+from volbench.analysis.validity.observation import Observation, observe
+from volbench.analysis.validity.reasons import invalid_reasons, notes_of
 from volbench.records.cell import FILES_COPIED, StepResult, ValidityLimits
 from volbench.records.series import SeriesRow
 from volbench.store.series import write_series

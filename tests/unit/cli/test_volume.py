@@ -19,7 +19,8 @@ from volbench.records.facts import VolumeFacts
 from volbench.volume import ownership
 from volbench.volume.emulated import requirements as emulated_needs
 from volbench.volume.probe.figures import expected_figures
-from volbench.volume.probe.measurement import Fall, Probe
+from volbench.volume.probe.judgement import Fall
+from volbench.volume.probe.measurement import Probe
 from volbench.volume.probe.nearest import nearest_profiles
 
 

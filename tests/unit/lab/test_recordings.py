@@ -38,8 +38,8 @@ def test_no_storage_cause_is_named_where_the_volume_is_none_but_for_one(scored: 
     assert len(accused) <= 1
 
 
-def test_confidences_are_what_was_counted() -> None:
-    assert calibration_of(FIXTURES) == RECORDINGS
+def test_confidences_are_what_was_counted(scored: list[Outcome]) -> None:
+    assert calibration_of(scored) == RECORDINGS
 
 
 @pytest.mark.parametrize(("name", "at_s"), [("cap-begins-1", 15), ("cap-begins-2", 15), ("latency-doubles-1", 17)])

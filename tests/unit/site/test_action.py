@@ -34,11 +34,18 @@ cp "$5" "{base}/comment.md"
 """
 
 
-@pytest.fixture
-def base(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """24 earlier runs, and one that will be measured."""
-    write_history(tmp_path / "results", 24)
-    write_history(tmp_path / "next", 1, first=24)
+    directory = tmp_path_factory.mktemp("history")
+    write_history(directory / "results", 24)
+    write_history(directory / "next", 1, first=24)
+    return directory
+
+
+@pytest.fixture
+def base(history: Path, tmp_path: Path) -> Path:
+    shutil.copytree(history, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from volbench.errors import RunUnreadable
 from volbench.records.series import HistogramRow
-from volbench.store.histograms import HistogramKey, merge_histograms, read_histograms, write_histograms
+from volbench.store.histograms import HistogramKey, load_histograms, read_histograms, write_histograms
 
 ROW = HistogramRow(
     t_s=1.0, interval_s=1.0, step="oltp", source="client", events=5, errors=0, edge_mult=50.0, edge_deduct=-6.9,
@@ -43,7 +43,7 @@ def test_what_is_written_is_read(file: Path) -> None:
 
 def test_one_histogram_of_everything_measured(file: Path) -> None:
     """Counts add up; warm-up is left out; sources with other bins stay apart."""
-    found = merge_histograms(file, measured=True, steps=["oltp"])
+    found = load_histograms(file).merged(measured=True, steps=["oltp"])
     assert {key.source for key in found} == {"client", "server"}
     merged = found[KEY]
     assert {i: int(n) for i, n in enumerate(merged.counts[0]) if n} == {0: 4, 7: 1, 9: 3}
@@ -54,7 +54,7 @@ def test_one_histogram_of_everything_measured(file: Path) -> None:
 
 def test_a_stall_and_a_gap_differ(file: Path) -> None:
     """Second 3 had an interval without events, second 4 has no interval at all."""
-    merged = merge_histograms(file, grid_s=[0, 1, 2, 3, 4, 5])[KEY]
+    merged = load_histograms(file).merged(grid_s=[0, 1, 2, 3, 4, 5])[KEY]
     assert merged.rows.tolist() == [1, 1, 1, 0, 1]
     assert merged.events.tolist() == [5, 5, 0, 0, 4]
     assert merged.counts.sum(axis=1).tolist() == [5, 4, 0, 0, 4]
@@ -62,8 +62,8 @@ def test_a_stall_and_a_gap_differ(file: Path) -> None:
 
 def test_times_outside_the_grid_are_left_out(file: Path) -> None:
     """An interval belongs to the bucket that its end lies in."""
-    assert merge_histograms(file, grid_s=[1, 2])[KEY].rows.tolist() == [1]
-    assert merge_histograms(file, grid_s=[100, 200])[KEY].rows.tolist() == [0]
+    assert load_histograms(file).merged(grid_s=[1, 2])[KEY].rows.tolist() == [1]
+    assert load_histograms(file).merged(grid_s=[100, 200])[KEY].rows.tolist() == [0]
 
 
 def test_bins_without_counts_are_refused(tmp_path: Path) -> None:
@@ -77,4 +77,4 @@ def test_a_truncated_file_is_named(file: Path) -> None:
     """Expected failure, with the file's name."""
     file.write_bytes(file.read_bytes()[:500])
     with pytest.raises(RunUnreadable, match=r"histograms\.parquet"):
-        merge_histograms(file)
+        load_histograms(file)

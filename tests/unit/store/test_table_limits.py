@@ -25,19 +25,12 @@ from volbench.records.steps.oltp import OltpStep
 from volbench.report.build import build_report
 from volbench.report.render import render
 from volbench.report.views.timeline import timelines
-from volbench.store.histograms import HISTOGRAM_COLUMNS, merge_histograms, read_histograms
+from volbench.store import tables
+from volbench.store.histograms import HISTOGRAM_COLUMNS, load_histograms, read_histograms
 from volbench.store.loaded_run import load_run
 from volbench.store.query import query
-from volbench.store.series import SERIES_COLUMNS, read_bucketed_series, read_series, series_extents
-from volbench.store.tables import (
-    GROUP_BYTES_MAX,
-    NAME_BYTES_MAX,
-    ROW_GROUPS_MAX,
-    ROWS_MAX,
-    SCHEMA_KEY,
-    TABLE_BYTES_MAX,
-    VALUES_IN_GROUP_MAX,
-)
+from volbench.store.series import SERIES_COLUMNS, read_series
+from volbench.store.tables import NAME_BYTES_MAX, SCHEMA_KEY
 
 SERIES = {"t_s": 1.0, "source": "diskstats", "metric": "reads_per_s", "entity": "sda", "value": 5.0}
 HISTOGRAM: dict[str, Any] = {
@@ -63,23 +56,26 @@ def columns_of(schema: pa.Schema, row: dict[str, Any], rows: int) -> dict[str, A
 def too_large(path: Path) -> None:
     """A sparse file: it takes no space on the disk of whoever made it."""
     write_groups(path, SERIES_COLUMNS, [columns_of(SERIES_COLUMNS, SERIES, 1)])
-    os.truncate(path, TABLE_BYTES_MAX + 1)
+    os.truncate(path, tables.TABLE_BYTES_MAX + 1)
 
 
 def too_many_rows(path: Path) -> None:
     """The same row again and again takes next to no space in the file."""
-    million = columns_of(SERIES_COLUMNS, SERIES, 1_000_000)
-    write_groups(path, SERIES_COLUMNS, [million] * (ROWS_MAX // 1_000_000 + 1))
+    rows = min(1_000_000, tables.ROWS_MAX)
+    group = columns_of(SERIES_COLUMNS, SERIES, rows)
+    write_groups(path, SERIES_COLUMNS, [group] * (tables.ROWS_MAX // rows + 1))
 
 
 def too_many_groups(path: Path) -> None:
-    write_groups(path, SERIES_COLUMNS, [columns_of(SERIES_COLUMNS, SERIES, 1)] * (ROW_GROUPS_MAX + 1))
+    write_groups(path, SERIES_COLUMNS, [columns_of(SERIES_COLUMNS, SERIES, 1)] * (tables.ROW_GROUPS_MAX + 1))
 
 
 def too_long_a_group(path: Path) -> None:
     """One name of many megabytes, which compresses to nothing."""
     write_groups(
-        path, SERIES_COLUMNS, [columns_of(SERIES_COLUMNS, {**SERIES, "entity": "x" * (GROUP_BYTES_MAX + 1)}, 1)]
+        path,
+        SERIES_COLUMNS,
+        [columns_of(SERIES_COLUMNS, {**SERIES, "entity": "x" * (tables.GROUP_BYTES_MAX + 1)}, 1)],
     )
 
 
@@ -87,7 +83,8 @@ def too_long_a_list(path: Path) -> None:
     """One interval with more bins than all intervals of a row group may have together."""
     row = columns_of(HISTOGRAM_COLUMNS, HISTOGRAM, 1)
     for name, kind in (("bin", np.int32), ("count", np.int64)):
-        row[name] = pa.ListArray.from_arrays([0, VALUES_IN_GROUP_MAX + 1], np.zeros(VALUES_IN_GROUP_MAX + 1, kind))
+        values = np.zeros(tables.VALUES_IN_GROUP_MAX + 1, kind)
+        row[name] = pa.ListArray.from_arrays([0, len(values)], values)
     write_groups(path, HISTOGRAM_COLUMNS, [row])
 
 
@@ -147,47 +144,44 @@ HOSTILE_HISTOGRAMS = (too_long_a_list, too_long_a_step, infinite_interval)
 IN_THE_FOOTER = (too_large, too_many_rows, too_many_groups, too_long_a_group)
 
 
-@pytest.fixture(scope="module", params=HOSTILE_SERIES, ids=lambda make: make.__name__)
-def series_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("table") / "series.parquet"
-    request.param(path)
-    return path
+@pytest.fixture
+def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same limits with small numbers: a file above them is made in milliseconds."""
+    low = {"ROWS_MAX": 20_000, "ROW_GROUPS_MAX": 20, "GROUP_BYTES_MAX": 1 << 20, "VALUES_IN_GROUP_MAX": 1 << 17}
+    for name, limit in low.items():
+        monkeypatch.setattr(tables, name, limit)
 
 
-@pytest.mark.parametrize(
-    "read",
-    [read_series, series_extents, lambda path: read_bucketed_series(path, window_s=(0, 10), width_s=1)],
-    ids=["whole", "extents", "buckets"],
-)
-def test_hostile_series_are_refused(series_file: Path, read: Callable[[Path], object]) -> None:
-    """Whichever way they are read, with the file's name."""
+@pytest.mark.usefixtures("low_limits")
+@pytest.mark.parametrize("make", HOSTILE_SERIES)
+def test_hostile_series_are_refused(make: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "series.parquet"
+    make(path)
     with pytest.raises(RunUnreadable, match=r"series\.parquet"):
-        read(series_file)
+        read_series(path)
 
 
 def test_numbers_that_are_not_finite_are_refused_where_they_are_read(tmp_path: Path) -> None:
-    """Extents read no values; a window has no row whose time is no number."""
+    """A window has no row whose time is no number."""
     path = tmp_path / "series.parquet"
     not_a_number(path)
     with pytest.raises(RunUnreadable, match="no numbers"):
-        series_extents(path)
-    with pytest.raises(RunUnreadable, match="no numbers"):
         read_series(path)
-    assert read_bucketed_series(path, window_s=(0, 10), width_s=1) == {}
+    assert read_series(path, window_s=(0, 10)) == {}
     infinite(path)
-    assert len(series_extents(path)) == 1
     with pytest.raises(RunUnreadable, match="no numbers"):
         read_series(path)
     with pytest.raises(RunUnreadable, match="no numbers"):
-        read_bucketed_series(path, window_s=(0, 10), width_s=1)
+        read_series(path, window_s=(0, 10))
 
 
+@pytest.mark.usefixtures("low_limits")
 @pytest.mark.parametrize("make", HOSTILE_HISTOGRAMS)
 def test_hostile_histograms_are_refused(make: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "histograms.parquet"
     make(path)
     with pytest.raises(RunUnreadable, match=r"histograms\.parquet"):
-        merge_histograms(path)
+        load_histograms(path)
     with pytest.raises(RunUnreadable, match=r"histograms\.parquet"):
         list(read_histograms(path))
 
@@ -212,9 +206,10 @@ def test_limits_are_checked_before_anything_is_read(tmp_path: Path) -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (READ_ADDRESS_SPACE, READ_ADDRESS_SPACE)),
     )
-    assert f"{ROWS_MAX:,}" in ended.stdout
+    assert f"{tables.ROWS_MAX:,}" in ended.stdout
 
 
+@pytest.mark.usefixtures("low_limits")
 @pytest.mark.parametrize("make", IN_THE_FOOTER)
 def test_a_report_and_a_query_name_a_hostile_table_and_go_on_without_it(
     make: Callable[[Path], None], tmp_path: Path
@@ -238,6 +233,7 @@ def test_a_report_and_a_query_name_a_hostile_table_and_go_on_without_it(
     assert answer.warnings == (fault,)
 
 
+@pytest.mark.usefixtures("low_limits")
 def test_a_query_names_a_table_with_a_list_without_end(tmp_path: Path) -> None:
     """Arrow reads tables for the query, with all entries of a row at once."""
     run = build_run(

@@ -15,6 +15,7 @@ from volbench.errors import EXIT_ENVIRONMENT, EXIT_STEP_FAILED, EnvironmentLacks
 from volbench.volume import copying, ownership
 from volbench.volume.coldness import evict, resident_pages
 from volbench.volume.copying import copy_tree
+from volbench.volume.marker import MARKER
 from volbench.volume.space import require_space
 from volbench.volume.trouble import volume_failure
 
@@ -37,7 +38,7 @@ def template(tmp_path: Path) -> Path:
         file.write(b"tail")
         file.truncate(80 * MIB)
     (source / "link").symlink_to("ibdata1")
-    (source / ownership.MARKER).write_text("{}")
+    (source / MARKER).write_text("{}")
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(os.path.relpath(source / "mysqld.sock"))
     return source
@@ -67,7 +68,7 @@ def test_copy_is_identical(template: Path, tmp_path: Path, weakest: str, monkeyp
     seen: list[tuple[int, int]] = []
     stats = copy_tree(template, tmp_path / "copy", workers=3, progress=lambda *now: seen.append(now))
     expected = contents(template)
-    del expected[ownership.MARKER]
+    del expected[MARKER]
     assert contents(tmp_path / "copy") == expected
     assert not (tmp_path / "copy" / "mysqld.sock").exists()
     assert stats.files == 4

@@ -15,18 +15,11 @@ from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.profile.resolve import resolve
 from volbench.volume.emulated import requirements as emulated_needs
 from volbench.volume.emulated import volume as emulated
+from volbench.volume.emulated.attachments import LOCK, attachments, process_start_ticks
+from volbench.volume.emulated.commands import run, wait_until
 from volbench.volume.emulated.control import ask
 from volbench.volume.emulated.status import clear_leftovers, list_volumes, volume_status
-from volbench.volume.emulated.teardown import (
-    LOCK,
-    attachments,
-    is_locked,
-    process_start_ticks,
-    run,
-    take_down,
-    take_lock,
-    wait_until,
-)
+from volbench.volume.emulated.teardown import is_locked, take_down, take_lock
 from volbench.volume.emulated.volume import EmulatedVolume
 from volbench.volume.ownership import claim, is_owned
 

@@ -12,6 +12,7 @@ import pytest
 
 from volbench.errors import EXIT_REFUSED, EnvironmentLacks, Refused
 from volbench.volume import ownership
+from volbench.volume.marker import MARKER
 
 
 def names(directory: Path) -> list[str]:
@@ -27,7 +28,7 @@ def ours(tmp_path: Path) -> Path:
 
 def test_claim_creates_and_marks(ours: Path) -> None:
     """The marker says what the directory is for and carries a schema and a token."""
-    marker = json.loads((ours / ownership.MARKER).read_text())
+    marker = json.loads((ours / MARKER).read_text())
     assert (marker["schema"], marker["purpose"], marker["run_id"]) == (1, "test", "r1")
     assert marker["token"]
     assert marker["created_at"]
@@ -37,15 +38,15 @@ def test_claim_creates_and_marks(ours: Path) -> None:
 def test_claim_again_keeps_the_marker(ours: Path) -> None:
     """Taking a directory of ours changes nothing in it."""
     (ours / "file").write_text("x")
-    before = (ours / ownership.MARKER).read_bytes()
+    before = (ours / MARKER).read_bytes()
     ownership.claim(ours, purpose="other")
-    assert (ours / ownership.MARKER).read_bytes() == before
+    assert (ours / MARKER).read_bytes() == before
     assert (ours / "file").exists()
 
 
 def test_claim_takes_an_empty_directory(tmp_path: Path) -> None:
     """Also one where an earlier claim was interrupted before its marker was in place."""
-    (tmp_path / f"{ownership.MARKER}.partial").write_text('{"sch')
+    (tmp_path / f"{MARKER}.partial").write_text('{"sch')
     ownership.claim(tmp_path, purpose="test")
     assert ownership.is_owned(tmp_path)
 
@@ -91,7 +92,7 @@ def test_claim_needs_a_parent(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"schema": 1', b"[1]", b"\xff\xfe", b'"token schema"'])
 def test_a_broken_marker_is_none(tmp_path: Path, content: bytes) -> None:
     """A file with the marker's name that we did not write gives no right to erase."""
-    (tmp_path / ownership.MARKER).write_bytes(content)
+    (tmp_path / MARKER).write_bytes(content)
     assert not ownership.is_owned(tmp_path)
     with pytest.raises(Refused):
         ownership.remove(tmp_path)
@@ -101,7 +102,7 @@ def test_a_linked_marker_is_none(ours: Path, tmp_path: Path) -> None:
     """A symbolic link to somebody's marker does not make a directory ours."""
     other = tmp_path / "other"
     other.mkdir()
-    (other / ownership.MARKER).symlink_to(ours / ownership.MARKER)
+    (other / MARKER).symlink_to(ours / MARKER)
     assert not ownership.is_owned(other)
 
 
@@ -114,7 +115,7 @@ def test_links_to_directories_are_not_followed(ours: Path, tmp_path: Path) -> No
     (ours / "below").mkdir()
     (ours / "below" / "link").symlink_to(precious)
     ownership.erase_contents(ours)
-    assert names(ours) == [ownership.MARKER]
+    assert names(ours) == [MARKER]
     assert (precious / "file").exists()
     link = tmp_path / "link"
     link.symlink_to(ours)
@@ -144,7 +145,7 @@ def test_interrupted_removal_goes_on(ours: Path) -> None:
         pass
 
     def unlink(name: str, **where: int) -> None:
-        if name == ownership.MARKER:
+        if name == MARKER:
             raise Interrupted
         removed.append(name)
         real_unlink(name, **where)
@@ -154,7 +155,7 @@ def test_interrupted_removal_goes_on(ours: Path) -> None:
         with pytest.raises(Interrupted):
             ownership.remove(ours)
     assert removed == ["zzz"]
-    assert names(ours) == [ownership.MARKER]
+    assert names(ours) == [MARKER]
     ownership.remove(ours)
     assert not ours.exists()
 

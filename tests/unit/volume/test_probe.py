@@ -26,15 +26,8 @@ from volbench.volume.probe.figures import FIGURES, expected_figures, rate_per_s
 from volbench.volume.probe.files import measure_files
 from volbench.volume.probe.fio import JobResult, parse_iops_log, parse_result
 from volbench.volume.probe.fit import check_destination, fitted_profile
-from volbench.volume.probe.measurement import (
-    DIRECTORY,
-    Fall,
-    Probe,
-    check_seconds,
-    find_fall,
-    is_throttled_alone,
-    measure,
-)
+from volbench.volume.probe.judgement import Fall, find_fall, is_throttled_alone
+from volbench.volume.probe.measurement import DIRECTORY, Probe, check_seconds, measure
 from volbench.volume.probe.nearest import distance, nearest_profiles, unseen
 
 DAY = datetime.date(2026, 1, 31)

@@ -17,16 +17,8 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import StepFailed
-from volbench.volume.emulated.teardown import (
-    DAEMON,
-    LOCK,
-    LOOP,
-    attachments,
-    forget_loop,
-    remember_loop,
-    take_down,
-    take_lock,
-)
+from volbench.volume.emulated.attachments import DAEMON, LOCK, LOOP, attachments, forget_loop, remember_loop
+from volbench.volume.emulated.teardown import take_down, take_lock
 from volbench.volume.ownership import claim
 
 WAIT_S = 10.0

@@ -15,7 +15,7 @@ from volbench.errors import EnvironmentLacks, Refused, StepFailed
 from volbench.records.steps.fio import FioStep
 from volbench.records.steps.sequential import SequentialStep
 from volbench.records.steps.small_files import SmallFilesStep
-from volbench.volume.ownership import MARKER
+from volbench.volume.marker import MARKER
 from volbench.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
 from volbench.workload.registry import workload_for
 from volbench.workload.timed import timed_operations

@@ -128,8 +128,12 @@ def _best(host: Series, volume: Series, metric: str) -> Fit | None:
 
 def _agreement(host: Series, volume: Series, shift_s: float) -> tuple[int, int]:
     """Intervals of the coarser side in which both rates are the same, and intervals that both know."""
-    shifted = Series(t_s=volume.t_s + shift_s, value=volume.value)
     host_s, volume_s = interval_s(host.t_s) or 0.0, interval_s(volume.t_s) or 0.0
+    margin_s = host_s + volume_s
+    first_s, last_s = volume.t_s[0] + shift_s, volume.t_s[-1] + shift_s
+    if last_s < host.t_s[0] - margin_s or first_s > host.t_s[-1] + margin_s:
+        return 0, 0  # at most shifts the two do not overlap
+    shifted = Series(t_s=volume.t_s + shift_s, value=volume.value)
     coarse, fine, width_s = (host, shifted, host_s) if host_s >= volume_s else (shifted, host, volume_s)
     means = _means(fine, coarse.t_s - width_s, coarse.t_s)
     known = np.isfinite(means) & np.isfinite(coarse.value) & (coarse.value > 0)

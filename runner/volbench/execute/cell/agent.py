@@ -12,13 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from volbench.analysis.cell_metrics import storage_metrics
-from volbench.analysis.validity import (
-    Observation,
+from volbench.analysis.validity.observation import Observation, observe
+from volbench.analysis.validity.reasons import (
     delayable_share_of,
     disturbances_of,
     invalid_reasons,
     notes_of,
-    observe,
     outside_reasons,
 )
 from volbench.base.text import size

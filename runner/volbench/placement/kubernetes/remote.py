@@ -28,7 +28,6 @@ from volbench.volume.kinds.run_owner import owned, references_to
 Object = dict[str, Any]
 START_S_MAX = 600.0
 _POLL_S = 1.0
-_CHUNK_BYTES = 4096
 
 
 @dataclass(frozen=True, kw_only=True)

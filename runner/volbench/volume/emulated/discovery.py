@@ -11,8 +11,9 @@ from volbench.base.nearest import nearest_match
 from volbench.errors import Refused, UsageError, VolbenchError
 from volbench.volume import ownership
 from volbench.volume.emulated import status as emulated_status
+from volbench.volume.emulated.attachments import is_daemon
 from volbench.volume.emulated.status import VolumeStatus, clear_leftovers, list_volumes
-from volbench.volume.emulated.teardown import is_daemon, take_down
+from volbench.volume.emulated.teardown import take_down
 from volbench.volume.facts.mountinfo import read_mounts
 
 DEFAULT_DIRECTORY = Path("/var/tmp/volbench")  # noqa: S108 - a disk, not memory; its directories have volbench's marker

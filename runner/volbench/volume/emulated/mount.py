@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from volbench.errors import StepFailed
+from volbench.volume.emulated.attachments import attachments
+from volbench.volume.emulated.commands import CompletedCommand, run, wait_until
 from volbench.volume.emulated.control import ANSWER_S_MAX
-from volbench.volume.emulated.teardown import CompletedCommand, attachments, run, wait_until
 
 FORMATTED = "formatted"
 """In backing/: the name of the file system that was made."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.volume.emulated.commands import wait_until
 from volbench.volume.emulated.control import ask_socket
 from volbench.volume.emulated.mount import mount_block, unmount_block
-from volbench.volume.emulated.teardown import wait_until
 
 SETTLE_S_MAX = 20.0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from volbench.errors import EnvironmentLacks
 from volbench.profile.resolve import ResolvedVolume
-from volbench.volume.emulated.teardown import DAEMON
+from volbench.volume.emulated.attachments import DAEMON
 
 MKFS = {"xfs": ["mkfs.xfs", "-q", "-f", "-K"], "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard"]}
 

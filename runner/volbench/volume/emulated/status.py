@@ -12,8 +12,9 @@ from volbench.base import safe_files
 from volbench.errors import StepFailed, VolbenchError
 from volbench.records.parse import parse_json
 from volbench.volume import ownership
+from volbench.volume.emulated.attachments import attachments, process_start_ticks
 from volbench.volume.emulated.control import ask
-from volbench.volume.emulated.teardown import attachments, is_locked, process_start_ticks, take_down
+from volbench.volume.emulated.teardown import is_locked, take_down
 
 Status = Literal["running", "stopped", "leftover"]
 VOLUME_BYTES_MAX = 1 << 20

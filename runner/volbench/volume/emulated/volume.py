@@ -25,20 +25,13 @@ from volbench.base import programs, safe_files
 from volbench.errors import Refused, StepFailed
 from volbench.profile.resolve import ResolvedVolume
 from volbench.volume import ownership
+from volbench.volume.emulated.attachments import LOCK, attachments, forget_loop, process_start_ticks, remember_loop
+from volbench.volume.emulated.commands import wait_until
 from volbench.volume.emulated.control import ANSWER_S_MAX, ask, phase
 from volbench.volume.emulated.mount import FORMATTED, log_tail, mount_block, run_or_fail
 from volbench.volume.emulated.requirements import MKFS, check_environment
 from volbench.volume.emulated.status import stop_volume, volume_status
-from volbench.volume.emulated.teardown import (
-    LOCK,
-    attachments,
-    forget_loop,
-    process_start_ticks,
-    remember_loop,
-    take_down,
-    take_lock,
-    wait_until,
-)
+from volbench.volume.emulated.teardown import take_down, take_lock
 from volbench.volume.space import require_space
 
 VOLUME_SCHEMA = 1

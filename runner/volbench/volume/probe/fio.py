@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from volbench.errors import StepFailed
 from volbench.records.parse import parse_finite, parse_json
-from volbench.volume.emulated.teardown import run
+from volbench.volume.emulated.commands import run
 
 LOG_INTERVAL_S = 0.5
 SETTLE_S_MAX = 60.0

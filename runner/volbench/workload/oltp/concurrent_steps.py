@@ -12,8 +12,6 @@ from volbench.errors import StepFailed
 from volbench.records.steps.dump import DumpStep
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 
-_TICK_S = 0.2
-
 
 class ConcurrentSteps:
     """Steps concurrent with a load: `begin` when the window opens, `check` regularly, `finish` after the load."""

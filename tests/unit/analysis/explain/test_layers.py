@@ -13,7 +13,6 @@ from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Floats
 from volbench.analysis.explain.evidence.layers import (
     Flow,
-    bytes_conserved,
     operations_above,
     stretches,
     time_above_ms,
@@ -67,12 +66,6 @@ def test_foreign_operations_at_the_device_only_lessen_the_bound() -> None:
 def test_hits_of_a_page_cache_take_nothing_away() -> None:
     """Half of the server's reads never reach the device: the time in flight is the same."""
     assert time_above_ms(flow(1600, 12.5), flow(800, 1)) == pytest.approx(12)
-
-
-def test_bytes_are_conserved_within_a_tolerance() -> None:
-    assert bytes_conserved(flow(1, 1, 100), flow(9, 1, 104), 0.05)
-    assert bytes_conserved(flow(1, 1, 100), flow(9, 1, 190), 0.05) is False
-    assert bytes_conserved(flow(1, 1), flow(9, 1, 190), 0.05) is None
 
 
 def test_stretches_close_short_gaps_and_drop_short_ones() -> None:

@@ -24,7 +24,6 @@ from volbench.analysis.explain.evidence.align import Floats, Grid
 SOURCE = "performance_schema"
 STORAGE = ("data_reads", "redo_sync", "binlog_sync", "doublewrite", "other_files")
 LOCKS = ("row_locks", "table_locks")
-PARTS = (*STORAGE, *LOCKS, "binlog_group", "cpu", "rest")
 PART_TEXT = {
     "data_reads": "reads of data files",
     "redo_sync": "redo log writes and syncs",

@@ -56,18 +56,6 @@ def refill_s(credits_missing: float, baseline_per_s: float) -> float:
     return credits_missing / baseline_per_s if baseline_per_s > 0 else math.inf
 
 
-def exhaustion_s(balance: float, load_per_s: float, baseline_per_s: float, burst_per_s: float) -> float | None:
-    """Seconds until a bucket is empty under a constant load; None when it never is.
-
-    Args:
-        balance: credits in the bucket, operations or bytes.
-        load_per_s: what is wanted; the volume gives at most `burst_per_s` of it.
-        baseline_per_s: what flows into the bucket.
-    """
-    spent_per_s = min(load_per_s, burst_per_s) - baseline_per_s
-    return balance / spent_per_s if spent_per_s > 0 else None
-
-
 def credits_spent(device: Device, resource: Resource, baseline: float) -> float:
     """What was taken above the baseline less what flowed back, summed over buckets; a full bucket takes no more.
 

@@ -196,15 +196,6 @@ def time_above_ms(upper: Flow, lower: Flow) -> float | None:
     return 1000 * float(above[both].sum()) / total if total > 0 else None
 
 
-def bytes_conserved(upper: Flow, lower: Flow, tolerance: float) -> bool | None:
-    """Whether two layers carry the same bytes within a tolerance (a share); None where either is not known."""
-    if upper.mib_per_s is None or lower.mib_per_s is None:
-        return None
-    both = np.isfinite(upper.mib_per_s) & np.isfinite(lower.mib_per_s)
-    sent, arrived = float(upper.mib_per_s[both].sum()), float(lower.mib_per_s[both].sum())
-    return abs(arrived / sent - 1) <= tolerance if sent > 0 else None
-
-
 def reads_directly(variables: Mapping[str, str]) -> bool:
     """Whether InnoDB goes past the page cache, so that device bytes are the server's own bytes."""
     return variables.get("innodb_flush_method", "").upper().startswith("O_DIRECT")
