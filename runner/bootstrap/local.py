@@ -20,6 +20,7 @@ LOCAL_NEEDS: tuple[Need, ...] = (
         reason="mysqldump for the dump and restore steps",
     ),
     program("mydumper", reason="parallel dump and restore", optional=True),
+    program("zstd", reason="reads compressed dumps", optional=True),
     program("mariadb-backup", reason="physical backups of a MariaDB", optional=True),
     program("fio", reason="probes a volume without a server", optional=True),
     program("pt-summary", "percona-toolkit", reason="the host's facts in a run", optional=True),

@@ -48,7 +48,7 @@ class DatasetSpec(Record):
     path: str = Field(
         default="",
         description="script: a Lua script with sysbench's `prepare`, or a file of SQL; dump: a file of mysqldump "
-        "(.sql, .sql.gz, .sql.zst) or a directory of mydumper or MySQL Shell.",
+        "(.sql, or compressed: .gz, .zst, .bz2, .xz) or a directory of mydumper or MySQL Shell.",
     )
     server: str = Field(
         default="",

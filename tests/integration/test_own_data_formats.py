@@ -1,0 +1,255 @@
+"""Dumps as the real programs write them, loaded on a real server: each has the tables and checksums of its source.
+
+MySQL Shell is in no distribution: its dump is our own construction here (`shell_dump_writer`).
+"""
+
+# ruff: noqa: S608 - names of its own
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import film_shop
+import pytest
+from film_shop import SCHEMA
+from scratch_server import ScratchServer, scratch_server
+from shell_dump_writer import write_shell_dump
+
+from volbench.engine.connection import Account
+from volbench.engine.own_data.loading import Loading, load
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.cell import DatasetSpec
+
+pytestmark = pytest.mark.mysqld
+ROWS = 1200
+DUMP = next(filter(None, map(shutil.which, ("mysqldump", "mariadb-dump"))), "")
+CLIENT = next(filter(None, map(shutil.which, ("mariadb", "mysql"))), "")
+EXTRAS = (
+    "CREATE VIEW recent AS SELECT film_id, title FROM film",
+    "CREATE PROCEDURE films() SELECT COUNT(*) FROM film",
+    "CREATE TRIGGER paid BEFORE INSERT ON payment FOR EACH ROW SET NEW.amount = NEW.amount",
+    "CREATE TABLE picture (id INT PRIMARY KEY, png BLOB, name VARCHAR(40), at TIMESTAMP NULL)",
+    "INSERT INTO picture VALUES (1, X'00090A5C27FF', 'Grüße \U0001f600\\t\\\\N', '2026-03-29 01:30:00'), "
+    "(2, NULL, '', NULL)",
+)
+TABLES = ("customer", "film", "payment", "picture", "rental")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
+    """A server with the film shop, a view, a routine, a trigger, and a table of bytes."""
+    directory = tmp_path_factory.mktemp("a")
+    dump = film_shop.write_dump(directory / "shop.sql", ROWS)
+    with scratch_server(directory) as server:
+        server.query(f"CREATE DATABASE {SCHEMA} DEFAULT CHARACTER SET utf8mb4")
+        with dump.open("rb") as sql:
+            subprocess.run([*client(server), SCHEMA], stdin=sql, check=True, timeout=120)
+        for statement in EXTRAS:
+            subprocess.run([*client(server), SCHEMA, "-e", statement], check=True, timeout=60)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def empty_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScratchServer]:
+    """A server that is not the dumps' source."""
+    with scratch_server(tmp_path_factory.mktemp("b")) as server:
+        yield server
+
+
+@pytest.fixture
+def target(empty_server: ScratchServer) -> ScratchServer:
+    """The server with the schema to load into, which is empty."""
+    empty_server.query(f"DROP DATABASE IF EXISTS {SCHEMA}")
+    empty_server.query(f"CREATE DATABASE {SCHEMA} DEFAULT CHARACTER SET utf8mb4")
+    return empty_server
+
+
+def client(server: ScratchServer) -> list[str]:
+    return [CLIENT, "--no-defaults", "--default-character-set=utf8mb4", f"--socket={server.socket}", "-uroot"]
+
+
+def piped(server: ScratchServer, words: list[str], compress: list[str], path: Path) -> Path:
+    dump = [DUMP, "--no-defaults", f"--socket={server.socket}", "-uroot", "--routines", *words]
+    with path.open("wb") as out, subprocess.Popen(dump, stdout=subprocess.PIPE) as dumping:
+        subprocess.run(compress, stdin=dumping.stdout, stdout=out, check=True, timeout=120)
+    assert dumping.returncode == 0
+    return path
+
+
+def mydumper(server: ScratchServer, path: Path, *words: str) -> Path:
+    subprocess.run(
+        ["mydumper", f"--defaults-file={server.option_file}", f"--outputdir={path}", "--triggers", "--routines",
+         *words],
+        check=True, timeout=120, capture_output=True,
+    )  # fmt: skip
+    return path
+
+
+def loaded(server: ScratchServer, path: Path, schema: str = SCHEMA) -> None:
+    load(Loading(
+        account=Account(user="root", socket=str(server.socket)),
+        dataset=DatasetSpec.model_validate({"kind": "dump", "path": str(path), "schema": schema}),
+        deadline_s=time.monotonic() + 120, cancelled=threading.Event(), progress=lambda _text, _share: None,
+    ))  # fmt: skip
+
+
+def sums(server: ScratchServer, schema: str = SCHEMA) -> list[tuple[object, ...]]:
+    return [server.query(f"CHECKSUM TABLE `{schema}`.`{table}`")[0][1:] for table in TABLES]
+
+
+def extras(server: ScratchServer) -> tuple[object, ...]:
+    counted = (
+        ("views", "table_schema"), ("routines", "routine_schema"), ("triggers", "trigger_schema"),
+    )  # fmt: skip
+    return tuple(
+        server.query(f"SELECT COUNT(*) FROM information_schema.{kind} WHERE {column} = '{SCHEMA}'")[0][0]
+        for kind, column in counted
+    )
+
+
+def needs(*names: str) -> None:
+    if missing := [name for name in names if shutil.which(name) is None]:
+        pytest.skip(f"needs {', '.join(missing)}")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".sql", ["cat"]), (".sql.gz", ["gzip"]), (".sql.zst", ["zstd", "-q"]), (".sql.bz2", ["bzip2"]),
+     (".sql.xz", ["xz", "-0"])],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "words", [[SCHEMA], ["--databases", SCHEMA]], ids=["one schema", "with its CREATE DATABASE"]
+)
+def test_a_dump_of_mysqldump(
+    source: ScratchServer, target: ScratchServer, tmp_path: Path, suffix: str, compress: list[str], words: list[str]
+) -> None:
+    """As the program writes it, through the compressor as a user pipes it."""
+    needs(compress[0])
+    loaded(target, piped(source, words, compress, tmp_path / f"shop{suffix}"))
+    assert sums(target) == sums(source)
+    assert extras(target) == extras(source) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("words", [(), ("--compress", "--rows=300")], ids=["plain", "gzip in chunks"])
+def test_a_dump_of_mydumper(
+    source: ScratchServer, target: ScratchServer, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    needs("mydumper", "myloader")
+    path = mydumper(source, tmp_path / "shop", "--database", SCHEMA, *words)
+    assert any(file.suffix == (".gz" if words else ".sql") for file in path.iterdir())
+    loaded(target, path)
+    assert sums(target) == sums(source)
+    assert extras(target) == (1, 1, 1)
+
+
+def test_the_file_of_all_triggers_that_a_current_mydumper_writes_is_loaded(
+    source: ScratchServer, target: ScratchServer, tmp_path: Path
+) -> None:
+    """mydumper 1.0.1 writes one file for a schema, which myloader 0.10 passes over without a word."""
+    needs("mydumper", "myloader")
+    path = mydumper(source, tmp_path / "shop", "--database", SCHEMA)
+    (each,) = path.glob("*-schema-triggers.sql")
+    each.rename(path / f"{SCHEMA}-schema-triggers.sql")
+    loaded(target, path)
+    assert extras(target) == (1, 1, 1)
+
+
+def test_of_a_dump_with_several_schemas_only_the_datasets_is_loaded(
+    source: ScratchServer, target: ScratchServer, tmp_path: Path
+) -> None:
+    """myloader alone would put the tables of all schemas into it."""
+    needs("mydumper", "myloader")
+    source.query("CREATE DATABASE IF NOT EXISTS other")
+    source.query("CREATE TABLE IF NOT EXISTS other.stranger (id INT PRIMARY KEY)")
+    try:
+        path = mydumper(source, tmp_path / "all", "--regex", "^(shop|other)\\.")
+    finally:
+        source.query("DROP DATABASE other")
+    loaded(target, path)
+    assert sums(target) == sums(source)
+    assert not target.query("SELECT 1 FROM information_schema.tables WHERE table_name = 'stranger'")
+    with pytest.raises(UsageError, match="the dump has no schema third") as refused:
+        loaded(target, path, "third")
+    assert "other, shop" in refused.value.evidence
+
+
+def test_a_dump_that_mydumper_did_not_finish_or_packs_with_zstd(target: ScratchServer, tmp_path: Path) -> None:
+    needs("myloader")
+    (tmp_path / "metadata.partial").touch()
+    with pytest.raises(UsageError, match="mydumper did not finish"):
+        loaded(target, tmp_path)
+    (tmp_path / "metadata").touch()
+    (tmp_path / "shop-schema-create.sql.zst").touch()
+    with pytest.raises(EnvironmentLacks, match="cannot read the dump's compression") as refused:
+        loaded(target, tmp_path)
+    assert "zstd -d --rm" in refused.value.next_step
+
+
+def test_a_dump_of_mysql_shell(target: ScratchServer, tmp_path: Path) -> None:
+    """Chunks in order, bytes as base64, NULL, tabs, a name with a blank, and a mode that MySQL 8 lacks."""
+    needs("zstd")
+    rows = [
+        (1, bytes(range(256)), "a\tb\\N"), (2, None, "Grüße \U0001f600\n"), (3, b"", None), (4, b"\\\t", "'"),
+        (5, b"x", ""),
+    ]  # fmt: skip
+    definition = (
+        "CREATE TABLE IF NOT EXISTS `the films` (id INT PRIMARY KEY, b BLOB, t VARCHAR(40)) CHARSET utf8mb4;\n"
+    )
+    tables = {
+        "the films": (definition, ("id", "b", "t"), rows), "none": ("CREATE TABLE `none` (id INT);", ("id",), []),
+    }  # fmt: skip
+    write_shell_dump(tmp_path / "d", SCHEMA, tables)
+    loaded(target, tmp_path / "d")
+    read = target.query(f"SELECT id, b, t FROM {SCHEMA}.`the films` ORDER BY id")
+    assert [(id_, None if b is None else bytes(b), t) for id_, b, t in read] == rows
+    assert target.query(f"SELECT COUNT(*) FROM {SCHEMA}.`none`") == [(0,)]
+    assert target.query(f"SELECT {SCHEMA}.vat(4)") == [(8,)]
+    assert target.query("SELECT @@GLOBAL.local_infile") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("harm", "fault"),
+    [
+        (lambda d: (d / "@.done.json").unlink(), "did not finish"),
+        (lambda d: (d / "shop@t@0.tsv.zst").unlink(), "a file of the dump is missing"),
+        (lambda d: (d / "shop@t@@1.tsv.zst").write_bytes(b"no zstd"), "zstd ended with exit code 1"),
+        (lambda d: (d / "shop@t.json").write_text("{}"), "description in the dump cannot be read"),
+        (lambda d: (d / "@.json").write_text("["), "cannot be read"),
+        (lambda d: (d / "shop@t.sql").write_text("CREATE TABLE t (id TINYINT);"), "lost or changed rows"),
+    ],
+)  # fmt: skip
+def test_a_damaged_dump_of_mysql_shell_is_refused(
+    target: ScratchServer, tmp_path: Path, harm: Callable[[Path], object], fault: str
+) -> None:
+    needs("zstd")
+    rows = [(number * 100,) for number in range(4)]
+    write_shell_dump(tmp_path / "d", SCHEMA, {"t": ("CREATE TABLE t (id INT PRIMARY KEY);", ("id",), rows)})
+    harm(tmp_path / "d")
+    with pytest.raises((UsageError, StepFailed), match=fault):
+        loaded(target, tmp_path / "d")
+
+
+def test_what_is_damaged_is_named_and_not_the_program_behind_it(
+    source: ScratchServer, target: ScratchServer, tmp_path: Path
+) -> None:
+    """A cut-off archive is gzip's message; an error of SQL is the client's, although gzip dies of it."""
+    needs("gzip")
+    path = piped(source, [SCHEMA], ["gzip"], tmp_path / "shop.sql.gz")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StepFailed, match="gzip ended with exit code 1") as cut:
+        loaded(target, path)
+    assert "unexpected end of file" in cut.value.evidence
+    wrong = subprocess.run(
+        ["gzip", "-1"], input=b"SELECT nothing;\n" + b"SELECT 1; -- of many\n" * 400_000,
+        capture_output=True, check=True,
+    ).stdout  # fmt: skip
+    path.write_bytes(wrong)
+    with pytest.raises(StepFailed, match=r"(mysql|mariadb) ended with exit code 1") as failed:
+        loaded(target, path)
+    assert "Unknown column" in failed.value.evidence
