@@ -18,8 +18,11 @@ other invalid ones are. The first look errs less often than a test of the undist
 the worst of them, and the second is that test with fewer cells; `tests/benchmarks/disturbed_verdicts.py` counts
 what both err together.
 
-The test is for two independent groups. Blocks (repeats interleaved over volumes) balance drift; pairing by block
-is not used, since at 5 blocks the smallest p of the signed-rank test is 0.0625.
+The test is for two independent groups. Repeats are interleaved over volumes, which balances drift; pairing by
+repeat is not used, since at 5 repeats the smallest p of the signed-rank test is 0.0625.
+
+Nodes are blocks: where both volumes have cells on several nodes, cells are compared within each node, and the nodes
+are combined in one test (`analysis/ranks`). Cells on a node that only one of the two volumes used are left out.
 """
 
 from __future__ import annotations
@@ -30,10 +33,12 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from volbench.analysis.corrections import fallback, holm
+from volbench.analysis.ranks.blocks import shared_nodes
 from volbench.analysis.sequential import look_level
 from volbench.analysis.statistics import (
     RUNS_MIN,
     Better,
+    Names,
     Shift,
     Verdict,
     bounded_shift_of,
@@ -55,9 +60,9 @@ class Level:
     alpha: float = 0.05
     sequential: bool = False
 
-    def at(self, cells: int) -> float:
-        """The level of a comparison; `cells` of the volume with fewer."""
-        return look_level(cells) if self.sequential else self.alpha
+    def at(self, cells: int, *, nodes: int = 1) -> float:
+        """The level of a comparison; `cells` of the volume with fewer, on so many nodes."""
+        return look_level(cells, nodes=nodes) if self.sequential else self.alpha
 
     def weights(self, metrics: int) -> list[float]:
         """The part of the level that each primary metric of a family has, in order."""
@@ -71,7 +76,7 @@ class Row:
     """One metric of one step of one cell. `cell` is unique over everything compared; a missing value is None.
 
     `bounds` of an invalid row: the value is known within them, and nothing else is wrong with it. `rank` orders the
-    primary metrics of a family: the lowest is tested first.
+    primary metrics of a family: the lowest is tested first. `node` is the name of the cell's; empty: not known.
     """
 
     step: str
@@ -86,6 +91,7 @@ class Row:
     primary: bool = True
     rank: int = 0
     bounds: tuple[float, float] | None = None
+    node: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +102,7 @@ class Comparison:
     `baseline_value` and `candidate_value` are medians of the values compared. `left_out` counts rows on either
     side that are invalid or without a value. `within_bounds` counts disturbed rows that were used on either
     side: `ci` and `p_value` are then of the worst choice inside their bounds. `p_value` is uncorrected,
-    `p_adjusted` corrected over the family.
+    `p_adjusted` corrected over the family. `nodes`: within how many the cells were compared.
     """
 
     step: str
@@ -121,6 +127,7 @@ class Comparison:
     baseline_value: float | None
     candidate_value: float | None
     primary: bool
+    nodes: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +138,7 @@ class _Side:
     left_out: int
     bounds: tuple[tuple[float, float], ...] = ()
     disturbed: int = 0
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +150,13 @@ class _Prepared:
     sides: tuple[_Side, _Side]
     shift: Shift | None
     why_no_shift: str = ""
+    names: Names | None = None
+    """The node of each value of both sides, where nodes are blocks."""
+
+    @property
+    def nodes(self) -> int:
+        """Within how many the cells are compared."""
+        return len(set(self.names[0])) if self.names is not None else 1
 
 
 GroupKey = tuple[str, tuple[tuple[str, Scalar], ...]]
@@ -260,41 +275,51 @@ def _prepare(
     by_volume: Mapping[str, list[Row]], baseline: str, candidate: str, level: Level, *, disturbed: bool
 ) -> _Prepared:
     first = next(rows[0] for rows in by_volume.values())
-    sides = (
-        _side(by_volume.get(baseline, []), disturbed=disturbed),
-        _side(by_volume.get(candidate, []), disturbed=disturbed),
-    )
+    rows = by_volume.get(baseline, []), by_volume.get(candidate, [])
+    used = [_used(side, disturbed=disturbed) for side in rows]
+    shared = shared_nodes(*([row.node for row in side] for side in used))
+    sides = (_side(rows[0], used[0], shared), _side(rows[1], used[1], shared))
     why_no_shift = ""
     for name, side in zip((baseline, candidate), sides, strict=True):
         if not side.values:
             why_no_shift = why_no_shift or f"no valid value of {name}"
         elif min(side.values) <= 0:
             why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"
-    cells = min(len(side.values) for side in sides)
-    shift = None if why_no_shift else _shift(*sides, level.at(cells))
-    return _Prepared(row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why_no_shift)
+    names = (sides[0].nodes, sides[1].nodes) if shared else None
+    alpha = level.at(min(len(side.values) for side in sides), nodes=max(1, len(shared)))
+    shift = None if why_no_shift else _shift(*sides, alpha, names)
+    return _Prepared(
+        row=first, candidate=candidate, sides=sides, shift=shift, why_no_shift=why_no_shift, names=names
+    )
 
 
-def _shift(baseline: _Side, candidate: _Side, alpha: float) -> Shift:
+def _shift(baseline: _Side, candidate: _Side, alpha: float, nodes: Names | None) -> Shift:
     if not (baseline.disturbed or candidate.disturbed):
-        return shift_of(baseline.values, candidate.values, alpha=alpha)
+        return shift_of(baseline.values, candidate.values, alpha=alpha, nodes=nodes)
     triples = ([(v, *b) for v, b in zip(side.values, side.bounds, strict=True)] for side in (baseline, candidate))
-    return bounded_shift_of(*triples, alpha=alpha)
+    return bounded_shift_of(*triples, alpha=alpha, nodes=nodes)
 
 
-def _side(rows: Sequence[Row], *, disturbed: bool) -> _Side:
-    used = [
-        (row.value, row)
+def _used(rows: Sequence[Row], *, disturbed: bool) -> list[Row]:
+    """Return the rows whose values are compared."""
+    return [
+        row
         for row in rows
         if row.value is not None
         and math.isfinite(row.value)
         and (row.valid or (disturbed and row.bounds is not None))
     ]
+
+
+def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> _Side:
+    """Return one volume's values, of those rows that are used and, where nodes are blocks, on shared ones."""
+    kept = [(row.value, row) for row in used if row.value is not None and (not shared or row.node in shared)]
     return _Side(
-        values=tuple(value for value, _ in used),
-        left_out=len(rows) - len(used),
-        bounds=tuple((value, value) if row.valid or row.bounds is None else row.bounds for value, row in used),
-        disturbed=sum(not row.valid for _, row in used),
+        values=tuple(value for value, _ in kept),
+        left_out=len(rows) - len(kept),
+        bounds=tuple((value, value) if row.valid or row.bounds is None else row.bounds for value, row in kept),
+        disturbed=sum(not row.valid for _, row in kept),
+        nodes=tuple(row.node for _, row in kept),
     )
 
 
@@ -312,7 +337,7 @@ def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, lev
         if prepared.shift is not None:
             comparison = _decide(comparison, prepared.shift, adjusted.get(prepared.row.metric))
             part = parts.get(prepared.row.metric) or 1.0
-            needed = _still_needed(comparison, prepared.sides, weight=part)
+            needed = _still_needed(comparison, prepared, weight=part)
             comparison = replace(comparison, runs_needed=needed)
         comparisons.append(comparison)
     return comparisons
@@ -320,7 +345,7 @@ def _judge_family(family: Sequence[_Prepared], baseline: str, margin: float, lev
 
 def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) -> Comparison:
     row, (n, m) = prepared.row, prepared.sides
-    alpha = level.at(min(len(n.values), len(m.values)))
+    alpha = level.at(min(len(n.values), len(m.values)), nodes=prepared.nodes)
     return Comparison(
         step=row.step,
         parameters=dict(row.parameters),
@@ -344,6 +369,7 @@ def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) 
         baseline_value=median(n.values) if n.values else None,
         candidate_value=median(m.values) if m.values else None,
         primary=row.primary,
+        nodes=prepared.nodes,
     )
 
 
@@ -365,12 +391,19 @@ def _decide(comparison: Comparison, shift: Shift, p_adjusted: float | None) -> C
     )
 
 
-def _still_needed(comparison: Comparison, sides: tuple[_Side, _Side], *, weight: float) -> int | None:
+def _still_needed(comparison: Comparison, prepared: _Prepared, *, weight: float) -> int | None:
     """Runs a side for a verdict: more than there are, or None when decided or when more would not help."""
     if comparison.verdict != "inconclusive" or comparison.better == "none":
         return None
-    alpha = 1 - comparison.confidence
-    needed = runs_needed(sides[0].values, sides[1].values, alpha=alpha, margin=comparison.margin, weight=weight)
+    alpha, (baseline, candidate) = 1 - comparison.confidence, prepared.sides
+    needed = runs_needed(
+        baseline.values,
+        candidate.values,
+        alpha=alpha,
+        margin=comparison.margin,
+        weight=weight,
+        nodes=prepared.names,
+    )
     return None if needed is None else max(needed, min(comparison.runs) + 1)
 
 

@@ -93,7 +93,7 @@ def _summarise_pair(baseline: str, candidate: str, comparisons: Sequence[Compari
         families=len(families),
         p_value=min(corrected.values(), default=None),
         low_power=any(
-            min(c.runs) < runs_for_level(level=(1 - c.confidence) / max(1, len(families)))
+            min(c.runs) < runs_for_level(level=(1 - c.confidence) / max(1, len(families)), blocks=c.nodes)
             for c in (*by_verdict["inconclusive"], *alone)
         ),
         runs_needed=max(needed, default=None),

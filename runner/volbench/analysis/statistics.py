@@ -7,8 +7,8 @@ The test is Wilcoxon's rank-sum test with midranks under the permutation null: a
 into groups of these sizes are equally likely. Its two-sided p-value is twice the smaller tail (at most 1).
 For every split, the rank sum of the candidate minus that of the split can only fall when the candidate is
 moved down (its runs pass baseline runs, never the reverse), so each tail is monotone in the shift, ties
-included. Hence the shifts that the test accepts are one interval, and p < alpha holds exactly when that interval
-excludes the ratio 1. This would fail for a p-value made of deviations from the mean rank sum.
+included; so is a weighted sum of such differences, which is the test within blocks (`analysis/ranks`). Hence the
+shifts that the test accepts are one interval, and p < alpha holds exactly when that interval excludes the ratio 1. This would fail for a p-value made of deviations from the mean rank sum.
 
 The permutation null takes both sides for equally scattered. Where they are not, five noisy cells lie all above or
 all below five steady ones in 2 of 32 cases by chance, and the rank-sum test calls that p 0.0079. So where the
@@ -26,13 +26,20 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volbench.analysis.ranks.blocks import (
+    mean_difference,
+    median_difference,
+    pooled_within,
+    split_by,
+    without_levels,
+)
+from volbench.analysis.ranks.null import Blocks, Ints, is_exact, split_count, tails
 from volbench.analysis.student_t import t_quantile, t_tail
 
 Verdict = Literal["better", "worse", "equivalent", "inconclusive"]
@@ -46,12 +53,8 @@ WELCH_FACTOR = 2
 """Welch's p-value is multiplied by this: of exponential noise with 1 and 30 % it is else too small by half."""
 RUNS_NEEDED_MAX = 100
 """More runs a side than this are not proposed: nobody would make them."""
-EXACT_RUNS_MAX = 100
-"""Up to this many runs in both groups together all splits are counted; beyond, random ones are drawn."""
 RUNS_MAX = 1000
 """Both groups together; what a comparison may cost in memory is bounded by it."""
-RANDOM_SPLITS = 9_999
-_SEED = 20_111
 _LOG_STEP = 1e-12
 _MARGIN_SLACK = 1e-9  # of a log ratio: an estimate that lies on the margin must not depend on the unit
 _RANK_EFFICIENCY = 3 / math.pi  # of the rank-sum test against the t-test, for normal values
@@ -61,7 +64,8 @@ _NO_END = 1 << 53
 _LOG_MAX = 700 / _LOG_STEP
 """Log steps of a ratio beyond which it is infinite or zero: exp(710) is no float any more."""
 
-_Ints = NDArray[np.int64]
+Names = tuple[Sequence[str], Sequence[str]]
+"""The block of each value of baseline and candidate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +84,13 @@ class Shift:
     """Of values known within bounds: the ratio nearest to 1 that they allow; None: the values are known."""
     spread_ratio: float | None = None
     """The larger standard deviation of the logs over the smaller, where Welch's t-test had to agree."""
+    blocks: int = 1
+    """Within how many blocks (nodes) the runs are compared."""
+
+    @property
+    def smallest_p(self) -> float:
+        """The smallest p-value that so many runs in these blocks can have."""
+        return 2 / self.splits if self.exact else 2 / (self.splits + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,19 +101,23 @@ class Judgement:
     reason: str
 
 
-def shift_of(baseline: Sequence[float], candidate: Sequence[float], *, alpha: float = 0.05) -> Shift:
+def shift_of(
+    baseline: Sequence[float], candidate: Sequence[float], *, alpha: float = 0.05, nodes: Names | None = None
+) -> Shift:
     """The Hodges-Lehmann ratio candidate / baseline, its exact interval at 1 - alpha, and the p-value.
 
     Args:
         baseline: one positive finite value of each run, shape (n,), any unit, any order.
         candidate: likewise, shape (m,), same unit.
         alpha: the test's level; the interval's confidence is 1 - alpha.
+        nodes: names of the blocks within which runs are compared, each with runs of both; None: one block.
 
-    Raises ValueError for an empty side, for values that have no log, for alpha outside 0..1, and beyond RUNS_MAX.
+    Raises ValueError for an empty side, for values that have no log, for alpha outside 0..1, beyond RUNS_MAX, and
+    for a block without runs of one side.
     Source: Hodges and Lehmann, Annals of Mathematical Statistics 34 (1963); Lehmann, Nonparametrics, ch. 2.
     """
-    x, y = np.sort(_log_steps(baseline)), np.sort(_log_steps(candidate))  # sums depend on the order
-    return _agreed(_shift_of_logs(x, y, alpha), x, y)
+    blocks = _in_blocks(_log_steps(baseline), _log_steps(candidate), nodes)
+    return _agreed(_shift_of_logs(blocks, alpha), blocks)
 
 
 def bounded_shift_of(
@@ -110,6 +125,7 @@ def bounded_shift_of(
     candidate: Sequence[tuple[float, float, float]],
     *,
     alpha: float = 0.05,
+    nodes: Names | None = None,
 ) -> Shift:
     """As `shift_of`, of values that are known within bounds: what holds for every choice inside them.
 
@@ -130,12 +146,13 @@ def bounded_shift_of(
     that of the highest; so it holds at least at 1 - alpha. The p-value is the largest. `nearest_ratio` says how
     near to 1 the estimate can come. Raises ValueError as `shift_of`.
     """
-    x, y = (np.sort(_log_steps([value for value, _, _ in side])) for side in (baseline, candidate))
-    x_low, y_low = (_log_ends([low for _, low, _ in side]) for side in (baseline, candidate))
-    x_high, y_high = (_log_ends([high for _, _, high in side]) for side in (baseline, candidate))
-    observed = _agreed(_shift_of_logs(x, y, alpha), x, y)
-    lowest, highest = _shift_of_logs(x_high, y_low, alpha), _shift_of_logs(x_low, y_high, alpha)
-    tail = min(_tails(x_high, y_low, 0)[0], _tails(x_low, y_high, 0)[1])
+    values = _in_blocks(*(_log_steps([value for value, _, _ in side]) for side in (baseline, candidate)), nodes)
+    lows = [_log_ends([low for _, low, _ in side]) for side in (baseline, candidate)]
+    highs = [_log_ends([high for _, _, high in side]) for side in (baseline, candidate)]
+    lying_lowest, lying_highest = _in_blocks(highs[0], lows[1], nodes), _in_blocks(lows[0], highs[1], nodes)
+    observed = _agreed(_shift_of_logs(values, alpha), values)
+    lowest, highest = _shift_of_logs(lying_lowest, alpha), _shift_of_logs(lying_highest, alpha)
+    tail = min(tails(lying_lowest, 0)[0], tails(lying_highest, 0)[1])
     nearest = max(lowest.ratio, min(1.0, highest.ratio))
     return replace(
         observed,
@@ -146,48 +163,64 @@ def bounded_shift_of(
     )
 
 
-def _shift_of_logs(x: _Ints, y: _Ints, alpha: float) -> Shift:
+def _in_blocks(x: Ints, y: Ints, nodes: Names | None) -> Blocks:
+    """The values by block, each sorted: sums depend on the order."""
+    names = list(dict.fromkeys(nodes[0])) if nodes is not None else []
+    if nodes is not None and set(names) != set(nodes[1]):
+        raise ValueError("each block needs runs of both sides")
+    sides = [split_by(side, nodes and nodes[number], names) for number, side in enumerate((x, y))]
+    return list(zip(*sides, strict=True))
+
+
+def _shift_of_logs(blocks: Blocks, alpha: float) -> Shift:
     """The shift of y against x, in whole steps of the log; ends beyond what a value can be are no ends."""
+    runs = sum(len(x) for x, _ in blocks), sum(len(y) for _, y in blocks)
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
-    if len(x) + len(y) > RUNS_MAX:
-        raise ValueError(f"{len(x)} + {len(y)} runs: at most {RUNS_MAX} are compared")
-    differences = np.unique(np.subtract.outer(y, x))
+    if sum(runs) > RUNS_MAX:
+        raise ValueError(f"{runs[0]} + {runs[1]} runs: at most {RUNS_MAX} are compared")
+    differences = np.unique(np.concatenate([np.subtract.outer(y, x).ravel() for x, y in blocks]))
     # Tails are constant between neighbouring differences, so the points on and beside them are all there is.
     points = np.unique(np.concatenate([differences - 1, differences, differences + 1])).tolist()
-    first = bisect_left(points, True, key=lambda d: 2 * _tails(x, y, d)[0] >= alpha)
-    beyond = bisect_left(points, True, key=lambda d: 2 * _tails(x, y, d)[1] < alpha)
-    total = len(x) + len(y)
-    exact = total <= EXACT_RUNS_MAX
+    first = bisect_left(points, True, key=lambda d: 2 * tails(blocks, d)[0] >= alpha)
+    beyond = bisect_left(points, True, key=lambda d: 2 * tails(blocks, d)[1] < alpha)
     return Shift(
-        ratio=_ratio_of(float(np.median(np.subtract.outer(y, x)))),
+        ratio=_ratio_of(median_difference(blocks)),
         low=_end(points[first]) if first > 0 else None,
         high=_end(points[beyond - 1]) if beyond < len(points) else None,
-        p_value=min(1.0, 2 * min(_tails(x, y, 0))),
+        p_value=min(1.0, 2 * min(tails(blocks, 0))),
         alpha=alpha,
-        runs=(len(x), len(y)),
-        splits=math.comb(total, len(y)) if exact else RANDOM_SPLITS,
-        exact=exact,
+        runs=runs,
+        splits=split_count(blocks),
+        exact=is_exact(blocks),
+        blocks=len(blocks),
     )
 
 
-def _agreed(shift: Shift, x: _Ints, y: _Ints) -> Shift:
-    """The shift of the rank-sum test; where the spreads differ, what Welch's t-test of the logs says as well."""
-    spread_ratio = _unequal_spread(x, y)
+def _agreed(shift: Shift, blocks: Blocks) -> Shift:
+    """The shift of the rank-sum test; where the spreads differ, what Welch's t-test of the logs says as well.
+
+    Within blocks, Welch's test is that of the mean difference within blocks, with each side's pooled variance.
+    """
+    (var_x, freedom_x), (var_y, freedom_y) = (pooled_within(side) for side in zip(*blocks, strict=True))
+    if min(freedom_x, freedom_y) < RUNS_MIN - 1:
+        return shift
+    spread_ratio = _unequal_spread(var_x, var_y)
     if spread_ratio is None:
         return shift
-    of_x, of_y = float(np.var(x, ddof=1)) / len(x), float(np.var(y, ddof=1)) / len(y)
-    freedom = (of_x + of_y) ** 2 / (of_x**2 / (len(x) - 1) + of_y**2 / (len(y) - 1))
-    change, error = float(np.mean(y)) - float(np.mean(x)), math.sqrt(of_x + of_y)
+    change, per_x, per_y = mean_difference(blocks)
+    of_x, of_y = var_x * per_x, var_y * per_y
+    freedom = (of_x + of_y) ** 2 / (of_x**2 / freedom_x + of_y**2 / freedom_y)
+    error = math.sqrt(of_x + of_y)
     reach = error * t_quantile(1 - shift.alpha / WELCH_FACTOR / 2, freedom)
     upper = t_tail(change / error, freedom)
     welch = WELCH_FACTOR * upper, WELCH_FACTOR * (1 - upper)
-    tails = [max(*both) for both in zip(_tails(x, y, 0), welch, strict=True)]
+    both = [max(*pair) for pair in zip(tails(blocks, 0), welch, strict=True)]
     return replace(
         shift,
         low=_lower_end(shift.low, _end(change - reach)),
         high=_upper_end(shift.high, _end(change + reach)),
-        p_value=min(1.0, 2 * min(tails)),
+        p_value=min(1.0, 2 * min(both)),
         spread_ratio=spread_ratio,
     )
 
@@ -235,6 +268,12 @@ def judge(shift: Shift, *, better: Better, margin: float, p_adjusted: float) -> 
 
 
 def _what_is_open(shift: Shift, *, p_adjusted: float, margin: float, beyond: bool) -> str:
+    if shift.blocks > 1 and shift.smallest_p >= shift.alpha:
+        n, m = shift.runs
+        return (
+            f"{n} against {m} runs over {shift.blocks} nodes have no p below {shift.smallest_p:.2g}: "
+            "more on each node are needed"
+        )
     if shift.p_value >= shift.alpha and shift.spread_ratio is not None:
         return "one volume scatters far more than the other, and its cells fit both no change and a change"
     if shift.p_value >= shift.alpha:
@@ -250,11 +289,18 @@ def _log_of(ratio: float) -> float:
     return math.log(ratio) if ratio > 0 else -math.inf
 
 
-def runs_for_level(*, level: float) -> int:
-    """The fewest runs a side whose smallest possible p, 2 / C(2n, n), is below `level`."""
-    return next(
-        n for n in range(RUNS_MIN, RUNS_NEEDED_MAX + 1) if n == RUNS_NEEDED_MAX or level * math.comb(2 * n, n) > 2
-    )
+def runs_for_level(*, level: float, blocks: int = 1) -> int:
+    """The fewest runs a side whose smallest possible p, 2 / C(2n, n), is below `level`.
+
+    Args:
+        blocks: over which the runs of both sides are spread evenly.
+    """
+
+    def splits(runs: int) -> int:
+        least, more = divmod(runs, blocks)
+        return math.comb(2 * least, least) ** (blocks - more) * math.comb(2 * least + 2, least + 1) ** more
+
+    return next(n for n in range(RUNS_MIN, RUNS_NEEDED_MAX + 1) if n == RUNS_NEEDED_MAX or level * splits(n) > 2)
 
 
 def runs_needed(
@@ -265,6 +311,7 @@ def runs_needed(
     margin: float = 0.05,
     weight: float = 1.0,
     power: float = 0.8,
+    nodes: Names | None = None,
 ) -> int | None:
     """Runs a side that would likely decide, if the shift and spread seen so far are the true ones.
 
@@ -278,13 +325,14 @@ def runs_needed(
         alpha, margin: as for `judge`.
         weight: the part of alpha that the correction over the family leaves this metric, at worst.
         power: chance of a verdict.
+        nodes: as for `shift_of`; the spread is that within nodes.
 
     Source: the normal formula with Guenther's term z^2/4 for few runs (American Statistician 35, 1981), a
     variance on the cautious side (Browne, Statistics in Medicine 14, 1995), and the rank-sum test's efficiency of
     3/pi against the t-test.
     """
-    floor = runs_for_level(level=alpha * weight)
-    x, y = np.log(np.sort(baseline)), np.log(np.sort(candidate))  # sorted: the order of sums moves the last bit
+    floor = runs_for_level(level=alpha * weight, blocks=len(set(nodes[0])) if nodes is not None else 1)
+    x, y = (np.sort(side) for side in without_levels(baseline, candidate, nodes))  # sums depend on the order
     if min(len(x), len(y)) < 2:
         return floor
     change = abs(float(np.median(np.subtract.outer(y, x))))
@@ -319,16 +367,14 @@ def _open(reason: str) -> Judgement:
     return Judgement(verdict="inconclusive", reason=reason)
 
 
-def _unequal_spread(x: _Ints, y: _Ints) -> float | None:
+def _unequal_spread(var_x: float, var_y: float) -> float | None:
     """The larger standard deviation over the smaller, where it is beyond SPREAD_RATIO_MAX; infinite over none."""
-    if min(len(x), len(y)) < RUNS_MIN:
-        return None
-    small, large = sorted((float(np.std(x, ddof=1)), float(np.std(y, ddof=1))))
+    small, large = sorted((math.sqrt(var_x), math.sqrt(var_y)))
     ratio = large / small if small else (math.inf if large else 1.0)
     return ratio if ratio > SPREAD_RATIO_MAX else None
 
 
-def _log_ends(values: Sequence[float]) -> _Ints:
+def _log_ends(values: Sequence[float]) -> Ints:
     """As `_log_steps`, of ends of bounds: 0 and infinity lie beyond every value."""
     array = np.asarray(values, dtype=np.float64)
     inside = np.isfinite(array) & (array > 0)
@@ -347,43 +393,10 @@ def _end(log_steps: float) -> float | None:
     return None if abs(log_steps) > _LOG_MAX else math.exp(log_steps * _LOG_STEP)
 
 
-def _log_steps(values: Sequence[float]) -> _Ints:
+def _log_steps(values: Sequence[float]) -> Ints:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise ValueError("each side needs a flat list of at least one value")
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise ValueError("only positive finite values have a ratio")
     return np.rint(np.log(array) / _LOG_STEP).astype(np.int64)
-
-
-def _tails(x: _Ints, y: _Ints, shift: int) -> tuple[float, float]:
-    """Under the null that y is x moved by `shift`: P(rank sum of y at least the observed), P(at most)."""
-    _, group, sizes = np.unique(np.concatenate([x, y - shift]), return_inverse=True, return_counts=True)
-    midranks_doubled = (2 * np.cumsum(sizes) - sizes + 1)[group]
-    observed = int(midranks_doubled[len(x) :].sum())
-    if len(midranks_doubled) > EXACT_RUNS_MAX:
-        sums = _random_splits(len(midranks_doubled), len(y)) @ midranks_doubled
-        drawn = np.array([np.sum(sums >= observed), np.sum(sums <= observed)])
-        upper, lower = (drawn + 1) / (RANDOM_SPLITS + 1)  # the observed split is one of the possible
-        return float(upper), float(lower)
-    at_least, at_most = _null_tails(tuple(sorted(midranks_doubled.tolist())), len(y))
-    return float(at_least[observed]), float(at_most[observed])
-
-
-@lru_cache(maxsize=256)
-def _null_tails(midranks_doubled: tuple[int, ...], size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """P(sum >= s) and P(sum <= s) for s = 0.., over all subsets of `size` ranks, by counting subsets per sum."""
-    top = sum(midranks_doubled[-size:])
-    subsets = np.zeros((size + 1, top + 1))
-    subsets[0, 0] = 1
-    for rank in midranks_doubled:
-        subsets[1:, rank:] += subsets[:-1, : top + 1 - rank]
-    counts = subsets[size]
-    return np.cumsum(counts[::-1])[::-1] / counts.sum(), np.cumsum(counts) / counts.sum()
-
-
-@lru_cache(maxsize=4)
-def _random_splits(total: int, size: int) -> NDArray[np.float64]:
-    """Random choices of `size` out of `total`, always the same: shape (RANDOM_SPLITS, total) of 0 and 1."""
-    order = np.random.default_rng(_SEED).random((RANDOM_SPLITS, total)).argsort(axis=1)
-    return (order < size).astype(np.float64)

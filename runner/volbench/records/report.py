@@ -99,6 +99,7 @@ class ComparisonRow(Record):
         default=(0, 0),
         description="Disturbed cells used on either side: ci and p_value are of the worst choice in their bounds.",
     )
+    nodes: int = Field(default=1, description="Within how many nodes the cells were compared; 1: all together.")
     runs_needed: int | None = None
     margin: float
     confidence: float

@@ -14,7 +14,13 @@ from volbench.records.report import CellRow, EngineRow
 from volbench.records.run import RunRecord
 from volbench.report.rows.cells import cell_rows, engine_row
 from volbench.report.rows.comparisons import compared_cells
-from volbench.report.rows.nodes import declared_placements, host_name, hosts_by_volume, without_verdict_across_nodes
+from volbench.report.rows.nodes import (
+    declared_placements,
+    host_name,
+    hosts_by_volume,
+    node_of_cells,
+    without_verdict_across_nodes,
+)
 from volbench.store.loaded_run import LoadedRun, load_run
 from volbench.store.run_directory import RunDirectory
 
@@ -132,7 +138,13 @@ def _loaded(loaded: LoadedRun) -> _Run:
 
 def _compared(runs: Sequence[_Run], cells: Sequence[CellRow], groups: Sequence[str]) -> list[Comparison]:
     """Compare the groups; without a verdict where one run had each of two volumes on nodes of its own."""
-    comparisons = compared_cells(cells, groups, runs[0].record.suite.comparison)
+    prefixes = [f"{run.record.run_id}/" if len(runs) > 1 else "" for run in runs]
+    nodes = {
+        f"{prefix}{cell_id}": node
+        for run, prefix in zip(runs, prefixes, strict=True)
+        for cell_id, node in node_of_cells(run.results).items()
+    }
+    comparisons = compared_cells(cells, groups, runs[0].record.suite.comparison, nodes)
     for run in runs:
         hosts = hosts_by_volume(run.results, {cell.cell_id: cell.volume for cell in run.record.cells})
         comparisons = without_verdict_across_nodes(comparisons, hosts, declared_placements(run.record))

@@ -8,17 +8,27 @@ from pathlib import Path
 
 import pytest
 
-_PATH = Path(__file__).parents[2] / "benchmarks" / "verdict_rates.py"
+_BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-@pytest.fixture(scope="module")
-def simulation():
-    spec = importlib.util.spec_from_file_location("verdict_rates", _PATH)
+def load(name):
+    """Yield a benchmark's module."""
+    spec = importlib.util.spec_from_file_location(name, _BENCHMARKS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     yield module
     del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    yield from load("verdict_rates")
+
+
+@pytest.fixture(scope="module")
+def node_blocks():
+    yield from load("node_blocks")
 
 
 @pytest.mark.parametrize("offset", [0.03, 0.08])
@@ -56,3 +66,11 @@ def test_as_many_runs_as_proposed_mostly_decide(simulation):
     found = simulation.rates(families=200, runs=runs, offset=0.05, ratio=1.1, metrics=1, seed=2)
     assert 5 < runs < 12
     assert found.verdict > 0.7
+
+
+def test_nodes_of_different_speed_name_no_difference_and_hide_none(node_blocks):
+    """The limits of tests/benchmarks/node_blocks.py on fewer families; it has the table."""
+    conditions = {one.name: one for one in node_blocks.CONDITIONS}
+    for name in ("equal, 3 nodes of 3 v 3", "20 % slower, 2 nodes of 4 v 4"):
+        outcome = node_blocks.simulate(conditions[name], families=300, seed=2)
+        assert list(node_blocks.faults(outcome, conditions[name])) == []

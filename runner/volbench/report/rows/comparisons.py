@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from types import MappingProxyType
 
 from volbench.analysis.comparison import Comparison, Row, compare
 from volbench.records.metrics import PRIMARY_METRICS
@@ -12,15 +13,24 @@ from volbench.records.report import CellRow, ComparisonRow
 from volbench.records.run import ComparisonSpec
 
 
-def compared_cells(cells: Iterable[CellRow], volumes: Sequence[str], spec: ComparisonSpec) -> list[Comparison]:
-    """Return all comparisons with the first volume, for metrics that have a direction."""
+def compared_cells(
+    cells: Iterable[CellRow],
+    volumes: Sequence[str],
+    spec: ComparisonSpec,
+    nodes: Mapping[str, str] = MappingProxyType({}),
+) -> list[Comparison]:
+    """Return all comparisons with the first volume, for metrics that have a direction.
+
+    Args:
+        nodes: cell id -> the node that it ran on, where known.
+    """
     return compare(
-        _rows(cells, spec), volumes,
+        _rows(cells, spec, nodes), volumes,
         margin=spec.margin, alpha=1 - spec.confidence, sequential=spec.until == "decided",
     )  # fmt: skip
 
 
-def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
+def _rows(cells: Iterable[CellRow], spec: ComparisonSpec, nodes: Mapping[str, str]) -> Iterator[Row]:
     for cell in cells:
         primary = _primary_metrics(cell) if spec.metrics is None else spec.metrics
         for name, metric in cell.metrics.items():
@@ -39,6 +49,7 @@ def _rows(cells: Iterable[CellRow], spec: ComparisonSpec) -> Iterator[Row]:
                 primary=name in primary,
                 rank=primary.index(name) if name in primary else 0,
                 bounds=_ends(cell.bounds.get(name)),
+                node=nodes.get(cell.cell_id, ""),
             )
 
 

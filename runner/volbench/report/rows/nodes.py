@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from volbench.analysis.comparison import Comparison
+from volbench.analysis.ranks.blocks import shared_nodes
 from volbench.records.cell import CellResult
 from volbench.records.facts import HostFacts
 from volbench.records.run import RunRecord
@@ -34,6 +35,12 @@ def host_name(host: HostFacts) -> str | None:
     if host.container and _CONTAINER_ID.fullmatch(host.hostname or ""):
         return None
     return host.hostname
+
+
+def node_of_cells(results: Iterable[CellResult]) -> dict[str, str]:
+    """Return cell id -> name of the cell's node, for cells that name it."""
+    names = ((result.cell_id, host_name(result.host)) for result in results)
+    return {cell_id: name for cell_id, name in names if name}
 
 
 def hosts_by_volume(results: Iterable[CellResult], volume_of: Mapping[str, str]) -> dict[str, list[HostFacts]]:
@@ -103,7 +110,7 @@ def node_caveats(hosts: Hosts, placements: Placements = MappingProxyType({})) ->
             f"Node and volume changed together: {baseline} and {candidate} ran on different nodes, so a difference "
             "may be that of the nodes, and no verdict is given."
         )
-    yield f"Cells ran on several nodes: {'; '.join(_of_volume(name, hosts) for name in names)}."
+    yield f"Cells ran on several nodes: {'; '.join(_of_volume(name, hosts) for name in names)}.{_in_blocks(hosts)}"
 
 
 def changed_together(baseline: Sequence[HostFacts], candidate: Sequence[HostFacts]) -> bool:
@@ -136,6 +143,13 @@ def _overlap(
         return 1.0
     first, second = Counter(map(key, baseline)), Counter(map(key, candidate))
     return sum(min(first[node] / len(baseline), second[node] / len(candidate)) for node in first)
+
+
+def _in_blocks(hosts: Hosts) -> str:
+    """Return that cells are compared within nodes, where that is so for any pair of volumes."""
+    first, *others = ([host_name(host) or "" for host in cells] for cells in hosts.values())
+    shared = max((len(shared_nodes(first, other)) for other in others), default=0)
+    return f" Volumes are compared within each of {shared} nodes, in one test." if shared > 1 else ""
 
 
 def _kind(host: HostFacts) -> Hashable:

@@ -15,7 +15,12 @@ from volbench.report.rows.caveats import unavailable_volumes
 from volbench.report.rows.cells import cell_rows
 from volbench.report.rows.comparisons import compared_cells
 from volbench.report.rows.effects import as_declared
-from volbench.report.rows.nodes import declared_placements, hosts_by_volume, without_verdict_across_nodes
+from volbench.report.rows.nodes import (
+    declared_placements,
+    hosts_by_volume,
+    node_of_cells,
+    without_verdict_across_nodes,
+)
 from volbench.store.run_directory import RunDirectory
 
 
@@ -35,7 +40,8 @@ def run_comparisons(
 ) -> list[Comparison]:
     """Return the comparisons of the volumes with the first one; those across nodes have no verdict."""
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
-    comparisons = compared_cells(as_declared(run, cells), volumes, run.suite.comparison)
+    spec, nodes = run.suite.comparison, node_of_cells(results)
+    comparisons = compared_cells(as_declared(run, cells), volumes, spec, nodes)
     return without_verdict_across_nodes(comparisons, hosts_by_volume(results, volume_of), declared_placements(run))
 
 

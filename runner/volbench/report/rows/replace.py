@@ -13,6 +13,7 @@ from volbench.records.report import CellRow
 from volbench.report.rows.cells import cell_rows, used_within_bounds
 from volbench.report.rows.comparisons import compared_cells
 from volbench.report.rows.effects import as_declared
+from volbench.report.rows.nodes import node_of_cells
 from volbench.store.run_directory import RunDirectory
 
 _UNDECIDED = ("inconclusive", "mixed")
@@ -27,7 +28,7 @@ def cells_to_replace(directory: RunDirectory) -> tuple[str, ...]:
     run, results = directory.run, directory.results()
     names = [volume.name for volume in run.volumes if not volume.variant_of]
     cells = as_declared(run, cell_rows(run, results))
-    comparisons = compared_cells(cells, names, run.suite.comparison)
+    comparisons = compared_cells(cells, names, run.suite.comparison, node_of_cells(results))
     pairs = summarise(comparisons)
     disturbed_from_outside = {result.cell_id for result in results if _invalid_from_outside(result)}
     to_replace = {

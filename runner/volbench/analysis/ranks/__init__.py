@@ -1,0 +1,1 @@
+"""The rank-sum test within blocks: nodes that each hold cells of both volumes."""
