@@ -65,13 +65,18 @@ def suite_volume_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str
 
 
 def forecast_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield (key, fault) of the profile of a suite's forecast."""
-    if suite.forecast is None or not suite.forecast.volume:
-        return
-    try:
-        resolve_spec(suite.forecast.volume, name="forecast")
-    except UsageError as error:
-        yield ("forecast", "volume"), _in_a_line(error)
+    """Yield (key, fault) of the profile of a suite's forecast, and of those that its volumes are priced as."""
+    named = {
+        ("pricing", "volumes", name): text
+        for name, text in (suite.pricing.volumes if suite.pricing else {}).items()
+    }
+    if suite.forecast is not None and suite.forecast.volume:
+        named["forecast", "volume"] = suite.forecast.volume
+    for key, text in named.items():
+        try:
+            resolve_spec(text, name=key[-1])
+        except UsageError as error:
+            yield key, _in_a_line(error)
 
 
 def _checked(spec: VolumeSpec, target: TargetName | None = None) -> VolumeSpec:

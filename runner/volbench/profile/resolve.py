@@ -117,6 +117,15 @@ def resolve_volume(spec: VolumeSpec) -> ResolvedVolume:
     return resolve(spec.place, {key: value for key, value in spec.options.items() if key not in _PLACE_OPTIONS})
 
 
+def resolve_disk(spec: str) -> ResolvedVolume:
+    """Return the volume that a cluster's disk is: a parameter such as `ebs-gp2?size=600GiB,credits=0`.
+
+    Raise UsageError.
+    """
+    place, options = _disk_spec(spec)
+    return resolve(place, options)
+
+
 def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVolume:
     profile = merged_profile(name, options, directory)
     names: dict[str, Value] = {**_UNITS, **{key: figure.number for key, figure in profile.figures.items()}}
@@ -161,8 +170,7 @@ def _disk(
     if profile.disks is None:
         return None
     key = profile.disks.parameter
-    place, _, query = str(parameters[key]).partition("?")
-    options = {name: value for name, _, value in (part.partition("=") for part in query.split(",") if part)}
+    place, options = _disk_spec(str(parameters[key]))
     try:
         disk = _resolve(place, options, directory)
     except (UsageError, ValueError) as error:
@@ -173,6 +181,12 @@ def _disk(
     figures = merged_profile(place, options, directory).figures
     names |= {f"{key}_{name}": figure.number for name, figure in figures.items()}
     return disk
+
+
+def _disk_spec(spec: str) -> tuple[str, dict[str, str]]:
+    """Return profile and options of a disk: options are separated by commas, since `&` ends the cluster's own."""
+    place, _, query = spec.partition("?")
+    return place, {name: value for name, _, value in (part.partition("=") for part in query.split(",") if part)}
 
 
 def _parameters(

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from volbench.records.base import Record, Scalar
 from volbench.records.cell import Disturbance
+from volbench.records.goals.pricing import StorageClassRow
 from volbench.records.metrics import MetricValue
 from volbench.records.sweep import Design, Factor
 
@@ -456,6 +457,7 @@ class Report(Record):
     effects: tuple[EffectRow, ...] = Field(default=(), description="Of a sweep's factors, main effects first.")
     backups: tuple[BackupRow, ...] = ()
     durability: tuple[DurabilityRow, ...] = ()
+    storage_classes: tuple[StorageClassRow, ...] = ()
     transactions: tuple[TransactionRow, ...] = ()
     queries: tuple[QueryRow, ...] = ()
     time_budgets: tuple[TimeBudgetRow, ...] = ()

@@ -11,6 +11,7 @@ from volbench.records.base import FileName, Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.facts import HostFacts
 from volbench.records.forecast import ForecastSpec
+from volbench.records.goals.pricing import PricingSpec
 from volbench.records.steps import Step
 from volbench.records.sweep import SweepSpec
 
@@ -68,6 +69,7 @@ class ResolvedSuite(Record):
     scale: str = Field(default="full", description="Size of the suite that was run; `full`: unscaled.")
     sweep: SweepSpec | None = None
     forecast: ForecastSpec | None = None
+    pricing: PricingSpec | None = None
 
     @field_validator("sweep", mode="before")
     @classmethod

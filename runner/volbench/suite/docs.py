@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.forecast import ForecastSpec, Prediction
+from volbench.records.goals.pricing import PricingSpec
 from volbench.records.run import ComparisonSpec
 from volbench.records.steps import STEP_KINDS
 from volbench.records.steps.kind import StepKind
@@ -25,6 +26,7 @@ _SECTIONS: tuple[tuple[str, type[Record]], ...] = (
     ("comparison", ComparisonSpec),
     ("forecast", ForecastSpec),
     ("forecast.predictions.N", Prediction),
+    ("pricing", PricingSpec),
     ("sweep", SweepSpec),
     ("sweep.factors.KEY", Factor),
 )

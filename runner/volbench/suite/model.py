@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from volbench.records.base import Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.forecast import ForecastSpec
+from volbench.records.goals.pricing import PricingSpec
 from volbench.records.metrics import CATALOGUE
 from volbench.records.run import CELLS_UNTIL_DECIDED, ComparisonSpec, ResolvedSuite
 from volbench.records.steps import STEP_KINDS, Step
@@ -63,6 +64,9 @@ class SuiteFile(Record):
     forecast: ForecastSpec | None = Field(
         default=None, description="Expected exhaustion of burst credits, printed before the run."
     )
+    pricing: PricingSpec | None = Field(
+        default=None, description="Adds speed, durability and price of the volumes to the report, in one table."
+    )
     volumes: dict[str, str] = Field(
         default_factory=dict,
         description="Volumes by name, as SPECs; --volume replaces them. The first is the baseline.",
@@ -91,6 +95,15 @@ class SuiteFile(Record):
         if self.scale != FULL_SCALE and self.scale not in self.scales:
             raise ValueError(
                 f"no scale is called {self.scale!r} (there are: {', '.join((FULL_SCALE, *self.scales))})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _priced_step_is_there(self) -> SuiteFile:
+        names = [step.name or step.kind for step in self.steps]
+        if self.pricing is not None and self.pricing.step.partition("/")[0] not in names:
+            raise ValueError(
+                f"pricing.step: no step is called {self.pricing.step!r} (there are: {', '.join(names)})"
             )
         return self
 
@@ -148,6 +161,7 @@ class SuiteFile(Record):
             scale=self.scale,
             sweep=self.sweep,
             forecast=self.forecast,
+            pricing=self.pricing,
         )
 
 

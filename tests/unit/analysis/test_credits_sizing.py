@@ -31,7 +31,9 @@ def test_every_price_is_of_a_profile_s_parameter_and_says_where_it_comes_from() 
         for part in parts:
             assert part.source
             assert part.assumed or "from memory" not in part.source
-            assert part.traffic or part.parameter in whole_profile(profile).parameters, (profile, part)
+            named = {part.parameter, part.disks, part.number, *part.only} - {None}
+            assert part.traffic or named, (profile, part)
+            assert named <= set(whole_profile(profile).parameters), (profile, part)
 
 
 def test_only_what_lies_above_the_included_part_costs() -> None:
@@ -50,8 +52,25 @@ def test_a_tiered_price_charges_each_tier_its_own() -> None:
     assert cost.month == pytest.approx(12.5 + 32_000 * 0.065 + 32_000 * 0.0455 + 6_000 * 0.03185)
 
 
+def test_what_a_size_includes_is_free() -> None:
+    """FSx: 300 GiB include 900 IOPS, 100 more cost 0.60; 1,024 MB/s cost 266.24, as Amazon's list says."""
+    parameters = {"size": 300.0 * GIB, "iops": 1000.0, "throughput": 1024.0, "deployment": "single-az"}
+    cost = monthly_cost(PRICES, "fsx-openzfs", parameters, read_bytes_per_s=0, write_bytes_per_s=0)
+    assert cost is not None
+    assert cost.month == pytest.approx(27.00 + 0.60 + 266.24)
+    elsewhere = {**parameters, "deployment": "multi-az"}
+    assert monthly_cost(PRICES, "fsx-openzfs", elsewhere, read_bytes_per_s=0, write_bytes_per_s=0) is None
+
+
+def test_a_price_that_leaves_something_out_is_no_alternative() -> None:
+    """A disk inside an instance is cheaper than any volume, and gone with the instance."""
+    names = {one.profile for one in alternatives("ebs-gp2", {"size": "50GiB"}, load(3000), PRICES)}
+    assert "ebs-gp3" in names
+    assert names.isdisjoint({"local-nvme", "ceph-rbd"})
+
+
 def test_a_volume_without_a_price_has_no_cost_rather_than_none_to_pay() -> None:
-    assert monthly_cost(PRICES, "ceph-rbd", {}, read_bytes_per_s=0, write_bytes_per_s=0) is None
+    assert monthly_cost(PRICES, "ebs-2016", {}, read_bytes_per_s=0, write_bytes_per_s=0) is None
 
 
 def test_broken_prices_are_shown_with_their_line(tmp_path: Path) -> None:
@@ -124,7 +143,8 @@ def test_the_size_of_a_profile_goes_by_its_own_name(profile: str, parameter: str
 
 def test_a_type_without_a_price_is_sized_all_the_same() -> None:
     """Buckets that are shrunk for a test are shrunk for every candidate."""
-    found = alternatives("fsx-openzfs", {"size": "64GiB", "mode": "async"}, load(500), PRICES)
+    options = {"size": "64GiB", "mode": "async", "deployment": "multi-az"}
+    found = alternatives("fsx-openzfs", options, load(500), PRICES)
     own = next(one for one in found if one.profile == "fsx-openzfs")
     assert own.cost is None
     assert own.options["mode"] == "async"

@@ -32,7 +32,7 @@ def test_a_run_is_priced_as_by_hand() -> None:
     by_hand = 0.096 + 100 * 0.08 / 730 + (200 * 0.125 + 1000 * 0.065) / 730
     assert found.total == pytest.approx(by_hand * found.hours)
     assert found.unpriced == ()
-    assert "list prices of us-east-1, 2026-06, some of them not read at the vendor" in price_line(found)
+    assert "list prices of us-east-1, read 2026-11, some of them not read at the vendor" in price_line(found)
 
 
 def test_a_users_claim_costs_nothing_more_and_what_has_no_price_is_named() -> None:

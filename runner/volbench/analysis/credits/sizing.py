@@ -63,6 +63,8 @@ def size_parameter(profile: str) -> str | None:
 def alternatives(profile: str, options: Mapping[str, str], work: Work, prices: Prices) -> list[Alternative]:
     """The smallest volume of this and of every priced type of its kind that holds the data and endures the load.
 
+    A type whose price leaves something out (the nodes of a cluster) is no alternative.
+
     A bucket is full at first, and the load is repeated for ever. Instance limits are left out: see `instances`.
     Sorted by price.
 
@@ -73,7 +75,8 @@ def alternatives(profile: str, options: Mapping[str, str], work: Work, prices: P
     common_options = {key: value for key, value in options.items() if key not in _NOT_KEPT}
     common = {key: value for key, value in common_options.items() if key == _TIME_SCALE}
     names = profile_names()
-    other_profiles = [name for name in prices.volumes if name in names and name != volume.profile]
+    complete = [name for name in prices.volumes if prices.is_complete(name)]
+    other_profiles = [name for name in complete if name in names and name != volume.profile]
     candidates = [
         (profile, common_options),
         *((name, common) for name in other_profiles if _mode(name) == volume.mode),

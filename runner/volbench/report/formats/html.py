@@ -16,7 +16,7 @@ from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow, Report
 from volbench.report import wording
 from volbench.report.page_data import PageData
-from volbench.report.rows import prediction
+from volbench.report.rows import prediction, storage_classes
 from volbench.report.views.causes import cause_view
 from volbench.report.views.charts import charts, panels_with_data
 from volbench.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
@@ -28,6 +28,7 @@ from volbench.report.views.cost_tables import (
 )
 from volbench.report.views.curves import curve_plots, step_curves
 from volbench.report.views.effects_tables import effect_tables
+from volbench.report.views.frontier import frontiers
 from volbench.report.views.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.report.views.panels import Panel
 from volbench.report.views.ranking import ranking
@@ -69,6 +70,13 @@ def html(report: Report, page: PageData) -> str:
         "prediction_value": prediction.value_text,
         "prediction_mark": prediction.mark_text,
     }
+    environment.filters |= {
+        function.__name__: function
+        for function in (
+            *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes),
+            storage_classes.standing_text,
+        )
+    }
     curves = (quantile_chart(distribution) for distribution in page.distributions)
     return environment.get_template("report.html.j2").render(
         report=report,
@@ -90,6 +98,7 @@ def html(report: Report, page: PageData) -> str:
         read_pairs=read_pairs(report),
         curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
         ranking=ranking(report),
+        frontiers=frontiers(report.storage_classes),
         budget_charts=budget_charts(report.time_budgets, report.time_differences),
         transaction_tables=transaction_tables(report),
         query_tables=query_tables(report),

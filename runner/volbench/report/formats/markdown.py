@@ -20,10 +20,12 @@ from volbench.report.rows.cells import failure_text
 from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.prediction import mark_text, subject, value_text
 from volbench.report.rows.saturation import curve_lines
+from volbench.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
 from volbench.report.views.causes import cause_title, certainty
 from volbench.report.views.contrast import markdown_lines
 from volbench.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
 from volbench.report.views.effects_tables import effect_tables
+from volbench.report.views.frontier import frontiers
 from volbench.report.views.ranking import RankedValue, ranking
 from volbench.report.views.time_budget import budget_charts
 from volbench.report.wording import (
@@ -54,7 +56,13 @@ _VERDICT_MARKS = {
 def markdown(report: Report) -> str:
     """Return the whole text. Names from outside are escaped, so that nothing in them becomes markup."""
     lines = [*_head(report), *_ranking(report), *_effects(report), *_table(report)]
-    lines += [*markdown_lines(report, _escaped), *_time(report), *_backups(report), *_durability(report)]
+    lines += [
+        *markdown_lines(report, _escaped),
+        *_time(report),
+        *_backups(report),
+        *_durability(report),
+        *_classes(report),
+    ]
     lines += [*_costs(report), *_validity(report), *_reproduce(report)]
     return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
@@ -258,6 +266,22 @@ def _durability(report: Report) -> Iterator[str]:
         ]
         yield f"| {' | '.join(map(_escaped, values))} |"
     yield ""
+
+
+def _classes(report: Report) -> Iterator[str]:
+    """Yield speed, durability and price of each volume, a table for each load."""
+    heads = ("p95", "recovery", "lost of acknowledged", "price", "standing")
+    for frontier in frontiers(report.storage_classes):
+        yield ""
+        yield f"| {_escaped(frontier.load)} | transactions/s | {' | '.join(heads)} |"
+        yield "|---|--:|--:|--:|--:|---|---|"
+        for row in frontier.rows:
+            speeds = (number(row.tps), quantity(row.latency_ms_p95, "ms"), recovery(row), loss_text(row))
+            values = (row.volume, *speeds, price_text(row), standing_text(row))
+            yield f"| {' | '.join(map(_escaped, values))} |"
+        yield ""
+        yield from (f"- {_escaped(text)}" for text in notes(frontier.rows))
+        yield ""
 
 
 def _row(row: ComparisonRow) -> str:

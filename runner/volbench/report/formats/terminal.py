@@ -10,6 +10,7 @@ from volbench.report.rows.cells import failure_text
 from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.prediction import prediction_text
 from volbench.report.rows.saturation import curve_lines
+from volbench.report.rows.storage_classes import class_lines
 from volbench.report.views.causes import cause_title, certainty
 from volbench.report.views.cost_tables import correlation_sentences
 from volbench.report.views.time_budget import budget_lines
@@ -29,6 +30,7 @@ def summary_lines(report: Report) -> list[str]:
     lines += [f"  {text}" for text in curve_lines(report.curves)]
     lines += [f"  {forecast_text(row)}" for row in report.forecasts]
     lines += [f"  {prediction_text(row)}" for row in report.predictions]
+    lines += [f"  {text}" for text in class_lines(report.storage_classes)]
     lines += [f"  {text}" for text in (report.sweep.said if report.sweep else ())]
     invalid = [cell for cell in report.cells if not cell.valid]
     lines += [
