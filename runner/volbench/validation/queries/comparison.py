@@ -328,7 +328,7 @@ def only_reads(sql: str) -> bool:
         refuse_writes(sql)
     except Refused:
         return False
-    return sql.lstrip("( \n\t").lower().startswith(("select", "with"))
+    return fingerprint(sql).lstrip("( ").startswith(("select", "with"))
 
 
 def _text(value: Any) -> str:

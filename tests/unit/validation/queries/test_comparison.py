@@ -129,6 +129,16 @@ def test_rounds_grow_with_the_classes_so_that_one_slow_query_can_be_shown() -> N
     assert [rounds_for(n) for n in (1, 6, 7, 23, 24, 85, 300)] == [5, 5, 6, 6, 7, 7, 8]
 
 
+@pytest.mark.parametrize("commented", ["/* app:shop */ SELECT a FROM t", "-- app:shop\nSELECT a FROM t"])
+def test_a_comment_before_a_query_does_not_decide_whether_its_class_is_read(commented: str) -> None:
+    """Frameworks mark their queries so; the class must not depend on which of them comes first."""
+    queries = [logged(commented), logged("SELECT a FROM t")]
+    for in_order in (queries, queries[::-1]):
+        left_out = Counter[str]()
+        [query_class] = query_classes(in_order, [queries[0].schema or ""], skipped=left_out)
+        assert (query_class.count, left_out) == (2, Counter())
+
+
 def test_classes_are_of_one_shape_and_only_of_reading_queries() -> None:
     left_out = Counter[str]()
     classes = query_classes(
