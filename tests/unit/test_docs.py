@@ -144,6 +144,27 @@ def test_a_command_that_needs_no_server_ends_as_the_page_says(line: str) -> None
     assert answer.output.strip()
 
 
+def test_the_quoted_verdict_and_cause_are_those_of_the_example() -> None:
+    report = (ROOT / "results/examples/quick/report.md").read_text().replace("\\", "")
+    quoted = re.search(r"^> \*\*(.+?)\*\*$", (ROOT / "docs/compare.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert quoted is not None
+    assert quoted[1].replace("\n> ", " ") in report
+    cause = re.search(r"^(storage\.\S+) on gp3 \(read-write\): (.+), \.\.\.$", README.read_text(), re.MULTILINE)
+    assert cause is not None
+    assert cause[2] in report
+    assert f"`{cause[1]}`" in report
+
+
+def test_the_plan_in_the_walk_through_is_what_plan_prints() -> None:
+    block = (ROOT / "docs/compare.md").read_text().partition("prints (shortened):\n```\n")[2].partition("```")[0]
+    lines = [line for line in block.splitlines() if not line.startswith(("target", "  volume"))]
+    assert len(lines) == 4
+    volumes = ["--volume", "gp3=path:/mnt/gp3", "--volume", "io2=path:/mnt/io2"]
+    ended = CliRunner().invoke(app, ["plan", str(ROOT / "suites/compare.yaml"), *volumes, "--target", "local"])
+    assert ended.exit_code == 0, ended.output
+    assert [line for line in lines if line not in ended.output.splitlines()] == []
+
+
 def test_every_cause_is_explained() -> None:
     page = (ROOT / "docs/causes.md").read_text()
     sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))

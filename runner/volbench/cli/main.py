@@ -51,7 +51,7 @@ GROUPS = {
     "Measure": {
         "plan": "Show what would run: cells in order, time and space needed.",
         "run": "Run a suite on volumes and leave a report in results/.",
-        "resume": "Go on with an interrupted run; finished cells are not repeated.",
+        "resume": "Continue an interrupted run; completed cells are not repeated.",
         "capacity": "Find the highest rate that keeps an objective on each volume.",
         "compare": "Compare volumes within a run or across runs.",
         "report": "Rebuild a run's reports, or print one of them.",

@@ -64,10 +64,12 @@ class RunDirectory:
     def open(cls, path: Path) -> RunDirectory:
         """An existing run. Raises UsageError when the directory is not a run's, RunUnreadable when damaged."""
         if not (path / RUN_FILE).is_file():
+            reports = [file for name in ("report.html", "report.md") if (file := path / name).is_file()]
+            example = "give a directory below results/, such as results/20260131T120000Z-quick-1a2b3c"
             raise UsageError(
                 "not a run's directory: it has no run.json",
                 where=str(path),
-                next_step="give a directory below results/, such as results/20260131T120000Z-quick-1a2b3c",
+                next_step=f"the directory holds a finished report only: read {reports[0]}" if reports else example,
             )
         return cls(path.resolve())  # containers are given parts of it by absolute paths
 

@@ -116,7 +116,8 @@ class SuiteFile(Record):
             raise ValueError("comparison.until: a sweep runs every planned cell; use all_cells")
         if not fewest <= self.repeats <= most:
             raise ValueError(
-                f"repeats: a run until it is decided takes {fewest} to {most} cells a volume, not {self.repeats}"
+                f"repeats: a run until it is decided takes {fewest} to {most} cells a volume, not {self.repeats};"
+                " with comparison.until: all_cells (--until all_cells) any number"
             )
         return self
 

@@ -244,10 +244,10 @@ def _refuse_foreign(descriptor: int, directory: Path, owners: frozenset[int]) ->
     foreign = sorted(name for name in os.listdir(descriptor) if name not in (PARTIAL, OLD_PARTIAL))
     if foreign:
         names = ", ".join(foreign[:_LISTED_MAX]) + (", ..." if len(foreign) > _LISTED_MAX else "")
-        fault = f"no {MARKER}" if MARKER not in foreign else str(marker_fault(descriptor, directory, owners))
+        reason = f"no {MARKER}" if MARKER not in foreign else str(marker_fault(descriptor, directory, owners))
         raise _refused(
             directory,
-            f"the directory has {len(foreign)} entries and {fault}: {names}",
+            f"the directory has {len(foreign)} entries and {reason}: {names}",
             "name an empty or a new directory; nothing in this one was changed",
         )
     fault = directory_fault(descriptor, directory, owners)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import yaml
 
+from explain.conditions import with_values
+
 FILE = Path(__file__).with_name("conditions.yaml")
 SHAPES = ("steady", "step", "ramp", "episode", "periodic")
 FOREVER_S = 1e6
@@ -84,7 +86,7 @@ def setup_of(condition: Condition, *, number: int, lab_seed: int) -> Setup:
     """Run `number` of a condition: the same seed draws the same values."""
     generator = np.random.default_rng([lab_seed, number, zlib.crc32(condition.name.encode())])
     drawn = {name: _drawn(ranges, generator) for name, ranges in condition.draw.items()}
-    filled = {part: _filled(getattr(condition, part), drawn) for part in ("volume", "load", "inject", "proof")}
+    filled = {part: with_values(getattr(condition, part), drawn) for part in ("volume", "load", "inject", "proof")}
     return Setup(
         condition=condition.name,
         family=condition.family,
@@ -159,15 +161,3 @@ def _drawn(ranges: Any, generator: np.random.Generator) -> Any:
     low, high = ranges
     value = float(np.exp(generator.uniform(np.log(low), np.log(high))))
     return round(value) if isinstance(low, int) and isinstance(high, int) else round(value, 3)
-
-
-def _filled(part: Any, drawn: Mapping[str, Any]) -> Any:
-    """The same structure, with drawn values for their names; a name alone becomes the value itself."""
-    if isinstance(part, Mapping):
-        return {key: _filled(value, drawn) for key, value in part.items()}
-    if isinstance(part, list | tuple):
-        return [_filled(value, drawn) for value in part]
-    if not isinstance(part, str):
-        return part
-    whole = _NAME.fullmatch(part)
-    return drawn[whole[1]] if whole else _NAME.sub(lambda match: str(drawn[match[1]]), part)

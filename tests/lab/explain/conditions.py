@@ -81,7 +81,7 @@ def setup_of(condition: Condition, *, split: Split, number: int, lab_seed: int) 
     generator = np.random.default_rng(list(words.encode()))
     drawn = {name: _drawn(ranges[split], generator) for name, ranges in condition.draw.items()}
     parts = ("volume", "config", "dataset", "load", "actions")
-    filled = {part: _filled(getattr(condition, part), drawn) for part in parts}
+    filled = {part: with_values(getattr(condition, part), drawn) for part in parts}
     return Setup(
         condition=condition.name,
         split=split,
@@ -131,12 +131,12 @@ def _drawn(ranges: Mapping[str, Any] | Sequence[Any], generator: np.random.Gener
     return round(value) if isinstance(low, int) and isinstance(high, int) else round(value, 3)
 
 
-def _filled(part: Any, drawn: Mapping[str, Any]) -> Any:
+def with_values(part: Any, drawn: Mapping[str, Any]) -> Any:
     """The same structure, with drawn values for their names; a name alone becomes the value itself."""
     if isinstance(part, Mapping):
-        return {key: _filled(value, drawn) for key, value in part.items()}
+        return {key: with_values(value, drawn) for key, value in part.items()}
     if isinstance(part, list | tuple):
-        return [_filled(value, drawn) for value in part]
+        return [with_values(value, drawn) for value in part]
     if not isinstance(part, str):
         return part
     whole = _NAME.fullmatch(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,26 @@ TIMEOUT_S = 300
 
 
 def volbench(
+    *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command in this process, as `python -m volbench` calls it: a process of its own takes a second of CPU."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(io.StringIO()) as output,
+        redirect_stderr(io.StringIO()) as messages,
+    ):
+        patch.setattr(sys, "argv", ["volbench", *arguments])
+        patch.chdir(cwd or ROOT)
+        for name, value in {"COLUMNS": "80", **(environment or {})}.items():
+            patch.setenv(name, value)
+        with pytest.raises(SystemExit) as ended:
+            main()
+    code = ended.value.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(arguments, code, output.getvalue(), messages.getvalue())
+
+
+def volbench_process(
     *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The command as a user runs it, without a terminal."""
@@ -161,7 +183,7 @@ def test_a_mistake_is_told_once_with_place_and_nearest_match(
 
 
 def test_a_mistake_is_one_message_on_stderr() -> None:
-    message = message_of(volbench("plan", QUICK, "--target", "local", "--volume", "a=pth:/x"), 2)
+    message = message_of(volbench_process("plan", QUICK, "--target", "local", "--volume", "a=pth:/x"), 2)
     assert "next step: perhaps you meant 'path'" in message
 
 
@@ -219,7 +241,7 @@ def test_run_refuses_a_data_directory_of_others(tmp_path: Path) -> None:
 
 def test_what_the_environment_lacks_is_exit_code_3(tmp_path: Path) -> None:
     """An engine that is not there, with the next step."""
-    ended = volbench(
+    ended = volbench_process(
         "run", QUICK, "--target", "docker", "--volume", f"a=path:{tmp_path}", "--out", str(tmp_path / "results"),
         "--yes", environment={"DOCKER_HOST": f"unix://{tmp_path}/no.sock"},
     )  # fmt: skip
@@ -418,23 +440,25 @@ def test_the_log_says_what_was_run_and_decided_and_its_order_does_not_matter(tmp
     log = tmp_path / "v.log"
     specs = ("--volume", f"a=path:{tmp_path}", "--volume", "b=path:/tmp")
     for arguments in (("--verbose", "plan", QUICK, *specs), ("plan", QUICK, *specs, "--verbose")):
-        ended = volbench(*arguments, environment={"VOLBENCH_LOG": "v.log"}, cwd=tmp_path)
+        ended = volbench_process(*arguments, environment={"VOLBENCH_LOG": "v.log"}, cwd=tmp_path)
         assert ended.returncode == 0, ended.stderr
         for text in (ended.stderr, log.read_text()):
             assert "command: volbench --verbose plan" in text
             assert re.search(r"volbench\.cli\.console: target (docker|local): ", text)
         log.unlink()
-        json.loads(volbench(*arguments, "--json", environment={"VOLBENCH_LOG": "v.log"}, cwd=tmp_path).stdout)
-    quiet = volbench("plan", QUICK, "--target", "local", *specs, cwd=tmp_path)
+        json.loads(
+            volbench_process(*arguments, "--json", environment={"VOLBENCH_LOG": "v.log"}, cwd=tmp_path).stdout
+        )
+    quiet = volbench_process("plan", QUICK, "--target", "local", *specs, cwd=tmp_path)
     assert "volbench." not in quiet.stderr
 
 
 def test_a_failure_is_in_the_log_with_its_traceback_and_printed_once(tmp_path: Path) -> None:
     log = tmp_path / "v.log"
-    message_of(volbench("plan", "nowhere.yaml", environment={"VOLBENCH_LOG": str(log)}), 2)
+    message_of(volbench_process("plan", "nowhere.yaml", environment={"VOLBENCH_LOG": str(log)}), 2)
     assert "failed with exit code 2" in log.read_text()
     assert "Traceback" in log.read_text()
-    fault = message_of(volbench("plan", QUICK, environment={"VOLBENCH_LOG": str(tmp_path / "no/v.log")}), 2)
+    fault = message_of(volbench_process("plan", QUICK, environment={"VOLBENCH_LOG": str(tmp_path / "no/v.log")}), 2)
     assert "VOLBENCH_LOG" in fault
 
 
@@ -445,7 +469,7 @@ def test_no_password_is_in_the_log(tmp_path: Path) -> None:
     options.write_text(f"[client]\npassword={SECRET}\nhost=127.0.0.1\n")
     options.chmod(0o600)
     environment = {"VOLBENCH_LOG": str(log), "VOLBENCH_MYSQL_PASSWORD": SECRET}
-    refused = volbench(
+    refused = volbench_process(
         "run",
         QUICK,
         "--target",
@@ -455,7 +479,7 @@ def test_no_password_is_in_the_log(tmp_path: Path) -> None:
         environment=environment,
     )
     assert refused.returncode == 2
-    tried = volbench(
+    tried = volbench_process(
         "run", QUICK, "--yes", "--verbose", "--target", "attach", "--server", "mysql://root@127.0.0.1:1/x",
         "--option-file", str(options), "--out", str(tmp_path), environment=environment,
     )  # fmt: skip
@@ -466,4 +490,4 @@ def test_no_password_is_in_the_log(tmp_path: Path) -> None:
 
 
 def test_the_version_is_shown() -> None:
-    assert re.fullmatch(r"volbench \d+\.\d+\.\d+\n", volbench("--version").stdout)
+    assert re.fullmatch(r"volbench \d+\.\d+\.\d+\n", volbench_process("--version").stdout)

@@ -39,6 +39,12 @@ def test_a_plan_says_that_volumes_share_storage(
     assert "caveat: Volumes a and b lie on the same" in capsys.readouterr().out
 
 
+def test_a_plan_says_that_a_directory_does_not_exist(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    missing, *_ = storage_caveats(planned(tmp_path / "a", tmp_path / "b").run)
+    assert missing == f"Volume a: {tmp_path}/a does not exist on this machine. Mount the volume there."
+
+
 @pytest.mark.parametrize(("same", "default"), [(False, False), (True, True)])
 def test_run_asks_and_enter_means_no(
     forgotten: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool, default: bool

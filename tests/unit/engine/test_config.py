@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from volbench.engine.allowed_options import ALLOWED_OPTIONS
-from volbench.engine.config import PINNED, ServerPaths, checked_options, durability, render_config
+from volbench.engine.config import PINNED, ServerPaths, checked_options, render_config
 from volbench.engine.differences import OPTIONS, ServerIdentity
 from volbench.errors import UsageError
 from volbench.records.base import Scalar
-from volbench.records.facts import ServerFacts
 
 MYSQL = ServerIdentity(flavor="mysql", version="8.4.3")
 MARIADB = ServerIdentity(flavor="mariadb", version="10.11.6-MariaDB")
@@ -120,14 +119,6 @@ def test_one_option_in_two_spellings_must_agree() -> None:
     assert checked_options({"sync-binlog": 1, "sync_binlog": 1}) == {"sync_binlog": 1}
     with pytest.raises(UsageError, match="twice"):
         checked_options({"sync-binlog": 1, "sync_binlog": 0})
-
-
-def test_durability_holds_the_settings_that_were_there() -> None:
-    """What a server does not have is left out, not filled in."""
-    facts = ServerFacts(
-        flavor="mariadb", version="10.11", variables={"sync_binlog": "1", "innodb_buffer_pool_size": "1"}
-    )
-    assert durability(facts) == {"sync_binlog": "1"}
 
 
 def test_cpu_times_of_statements_are_kept_unless_the_suite_says_otherwise() -> None:

@@ -78,7 +78,10 @@ def test_a_damaged_result_is_named(directory: RunDirectory, damage, message: str
 
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not a run's directory"):
+    with pytest.raises(UsageError, match=r"not a run's directory.*\n.*such as results/"):
+        RunDirectory.open(tmp_path)
+    (tmp_path / "report.md").touch()  # as the examples in results/examples
+    with pytest.raises(UsageError, match=r"a finished report only: read \S+/report\.md"):
         RunDirectory.open(tmp_path)
 
 

@@ -29,6 +29,7 @@ from volbench.store import tables
 from volbench.store.histograms import HISTOGRAM_COLUMNS, load_histograms, read_histograms
 from volbench.store.loaded_run import load_run
 from volbench.store.query import query
+from volbench.store.run_directory import RunDirectory
 from volbench.store.series import SERIES_COLUMNS, read_series
 from volbench.store.tables import NAME_BYTES_MAX, SCHEMA_KEY
 
@@ -209,20 +210,19 @@ def test_limits_are_checked_before_anything_is_read(tmp_path: Path) -> None:
     assert f"{tables.ROWS_MAX:,}" in ended.stdout
 
 
+def two_cells(directory: Path) -> RunDirectory:
+    step = OltpStep(name="load", warmup_s=1, duration_s=4)
+    volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="b"))
+    return build_run(directory, Synthetic(volumes=volumes, repeats=1, steps=(step,)))
+
+
 @pytest.mark.usefixtures("low_limits")
 @pytest.mark.parametrize("make", IN_THE_FOOTER)
 def test_a_report_and_a_query_name_a_hostile_table_and_go_on_without_it(
     make: Callable[[Path], None], tmp_path: Path
 ) -> None:
     """As they do with a truncated one."""
-    run = build_run(
-        tmp_path,
-        Synthetic(
-            volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b")),
-            repeats=1,
-            steps=(OltpStep(name="load", warmup_s=1, duration_s=4),),
-        ),
-    )
+    run = two_cells(tmp_path)
     hostile = min(run.path.glob("cells/*/series.parquet"))
     make(hostile)
     fault = f"{hostile}: the table is larger than what volbench reads"
@@ -236,14 +236,7 @@ def test_a_report_and_a_query_name_a_hostile_table_and_go_on_without_it(
 @pytest.mark.usefixtures("low_limits")
 def test_a_query_names_a_table_with_a_list_without_end(tmp_path: Path) -> None:
     """Arrow reads tables for the query, with all entries of a row at once."""
-    run = build_run(
-        tmp_path,
-        Synthetic(
-            volumes=(SyntheticVolume(name="a"), SyntheticVolume(name="b")),
-            repeats=1,
-            steps=(OltpStep(name="load", warmup_s=1, duration_s=4),),
-        ),
-    )
+    run = two_cells(tmp_path)
     hostile = min(run.path.glob("cells/*/histograms.parquet"))
     too_long_a_list(hostile)
     answer = query(tmp_path, "SELECT count(DISTINCT cell_id) FROM histograms WHERE len(bin) >= 0")

@@ -9,6 +9,7 @@ from statistics import median
 from volbench.analysis.gate.language import MetricLimit, NotWorse
 from volbench.analysis.gate.sign import CELLS_NEEDED_MAX, more_cells, side_of
 from volbench.analysis.statistics import RUNS_MIN, shift_of
+from volbench.base.text import change
 from volbench.records.goals.gate import Decision, GroupRow
 from volbench.records.metrics import CATALOGUE
 from volbench.records.report import CellRow
@@ -66,9 +67,9 @@ def _ratio_decision(
     # "Worse" turned so that a ratio above 1 is worse, whatever the metric's direction.
     shift = shift_of(after, before, alpha=alpha) if higher else shift_of(before, after, alpha=alpha)
     limit = 1 / (1 - condition.by) if higher else 1 + condition.by
-    ends = [f"{end - 1:+.1%}" if end is not None else "no bound" for end in _as_seen(shift.low, shift.high, higher)]
+    ends = [change(end) if end is not None else "no bound" for end in _as_seen(shift.low, shift.high, higher)]
     estimate = 1 / shift.ratio if higher else shift.ratio
-    text = f"{estimate - 1:+.1%} [{', '.join(ends)}] against {condition.than}, {len(before)} and {len(after)} cells"
+    text = f"{change(estimate)} [{', '.join(ends)}] against {condition.than}, {len(before)} and {len(after)} cells"
     if shift.high is not None and shift.high <= limit:
         return "go", text, None
     if shift.low is not None and shift.low > limit:

@@ -98,7 +98,11 @@ def _explain_run(path: Path, what_if: list[str], *, json: bool) -> None:
         for line in table_lines(**step_tables):
             console.out.print(f"  {line}", markup=False)
     if not explanation.notes:
-        console.out.print("no step with samples to explain", markup=False)
+        console.out.print(
+            "no cause is named: no completed step of this run has samples (series.parquet)."
+            " `volbench report RUN` shows its verdict and the cells that failed.",
+            markup=False,
+        )
 
 
 def table_lines(

@@ -237,11 +237,18 @@ def volumes_share_storage(run: RunRecord) -> bool:
 
 
 def storage_caveats(run: RunRecord) -> list[str]:
-    """Return caveats on the directories of a plan: shared storage, directories that are no mount points."""
+    """Return caveats on the directories of a plan: missing, not a mount point, on the same storage."""
     facts = _visible_facts(run)
     directories = {volume.name: volume.place for volume in run.volumes}
-    missing = (not_mounted_text(name, directories[name], volume_facts) for name, volume_facts in facts.items())
-    return [*(volume_facts.text for volume_facts in shared_storage(facts)), *filter(None, missing)]
+    not_mounted = (not_mounted_text(name, directories[name], volume_facts) for name, volume_facts in facts.items())
+    shared = (pair.text for pair in shared_storage(facts))
+    return [*_missing_directories(run), *shared, *filter(None, not_mounted)]
+
+
+def _missing_directories(run: RunRecord) -> Iterator[str]:
+    for volume in run.volumes if run.target in ("local", "docker") else ():
+        if volume.kind == "path" and not volume.variant_of and not os.path.lexists(volume.place):
+            yield f"Volume {volume.name}: {volume.place} does not exist on this machine. Mount the volume there."
 
 
 def _visible_facts(run: RunRecord) -> dict[str, VolumeFacts]:

@@ -77,13 +77,7 @@ def create_job(content: Content, *, fsync: bool) -> Callable[[SmallFile], object
     """Return a job that creates a file with its content."""
 
     def create(file: SmallFile) -> None:
-        descriptor = os.open(file.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-        try:
-            _write(descriptor, content.of(file))
-            if fsync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _write_new(file.path, content.of(file), mode=0o644, fsync=fsync)
 
     return create
 
@@ -141,13 +135,7 @@ def publish_job(content: Content, *, by: str, fsync: bool) -> Callable[[SmallFil
         if os.path.lexists(file.path):
             return
         temporary = f"{file.path.rpartition('/')[0]}/new_{file.number}"
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OBJECT_MODE)
-        try:
-            _write(descriptor, content.of(file))
-            if fsync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _write_new(temporary, content.of(file), mode=OBJECT_MODE, fsync=fsync)
         if by == "link":
             os.link(temporary, file.path)
             os.unlink(temporary)  # noqa: PTH108 - see SmallFile
@@ -160,6 +148,16 @@ def publish_job(content: Content, *, by: str, fsync: bool) -> Callable[[SmallFil
 def remove_job() -> Callable[[SmallFile], object]:
     """Return a job that removes a file."""
     return lambda file: os.unlink(file.path)  # noqa: PTH108 - see SmallFile
+
+
+def _write_new(path: str, content: memoryview, *, mode: int, fsync: bool) -> None:
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+    try:
+        _write(descriptor, content)
+        if fsync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write(descriptor: int, content: memoryview) -> None:

@@ -148,7 +148,7 @@ def test_the_cells_that_are_proposed_decide_a_comparison_too() -> None:
         [row] = gate(report({"a": before, "b": after}), "b not worse than a by > 10 %").conditions[0].groups
         if row.decision != "undecided" or row.more_cells is None or row.more_cells > 20:
             continue
-        shift = math.log(1 + float(re.findall(r"[-+][\d.]+(?=%)", row.text)[0]) / 100)
+        shift = math.log(1 + float(re.findall(r"[−+]?[\d.]+(?= %)", row.text)[0].replace("−", "-")) / 100)
         before += [draw.lognormvariate(3.0, 0.04) for _ in range(row.more_cells)]
         after += [draw.lognormvariate(3.0 + shift, 0.04) for _ in range(row.more_cells)]
         tried += 1
