@@ -19,8 +19,9 @@ from scratch_server import ScratchServer, scratch_server
 import volbench
 from volbench.engine.connection import Account, connection
 from volbench.records.validation import CheckRow
+from volbench.validation import toolkit
 from volbench.validation.queries.comparison import QueryClass, compare_queries
-from volbench.validation.queries.pt_upgrade import pt_upgrade_check
+from volbench.validation.queries.pt_upgrade import NOT_INSTALLED, pt_upgrade_check
 from volbench.validation.source.server import read_only
 
 pytestmark = [
@@ -117,8 +118,9 @@ def test_without_the_tool_nothing_is_decided(
     pair: tuple[ScratchServer, Account], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(toolkit, "local_tools_image", lambda: "")
     row = asked(*pair, QUERIES[:1])
-    assert (row.decision, row.text) == ("undecided", "pt-upgrade is not installed here")
+    assert (row.decision, row.text) == ("undecided", NOT_INSTALLED)
 
 
 ASKING = """

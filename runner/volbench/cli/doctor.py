@@ -11,6 +11,8 @@ from volbench.placement.capabilities import Means
 from volbench.placement.docker import images
 from volbench.placement.docker.target import engine_client
 from volbench.records.cell import ServerSpec
+from volbench.validation.toolkit import PROGRAMS as TOOLKIT
+from volbench.validation.toolkit import local_tools_image
 from volbench.volume.emulated.attachments import DAEMON
 from volbench.volume.emulated.requirements import find_daemon
 from volbench.volume.facts.host import host_facts
@@ -60,10 +62,21 @@ def _image(name: str, find: Callable[[], str]) -> Means:
 
 
 def _local() -> list[Means]:
-    names = ("sysbench", "mysqldump", "mydumper", "fio", "pt-query-digest")
-    packages = {"mysqldump": "default-mysql-client", "pt-query-digest": "percona-toolkit"}
+    names = ("sysbench", "mysqldump", "mydumper", "myloader", "mariadb-backup", "fio")
+    packages = {"mysqldump": "default-mysql-client", "myloader": "mydumper"}
     tools = [capabilities.find_program(name, package=packages.get(name, "")) for name in names]
-    return [capabilities.database_server(), *tools]
+    return [capabilities.database_server(), *tools, *_toolkit()]
+
+
+def _toolkit() -> list[Means]:
+    """Return the programs of Percona Toolkit that `validate` runs, here or in a container of the tools image."""
+    installed = [capabilities.find_program(name, package="percona-toolkit") for name in TOOLKIT]
+    image = "" if all(program.present for program in installed) else local_tools_image()
+    return [
+        program if program.present or not image
+        else Means(name=program.name, present=True, evidence=f"in a container of {image}")
+        for program in installed
+    ]  # fmt: skip
 
 
 def _emulator_daemon() -> Means:

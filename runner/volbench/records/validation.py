@@ -372,7 +372,8 @@ class Validation(Record):
     schemas: tuple[str, ...]
     checks: tuple[CheckRow, ...]
     advice: dict[str, str] = Field(
-        default_factory=dict, description="Of pt-config-diff and pt-variable-advisor, where they are installed."
+        default_factory=dict,
+        description="Of pt-config-diff and pt-variable-advisor, installed or of the tools image.",
     )
     replay: Replayed | None = None
     burst: BurstOutlook | None = None

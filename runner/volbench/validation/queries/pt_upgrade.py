@@ -10,27 +10,25 @@ disk, and the command line has only numbers of open files.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from volbench.base import programs
 from volbench.engine.connection import Account
 from volbench.records.goals.gate import Decision
 from volbench.records.validation import CheckRow
 from volbench.validation.queries.comparison import QueryComparison
 from volbench.validation.queries.pt_upgrade_report import QueryClassReport, parse_classes, parse_stats
 from volbench.validation.source.server import ReadOnlyServer, SqlReader
+from volbench.validation.toolkit import Toolkit, find_toolkit, version_of
 from volbench.workload.replay.fingerprint import fingerprint
 
+NOT_INSTALLED = "pt-upgrade is not installed here, and no Docker engine with a tools image answers"
 GRACE_S = 60.0
 """For a last statement after the time is over; then pt-upgrade is killed."""
-VERSION_KNOWN = "3.2.1"
+VERSIONS_KNOWN = ("3.2.1", "3.7.1")
 ENCRYPTED = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
 _UPGRADE_TABLE = "information_schema.ENGINES"
 _SESSION = (
@@ -43,13 +41,14 @@ _SESSION_STATEMENTS = (
     "SET SESSION wait_timeout=10000", *(f"SET SESSION {setting}" for setting in _SESSION),
     "SELECT @@SQL_MODE", "SET @@SQL_QUOTE_SHOW_CREATE = 1/*!40101, @@SQL_MODE='ITS OWN'*/", "SELECT VERSION()",
     "SHOW VARIABLES LIKE 'character_set_server'", "SELECT @@server_id /*!50038 , @@hostname*/",
+    "SELECT @@server_id /*!50038 , @@hostname*/, CONNECTION_ID() AS connection_id",  # 3.7.1
     "SELECT @@query_cache_type", "SET SESSION query_cache_type = OFF", "SHOW DATABASES LIKE 'information_schema'",
     "SHOW TABLES FROM `information_schema` LIKE 'ENGINES'", "SHOW VARIABLES LIKE 'version%'", "SHOW ENGINES",
     "SHOW VARIABLES LIKE 'innodb_version'", "SELECT /*!50038 @@hostname */",
 )  # fmt: skip
 _PER_QUERY_STATEMENTS = (f"SELECT * FROM {_UPGRADE_TABLE} LIMIT 1", "SHOW WARNINGS")
 OWN_STATEMENTS = (*_SESSION_STATEMENTS, *_PER_QUERY_STATEMENTS)
-"""Statements that pt-upgrade VERSION_KNOWN sends in addition to the queries; some only to one of the flavors."""
+"""Statements that pt-upgrade of VERSIONS_KNOWN sends in addition to the queries; some only to one of the flavors."""
 _ACCEPTED = re.compile(r"(?:/\*[^!].*?\*/)?\s*SELECT\b", re.IGNORECASE)
 """Queries that pt-upgrade takes for reading; it skips all others."""
 _QUERIES_MAX_BYTES = 64 * 2**20
@@ -80,26 +79,29 @@ def pt_upgrade_check(
         seconds: run time of pt-upgrade.
         values: whether the row may have values.
     """
-    tool = shutil.which("pt-upgrade")
+    tool = find_toolkit("pt-upgrade")
     if tool is None:
-        return _row("undecided", "pt-upgrade is not installed here")
+        return _row("undecided", NOT_INSTALLED)
     queries, skipped = _submitted_queries(compared)
     if not queries:
         return _row("go", "no query that pt-upgrade accepts", *_skip_notes(skipped))
-    version = _version(tool)
-    options = [
+    version = version_of(tool)
+    source, candidate = (
         _options(account, encrypted=bool(server.query(ENCRYPTED)[0][1]))
         for server, account in zip(servers, accounts, strict=True)
-    ]
+    )
+    files = {"source.cnf": source, "candidate.cnf": candidate, "queries.log": _log(queries)}
     servers[0].record_external_statements(_statements_sent(queries))
     try:
-        completed = _run(tool, (*options, _log(queries)), seconds=seconds)
+        completed = _run(tool, accounts, files, seconds=seconds)
     except (OSError, subprocess.TimeoutExpired):
         return _row("undecided", f"pt-upgrade did not finish within {seconds + GRACE_S:.0f} s")
     row = row_of(completed.stdout, completed.returncode, queries, values=values)
     stderr_lines = _last_stderr_lines(completed.stderr) if row.decision == "undecided" and values else ()
-    version_notes = () if version == VERSION_KNOWN else (_other_version(version),)
-    return row.model_copy(update={"details": (*row.details, *_skip_notes(skipped), *version_notes, *stderr_lines)})
+    version_notes = () if version in VERSIONS_KNOWN else (_other_version(version),)
+    place_notes = (f"pt-upgrade {version} ran in a container of {tool.place}",) if tool.place else ()
+    notes = (*row.details, *_skip_notes(skipped), *version_notes, *place_notes, *stderr_lines)
+    return row.model_copy(update={"details": notes})
 
 
 def row_of(printed: str, code: int, queries: Sequence[SubmittedQuery], *, values: bool = True) -> CheckRow:
@@ -229,37 +231,20 @@ def _log(queries: Sequence[SubmittedQuery]) -> str:
     )
 
 
-def _run(tool: str, texts: Sequence[str], *, seconds: float) -> subprocess.CompletedProcess[str]:
-    """Run pt-upgrade, which ends with this process. `texts` are the options of both clients and the log."""
-    guard = shutil.which("setpriv")
-    environment = {name: value for name, value in os.environ.items() if name != "PTDEBUG"}  # which prints passwords
-    with ExitStack() as opened:
-        files = [opened.enter_context(closing(_InMemory(text))).number for text in texts]
-        source_options, candidate_options, log = (f"/dev/fd/{number}" for number in files)
-        argv = [
-            *([guard, "--pdeathsig", "KILL", "--"] if guard else []),
+def _run(
+    tool: Toolkit, accounts: Sequence[Account], files: Mapping[str, str], *, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run pt-upgrade, which ends with this process. `files` are the options of both clients and the log."""
+
+    def arguments(paths: Mapping[str, str]) -> list[str]:
+        return [
             # An empty list of configuration files must come first, so that no user's file changes anything.
-            tool, "--config", "", "--no-version-check", "--read-only", "--no-create-upgrade-table",
+            "--config", "", "--no-version-check", "--read-only", "--no-create-upgrade-table",
             "--upgrade-table", _UPGRADE_TABLE, "--set-vars", ",".join(_SESSION), "--run-time", f"{seconds:.0f}s",
-            f"F={source_options},A=utf8", f"F={candidate_options},A=utf8", log,
+            f"F={paths['source.cnf']},A=utf8", f"F={paths['candidate.cnf']},A=utf8", paths["queries.log"],
         ]  # fmt: skip
-        return programs.run(
-            argv, capture_output=True, text=True, errors="replace", timeout=seconds + GRACE_S, check=False,
-            stdin=subprocess.DEVNULL, pass_fds=files, env={**environment, "LC_ALL": "C"},
-        )  # fmt: skip
 
-
-class _InMemory:
-    """A file in memory that vanishes with the last process that has it open."""
-
-    def __init__(self, text: str) -> None:
-        self.number = os.memfd_create("volbench")
-        os.fchmod(self.number, 0o600)  # the client ignores option files that everybody may write
-        with os.fdopen(os.dup(self.number), "wb") as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
-
-    def close(self) -> None:
-        os.close(self.number)
+    return tool.run(arguments, files, timeout_s=seconds + GRACE_S, accounts=accounts)
 
 
 def _options(account: Account, *, encrypted: bool) -> str:
@@ -267,18 +252,10 @@ def _options(account: Account, *, encrypted: bool) -> str:
     return lines + ("ssl-enforce=1\n" if encrypted and not account.socket else "")
 
 
-def _version(tool: str) -> str:
-    try:
-        printed = programs.run(
-            [tool, "--version"], capture_output=True, text=True, timeout=GRACE_S, check=False
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return "?"
-    return printed.split()[-1] if printed.split() else "?"
-
-
 def _other_version(version: str) -> str:
-    return f"the listed statements are those of pt-upgrade {VERSION_KNOWN}; {version} may send others"
+    return (
+        f"the listed statements are those of pt-upgrade {' and '.join(VERSIONS_KNOWN)}; {version} may send others"
+    )
 
 
 def _last_stderr_lines(stderr: str) -> tuple[str, ...]:

@@ -1,55 +1,47 @@
-"""pt-config-diff and pt-variable-advisor, where they are installed: run on texts, never on a server."""
+"""pt-config-diff and pt-variable-advisor, installed or of the tools image: run on texts, never on a server."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
-from volbench.base import programs
+from volbench.validation.toolkit import Arguments, ToolName, find_toolkit
 
 TIMEOUT_S = 60
 CHARACTERS_MAX = 20_000
 
 
 def advice(source: Mapping[str, str], candidate: Mapping[str, str]) -> dict[str, str]:
-    """Return the output of each tool by its name, without tools that are not installed or fail."""
-    reports: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="volbench-validate-") as scratch:
-        source_file, candidate_file = Path(scratch) / "source", Path(scratch) / "candidate"
-        for path, variables in ((source_file, source), (candidate_file, candidate)):
-            path.write_text(_show_variables_text(variables))
-        for name, arguments in (
-            ("pt-config-diff", [str(source_file), str(candidate_file)]),
-            ("pt-variable-advisor", ["--source-of-variables", str(candidate_file)]),
-        ):
-            report = _run_tool(name, arguments)
-            if report is not None:
-                reports[name] = report.replace(f"{scratch}/", "")
-    return reports
+    """Return the output of each tool by its name, without tools that cannot be had or fail."""
+    files = {"source": _show_variables_text(source), "candidate": _show_variables_text(candidate)}
+    tools: tuple[tuple[ToolName, Arguments], ...] = (
+        ("pt-config-diff", lambda paths: [paths["source"], paths["candidate"]]),
+        ("pt-variable-advisor", lambda paths: ["--source-of-variables", paths["candidate"]]),
+    )
+    reports = {name: _run_tool(name, arguments, files) for name, arguments in tools}
+    return {name: report for name, report in reports.items() if report is not None}
 
 
-def _run_tool(name: str, arguments: list[str]) -> str | None:
-    program = shutil.which(name)
-    if program is None:
+def _run_tool(name: ToolName, arguments: Arguments, files: Mapping[str, str]) -> str | None:
+    tool = find_toolkit(name)
+    if tool is None:
         return None
+    seen: dict[str, str] = {}
+
+    def with_paths(paths: Mapping[str, str]) -> list[str]:
+        seen.update(paths)
+        return ["--no-version-check", *arguments(paths)]
+
     try:
-        completed = programs.run(
-            [program, "--no-version-check", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            errors="replace",
-        )
+        completed = tool.run(with_paths, files, timeout_s=TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if completed.returncode not in {0, 1}:  # 1: pt-config-diff found differences
         return None
-    return completed.stdout[:CHARACTERS_MAX]
+    report = completed.stdout
+    for side, path in seen.items():
+        report = report.replace(path, side)
+    return report[:CHARACTERS_MAX]
 
 
 def _show_variables_text(variables: Mapping[str, str]) -> str:

@@ -1,0 +1,205 @@
+"""Percona Toolkit's programs: the installed ones, else those of the tools image on the local Docker engine.
+
+A program gets its files, credentials among them, in memory: by descriptors here, through the standard input into a
+tmpfs of a container. So no password is on a command line, in an environment, in what `docker inspect` shows, or on
+a disk. The program ends with this process.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+from volbench.base import programs
+from volbench.engine.connection import Account
+from volbench.placement import capabilities
+from volbench.placement.docker import image_names
+
+ToolName = Literal["pt-upgrade", "pt-config-diff", "pt-variable-advisor"]
+PROGRAMS: tuple[ToolName, ...] = get_args(ToolName)
+"""Every program of Percona Toolkit that volbench runs."""
+VERSION_TIMEOUT_S = 60.0
+_START_S = 60.0
+"""For a container to start, in addition to the program's own time."""
+_INSIDE = "/run/volbench"
+_TMPFS_BYTES = 192 * 2**20
+_SCRIPT = """
+cd /run/volbench && exec 3<&0 && head -c "$1" | tar -x -f - || exit 125
+shift
+"$@" </dev/null 3<&- & tool=$!
+{ cat <&3 >/dev/null; kill -KILL "$tool"; } 2>/dev/null &
+wait "$tool"
+"""
+"""Takes the files first; then the standard input is only watched: it ends with the process that validates."""
+
+Arguments = Callable[[Mapping[str, str]], Sequence[str]]
+"""From the paths of the files, as the program sees them, to its arguments."""
+
+
+class Toolkit(Protocol):
+    """A program that can be run."""
+
+    @property
+    def place(self) -> str:
+        """Where it runs: empty for this machine itself."""
+
+    def run(
+        self, arguments: Arguments, files: Mapping[str, str], *, timeout_s: float, accounts: Sequence[Account] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the program with files in memory. Raise OSError, subprocess.TimeoutExpired."""
+
+
+def find_toolkit(name: ToolName) -> Toolkit | None:
+    """Return the installed program, else that of a local tools image; None without both."""
+    installed = shutil.which(name)
+    if installed is not None:
+        return InstalledProgram(path=installed)
+    image = local_tools_image()
+    return ContainerProgram(name=name, image=image) if image else None
+
+
+def local_tools_image() -> str:
+    """Return the tools image of this code, else the newest of any code; empty if the local engine has none.
+
+    An engine of another machine is no help: its containers reach neither this machine's sockets nor its loopback.
+    """
+    if not os.environ.get("DOCKER_HOST", "unix:").startswith("unix:") or not capabilities.docker_engine().present:
+        return ""
+    if capabilities.docker_image(image_names.tools_image()).present:
+        return image_names.tools_image()
+    prefix = f"{image_names.TOOLS_REPOSITORY}:"
+    return next((name for name in image_names.local_images() if name.startswith(prefix)), "")  # newest first
+
+
+def version_of(toolkit: Toolkit) -> str:
+    """Return the program's version, `?` if it does not say."""
+    try:
+        printed = toolkit.run(lambda _: ["--version"], {}, timeout_s=VERSION_TIMEOUT_S).stdout.split()
+    except (OSError, subprocess.TimeoutExpired):
+        return "?"
+    return printed[-1] if printed else "?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstalledProgram:
+    """A program of this machine."""
+
+    path: str
+    place: str = ""
+
+    def run(
+        self,
+        arguments: Arguments,
+        files: Mapping[str, str],
+        *,
+        timeout_s: float,
+        accounts: Sequence[Account] = (),  # noqa: ARG002 - it reaches what this process reaches
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it; it ends with this process where setpriv is installed."""
+        guard = shutil.which("setpriv")
+        with ExitStack() as stack:
+            descriptors = {name: _in_memory(text) for name, text in files.items()}
+            for number in descriptors.values():
+                stack.callback(os.close, number)
+            paths = {name: f"/dev/fd/{number}" for name, number in descriptors.items()}
+            return programs.run(
+                [*([guard, "--pdeathsig", "KILL", "--"] if guard else []), self.path, *arguments(paths)],
+                capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False,
+                stdin=subprocess.DEVNULL, pass_fds=tuple(descriptors.values()), env=_environment(),
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerProgram:
+    """A program of the tools image, in a container of its own that keeps nothing."""
+
+    name: ToolName
+    image: str
+
+    @property
+    def place(self) -> str:
+        """The image."""
+        return self.image
+
+    def run(
+        self, arguments: Arguments, files: Mapping[str, str], *, timeout_s: float, accounts: Sequence[Account] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it; it is killed when the standard input of its container ends."""
+        payload = _archive(files)
+        paths = {name: f"{_INSIDE}/{name}" for name in files}
+        argv = [
+            "docker", "run", "--rm", "--interactive", "--log-driver=none", "--pull=never", "--read-only",
+            "--cap-drop=ALL", "--security-opt=no-new-privileges", f"--user={os.getuid()}:{os.getgid()}",
+            "--env=LC_ALL=C", "--label=org.volbench.validation=1", *_reach(accounts),
+            f"--tmpfs={_INSIDE}:rw,noexec,nosuid,mode=0700,size={_TMPFS_BYTES},uid={os.getuid()},gid={os.getgid()}",
+            "--entrypoint=sh", self.image, "-c", _SCRIPT, "volbench", str(len(payload)),
+            self.name, *arguments(paths),
+        ]  # fmt: skip
+        reader, writer = os.pipe()
+        feeding = threading.Thread(target=_feed, args=(writer, payload), daemon=True)
+        feeding.start()
+        try:
+            return programs.run(
+                argv, capture_output=True, text=True, errors="replace", timeout=timeout_s + _START_S, check=False,
+                stdin=reader, env=_environment(),
+            )  # fmt: skip
+        finally:
+            os.close(reader)  # first: a writer that still waits has no reader then
+            feeding.join()
+            os.close(writer)
+
+
+def _reach(accounts: Sequence[Account]) -> list[str]:
+    """Return the options of `docker run` for the servers' sockets, networks and certificates, and nothing else."""
+    over_tcp = any(not account.socket for account in accounts)
+    mounts = {str(Path(account.socket).resolve().parent): str(Path(account.socket).parent)
+              for account in accounts if account.socket}  # fmt: skip
+    for account in accounts:
+        tls = account.tls
+        mounts |= {path: path for path in (tls.ssl_ca, tls.ssl_cert, tls.ssl_key) if path and not account.socket}
+    options = [f"--network={'host' if over_tcp else 'none'}"]
+    for source, target in mounts.items():
+        options += ["--mount", f"type=bind,source={source},target={target},readonly"]
+    return options
+
+
+def _feed(writer: int, payload: bytes) -> None:
+    with suppress(OSError):  # the container is gone
+        rest = memoryview(payload)
+        while rest:
+            rest = rest[os.write(writer, rest) :]
+
+
+def _archive(files: Mapping[str, str]) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, text in files.items():
+            content = text.encode("utf-8", "surrogateescape")
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o600
+            entry.uid, entry.gid = os.getuid(), os.getgid()
+            tar.addfile(entry, io.BytesIO(content))
+    return archive.getvalue()
+
+
+def _in_memory(text: str) -> int:
+    """Return a descriptor of a file in memory, which vanishes with the last process that has it open."""
+    number = os.memfd_create("volbench")
+    os.fchmod(number, 0o600)  # the client ignores option files that everybody may write
+    with os.fdopen(os.dup(number), "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))
+    return number
+
+
+def _environment() -> dict[str, str]:
+    """Return this environment without PTDEBUG, which prints passwords."""
+    return {**{name: value for name, value in os.environ.items() if name != "PTDEBUG"}, "LC_ALL": "C"}

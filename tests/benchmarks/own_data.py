@@ -1,0 +1,104 @@
+"""Own data of at least 1 GB with its own slow log, on two volumes: the slower volume and its slower statements.
+
+    python tests/benchmarks/own_data.py [--rows 3300000] [--a SPEC] [--b SPEC] [--dir DIR] [--repeats 4]
+
+Writes DIR/shop.sql (tests/support/film_shop.py, not sysbench's tables), loads it into a real server, whose slow log
+of a minute's load is DIR/slow.log, and replays the log on both volumes. What is in DIR already is used again. Ends
+with 1 if volume b is not named as slower or no class of statements is, 3 when the run failed. The run stays in
+DIR/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+import film_shop
+from scratch_server import scratch_server
+
+BYTES_MIN = 10**9
+ROWS = 3_300_000
+LOAD_S = 60
+SUITE = """schema: 1
+name: own-data
+engine: {{flavor: mariadb, config: {{innodb_buffer_pool_size: 128M}}}}
+dataset: {{kind: dump, path: {place}/shop.sql, schema: shop, size: 3GiB}}
+steps: [{{kind: replay, name: replay, log: {place}/slow.log, warmup: 5s, duration: 30s}}]
+repeats: {repeats}
+replacements: 0%
+limits: {{foreign_iops: 1000000, foreign_cpu: 100%, cpu_steal: 100%, missed_samples: 50%, emulator_late: 100%}}
+"""
+
+
+def main() -> int:
+    """Make the data where it is missing, run, print the figures, judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--a", default="path:/var/tmp/volbench-own-data-a")
+    parser.add_argument("--b", default="emulated:efs-elastic")
+    parser.add_argument("--dir", type=Path, default=Path("/var/tmp/volbench-own-data"))
+    parser.add_argument("--repeats", type=int, default=4)
+    wanted = parser.parse_args()
+    wanted.dir.mkdir(parents=True, exist_ok=True)
+    if wanted.a.startswith("path:"):
+        Path(wanted.a.removeprefix("path:")).mkdir(parents=True, exist_ok=True)
+    dump, log = wanted.dir / "shop.sql", wanted.dir / "slow.log"
+    if not dump.exists():
+        _timed("writing the dump", lambda: film_shop.write_dump(wanted.dir / "partial.sql", wanted.rows))
+        (wanted.dir / "partial.sql").rename(dump)
+    if not log.exists():
+        _timed("recording the slow log on a real server", lambda: _record(dump, log, wanted.rows))
+    suite = wanted.dir / "own-data.yaml"
+    suite.write_text(SUITE.format(place=wanted.dir, repeats=wanted.repeats))
+    command = [
+        sys.executable, "-m", "volbench", "run", str(suite), "--target", "local", "--volume", f"a={wanted.a}",
+        "--volume", f"b={wanted.b}", "--out", str(wanted.dir / "results"), "--yes", "--json",
+    ]  # fmt: skip
+    started_s = time.monotonic()
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode not in (0, 6):  # 6: no verdict
+        return 3
+    return _judge(json.loads(done.stdout), dump.stat().st_size, time.monotonic() - started_s)
+
+
+def _record(dump: Path, log: Path, rows: int) -> None:
+    options = ("--innodb-buffer-pool-size=1G", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=512M")
+    with tempfile.TemporaryDirectory(prefix="own-") as place, scratch_server(Path(place), *options) as server:
+        server.query(f"CREATE DATABASE {film_shop.SCHEMA}")
+        client = shutil.which("mariadb") or "mysql"
+        with dump.open("rb") as sql:
+            argv = [client, "--no-defaults", f"--socket={server.socket}", "-uroot", film_shop.SCHEMA]
+            subprocess.run(argv, stdin=sql, check=True)
+        film_shop.record_load(server, rows, seconds=LOAD_S, log=Path(place) / "slow.log")
+        shutil.copy(Path(place) / "slow.log", log)
+
+
+def _timed(text: str, action: object) -> None:
+    assert callable(action)
+    started_s = time.monotonic()
+    action()
+    print(f"{text}: {time.monotonic() - started_s:.0f} s, load {os.getloadavg()[0]:.0f}", flush=True)
+
+
+def _judge(report: dict, dump_bytes: int, wall_s: float) -> int:
+    print(report["summary"]["sentence"])
+    slower = [
+        row for row in report["comparisons"] if row["verdict"] == "worse" and row["metric"].startswith("latency")
+    ]
+    classes = sorted({row["step"] for row in slower if "/" in row["step"]})
+    print(f"{report['run_id']}: {wall_s:.0f} s, load {os.getloadavg()[0]:.0f}; the dump has {dump_bytes:,} bytes")
+    print(f"slower on b: {', '.join(classes) or 'no class of statements'}")
+    return 0 if slower and classes and dump_bytes >= BYTES_MIN else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
