@@ -8,7 +8,8 @@ into groups of these sizes are equally likely. Its two-sided p-value is twice th
 For every split, the rank sum of the candidate minus that of the split can only fall when the candidate is
 moved down (its runs pass baseline runs, never the reverse), so each tail is monotone in the shift, ties
 included; so is a weighted sum of such differences, which is the test within blocks (`analysis/ranks`). Hence the
-shifts that the test accepts are one interval, and p < alpha holds exactly when that interval excludes the ratio 1. This would fail for a p-value made of deviations from the mean rank sum.
+shifts that the test accepts are one interval, and p < alpha holds exactly when that interval
+excludes the ratio 1. This would fail for a p-value made of deviations from the mean rank sum.
 
 The permutation null takes both sides for equally scattered. Where they are not, five noisy cells lie all above or
 all below five steady ones in 2 of 32 cases by chance, and the rank-sum test calls that p 0.0079. So where the
