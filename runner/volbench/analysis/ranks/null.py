@@ -108,7 +108,8 @@ def _split_counts(midranks_doubled: tuple[int, ...], size: int) -> Floats:
     subsets[0, 0] = 1
     for rank in midranks_doubled:
         subsets[1:, rank:] += subsets[:-1, : top + 1 - rank]
-    return subsets[size]
+    counts: Floats = subsets[size]
+    return counts
 
 
 @lru_cache(maxsize=4)

@@ -23,6 +23,7 @@ from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.placement import KubernetesPlacement
 from volbench.placement.kubernetes.requests import server_requests
 from volbench.placement.kubernetes.rights import missing_rights
+from volbench.placement.kubernetes.run_watch import RunWatch
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces, ServerSpec
 from volbench.volume.cluster import RULES, Cluster
@@ -77,6 +78,7 @@ class KubernetesTarget:
         self._options = options
         self._owner = owner
         self.parallel = options.parallel
+        self._watch = RunWatch(cluster, workspace.run_id)
         self._tools = tools or image_names.tools_image()
         self._measured_nodes = dict(measured_nodes or {})
         self._volume_options = dict(volume_options or {})
@@ -128,7 +130,9 @@ class KubernetesTarget:
         """Return the attempt's job and pod."""
         options = self._options_of(job.volume)
         note = partial(self._note_node, self._pool_of(job))
-        return KubernetesPlacement(self._cluster, job, options, on_node=note, on_poll=self._owner.extend)
+        return KubernetesPlacement(
+            self._cluster, job, options, on_node=note, on_poll=self._owner.extend, watch=self._watch
+        )
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Erase the run's directories on a claim that stays."""
@@ -140,6 +144,7 @@ class KubernetesTarget:
 
         The owner of claims that stay for `resume` stays with them for `ttl`.
         """
+        self._watch.close()
         if self._options.keep:
             self._owner.end(objects_stay=True)
             return
