@@ -2,7 +2,8 @@
 
 Simulated cells with tps and p95 on nodes whose speeds are drawn for each family. The simulation is our own
 construction. The verdicts are those of a report (`compare`, `summarise`), which is asked only about families in
-which a rank test has a small p: without one it names nothing. Rows that need it for nearly all families use a twentieth.
+which a rank test has a small p: without one it names nothing. Rows that need it for nearly all families use a
+twentieth.
 
     python tests/benchmarks/node_blocks.py [--families 20000] [--seed 1] [--json FILE]
 

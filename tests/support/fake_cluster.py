@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import json
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,6 +27,9 @@ class FakeCluster(Cluster):
         self.forbidden: tuple[str, ...] = ()
         self._uids = itertools.count(1)
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.changes: list[tuple[str, str, Object]] = []
+        """Of objects, in order: ADDED or DELETED, path, object; its length is the server's resource version."""
+        self._changed = threading.Condition()
 
     def put(self, path: str, **parts: Any) -> Object:
         """Create or replace an object; returns it."""
@@ -37,7 +42,26 @@ class FakeCluster(Cluster):
         }
         made: Object = {"metadata": metadata, "spec": {}, "status": {}, **parts}
         self.objects[self.object_path(path)] = made
+        self._record("ADDED", self.object_path(path), made)
         return made
+
+    def _record(self, kind: str, path: str, made: Object) -> None:
+        with self._changed:
+            self.changes.append((kind, path, made))
+            made["metadata"]["resourceVersion"] = str(len(self.changes))
+            self._changed.notify_all()
+
+    def stream_text(self, path: str, **query: Any) -> Iterator[str]:
+        """A watch: the changes since the version, as they come; ends after a second without any."""
+        seen, prefix = int(query["resourceVersion"]), f"{self.object_path(path)}/"
+        while True:
+            with self._changed:
+                if not self._changed.wait_for(lambda count=seen: len(self.changes) > count, timeout=1):  # type: ignore[misc]
+                    return
+                kind, place, made = self.changes[seen]
+            seen += 1
+            if place.startswith(prefix) and _is_selected(made, query.get("labelSelector", "")):
+                yield json.dumps({"type": kind, "object": made}) + "\n"
 
     def bind(self, claim: str, volume: str, **spec: Any) -> None:
         """Bind a claim to a new PersistentVolume."""
@@ -61,7 +85,9 @@ class FakeCluster(Cluster):
         if method == "PATCH":
             return self._patch(path, body)
         if method == "DELETE":
-            return self.objects.pop(path, None) or _refuse(404)
+            removed = self.objects.pop(path, None) or _refuse(404)
+            self._record("DELETED", path, removed)
+            return removed
         if path in self.objects:
             return self.objects[path]
         return self._listed(path, query) if not path.startswith((NODES, VOLUMES, CLASSES)) else _refuse(404)
@@ -89,21 +115,22 @@ class FakeCluster(Cluster):
     def _listed(self, path: str, query: dict[str, Any]) -> Object:
         if path.rpartition("/")[2] not in {"pods", "jobs", "configmaps", "persistentvolumeclaims", "events"}:
             _refuse(404)
-        terms = [part.partition("=") for part in query.get("labelSelector", "").split(",") if part]
-
-        def is_selected(labels: dict[str, str]) -> bool:
-            return all(
-                labels.get(key[:-1]) != value
-                if key.endswith("!")
-                else key in labels and (not equal or labels[key] == value)
-                for key, equal, value in terms
-            )
-
         items = [
             one for place, one in self.objects.items()
-            if place.startswith(f"{path}/") and is_selected(one["metadata"].get("labels", {}))
+            if place.startswith(f"{path}/") and _is_selected(one, query.get("labelSelector", ""))
         ]  # fmt: skip
-        return {"metadata": {"resourceVersion": ""}, "items": items}
+        return {"metadata": {"resourceVersion": str(len(self.changes))}, "items": items}
+
+
+def _is_selected(made: Object, selector: str) -> bool:
+    labels = made["metadata"].get("labels", {})
+    terms = [part.partition("=") for part in selector.split(",") if part]
+    return all(
+        labels.get(key[:-1]) != value
+        if key.endswith("!")
+        else key in labels and (not equal or labels[key] == value)
+        for key, equal, value in terms
+    )
 
 
 def _refuse(status: int) -> Object:

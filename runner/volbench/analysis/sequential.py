@@ -11,8 +11,8 @@ confidence interval.
 
 Cells of several nodes have another null distribution, which depends on how many cells each node has. Each look at
 them has a level of 0.52 %, just above 2/400, the smallest p of two nodes with 3 against 3 cells each. By Bonferroni
-all five looks err in at most 2.6 %. Looks at one node before that add at most the error of those looks: with a second
-node from the look at 5, 6, 7 or 8 cells on the sum is at most 4.93, 4.41, 4.71 and 4.91 %.
+all five looks err in at most 2.6 %. Looks at one node before that add at most the error of those looks: with a
+second node from the look at 5, 6, 7 or 8 cells on the sum is at most 4.93, 4.41, 4.71 and 4.91 %.
 
 Source: Jennison and Turnbull, Group Sequential Methods (2000), chapters 7 and 9.
 """

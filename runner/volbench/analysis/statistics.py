@@ -8,7 +8,8 @@ into groups of these sizes are equally likely. Its two-sided p-value is twice th
 For every split, the rank sum of the candidate minus that of the split can only fall when the candidate is
 moved down (its runs pass baseline runs, never the reverse), so each tail is monotone in the shift, ties
 included; so is a weighted sum of such differences, which is the test within blocks (`analysis/ranks`). Hence the
-shifts that the test accepts are one interval, and p < alpha holds exactly when that interval excludes the ratio 1. This would fail for a p-value made of deviations from the mean rank sum.
+shifts that the test accepts are one interval, and p < alpha holds exactly when that interval
+excludes the ratio 1. This would fail for a p-value made of deviations from the mean rank sum.
 
 The permutation null takes both sides for equally scattered. Where they are not, five noisy cells lie all above or
 all below five steady ones in 2 of 32 cases by chance, and the rank-sum test calls that p 0.0079. So where the
@@ -146,7 +147,8 @@ def bounded_shift_of(
     that of the highest; so it holds at least at 1 - alpha. The p-value is the largest. `nearest_ratio` says how
     near to 1 the estimate can come. Raises ValueError as `shift_of`.
     """
-    values = _in_blocks(*(_log_steps([value for value, _, _ in side]) for side in (baseline, candidate)), nodes)
+    x, y = (_log_steps([value for value, _, _ in side]) for side in (baseline, candidate))
+    values = _in_blocks(x, y, nodes)
     lows = [_log_ends([low for _, low, _ in side]) for side in (baseline, candidate)]
     highs = [_log_ends([high for _, _, high in side]) for side in (baseline, candidate)]
     lying_lowest, lying_highest = _in_blocks(highs[0], lows[1], nodes), _in_blocks(lows[0], highs[1], nodes)
@@ -298,7 +300,8 @@ def runs_for_level(*, level: float, blocks: int = 1) -> int:
 
     def splits(runs: int) -> int:
         least, more = divmod(runs, blocks)
-        return math.comb(2 * least, least) ** (blocks - more) * math.comb(2 * least + 2, least + 1) ** more
+        counts = [least + 1] * more + [least] * (blocks - more)
+        return math.prod(math.comb(2 * count, count) for count in counts)
 
     return next(n for n in range(RUNS_MIN, RUNS_NEEDED_MAX + 1) if n == RUNS_NEEDED_MAX or level * splits(n) > 2)
 

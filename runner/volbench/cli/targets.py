@@ -80,7 +80,7 @@ def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Tar
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     tools = str(run.target_options.get("tools", ""))
     if run.target == "kubernetes":
-        return _kubernetes(run, workspace, tools, measured_nodes(run, results))
+        return _kubernetes(run, workspace, tools, results)
     if run.target in ("local", "attach"):
         require("mysql")  # here, and not in the agent of the first cell
     target: Target = DockerTarget(workspace, tools=tools) if run.target == "docker" else LocalTarget(workspace)
@@ -96,8 +96,15 @@ def measured_nodes(run: RunRecord, results: Sequence[CellResult]) -> dict[str, s
     return {volume_of[result.cell_id]: result.host.hostname for result in done if result.host.hostname}
 
 
+def measured_blocks(run: RunRecord, results: Sequence[CellResult]) -> dict[int, str]:
+    """Return block -> the node that its cells were measured on."""
+    block_of = {cell.cell_id: cell.block for cell in run.cells}
+    done = [result for result in results if result.status == "done" and result.cell_id in block_of]
+    return {block_of[result.cell_id]: result.host.hostname for result in done if result.host.hostname}
+
+
 def _kubernetes(
-    run: RunRecord, workspace: Workspace, tools: str, nodes: Mapping[str, str]
+    run: RunRecord, workspace: Workspace, tools: str, results: Sequence[CellResult]
 ) -> tuple[Target, dict[str, Volume]]:
     # imported here: the client takes half a second, which other targets do not need
     from volbench.placement.kubernetes.target import KubernetesTarget  # noqa: PLC0415
@@ -108,7 +115,9 @@ def _kubernetes(
     cluster = Cluster(context=options.context, namespace=options.namespace)
     owner = RunOwner(cluster, run.run_id, ttl_s=options.ttl_s, image=tools or tools_image())
     target = KubernetesTarget(
-        workspace, cluster=cluster, options=options, tools=tools, measured_nodes=nodes, owner=owner,
+        workspace, cluster=cluster, options=options, tools=tools, owner=owner,
+        measured_nodes=measured_nodes(run, results), measured_blocks=measured_blocks(run, results),
+        blocks=len({cell.block for cell in run.cells}),
         volume_options={name: read_options(run.target_options, name) for name in volumes_of(run.target_options)},
     )  # fmt: skip
     volumes = {

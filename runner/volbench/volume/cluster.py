@@ -112,9 +112,15 @@ class Cluster:
             self.with_retries(lambda: self._raw("GET", path, None, query).decode(errors="replace"), doing=doing)
         )
 
-    def stream_text(self, path: str, *, doing: str, **query: Any) -> Iterator[str]:
-        """Yield an answer that is text as it comes, such as a log that is followed; ends with the connection."""
-        answer = self.with_retries(lambda: self._send("GET", path, None, query, read_timeout_s=None), doing=doing)
+    def stream_text(
+        self, path: str, *, doing: str, read_timeout_s: float | None = None, **query: Any
+    ) -> Iterator[str]:
+        """Yield an answer that is text as it comes, such as a log that is followed; ends with the connection.
+
+        Args:
+            read_timeout_s: a connection without a byte for so long is ended; None: never.
+        """
+        answer = self.with_retries(lambda: self._send("GET", path, None, query, read_timeout_s), doing=doing)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         try:
             while chunk := answer.read1(_CHUNK_BYTES):

@@ -208,7 +208,15 @@ def test_one_verdict_comes_out_of_two_nodes_of_different_speed() -> None:
 
 def test_cells_on_a_node_without_the_other_volume_are_left_out() -> None:
     alone = Row(
-        step="s", parameters={}, metric="tps", unit="1/s", better="higher", volume="a", cell="a9", value=9.0, node="n3"
+        step="s",
+        parameters={},
+        metric="tps",
+        unit="1/s",
+        better="higher",
+        volume="a",
+        cell="a9",
+        value=9.0,
+        node="n3",
     )
     comparison = compared(["n1"] * 4 + ["n2"] * 4, ratio=0.8, more=[alone])
     assert (comparison.verdict, comparison.runs, comparison.left_out) == ("worse", (8, 8), (1, 0))

@@ -7,90 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_cluster import CLASSES, NODES, VOLUMES, FakeCluster
+from fake_cluster import CLASSES, NODES, VOLUMES
+from node_bench import LOCAL, RUN_ID, ZONE, Bench, preferred, required
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.cli.targets import measured_nodes
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.placement.interface import Job
 from volbench.placement.kubernetes.options import check_volume_names, parse_options, read_options, volumes_of
 from volbench.placement.kubernetes.placement import KubernetesPlacement
 from volbench.placement.kubernetes.pods import Trouble, mount_trouble, waiting_trouble
 from volbench.placement.kubernetes.result import enrich_from_cluster
-from volbench.placement.kubernetes.target import KubernetesTarget
-from volbench.placement.workspace import Workspace
-from volbench.profile.spec import parse_volume
-from volbench.records.cell import CellResult, CellSpec, DatasetSpec, ServerSpec
+from volbench.records.cell import CellResult
 from volbench.store.run_directory import RESULT_FILE
-from volbench.volume.interface import OpenVolume
 from volbench.volume.kinds.claim_facts import identity
-from volbench.volume.kinds.run_owner import RunOwner
-
-RUN_ID = "20260101T000000Z-quick-abcdef"
-LOCAL = {"required": {"nodeSelectorTerms": [
-    {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node3"]}]},
-]}}  # fmt: skip
-ZONE = {"required": {"nodeSelectorTerms": [
-    {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["eu-1a"]}]},
-]}}  # fmt: skip
-
-
-class Bench:
-    """A target with two claims and two nodes; the first pod runs on node2."""
-
-    def __init__(self, root: Path, *, measured_node: str = "", **options: object) -> None:
-        self.root, self.cluster = root, FakeCluster()
-        self.cluster.put(f"{CLASSES}/efs", volumeBindingMode="Immediate")
-        self.cluster.put(f"{CLASSES}/late", volumeBindingMode="WaitForFirstConsumer")
-        for name in ("node2", "node3"):
-            labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "eu-1a"}
-            self.cluster.put(f"{NODES}/{name}", metadata={"labels": labels})
-        for name in "ab":
-            self.cluster.put(f"persistentvolumeclaims/claim-{name}", spec={"storageClassName": "efs"})
-            self.cluster.bind(f"claim-{name}", f"pv-{name}")
-        chosen = read_options(options)  # type: ignore[arg-type]
-        self.owner = RunOwner(self.cluster, RUN_ID, ttl_s=chosen.ttl_s, image="tools:1")
-        self.target = KubernetesTarget(
-            Workspace(run_id=RUN_ID, cache=root), cluster=self.cluster, tools="tools:1",
-            options=chosen, owner=self.owner, measured_nodes={"a": measured_node} if measured_node else {},
-            volume_options={name: read_options(options, name) for name in volumes_of(options)},  # type: ignore[arg-type]
-        )  # fmt: skip
-
-    def job(self, cell_id: str, volume: str) -> Job:
-        opened = OpenVolume(name=volume, spec=parse_volume("pvc:x", name=volume), claim=f"claim-{volume}")
-        cell = CellSpec(
-            run_id=RUN_ID, cell_id=cell_id, suite="s", volume=volume, block=0, repeat=1, seed=1,
-            server=ServerSpec(), dataset=DatasetSpec(), steps=(), places=self.target.cell_paths(cell_id, opened),
-        )  # fmt: skip
-        return Job(kind="run", cell=cell, out=self.root, supervisor_script=b"", volume=opened)
-
-    def start_first(self, **spec: object) -> None:
-        """Launch a cell on volume a; its pod gets node2."""
-        job = self.job("01-a", "a")
-        self.target.launch(job)
-        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and "owner" not in path]
-        self.cluster.put(
-            "pods/first", metadata={"labels": made["metadata"]["labels"]}, spec={"nodeName": "node2", **spec},
-            status={"containerStatuses": [{"name": "agent", "state": {"running": {}}}]},
-        )  # fmt: skip
-        assert self.target.find(job).running()
-
-    def affinity_of(self, cell_id: str, volume: str) -> dict[str, Any]:
-        """Launch a cell and return its pod's node affinity."""
-        self.target.launch(self.job(cell_id, volume))
-        (made,) = [one for path, one in self.cluster.objects.items() if "/jobs/" in path and cell_id in path]
-        affinity: dict[str, Any] = made["spec"]["template"]["spec"]["affinity"].get("nodeAffinity", {})
-        return affinity
-
-
-def required(affinity: dict[str, Any]) -> str:
-    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
-    return str(terms[0]["matchFields"][0]["values"][0]) if terms else ""
-
-
-def preferred(affinity: dict[str, Any]) -> str:
-    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
-    return str(terms[0]["preference"]["matchFields"][0]["values"][0]) if terms else ""
 
 
 def test_a_claim_that_any_node_can_use_is_measured_on_the_first_pods_node(tmp_path: Path) -> None:

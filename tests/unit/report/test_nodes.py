@@ -17,8 +17,9 @@ from volbench.report.cross_run import compare_runs
 from volbench.report.formats.markdown import markdown
 from volbench.report.formats.terminal import summary_lines
 from volbench.report.rows.nodes import changed_together, node_caveats, placed_apart
+from volbench.report.rows.pairs import why_decided
 from volbench.store.files import write_record
-from volbench.store.run_directory import RESULT_FILE, RunDirectory
+from volbench.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory
 
 
 def on(*names: str, **facts: object) -> list[HostFacts]:
@@ -123,3 +124,25 @@ def test_volumes_that_were_placed_apart_keep_their_verdict_with_the_nodes_said()
     assert "b on n2 (fargate, 5 cells)" in second
     assert placed_apart("a", "b", PLACED)
     assert not placed_apart("a", "c", PLACED), "these two may use the same nodes: the rule of before holds"
+
+
+def test_cells_on_two_nodes_are_compared_within_each(
+    placed: Callable[[Callable[[CellResult], str]], RunDirectory],
+) -> None:
+    directory = placed(lambda result: f"node{1 + int(result.cell_id[-1]) % 2}")
+    report = build_report(directory)
+    assert {row.nodes for row in report.comparisons} == {2}
+    assert any(
+        caveat.endswith("Volumes are compared within each of 2 nodes, in one test.")
+        for caveat in report.summary.caveats
+    )
+
+
+def test_a_run_over_nodes_is_not_decided_before_each_has_a_block(
+    placed: Callable[[Callable[[CellResult], str]], RunDirectory],
+) -> None:
+    one_node = placed(lambda _: "node1")
+    assert why_decided(one_node) == "every pair of volumes has a verdict"
+    asked = one_node.run.model_copy(update={"target_options": {"nodes": "2"}})
+    write_record(one_node.path / RUN_FILE, asked)
+    assert why_decided(RunDirectory.open(one_node.path)) == ""

@@ -1,12 +1,12 @@
 """The permutation null of the rank-sum test, in one block or within several.
 
 Within blocks the statistic is van Elteren's: the sum of the candidate's rank sums in each block, each divided by
-the block's cells plus one. All splits within each block are equally likely, and independent of the other blocks, so the
-exact null distribution is the convolution of those of the blocks. A block that is faster as a whole, or scatters
-more, changes no rank within itself: nothing is assumed of how blocks differ.
+the block's cells plus one. All splits within each block are equally likely, and independent of the other blocks, so
+the exact null distribution is the convolution of those of the blocks. A block that is faster as a whole, or
+scatters more, changes no rank within itself: nothing is assumed of how blocks differ.
 
-The weights are small whole numbers, so that sums and ties are exact; where those would be large, they are rounded
-to a twelfth of the smallest. The test is exact for any fixed weights.
+The weights are small whole numbers, so that sums and ties are exact; where those would be large, they are
+rounded to a twelfth of the smallest. The test is exact for any fixed weights.
 
 Source: van Elteren, Bulletin of the International Statistical Institute 37 (1960); Lehmann, Nonparametrics, section
 3.3; the same weights are the default of SAS' PROC NPAR1WAY for strata.
@@ -108,7 +108,8 @@ def _split_counts(midranks_doubled: tuple[int, ...], size: int) -> Floats:
     subsets[0, 0] = 1
     for rank in midranks_doubled:
         subsets[1:, rank:] += subsets[:-1, : top + 1 - rank]
-    return subsets[size]
+    counts: Floats = subsets[size]
+    return counts
 
 
 @lru_cache(maxsize=4)

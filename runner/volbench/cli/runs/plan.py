@@ -11,8 +11,10 @@ from pathlib import Path
 
 from rich.table import Table
 
+from volbench.analysis.comparison import FIRST_WEIGHT
 from volbench.analysis.credits.expected import expected
 from volbench.analysis.credits.prices import load_prices
+from volbench.analysis.sequential import NODES_LOOK_LEVEL
 from volbench.analysis.statistics import runs_for_level
 from volbench.base.text import duration, size
 from volbench.cli import console, options
@@ -21,7 +23,8 @@ from volbench.cli.targets import choose_target, with_flavor
 from volbench.errors import UsageError
 from volbench.placement.attach import parse_dsn, without_password
 from volbench.placement.attach import target_options as options_of_server
-from volbench.placement.kubernetes.options import check_volume_names, parse_options
+from volbench.placement.kubernetes.node_blocks import blocks_by_node, check_blocks, smallest_p
+from volbench.placement.kubernetes.options import check_volume_names, parse_options, read_options
 from volbench.plan.cost import Cost, estimate, replacements_max
 from volbench.plan.describe import sweep_lines
 from volbench.plan.new_run import plan_run
@@ -112,6 +115,7 @@ def make_plan(
     chosen_options = _target_options(target_name, attach, tools, target_options)
     if target_name == "kubernetes":
         check_volume_names(chosen_options, [spec.name for spec in specs])
+        check_blocks(blocks=suite.repeats, nodes=read_options(chosen_options).nodes)
     _refuse_attached_sweep(attach, suite)
     run = plan_run(
         run_id=new_run_id(suite.name),
@@ -198,8 +202,8 @@ def show_plan(planned: Planned) -> None:
     if suite.sweep is not None:
         for line in (*sweep_lines(suite.sweep), *_too_few_repeats(suite, suite.sweep)):
             out.print(f"  {line}", markup=False)
-    for line in _forecasts(planned.run):
-        out.print(f"  forecast: {line}", markup=False)
+    for line in (*_nodes(run), *(f"  forecast: {text}" for text in _forecasts(run))):
+        out.print(line, markup=False)
     per = "volume" if suite.sweep is None else "combination"
     at_most = "at most " if suite.comparison.until == "decided" else ""
     out.print(
@@ -272,6 +276,18 @@ def _forecasts(run: RunRecord) -> Iterator[str]:
         forecast = expected(spec, volume)
         if forecast is not None:
             yield from forecast_lines(spec, forecast)
+
+
+def _nodes(run: RunRecord) -> Iterator[str]:
+    """Yield how a run's repeats are spread over several nodes, and whether that many can give a verdict."""
+    nodes, repeats = int(run.target_options.get("nodes", 1)), run.suite.repeats
+    if nodes < 2:
+        return
+    counts = ", ".join(map(str, blocks_by_node(repeats, nodes)))
+    yield f"{nodes} nodes, one after the other, with {counts} repeats of each volume; compared within nodes"
+    level = NODES_LOOK_LEVEL if run.suite.comparison.until == "decided" else 1 - run.suite.comparison.confidence
+    if (smallest := smallest_p(repeats, nodes)) >= level * FIRST_WEIGHT:
+        yield f"  caveat: no p can be below {smallest:.2g}, too much for a verdict: more repeats, or fewer nodes"
 
 
 def _too_few_repeats(suite: ResolvedSuite, sweep: SweepSpec) -> Iterator[str]:

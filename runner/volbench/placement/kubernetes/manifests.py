@@ -55,6 +55,7 @@ class CellObjects:
     Args:
         near: name of the run's node, on which its cells are compared.
         pinned: the cell must run on that node; else the node is preferred.
+        avoided: names of nodes that measure other blocks of the run.
         apart: concurrent pods of this run must not share a node.
         server_requests: what the server's container requests where no option says so.
         emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
@@ -74,6 +75,7 @@ class CellObjects:
     options: KubernetesOptions
     near: str = ""
     pinned: bool = False
+    avoided: tuple[str, ...] = ()
     apart: bool = False
     emulator_claim: str = ""
     server_requests: Mapping[str, str] = field(default_factory=dict)
@@ -256,6 +258,11 @@ def _affinity(cell: CellObjects) -> dict[str, Any]:
             if cell.pinned
             else {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
         )
+    elif cell.avoided:
+        others = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in cell.avoided]
+        affinity["nodeAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": others}]}
+        }
     affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [_apart(cell)]}
     return affinity
 

@@ -60,6 +60,10 @@ class KubernetesOptions(Record):
         description="How long results in pods, volumes and all of a run wait for `resume`.",
     )  # fmt: skip
     parallel: int = Field(default=1, ge=1, le=64, description="Cells that run at once, never two on one node.")
+    nodes: int = Field(
+        default=1, ge=1, le=100,
+        description="Nodes to measure on, one after the other: each has whole repeats of all volumes.",
+    )  # fmt: skip
     share_nodes: bool = Field(default=False, description="Let parallel cells share a node.")
 
 
@@ -93,8 +97,23 @@ def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
             raise UsageError(f"the option {key!r} needs a value", where="--target-option", next_step=f"{key}=VALUE")
         options[f"{volume}.{key}" if volume else key] = value
     for volume in ("", *volumes_of(options)):
-        read_options(options, volume)
+        _check_nodes(read_options(options, volume), volume)
     return options
+
+
+def _check_nodes(options: KubernetesOptions, volume: str) -> None:
+    """Raise UsageError for options that place cells otherwise than whole repeats on one node after the other."""
+    contradictions = {
+        "node": bool(options.node), "parallel": options.parallel > 1, "pin_node": not options.pin_node,
+        "VOLUME.KEY": bool(volume),
+    }  # fmt: skip
+    contradiction = next((key for key, is_set in contradictions.items() if is_set), "")
+    if options.nodes > 1 and contradiction:
+        raise UsageError(
+            f"nodes={options.nodes} and {contradiction} contradict each other", where="--target-option",
+            evidence="each node measures whole repeats of all volumes, one cell after the other",
+            next_step="leave one of them out",
+        )  # fmt: skip
 
 
 def volumes_of(options: Mapping[str, Scalar]) -> list[str]:
@@ -112,7 +131,8 @@ def check_volume_names(options: Mapping[str, Scalar], names: Collection[str]) ->
 
 
 FIXED_FOR_A_RUN = frozenset({
-    "namespace", "server_cpu", "server_memory", "agent_cpu", "agent_memory", "user", "parallel", "share_nodes",
+    "namespace", "nodes",
+    "server_cpu", "server_memory", "agent_cpu", "agent_memory", "user", "parallel", "share_nodes",
 })  # fmt: skip
 """Where the run's claims are, and what decides its figures: cells with another value must not be pooled."""
 

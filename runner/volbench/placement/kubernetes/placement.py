@@ -6,12 +6,8 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-
-from kubernetes import client, watch
-from kubernetes.client.exceptions import ApiException
 
 from volbench.errors import EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.placement.interface import Job
@@ -30,14 +26,17 @@ from volbench.placement.kubernetes.pods import (
 )
 from volbench.placement.kubernetes.requests import limits_refused
 from volbench.placement.kubernetes.result import enrich_from_cluster, needs_cause
+from volbench.placement.kubernetes.run_watch import RunWatch
 from volbench.placement.kubernetes.scheduling import QUEUED, spot_interruption, suspension
 from volbench.records.parse import parse_json
-from volbench.volume.cluster import Cluster, NotFound, cluster_errors, quota_exceeded
+from volbench.volume.cluster import Cluster, NotFound, quota_exceeded
 from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN
 from volbench.volume.kinds.claim_facts import identity, persistent_volume
 
 WATCH_S = 1
 PROGRESS_EVERY_S = 2.0
+LOGS_PER_S_MAX = 2
+"""Of all lanes together; with many lanes each shows its progress less often."""
 GONE_S_MAX = 90.0
 FINAL_TROUBLE_AFTER_S = 20.0
 """How long to wait for an image that cannot be pulled: a registry may fail for a moment."""
@@ -56,16 +55,20 @@ class KubernetesPlacement:
         options: KubernetesOptions,
         on_node: Callable[[Object], None] | None = None,
         on_poll: Callable[[], None] = lambda: None,
+        *,
+        watch: RunWatch,
     ) -> None:
         """`on_node` is called with the pod once it has a node, `on_poll` whenever the pod is looked at."""
         self._on_node = on_node
         self._on_poll = on_poll
+        self._watch = watch
+        self._progress_every_s = max(PROGRESS_EVERY_S, options.parallel / LOGS_PER_S_MAX)
         self._cluster = cluster
         self._job = job
         self._options = options
         self.name = cell_name(job.cell.run_id, job.cell.cell_id, job.cell.attempt)
         self._pod: Object | None = None
-        self._version = ""
+        self._revision = 0
         self._waiting_since_s: float | None = None
         self._is_queued = False
         self._progress_s = 0.0
@@ -159,40 +162,20 @@ class KubernetesPlacement:
     def _pods(self) -> list[Object]:
         answer = self._cluster.ask("GET", "pods", doing=f"looking for the pod of {self.name}",
                                    labelSelector=self._selector)  # fmt: skip
-        self._version = answer["metadata"]["resourceVersion"]
         pods: list[Object] = answer["items"]
         return pods
 
     def _refresh(self) -> Object | None:
-        """Return the current pod after waiting a moment for a change. An expired watch is restarted."""
-        if not self._version:
-            self._pod = next(iter(self._pods()), None)
-            return self._pod
-        return self._cluster.with_retries(self._follow, doing=f"watching the pod of {self.name}")  # type: ignore[no-any-return]
-
-    def _follow(self) -> Object | None:
-        core, follower = client.CoreV1Api(self._cluster.api), watch.Watch()
-        try:
-            with cluster_errors(f"watching the pod of {self.name}"):
-                for event in follower.stream(
-                    core.list_namespaced_pod, self._cluster.namespace, label_selector=self._selector,
-                    resource_version=self._version, timeout_seconds=WATCH_S, _request_timeout=WATCH_S + 10,
-                ):  # fmt: skip
-                    pod = event["raw_object"]
-                    self._pod, self._deleted_pod = (None, pod) if event["type"] == "DELETED" else (pod, None)
-                    self._version = pod["metadata"]["resourceVersion"]
-                    if self._pod is None or has_ended(self._pod, AGENT):
-                        break
-        except StepFailed as error:
-            if not isinstance(error.__cause__, ApiException) or error.__cause__.status != HTTPStatus.GONE:
-                raise
-            self._pod = next(iter(self._pods()), None)
+        """Return the pod as the run's watch has it, after waiting a moment for a change."""
+        cell = self._job.cell
+        state = self._watch.wait((cell.cell_id, str(cell.attempt)), self._revision, WATCH_S)
+        self._revision, self._pod, self._deleted_pod = state.revision, state.pod, state.deleted
         return self._pod
 
     def _without_pod(self) -> bool:
         """Handle a missing pod: before its creation, and after its deletion."""
         try:
-            job = self._cluster.ask("GET", self._cluster.jobs(self.name), doing=f"looking for job {self.name}")
+            job = self._watch.job(self.name)
         except NotFound:
             self._has_ended = True
             return False
@@ -200,8 +183,7 @@ class KubernetesPlacement:
             condition["type"] == "Failed" and condition["status"] == "True"
             for condition in job["status"].get("conditions", [])
         ):
-            self._has_ended = True
-            return False
+            return self._without_job()
         if job["spec"].get("suspend"):
             return self._suspended(job)
         for event in self._events():
@@ -215,6 +197,11 @@ class KubernetesPlacement:
                                        cause="no_permission")  # fmt: skip
         self._check_waiting(None)
         return True
+
+    def _without_job(self) -> bool:
+        """Handle a failed job: it has ended, unless it has a pod that the watch has not reported yet."""
+        self._has_ended = self._deleted_pod is not None or not self._pods()
+        return not self._has_ended
 
     def _suspended(self, job: Object) -> bool:
         """Handle a suspended job: it waits for its queue, or the queue has preempted its pod, which is the end."""
@@ -295,7 +282,7 @@ class KubernetesPlacement:
 
     def _show_progress(self, pod: Object) -> None:
         """Write the agent's last progress report to the run's directory."""
-        if time.monotonic() - self._progress_s < PROGRESS_EVERY_S:
+        if time.monotonic() - self._progress_s < self._progress_every_s:
             return
         self._progress_s = time.monotonic()
         with contextlib.suppress(ValueError, StepFailed):

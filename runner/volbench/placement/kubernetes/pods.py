@@ -57,7 +57,16 @@ def pinned_node(pod: Object) -> str:
     """Return the node that the pod must run on as its run's other cells do; empty if there is none."""
     affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
-    return next((str(field["values"][0]) for term in terms for field in term.get("matchFields", [])), "")
+    fields = [field for term in terms for field in term.get("matchFields", []) if field["operator"] == "In"]
+    return next((str(field["values"][0]) for field in fields), "")
+
+
+def _further(pod: Object) -> str:
+    """Return `further ` for a pod that must avoid the nodes that its run has measured on already."""
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+    fields = [field for term in terms for field in term.get("matchFields", [])]
+    return "further " if any(field["operator"] == "NotIn" for field in fields) else ""
 
 
 def _unscheduled(pod: Object, message: str, claim_events: Sequence[Object]) -> Trouble:
@@ -71,7 +80,7 @@ def _unscheduled(pod: Object, message: str, claim_events: Sequence[Object]) -> T
         what = f"node {node}, on which this run measures, cannot run the pod"
         what += f": {whats}" if whats else ""
     else:
-        what = f"no node can run the pod: {whats}" if whats else "no node can run the pod"
+        what = f"no {_further(pod)}node can run the pod: {whats}" if whats else "no node can run the pod"
     next_step = next((reason.next_step for reason in reasons if reason.next_step), "")
     return Trouble(cause=cause, what=what, evidence=message, final=False, next_step=next_step)
 

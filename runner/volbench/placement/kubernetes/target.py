@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -17,10 +18,12 @@ from volbench.placement.docker import image_names
 from volbench.placement.docker.images import OFFICIAL_IMAGES
 from volbench.placement.interface import Job, Placement
 from volbench.placement.kubernetes import manifests
+from volbench.placement.kubernetes.node_blocks import measured_by_number, node_of_block, refuse_bound_volume
 from volbench.placement.kubernetes.options import KubernetesOptions
 from volbench.placement.kubernetes.placement import KubernetesPlacement
 from volbench.placement.kubernetes.requests import server_requests
 from volbench.placement.kubernetes.rights import missing_rights
+from volbench.placement.kubernetes.run_watch import RunWatch
 from volbench.placement.workspace import Workspace
 from volbench.records.cell import CellPlaces, ServerSpec
 from volbench.volume.cluster import RULES, Cluster
@@ -33,12 +36,12 @@ from volbench.volume.kinds.run_owner import NOT_OWNER, RunOwner, owned
 _FARGATE = "fargate-scheduler"
 """Scheduler of pods that each get a node of their own: a second pod cannot run there."""
 _POLL_S = 0.5
-_Pool = tuple[str, str, str]
-"""The options that decide which nodes cells may run on."""
+_Pool = tuple[str, str, str, int]
+"""The options that decide which nodes cells may run on, and the number of the run's node."""
 
 
-def _pool(options: KubernetesOptions) -> _Pool:
-    return options.selector, options.tolerations, options.runtime_class
+def _pool(options: KubernetesOptions, number: int = 0) -> _Pool:
+    return options.selector, options.tolerations, options.runtime_class, number
 
 
 class KubernetesTarget:
@@ -57,6 +60,8 @@ class KubernetesTarget:
         tools: str = "",
         measured_nodes: Mapping[str, str] | None = None,
         volume_options: Mapping[str, KubernetesOptions] | None = None,
+        blocks: int = 1,
+        measured_blocks: Mapping[int, str] | None = None,
     ) -> None:
         """Connect to nothing yet.
 
@@ -65,15 +70,20 @@ class KubernetesTarget:
             tools: name of the tools image; empty: that of this code, which the nodes must have or be able to pull.
             measured_nodes: volume -> name of the node that earlier cells of the run measured it on.
             volume_options: of volumes whose cells run elsewhere than those of others.
+            blocks: of the run, which are spread over `nodes` of the options.
+            measured_blocks: block -> name of the node that earlier cells of the run measured it on.
         """
         self._workspace = workspace
         self._cluster = cluster
         self._options = options
         self._owner = owner
         self.parallel = options.parallel
+        self._watch = RunWatch(cluster, workspace.run_id)
         self._tools = tools or image_names.tools_image()
         self._measured_nodes = dict(measured_nodes or {})
         self._volume_options = dict(volume_options or {})
+        self._blocks = blocks
+        self._measured_numbers = measured_by_number(measured_blocks or {}, blocks=blocks, nodes=options.nodes)
         self._node_names: dict[_Pool, str] = {}
         self._nodes: dict[str, dict[str, Any] | None] = {}
 
@@ -102,8 +112,13 @@ class KubernetesTarget:
         options = self._options_of(job.volume)
         apart = options.parallel > 1 and not options.share_nodes
         near = "" if apart else self._node_of_pool(job)
+        if options.nodes > 1:
+            self._refuse_bound(job, near)
         pinned = bool(near) and options.pin_node and self._fits(job, near)
-        cell = objects_of(job, options=options, tools=self._tools, near=near, pinned=pinned, apart=apart)
+        cell = replace(
+            objects_of(job, options=options, tools=self._tools, near=near, pinned=pinned, apart=apart),
+            avoided=self._other_nodes(self._pool_of(job)) if options.nodes > 1 and not near else (),
+        )
         doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"
         self._owner.extend()
         references = self._owner.references()
@@ -114,8 +129,10 @@ class KubernetesTarget:
     def find(self, job: Job) -> Placement:
         """Return the attempt's job and pod."""
         options = self._options_of(job.volume)
-        note = partial(self._note_node, _pool(options))
-        return KubernetesPlacement(self._cluster, job, options, on_node=note, on_poll=self._owner.extend)
+        note = partial(self._note_node, self._pool_of(job))
+        return KubernetesPlacement(
+            self._cluster, job, options, on_node=note, on_poll=self._owner.extend, watch=self._watch
+        )
 
     def close_volume(self, volume: OpenVolume) -> None:
         """Erase the run's directories on a claim that stays."""
@@ -127,6 +144,7 @@ class KubernetesTarget:
 
         The owner of claims that stay for `resume` stays with them for `ttl`.
         """
+        self._watch.close()
         if self._options.keep:
             self._owner.end(objects_stay=True)
             return
@@ -159,9 +177,11 @@ class KubernetesTarget:
         cordoned is given up: the report says that nodes differ.
         """
         options = self._options_of(job.volume)
-        pool = _pool(options)
+        pool = self._pool_of(job)
         if options.node:
             return ""
+        if options.nodes > 1:
+            return self._node_of_number(pool, job)
         for volume, node_name in list(self._measured_nodes.items()):
             if _pool(self._volume_options.get(volume, self._options)) == pool:
                 del self._measured_nodes[volume]
@@ -170,6 +190,40 @@ class KubernetesTarget:
         if pool not in self._node_names and (node_name := self._node_of_claims(job)):
             self._node_names[pool] = node_name
         return self._node_names.get(pool, "")
+
+    def _pool_of(self, job: Job) -> _Pool:
+        options = self._options_of(job.volume)
+        number = node_of_block(job.cell.block, blocks=self._blocks, nodes=options.nodes)
+        return _pool(options, number)
+
+    def _node_of_number(self, pool: _Pool, job: Job) -> str:
+        """Return the name of the node of that number, of a run on several; empty: the scheduler chooses it now."""
+        measured = self._measured_numbers.pop(pool[-1], "")
+        if measured and pool not in self._node_names and self._is_usable(measured):
+            self._node_names[pool] = measured
+        if not self._node_names and not self._measured_numbers and (node_name := self._node_of_claims(job)):
+            self._node_names[pool] = node_name
+        return self._node_names.get(pool, "")
+
+    def _other_nodes(self, pool: _Pool) -> tuple[str, ...]:
+        """Return the nodes of the run's other numbers, those of earlier cells included."""
+        names = [name for other, name in self._node_names.items() if other != pool]
+        return tuple(dict.fromkeys([*names, *self._measured_numbers.values()]))
+
+    def _refuse_bound(self, job: Job, node_name: str) -> None:
+        """Raise EnvironmentLacks for a volume that cannot be on several nodes, or not on this block's."""
+        if job.volume is None or job.volume.claim is None:
+            return
+        doing = f"looking where claim {job.volume.claim} can be used"
+        claim = self._cluster.ask("GET", f"persistentvolumeclaims/{job.volume.claim}", doing=doing)
+        volume = persistent_volume(self._cluster, claim)
+        node = self._node(node_name, doing=doing) if node_name else None
+        refuse_bound_volume(job.volume.name, claim, volume, node=node, nodes=self._options.nodes)
+
+    def _node(self, name: str, *, doing: str) -> dict[str, Any] | None:
+        if self._nodes.get(name) is None:
+            self._nodes[name] = self._cluster.ask_if_allowed(f"/api/v1/nodes/{name}", doing=doing)
+        return self._nodes[name]
 
     def _is_usable(self, node_name: str) -> bool:
         node = self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing="reading the run's node")
@@ -202,10 +256,8 @@ class KubernetesTarget:
         storage_class = class_name and self._cluster.ask_if_allowed(
             f"/apis/storage.k8s.io/v1/storageclasses/{class_name}", doing=doing
         )
-        if self._nodes.get(node_name) is None:
-            self._nodes[node_name] = self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing=doing)
         volume = persistent_volume(self._cluster, claim)
-        return fits_node(claim, volume, self._nodes[node_name], node_name, storage_class)
+        return fits_node(claim, volume, self._node(node_name, doing=doing), node_name, storage_class)
 
     def _erase(self, volume: OpenVolume, claim: str) -> None:
         """Run a job on the claim that removes volbench's directories, and nothing without the marker."""

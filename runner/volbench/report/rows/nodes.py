@@ -52,6 +52,11 @@ def hosts_by_volume(results: Iterable[CellResult], volume_of: Mapping[str, str])
     return hosts
 
 
+def nodes_of_all(hosts: Hosts, volumes: Iterable[str]) -> set[str | None]:
+    """Return the names of the nodes that all of these volumes have cells on."""
+    return set.intersection(*({host_name(host) for host in hosts.get(name, ())} for name in volumes))
+
+
 def declared_placements(run: RunRecord) -> dict[str, str]:
     """Return volume -> where its cells were told to run, for volumes with target options `VOLUME.KEY=VALUE`."""
     texts: dict[str, list[str]] = {}
@@ -147,8 +152,8 @@ def _overlap(
 
 def _in_blocks(hosts: Hosts) -> str:
     """Return that cells are compared within nodes, where that is so for any pair of volumes."""
-    first, *others = ([host_name(host) or "" for host in cells] for cells in hosts.values())
-    shared = max((len(shared_nodes(first, other)) for other in others), default=0)
+    baseline, *candidates = ([host_name(host) or "" for host in cells] for cells in hosts.values())
+    shared = max((len(shared_nodes(baseline, candidate)) for candidate in candidates), default=0)
     return f" Volumes are compared within each of {shared} nodes, in one test." if shared > 1 else ""
 
 

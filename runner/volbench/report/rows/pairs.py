@@ -19,6 +19,7 @@ from volbench.report.rows.nodes import (
     declared_placements,
     hosts_by_volume,
     node_of_cells,
+    nodes_of_all,
     without_verdict_across_nodes,
 )
 from volbench.store.run_directory import RunDirectory
@@ -58,6 +59,8 @@ def why_decided(directory: RunDirectory) -> str:
         return ""
     if len(volumes) < 2:
         return "one volume is not compared"
+    if len(nodes_of_all(hosts_by_volume(results, volume_of), volumes)) < int(run.target_options.get("nodes", 1)):
+        return ""  # nodes that the run was asked to measure on have no block yet
     pairs = summarise(run_comparisons(run, results, cell_rows(run, results), volumes))
     if len(pairs) < len(volumes) - 1 or any(pair.verdict == "inconclusive" for pair in pairs):
         return ""

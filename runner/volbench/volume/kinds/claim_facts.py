@@ -11,6 +11,7 @@ from volbench.volume.cluster import Cluster
 
 Object = dict[str, Any]
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_NODE_KEYS = ("kubernetes.io/hostname", "metadata.name")
 
 
 def persistent_volume(cluster: Cluster, claim: Object) -> Object | None:
@@ -85,8 +86,30 @@ def fits_node(
         return True
     if volume is None:
         return False
-    required = volume["spec"].get("nodeAffinity", {}).get("required", {})
-    return _matches_any(required.get("nodeSelectorTerms"), node, _term_matches)
+    return _matches_any(_node_terms(volume), node, _term_matches)
+
+
+def only_nodes(volume: Object) -> list[str]:
+    """Return the names of the nodes that alone can use a PersistentVolume; empty: not named one by one."""
+    names: list[str] = []
+    for term in _node_terms(volume):
+        expressions = [*term.get("matchExpressions", []), *term.get("matchFields", [])]
+        of_term = [one["values"] for one in expressions if one["key"] in _NODE_KEYS and one["operator"] == "In"]
+        if not of_term:
+            return []
+        names += of_term[0]
+    return list(dict.fromkeys(names))
+
+
+def excludes_node(volume: Object, node: Object) -> bool:
+    """Return whether a PersistentVolume certainly cannot be used on the node."""
+    return not _matches_any(_node_terms(volume), node, _term_matches)
+
+
+def _node_terms(volume: Object) -> list[Object]:
+    required: Object = volume["spec"].get("nodeAffinity", {}).get("required", {})
+    terms: list[Object] = required.get("nodeSelectorTerms") or []
+    return terms
 
 
 def _matches_any(

@@ -1,0 +1,188 @@
+"""The API server of a cluster over HTTP, as far as a run's lanes ask it: pods and jobs, lists, watches, logs.
+
+It has no scheduler and no kubelet; a test sets the pods. Resource versions, bookmarks, `410 Gone` and the end of a
+watch after `timeoutSeconds` are as the Kubernetes documentation describes them ("API Concepts").
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Object = dict[str, Any]
+NAMESPACE = "bench"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+
+
+class FakeApiServer:
+    """Objects by path. `requests` counts by kind: `list pods`, `watch pods`, `get pods`, `log`, ..."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+        self.requests: Counter[str] = Counter()
+        self.oldest = 0
+        """Versions before this one are gone."""
+        self.gone_in_stream = False
+        """Whether `410 Gone` is an event of the watch rather than the status of the answer; servers do both."""
+        self.events: list[tuple[str, str, Object]] = []
+        self._changed = threading.Condition()
+        self._cut = 0
+
+    def put(self, path: str, made: Object) -> None:
+        """Create or replace an object."""
+        with self._changed:
+            kind = "MODIFIED" if path in self.objects else "ADDED"
+            self.objects[path] = made
+            self._record(kind, path, made)
+
+    def remove(self, path: str) -> None:
+        """Delete an object."""
+        with self._changed:
+            self._record("DELETED", path, self.objects.pop(path))
+
+    def expire(self) -> None:
+        """Forget all changes, and end the watches: a watch from an old version is answered with 410 Gone."""
+        with self._changed:
+            self.oldest = len(self.events) + 1
+        self.cut()
+
+    def cut(self) -> None:
+        """End all watches in the middle of a line."""
+        with self._changed:
+            self._cut += 1
+            self._changed.notify_all()
+
+    def _record(self, kind: str, path: str, made: Object) -> None:
+        made["metadata"]["resourceVersion"] = str(len(self.events) + 1)
+        self.events.append((kind, path, json.loads(json.dumps(made))))
+        self._changed.notify_all()
+
+    def listed(self, path: str, selector: str) -> Object:
+        """Return the objects below a path with these labels."""
+        with self._changed:
+            items = [
+                one for place, one in self.objects.items()
+                if place.startswith(f"{path}/") and is_selected(one, selector)
+            ]  # fmt: skip
+            return {"metadata": {"resourceVersion": str(len(self.events))}, "items": items}
+
+    def watched(self, path: str, selector: str, version: int, timeout_s: float) -> Iterator[str]:
+        """Yield a watch's lines."""
+        until_s, cut = time.monotonic() + timeout_s, self._cut
+        while (left_s := until_s - time.monotonic()) > 0:
+            with self._changed:
+                self._changed.wait_for(lambda at=version: len(self.events) > at or self._cut != cut, left_s)  # type: ignore[misc]
+                if self._cut != cut:
+                    yield '{"type": "MODIF'
+                    return
+                news, version = self.events[version:], len(self.events)
+            for kind, place, made in news:
+                if place.startswith(f"{path}/") and is_selected(made, selector):
+                    yield json.dumps({"type": kind, "object": made}) + "\n"
+        bookmark = {"kind": "Pod", "metadata": {"resourceVersion": str(version)}}
+        yield json.dumps({"type": "BOOKMARK", "object": bookmark}) + "\n"
+
+
+def is_selected(made: Object, selector: str) -> bool:
+    """Whether an object has the labels of `key=value,key=value`."""
+    terms = [one.partition("=") for one in selector.split(",") if one]
+    return all(made["metadata"].get("labels", {}).get(key) == value for key, _, value in terms)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    state: FakeApiServer
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(url.query).items()}
+        resource = (
+            "log" if url.path.endswith("/log") else url.path.split("/")[-1 if url.path in (PODS, JOBS) else -2]
+        )
+        verb = "watch" if query.get("watch") else "list" if url.path in (PODS, JOBS) else "get"
+        self.state.requests[resource if resource == "log" else f"{verb} {resource}"] += 1
+        if verb == "watch":
+            self._watch(url.path, query)
+        elif verb == "list":
+            self._answer(self.state.listed(url.path, query.get("labelSelector", "")))
+        elif resource == "log":
+            self._send(b'{"phase": "measure"}\n', "text/plain")
+        elif url.path in self.state.objects:
+            self._answer(self.state.objects[url.path])
+        else:
+            self._answer({"kind": "Status", "code": 404, "message": "not found"}, 404)
+
+    def _watch(self, path: str, query: dict[str, str]) -> None:
+        version = int(query["resourceVersion"])
+        gone = {"kind": "Status", "code": 410, "message": "too old resource version"}
+        if version < self.state.oldest and not self.state.gone_in_stream:
+            self._answer(gone, 410)
+            return
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        selector = query.get("labelSelector", "")
+        lines = self.state.watched(path, selector, version, float(query["timeoutSeconds"]))
+        if version < self.state.oldest:
+            lines = iter([json.dumps({"type": "ERROR", "object": gone}) + "\n"])
+        for line in lines:
+            self.wfile.write(f"{len(line):x}\r\n{line}\r\n".encode())
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _answer(self, made: Object, status: int = 200) -> None:
+        self._send(json.dumps(made).encode(), "application/json", status)
+
+    def _send(self, body: bytes, kind: str, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: object, client_address: object) -> None:  # type: ignore[override]
+        """A client that has gone is no fault of the server."""
+
+
+@contextmanager
+def serving(state: FakeApiServer, kubeconfig: Path) -> Iterator[str]:
+    """Serve on loopback; `kubeconfig` is written and names the server."""
+    handler = type("Handler", (_Handler,), {"state": state})
+    server = _Server(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_address[1]}"
+    kubeconfig.write_text(
+        json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "fake",
+            "clusters": [{"name": "fake", "cluster": {"server": address}}],
+            "users": [{"name": "fake", "user": {}}],
+            "contexts": [
+                {"name": "fake", "context": {"cluster": "fake", "user": "fake", "namespace": NAMESPACE}}
+            ],
+        })
+    )  # fmt: skip
+    try:
+        yield address
+    finally:
+        state.cut()
+        server.shutdown()
+        server.server_close()
+        thread.join()
