@@ -195,9 +195,9 @@ impl Control {
     fn counters(&self) -> Value {
         let now = self.engine.now();
         let counters = self.engine.counters();
-        let (balances, exceeded, time_scale) = {
+        let (balances, disks, exceeded, time_scale) = {
             let mut model = self.engine.model();
-            (model.balances(now), model.exceeded(now), model.parameters().time_scale)
+            (model.balances(now), model.disks(now), model.exceeded(now), model.parameters().time_scale)
         };
         let operations: BTreeMap<&str, _> =
             Op::ALL.iter().map(|op| (op.name(), counters.op(*op))).filter(|(_, op)| op.count > 0).collect();
@@ -221,6 +221,7 @@ impl Control {
             "waited_us": counters.waited_us(),
             "exceeded": exceeded,
             "balances": balances,
+            "disks": disks,
             "fidelity": counters.fidelity(self.engine.tolerance()),
             "nvme": {
                 "total_read_ops": read.count,

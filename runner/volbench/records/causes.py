@@ -11,6 +11,7 @@ CAUSES: tuple[str, ...] = (
     "storage.stall",
     "storage.degraded",
     "storage.split_operations",
+    "storage.replication",
     "instance.storage_limit",
     "host.io_limit",
     "host.io_wait",

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from volbench.analysis.comparison_summary import summarise
 from volbench.analysis.credits.prices import load_prices
 from volbench.analysis.explain.accounts.what_if import OtherVolume
-from volbench.analysis.explain.run import explain_run
+from volbench.analysis.explain.run import RunExplanation, explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.records.goals.pricing import StorageClassRow
-from volbench.records.report import CellRow, DurabilityRow, Report, TransactionRow
+from volbench.records.report import CellRow, DurabilityRow, Report
 from volbench.records.run import RunRecord, skipped_cells
 from volbench.report.rows.backup import backup_rows
 from volbench.report.rows.caveats import caveats, unavailable_volumes
@@ -33,9 +33,10 @@ from volbench.report.rows.forecast import forecast_rows
 from volbench.report.rows.moments import moment_rows
 from volbench.report.rows.nodes import declared_placements, hosts_by_volume, node_caveats
 from volbench.report.rows.pairs import compared_volumes, run_comparisons
+from volbench.report.rows.pools import pool_sentences
 from volbench.report.rows.prediction import prediction_rows
 from volbench.report.rows.saturation import curve_rows
-from volbench.report.rows.storage_classes import storage_class_rows
+from volbench.report.rows.storage_classes import storage_class_rows, transaction_traffic
 from volbench.report.rows.summary import summarise_run
 from volbench.report.rows.time_budget import (
     difference_sentences,
@@ -77,7 +78,6 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
-    transactions = transaction_rows(explained, every)
     done = sum(result.status == "done" for result in results)
     skipped = skipped_cells(events)
     declared = [volume for volume in volumes if volume.name in names]  # a variant is emulated as its volume is
@@ -103,7 +103,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
             warnings,
             low_power=run.suite.low_power or any(pair.low_power for pair in pairs),
             sweep_sentences=sweep.said if sweep else (),
-            time_difference=difference_sentences(differences),
+            time_difference=(*difference_sentences(differences), *pool_sentences(explained, every)),
             findings=explained.findings,
         ),
         engine=engine,
@@ -120,7 +120,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
         sweep=sweep,
         effects=effects,
-        transactions=transactions,
+        transactions=transaction_rows(explained, every),
         queries=query_rows(explained, every),
         time_budgets=time_budget_rows(budgets),
         time_differences=differences,
@@ -128,7 +128,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         what_if=what_if_rows(explained, every, what_if),
         backups=backup_rows(run.suite, results, volume_of, every),
         durability=durability,
-        storage_classes=_storage_classes(run, cells, durability, transactions),
+        storage_classes=_storage_classes(run, cells, durability, explained),
         failures=failure_rows(loaded),
         differing_settings=differing_settings(results, volume_of),
         reproduce=(shlex.join(run.command), f"# seed {run.suite.seed}, volbench {run.volbench_version}"),
@@ -139,10 +139,10 @@ def _storage_classes(
     run: RunRecord,
     cells: Sequence[CellRow],
     durability: Sequence[DurabilityRow],
-    transactions: Sequence[TransactionRow],
+    explained: RunExplanation,
 ) -> tuple[StorageClassRow, ...]:
     """Return the priced volumes; a suite that asks for no prices needs no price list."""
     spec = run.suite.pricing
     if spec is None:
         return ()
-    return storage_class_rows(spec, run.volumes, cells, durability, transactions, load_prices())
+    return storage_class_rows(spec, run.volumes, cells, durability, transaction_traffic(explained), load_prices())

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from pathlib import Path
+from types import MappingProxyType
+
 import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.analysis.credits.prices import Prices, load_prices
+from volbench.analysis.explain.run import explain_run
 from volbench.records.goals.pricing import PricingSpec, StorageClassRow
 from volbench.records.metrics import metric
-from volbench.records.report import CellRow, DurabilityRow, Report, TransactionRow
+from volbench.records.report import CellRow, DurabilityRow, Report
 from volbench.records.run import VolumeSpec
 from volbench.report.build import build_report
 from volbench.report.formats.markdown import markdown
 from volbench.report.formats.terminal import summary_lines
 from volbench.report.render import render
-from volbench.report.rows.storage_classes import notes, price_text, standing_text, storage_class_rows
+from volbench.report.rows.storage_classes import (
+    Traffic,
+    Traffics,
+    notes,
+    price_text,
+    standing_text,
+    storage_class_rows,
+    transaction_traffic,
+)
 from volbench.report.views.frontier import frontiers
 from volbench.store.files import write_record
+from volbench.store.loaded_run import load_run
 from volbench.store.run_directory import RunDirectory
 
 PRICES = load_prices()
@@ -50,12 +65,12 @@ def rows_of(
     cells: list[CellRow],
     *,
     durability: tuple[DurabilityRow, ...] = (),
-    transactions: tuple[TransactionRow, ...] = (),
+    traffics: Traffics = MappingProxyType({}),
     spec: PricingSpec = SPEC,
     prices: Prices = PRICES,
 ) -> dict[str, StorageClassRow]:
     specs = [volume(name, text) for name, text in volumes.items()]
-    rows = storage_class_rows(spec, specs, cells, durability, transactions, prices)
+    rows = storage_class_rows(spec, specs, cells, durability, traffics, prices)
     return {row.volume: row for row in rows}
 
 
@@ -122,11 +137,8 @@ def test_a_real_volume_is_priced_as_the_suite_says() -> None:
 
 def test_traffic_is_what_transactions_moved_all_month() -> None:
     """100 GiB at 0.30; 1 MiB read and 2 MiB written a transaction at 0.03 and 0.06 a GiB."""
-    per_transaction = tuple(
-        TransactionRow(volume="x", step="read-write", threads=4, metric=name, value=kib, unit="KiB", cells=1)
-        for name, kib in (("device_read_kib", 1024.0), ("device_written_kib", 2048.0))
-    )
-    rows = rows_of({"x": "efs-elastic?stored=100GiB"}, [cell("x", 10)], transactions=per_transaction)
+    traffics = {("x", "read-write", 4): Traffic(read=2.0**20, write=2.0**21)}
+    rows = rows_of({"x": "efs-elastic?stored=100GiB"}, [cell("x", 10)], traffics=traffics)
     gib = 10 * SECONDS_IN_MONTH / 1024
     assert rows["x"].price_month == pytest.approx(30 + gib * 0.03 + 2 * gib * 0.06)
 
@@ -156,7 +168,7 @@ def test_a_volume_without_any_cell_keeps_its_row() -> None:
 def test_each_load_is_compared_with_itself() -> None:
     cells = [cell("gp3", 10, threads=1), cell("gp2", 20, threads=1), cell("gp3", 90), cell("gp2", 40)]
     specs = [volume("gp3", GP3), volume("gp2", GP2)]
-    rows = storage_class_rows(SPEC, specs, cells, (), (), PRICES)
+    rows = storage_class_rows(SPEC, specs, cells, (), {}, PRICES)
     assert [(row.volume, row.parameters["threads"], row.frontier) for row in rows] == [
         ("gp3", 1, True), ("gp2", 1, True), ("gp3", 4, True), ("gp2", 4, False),
     ]  # fmt: skip
@@ -166,13 +178,13 @@ def test_the_chart_places_dearer_volumes_to_the_right_and_faster_ones_higher() -
     cells = [cell("gp3", 100), cell("gp2", 50), cell("io2", 400)]
     rows = rows_of({"gp3": GP3, "gp2": GP2, "io2": IO2}, cells)
     (frontier,) = frontiers(list(rows.values()))
-    places = {place.volume: place for place in frontier.places}
-    assert places["gp3"].at < places["gp2"].at < places["io2"].at
-    assert places["io2"].top < places["gp3"].top < places["gp2"].top
-    assert [places[name].mark for name in ("gp3", "gp2", "io2")] == ["frontier", "dominated", "frontier"]
+    marks = {mark.volume: mark for mark in frontier.marks}
+    assert marks["gp3"].at < marks["gp2"].at < marks["io2"].at
+    assert marks["io2"].top < marks["gp3"].top < marks["gp2"].top
+    assert [marks[name].style for name in ("gp3", "gp2", "io2")] == ["frontier", "dominated", "frontier"]
     corners = [tuple(map(float, point.split(","))) for point in frontier.steps.split()]
-    assert corners[1] == (places["gp3"].at, places["gp3"].top)
-    assert corners[-2] == (places["io2"].at, places["io2"].top)
+    assert corners[1] == (marks["gp3"].at, marks["gp3"].top)
+    assert corners[-2] == (marks["io2"].at, marks["io2"].top)
     assert corners == sorted(corners, key=lambda corner: (corner[0], -corner[1]))
     assert all(0 <= end <= 100 for corner in corners for end in corner)
 
@@ -202,6 +214,16 @@ def test_every_format_has_the_table(run: RunDirectory, report: Report) -> None:
     page = render(report, run, "html")
     assert '<section id="storage-classes">' in page
     assert page.count('class="knot f') == 2
+
+
+def test_traffic_is_known_of_disturbed_cells_where_no_other_is_there(run: RunDirectory, tmp_path: Path) -> None:
+    """What a transaction moves does not depend on how fast the machine was."""
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    for path in copy.glob("cells/*/result.json"):
+        path.write_text(re.sub(r'"valid": ?true', '"valid": false', path.read_text()))
+    disturbed = transaction_traffic(explain_run(load_run(RunDirectory.open(copy))))
+    assert disturbed == transaction_traffic(explain_run(load_run(run)))
+    assert ("a", "read-write", 8) in disturbed
 
 
 def test_a_suite_without_prices_has_no_such_section(pair_report: Report) -> None:

@@ -275,6 +275,27 @@ def test_an_emulated_volume_answers_with_its_counters(control: ControlSocket) ->
     assert ("w_await_ms", "") not in found
 
 
+def test_each_disk_of_an_emulated_cluster_has_its_rates_and_its_limit(control: ControlSocket) -> None:
+    """The second answer's disks did 300 and 150 writes in a second; credits of the second one are spent."""
+    answers = []
+    for writes, limits in (((10, 20), (3000, 3000)), ((310, 170), (3000, 300))):
+        answer = json.loads(json.dumps(COUNTERS))
+        answer["counters"]["uptime_s"] += len(answers)
+        answer["counters"]["disks"] = [
+            {"disk": number, "reads": 0, "writes": count, "limit_per_s": limit}
+            for number, (count, limit) in enumerate(zip(writes, limits, strict=True))
+        ]
+        answers.append(json.dumps(answer))
+    readings = []
+    sampler = Emulator(control.path)
+    for control.answer in answers:
+        readings.append(sampler.read())
+    sampler.close()
+    found = rates(Emulator, *readings)
+    assert (found["disk_writes_per_s", "disk 0"], found["disk_writes_per_s", "disk 1"]) == (300, 150)
+    assert (found["disk_reads_per_s", "disk 0"], found["disk_limit_per_s", "disk 1"]) == (0, 300)
+
+
 def test_an_error_answer_is_unavailable(control: ControlSocket) -> None:
     control.answer = '{"ok": false, "error": "not so"}'
     sampler = Emulator(control.path)

@@ -173,9 +173,25 @@ impl LimitParameters {
 struct Bucket {
     level: f64,
     at: Nanos,
+    /// Units taken by reads, and by everything else.
+    reads: f64,
+    writes: f64,
+}
+
+/// What one disk of a cluster did since the daemon started, and what it may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Disk {
+    pub disk: usize,
+    pub reads: f64,
+    pub writes: f64,
+    pub limit_per_s: f64,
 }
 
 impl Bucket {
+    fn filled(level: f64, at: Nanos) -> Self {
+        Bucket { level, at, reads: 0.0, writes: 0.0 }
+    }
+
     fn refill(&mut self, now: Nanos, rate_per_s: f64, depth: f64) {
         // Readers of the clock race for the model's lock, so `now` may lie a little before `at`.
         let elapsed_s = now.saturating_sub(self.at) as f64 / SECOND_NS;
@@ -203,7 +219,7 @@ impl Limit {
     pub fn new(parameters: LimitParameters, time_scale: f64, now: Nanos) -> Self {
         let depth = if parameters.credits { parameters.burst / time_scale } else { parameters.burst };
         let count = parameters.spread.map_or(1, |spread| spread.over);
-        let bucket = Bucket { level: depth * parameters.fill, at: now };
+        let bucket = Bucket::filled(depth * parameters.fill, now);
         Limit { parameters, depth, buckets: vec![bucket; count], background_at: now }
     }
 
@@ -213,6 +229,7 @@ impl Limit {
         let old_depth = self.depth;
         for (new, old) in changed.buckets.iter_mut().zip(&self.buckets) {
             let mut old = old.clone();
+            (new.reads, new.writes) = (old.reads, old.writes);
             old.refill(now, self.parameters.rate_per_s, old_depth);
             new.level = if old.level > 0.0 && old_depth > 0.0 {
                 old.level / old_depth * changed.depth
@@ -240,7 +257,11 @@ impl Limit {
                 let copies = if request.op == Op::Read { spread.read_copies } else { spread.write_copies };
                 let primary = primary_of(request.stream, request.offset / spread.object_bytes, spread.over);
                 (primary..primary + copies)
-                    .map(|place| self.buckets[place % spread.over].take(now, cost, rate, depth))
+                    .map(|place| {
+                        let bucket = &mut self.buckets[place % spread.over];
+                        *(if request.op == Op::Read { &mut bucket.reads } else { &mut bucket.writes }) += cost;
+                        bucket.take(now, cost, rate, depth)
+                    })
                     .fold(now, Nanos::max)
             }
         }
@@ -278,9 +299,32 @@ impl Limit {
         (lowest / self.depth).clamp(0.0, 1.0)
     }
 
+    /// The disks that a limit on I/Os exists for; none without a cluster. Spent credits leave a disk its baseline.
+    pub fn disks(&self, now: Nanos) -> Vec<Disk> {
+        if self.parameters.spread.is_none() || self.parameters.unit != Unit::Io {
+            return Vec::new();
+        }
+        let rate = self.parameters.rate_per_s;
+        let limit_per_s = |bucket: &Bucket| {
+            let mut bucket = bucket.clone();
+            bucket.refill(now, rate, self.depth);
+            if self.parameters.credits && bucket.level > 0.0 { f64::INFINITY } else { rate }
+        };
+        self.buckets
+            .iter()
+            .enumerate()
+            .map(|(disk, bucket)| Disk {
+                disk,
+                reads: bucket.reads,
+                writes: bucket.writes,
+                limit_per_s: limit_per_s(bucket),
+            })
+            .collect()
+    }
+
     pub fn set_fill(&mut self, now: Nanos, fill: f64) {
         for bucket in &mut self.buckets {
-            *bucket = Bucket { level: self.depth * fill, at: now };
+            (bucket.level, bucket.at) = (self.depth * fill, now);
         }
     }
 }

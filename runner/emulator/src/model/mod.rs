@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use fault::{Fault, Neighbour, SlowDown, Troubles};
 use latency::{Latency, LatencyParameters};
-use limit::{Limit, LimitParameters, Resource, Scope, Unit};
+use limit::{Disk, Limit, LimitParameters, Resource, Scope, Unit};
 use request::{Nanos, Op, Request, Run, Runs};
 use touch::{FirstTouch, FirstTouchParameters};
 
@@ -273,6 +273,20 @@ impl Model {
                     percent: fill * 100.0,
                     units: fill * parameters.burst,
                 }
+            })
+            .collect()
+    }
+
+    /// The disks of a cluster: what each did, and the lowest of the limits on its I/Os; empty for one disk.
+    pub fn disks(&self, now: Nanos) -> Vec<Disk> {
+        let by_limit: Vec<Vec<Disk>> =
+            self.limits.iter().map(|limit| limit.disks(now)).filter(|disks| !disks.is_empty()).collect();
+        let Some(first) = by_limit.first() else { return Vec::new() };
+        first
+            .iter()
+            .map(|disk| {
+                let limits = by_limit.iter().map(|disks| disks[disk.disk].limit_per_s);
+                Disk { limit_per_s: limits.fold(f64::INFINITY, f64::min), ..*disk }
             })
             .collect()
     }

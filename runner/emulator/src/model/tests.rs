@@ -341,3 +341,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn each_disk_of_a_cluster_counts_what_it_did() {
+    let spread = Spread { over: 3, object_bytes: 4 << 20, read_copies: 1, write_copies: 2 };
+    let cap = LimitParameters { spread: Some(spread), ..limit("cap", Unit::Io, 3000.0, 30.0) };
+    let credits = LimitParameters { spread: Some(spread), credits: true, ..limit("credits", Unit::Io, 300.0, 50.0) };
+    let bytes = LimitParameters { spread: Some(spread), ..limit("bytes", Unit::Byte, 1e8, 1e6) };
+    let mut model = model_of(vec![bytes, cap, credits]);
+    assert!(model.disks(0).iter().all(|disk| disk.limit_per_s == 3000.0 && disk.reads == 0.0));
+    for object in 0..90 {
+        let place = object * (4 << 20);
+        model.admit(0, &Request { op: Op::Write, ..read(place, 4096) });
+        model.admit(0, &read(place, 4096));
+    }
+    let disks = model.disks(0);
+    let sum = |of: fn(&super::limit::Disk) -> f64| disks.iter().map(of).sum::<f64>();
+    assert_eq!((disks.len(), sum(|disk| disk.reads), sum(|disk| disk.writes)), (3, 90.0, 180.0));
+    assert!(disks.iter().all(|disk| disk.limit_per_s == 300.0), "90 operations each spent 50 credits");
+    assert!(model_of(gp2(300.0)).disks(0).is_empty(), "one volume is no cluster");
+}

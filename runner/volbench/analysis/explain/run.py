@@ -10,6 +10,7 @@ import numpy as np
 
 from volbench.analysis.explain.accounts.demand import Demand, Unpredictable, demand_of
 from volbench.analysis.explain.accounts.per_transaction import PerTransaction, per_transaction
+from volbench.analysis.explain.accounts.pool import Pool, pool_of
 from volbench.analysis.explain.accounts.queries import QueryCost, query_costs
 from volbench.analysis.explain.accounts.time_budget import TimeBudget, time_budget
 from volbench.analysis.explain.case import Beside, Case
@@ -43,6 +44,7 @@ class StepView:
     correlations: CellCorrelations = field(default_factory=dict)
     interval_s: float = 1.0
     time_budget: TimeBudget | None = None
+    pool: Pool | None = None
     invalid_reasons: tuple[str, ...] = ()
 
     @property
@@ -143,6 +145,7 @@ def _view(case: Case, *, invalid_reasons: tuple[str, ...]) -> StepView:
         correlations={} if invalid_reasons else cell_correlations(case.grid, LATENCY),
         interval_s=case.grid.width_s,
         time_budget=time_budget(case),
+        pool=pool_of(case.grid),
         invalid_reasons=invalid_reasons,
     )
 

@@ -133,3 +133,13 @@ STALL_COMPLETIONS_MAX = 0.02
 """Of the median: an interval with fewer completions and a queue is a stall."""
 STALL_UNSEEN_S_MIN = 1.0
 """Where no client says that it waited: a shorter pause is one of the step's own, between two of its parts."""
+REPLICATION_MIN = 1.5
+"""Disk writes for one write of the client: one copy is 1, and merged writes make it less; two copies are 2."""
+DISK_BUSY_MIN = 0.9
+"""Of a disk's limit, from which it is at it: a rate limit of 10 ms lets no interval exceed it by much."""
+POOL_TIME_MIN = 0.1
+"""Share of a step in which a disk is at its limit, from which the pool holds the client back."""
+POOL_FULL = 0.8
+"""Of all disks' limits together: objects are spread unevenly, so that some disks have room when one is full."""
+POOLS_ALIKE = 0.05
+"""Two pools whose copies and limits differ by less are alike."""

@@ -18,12 +18,12 @@ _BYTES = "this factor raises the limit of bytes per second"
 _COMMITS = "this factor decides whether a commit waits until the volume has the data"
 _ACTS_ON: Mapping[str, tuple[str, frozenset[str]]] = {
     "iops": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.burst_exhausted"})),
-    "osd": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.burst_exhausted"})),
+    "osd": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.burst_exhausted", "storage.replication"})),
     "mount": (
         "this factor decides when a write is sent; a file's close and an fsync wait for the server either way",
         frozenset({"storage.sync_latency"}),
     ),
-    "osds": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.throughput_limit"})),
+    "osds": (_OPERATIONS, frozenset({"storage.iops_limit", "storage.throughput_limit", "storage.replication"})),
     "throughput": (_BYTES, frozenset({"storage.throughput_limit", "storage.burst_exhausted"})),
     "size": (
         "this factor raises the limits of operations and bytes per second",
@@ -36,7 +36,10 @@ _ACTS_ON: Mapping[str, tuple[str, frozenset[str]]] = {
     "mode": (_COMMITS, frozenset({"storage.sync_latency", "storage.metadata_latency"})),
     "nfs": ("this factor saves round trips at open and close", frozenset({"storage.metadata_latency"})),
     "vers": ("this factor saves round trips at open and close", frozenset({"storage.metadata_latency"})),
-    "replicas": ("this factor decides how many disks a write waits for", frozenset({"storage.sync_latency"})),
+    "replicas": (
+        "this factor decides how many disks a write waits for",
+        frozenset({"storage.sync_latency", "storage.replication"}),
+    ),
     "innodb_flush_log_at_trx_commit": (_COMMITS, frozenset({"storage.sync_latency"})),
     "sync_binlog": (_COMMITS, frozenset({"storage.sync_latency"})),
     "innodb_buffer_pool_size": (

@@ -7,25 +7,49 @@ from dataclasses import dataclass
 from statistics import median
 
 from volbench.analysis.credits.prices import HOURS_IN_MONTH, Prices, monthly_cost
+from volbench.analysis.explain.run import RunExplanation, valid_views
 from volbench.base.text import number
 from volbench.errors import UsageError
 from volbench.profile.resolve import ResolvedVolume, resolve_spec, resolve_volume
 from volbench.records.base import Scalar
 from volbench.records.goals.pricing import PricingSpec, StorageClassRow
-from volbench.records.report import CellRow, DurabilityRow, TransactionRow
+from volbench.records.report import CellRow, DurabilityRow
 from volbench.records.run import VolumeSpec
 
 _LOAD_PARAMETERS = ("threads", "rate")
 _SECONDS_IN_MONTH = HOURS_IN_MONTH * 3600.0
 _MILLION = 1e6
+_KIB = 1024.0
+_READ, _WRITTEN = "device_read_kib", "device_written_kib"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Traffic:
-    """Mean bytes a second of a load on a volume."""
+class Traffic:
+    """Mean bytes that a transaction reads from a volume, and writes to it."""
 
     read: float
     write: float
+
+
+Traffics = Mapping[tuple[str, str, int | None], Traffic]
+"""Of a volume, a step, and its threads."""
+
+
+def transaction_traffic(explained: RunExplanation) -> Traffics:
+    """Return what a transaction moves: medians of valid cells; where a volume has none, of its disturbed ones."""
+    moved: dict[tuple[str, str, int | None], list[Traffic]] = {}
+    for (volume, step), views in explained.views.items():
+        for view in (valid_views(views) or views).values():
+            values = view.per_transaction.values
+            if {_READ, _WRITTEN} <= set(values):
+                traffic = Traffic(read=values[_READ][0] * _KIB, write=values[_WRITTEN][0] * _KIB)
+                moved.setdefault((volume, step, view.threads), []).append(traffic)
+    return {
+        key: Traffic(
+            read=median(traffic.read for traffic in of_cells), write=median(traffic.write for traffic in of_cells)
+        )
+        for key, of_cells in moved.items()
+    }
 
 
 def storage_class_rows(
@@ -33,7 +57,7 @@ def storage_class_rows(
     volumes: Sequence[VolumeSpec],
     cells: Sequence[CellRow],
     durability: Sequence[DurabilityRow],
-    transactions: Sequence[TransactionRow],
+    traffics: Traffics,
     prices: Prices,
 ) -> tuple[StorageClassRow, ...]:
     """Return a row for each volume and load of the priced step, in the order of the volumes.
@@ -41,7 +65,7 @@ def storage_class_rows(
     Args:
         volumes: of the run.
         cells: of the run. Valid ones count; where a volume has none, its disturbed ones do, and the row says so.
-        transactions: what a transaction costs, for prices that depend on traffic.
+        traffics: what a transaction moves, for prices that depend on it.
     """
     of_step = [cell for cell in cells if cell.step == spec.step and "tps" in cell.metrics]
     loads = list({str(load): load for load in map(_load, of_step)}.values())
@@ -54,7 +78,7 @@ def storage_class_rows(
         ]
         speeds = [row.model_copy(update={"step": spec.step, "parameters": load}) for row in measured]
         priced = [
-            _priced(_with_losses(row, losses.get(row.volume)), volume, spec, transactions, prices)
+            _priced(_with_losses(row, losses.get(row.volume)), volume, spec, traffics, prices)
             for row, volume in zip(speeds, volumes, strict=True)
         ]
         rows += [_compared(row, priced) for row in priced]
@@ -92,7 +116,7 @@ def _priced(
     row: StorageClassRow,
     volume: VolumeSpec,
     spec: PricingSpec,
-    transactions: Sequence[TransactionRow],
+    traffics: Traffics,
     prices: Prices,
 ) -> StorageClassRow:
     """Return the row with its price, or with the reason why there is none."""
@@ -105,23 +129,25 @@ def _priced(
         resolved = resolve_spec(text, name=volume.name) if volume.name in spec.volumes else resolve_volume(volume)
     except UsageError as error:
         return row.model_copy(update={**dated, "why_no_price": f"{text}: {error.what}"})
-    known = {**dated, "priced_as": text, "has_credits": _has_credits(resolved)}
-    return row.model_copy(update={**known, **_price(row, resolved, transactions, prices)})
+    fields = {**dated, "priced_as": text, "has_credits": _has_credits(resolved)}
+    return row.model_copy(update={**fields, **_price(row, resolved, traffics, prices)})
 
 
 def _price(
-    row: StorageClassRow, resolved: ResolvedVolume, transactions: Sequence[TransactionRow], prices: Prices
+    row: StorageClassRow, resolved: ResolvedVolume, traffics: Traffics, prices: Prices
 ) -> Mapping[str, object]:
     """Return the fields of a row's price."""
     if resolved.profile not in prices.volumes:
         return {"why_no_price": f"the list has no price of {resolved.profile}"}
-    traffic = _traffic(row, transactions)
+    threads = row.parameters.get("threads")
+    traffic = traffics.get((row.volume, row.step, threads if isinstance(threads, int) else None))
     if traffic is None and prices.is_charged_by_traffic(resolved.profile):
         return {"why_no_price": f"{resolved.profile} is charged by traffic, and none was sampled"}
-    traffic = traffic or _Traffic(read=0.0, write=0.0)
+    tps = row.tps or 0.0
     cost = monthly_cost(
         prices, resolved.profile, resolved.parameters,
-        read_bytes_per_s=traffic.read, write_bytes_per_s=traffic.write,
+        read_bytes_per_s=0.0 if traffic is None else traffic.read * tps,
+        write_bytes_per_s=0.0 if traffic is None else traffic.write * tps,
     )  # fmt: skip
     if cost is None:
         return {"why_no_price": f"the list has no price of {resolved.profile} with these options"}
@@ -134,20 +160,6 @@ def _price(
     }
 
 
-def _traffic(row: StorageClassRow, transactions: Sequence[TransactionRow]) -> _Traffic | None:
-    """Return what the volume read and wrote; None where it was not sampled."""
-    kib = {
-        cost.metric: cost.value
-        for cost in transactions
-        if (cost.volume, cost.step) == (row.volume, row.step)
-        and cost.threads in (None, row.parameters.get("threads"))
-    }
-    if row.tps is None or not {"device_read_kib", "device_written_kib"} <= set(kib):
-        return None
-    scale = row.tps * 1024.0
-    return _Traffic(read=kib["device_read_kib"] * scale, write=kib["device_written_kib"] * scale)
-
-
 def _has_credits(resolved: ResolvedVolume) -> bool:
     """Return whether the volume, or a disk of it, began with burst credits."""
     return any(limit.get("credits") and limit.get("fill", 0.0) > 0 for limit in resolved.model["limits"])
@@ -155,30 +167,30 @@ def _has_credits(resolved: ResolvedVolume) -> bool:
 
 def _compared(row: StorageClassRow, rows: Sequence[StorageClassRow]) -> StorageClassRow:
     """Return the row with the volumes that dominate it."""
-    better = [other for other in rows if _dominates(other, row)]
+    better = [candidate for candidate in rows if _dominates(candidate, row)]
     complete = row.tps is not None and row.price_month is not None
     return row.model_copy(
         update={
-            "dominated_by": tuple(other.volume for other in better),
-            "certain": any(_is_faster_in_every_cell(other, row) for other in better),
+            "dominated_by": tuple(candidate.volume for candidate in better),
+            "certain": any(_is_faster_in_every_cell(candidate, row) for candidate in better),
             "frontier": complete and not better and not row.loses,
         }
     )
 
 
-def _dominates(other: StorageClassRow, row: StorageClassRow) -> bool:
-    """Return whether `other` is no dearer, no slower, better in one of both, and lost no commits."""
-    if other.loses or None in (other.tps, row.tps, other.price_month, row.price_month):
+def _dominates(candidate: StorageClassRow, row: StorageClassRow) -> bool:
+    """Return whether `candidate` is no dearer, no slower, better in one of both, and lost no commits."""
+    if candidate.loses or None in (candidate.tps, row.tps, candidate.price_month, row.price_month):
         return False
-    speeds, costs = (other.tps or 0.0, row.tps or 0.0), (other.price_month or 0.0, row.price_month or 0.0)
+    speeds, costs = (candidate.tps or 0.0, row.tps or 0.0), (candidate.price_month or 0.0, row.price_month or 0.0)
     no_worse = speeds[0] >= speeds[1] and costs[0] <= costs[1]
     return no_worse and (speeds[0] > speeds[1] or costs[0] < costs[1])
 
 
-def _is_faster_in_every_cell(other: StorageClassRow, row: StorageClassRow) -> bool:
-    if other.tps_range is None or row.tps_range is None:
+def _is_faster_in_every_cell(candidate: StorageClassRow, row: StorageClassRow) -> bool:
+    if candidate.tps_range is None or row.tps_range is None:
         return False
-    return min(other.cells, row.cells) > 1 and other.tps_range[0] > row.tps_range[1]
+    return min(candidate.cells, row.cells) > 1 and candidate.tps_range[0] > row.tps_range[1]
 
 
 def class_lines(rows: Sequence[StorageClassRow]) -> Iterator[str]:

@@ -29,6 +29,7 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "interference.io": ("Something else reads or writes on the same disk", ("iops", "throughput_mib")),
     "interference.shared_volume": ("Somebody else uses the same volume", ("iops", "throughput_mib")),
     "storage.split_operations": ("The volume counts an operation of this host as several", ("iops", "exceeded")),
+    "storage.replication": ("The disks of the pool are busy with copies", ("iops", "await")),
     "memory.reclaim": ("The page cache was taken back, and the volume is read instead", ("iops", "throughput_mib")),
     "host.io_limit": ("A limit above the volume throttles its operations", ("iops", "await")),
     "host.io_wait": ("Operations wait above the volume, on the host", ("await", "queue")),

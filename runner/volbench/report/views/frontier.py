@@ -19,10 +19,10 @@ _ROOM = 0.08
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class VolumeMark:
     """A volume on the chart, per cent from the left and from the top, its slowest and fastest cell from the top.
 
-    `mark` is `frontier`, `dominated` or `losing` (it lost acknowledged commits). `left_label`: the name stands
+    `style` is `frontier`, `dominated` or `losing` (it lost acknowledged commits). `left_label`: the name stands
     to the left of the mark, since the chart ends on the right.
     """
 
@@ -31,7 +31,7 @@ class Place:
     top: float
     slowest: float
     fastest: float
-    mark: str
+    style: str
     left_label: bool
     title: str
 
@@ -46,7 +46,7 @@ class Frontier:
     load: str
     currency: str
     rows: tuple[StorageClassRow, ...]
-    places: tuple[Place, ...]
+    marks: tuple[VolumeMark, ...]
     steps: str
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
@@ -62,7 +62,7 @@ class _Axis:
 
 
 def frontiers(rows: Sequence[StorageClassRow]) -> tuple[Frontier, ...]:
-    """Return the table and chart of each load; a chart without places has fewer than two volumes to draw."""
+    """Return the table and chart of each load; a chart without marks has fewer than two volumes to draw."""
     loads: dict[str, list[StorageClassRow]] = {}
     for row in rows:
         loads.setdefault(f"{row.step} {parameter_text(row.parameters)}".strip(), []).append(row)
@@ -72,16 +72,14 @@ def frontiers(rows: Sequence[StorageClassRow]) -> tuple[Frontier, ...]:
 def _frontier(load: str, rows: tuple[StorageClassRow, ...]) -> Frontier:
     drawn = [row for row in rows if (row.tps or 0.0) > 0 and (row.price_month or 0.0) > 0]
     if len(drawn) < POINTS_MIN:
-        return Frontier(
-            load=load, currency=rows[0].currency, rows=rows, places=(), steps="", x_ticks=(), y_ticks=()
-        )
+        return Frontier(load=load, currency=rows[0].currency, rows=rows, marks=(), steps="", x_ticks=(), y_ticks=())
     prices = _axis([row.price_month or 0.0 for row in drawn])
     speeds = _axis([end for row in drawn for end in (row.tps_range or (row.tps or 0.0,)) if end > 0])
     return Frontier(
         load=load,
         currency=rows[0].currency,
         rows=rows,
-        places=tuple(_place(row, prices, speeds) for row in drawn),
+        marks=tuple(_mark(row, prices, speeds) for row in drawn),
         steps=_steps(drawn, prices, speeds),
         x_ticks=tuple(Tick(at=prices.share(v), text=f"{v:,.6g}") for v in log_ticks(prices.low, prices.high)),
         y_ticks=tuple(Tick(at=100 - speeds.share(v), text=f"{v:,.6g}") for v in log_ticks(speeds.low, speeds.high)),
@@ -92,17 +90,17 @@ def _axis(values: Sequence[float]) -> _Axis:
     return _Axis(low=math.log10(min(values)) - _ROOM, high=math.log10(max(values)) + _ROOM)
 
 
-def _place(row: StorageClassRow, prices: _Axis, speeds: _Axis) -> Place:
+def _mark(row: StorageClassRow, prices: _Axis, speeds: _Axis) -> VolumeMark:
     tps, price = row.tps or 0.0, row.price_month or 0.0
     slowest, fastest = row.tps_range or (tps, tps)
     at = prices.share(price)
-    return Place(
+    return VolumeMark(
         volume=row.volume,
         at=at,
         top=round(100 - speeds.share(tps), 2),
         slowest=round(100 - speeds.share(slowest), 2) if slowest > 0 else 100.0,
         fastest=round(100 - speeds.share(fastest), 2),
-        mark="losing" if row.loses else "frontier" if row.frontier else "dominated",
+        style="losing" if row.loses else "frontier" if row.frontier else "dominated",
         left_label=at > 60,
         title=f"{row.volume}: {number(tps)} tps, {price:,.2f} {row.currency} a month; {standing_text(row)}",
     )

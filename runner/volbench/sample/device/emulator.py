@@ -90,6 +90,10 @@ class Emulator(Sampler):
             return
         yield from change.rows(ebs_rates(change, ""))
         yield from change.rows(_of_the_model(change))
+        for disk in change.entities("disk_limit_per_s"):
+            rates = [(f"{name}_per_s", change.per_s(name, disk)) for name in ("disk_reads", "disk_writes")]
+            limit_per_s = change.gauge("disk_limit_per_s", disk)
+            yield from change.rows([*rates, ("disk_limit_per_s", limit_per_s)], disk)
         for operation in change.entities("op_count"):
             if not change.gauge("op_count", operation):
                 continue  # never used: not of interest

@@ -21,6 +21,7 @@ from volbench.analysis.explain.rules.memory import memory_findings
 from volbench.analysis.explain.rules.metadata import metadata_findings
 from volbench.analysis.explain.rules.meter import metered_streams
 from volbench.analysis.explain.rules.read_ahead import read_ahead_findings
+from volbench.analysis.explain.rules.replication import replication_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
     data_read_ms,
@@ -80,7 +81,8 @@ def _by_one_layer(case: Case) -> list[Cause]:
     if case.likely_limits and latencies:  # a latency comes first: it needs no further assumption
         alike = [*likely_limit_findings(case, latencies[0].share)]
         slow = [*(replace(finding, one_of_two=bool(alike)) for finding in slow), *alike]
-    return [*limits, *_stalls(case), *metadata_findings(case), *slow]
+    copies = replication_findings(case)
+    return [*limits, *copies, *_stalls(case), *metadata_findings(case), *slow]
 
 
 def _stalls(case: Case) -> Iterator[Cause]:

@@ -20,6 +20,14 @@ _METRICS = {
     ),
     **metric_table("limit", {"balance_percent": ("%", "credits left of a limit with a burst")}),
     **metric_table(
+        "disk",
+        {
+            "disk_reads_per_s": ("1/s", "I/Os for reads that this disk of a cluster did"),
+            "disk_writes_per_s": ("1/s", "I/Os for writes that it did, for each copy that it has"),
+            "disk_limit_per_s": ("1/s", "I/Os that it may do; its baseline when its credits are spent"),
+        },
+    ),
+    **metric_table(
         "operation",
         {
             "operations_per_s": ("1/s", "operations of this kind completed"),
