@@ -20,7 +20,8 @@ import volbench
 from volbench.engine.connection import Account, connection
 from volbench.records.validation import CheckRow
 from volbench.validation import toolkit
-from volbench.validation.queries.comparison import QueryClass, compare_queries
+from volbench.validation.queries.classes import QueryClass
+from volbench.validation.queries.comparison import compare_queries
 from volbench.validation.queries.pt_upgrade import NOT_INSTALLED, pt_upgrade_check
 from volbench.validation.source.server import read_only
 
@@ -127,7 +128,7 @@ ASKING = """
 import sys
 from volbench.engine.connection import Account
 from volbench.validation.queries.pt_upgrade import pt_upgrade_check
-from volbench.validation.queries.comparison import QueryClass, QueryComparison
+from volbench.validation.queries.comparison import QueryComparison
 from volbench.validation.source.server import read_only
 account = Account(user="reader", password="read only", socket=sys.argv[1])
 query = QueryClass(fingerprint="x", schema="shop", samples=("SELECT SLEEP(60)",), count=1, total_s=1.0)

@@ -66,7 +66,8 @@ from volbench.suite.validation import load_validation_plan
 from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.capture.mask import masked, masked_sql
 from volbench.validation.catalog.sql_text import normal_expression, normal_query
-from volbench.validation.queries.comparison import only_reads, plan_text, query_classes
+from volbench.validation.queries.classes import only_reads, query_classes
+from volbench.validation.queries.comparison import plan_text
 from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
 from volbench.volume.emulated.status import list_volumes
 from volbench.volume.facts.blockstats import diskstats_read_bytes, mountstats_read_bytes

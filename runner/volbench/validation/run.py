@@ -46,7 +46,8 @@ from volbench.validation.data.replicas import replica_check
 from volbench.validation.decision import check_policy, decide_all, decide_policy, run_references
 from volbench.validation.forecast.capacity import busiest_second, candidate_capacities, capacity_check
 from volbench.validation.forecast.move import RunCells, estimates, move_check, source_bytes
-from volbench.validation.queries.comparison import QueryClass, compare_queries, query_classes
+from volbench.validation.queries.classes import QueryClass, classes_of_log
+from volbench.validation.queries.comparison import compare_queries
 from volbench.validation.queries.pt_upgrade import pt_upgrade_check
 from volbench.validation.replay_checks import make_meter, run_replay_checks
 from volbench.validation.source.advisors import advice
@@ -62,7 +63,6 @@ from volbench.validation.source.server import (
 )
 from volbench.validation.source.settings import explicitly_set_variables, settings_check, variables
 from volbench.validation.source.upgrade import upgrade_check
-from volbench.workload.replay.slowlog import slow_log
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,11 +242,10 @@ def _query_classes(queries: QueriesPlan, schemas: list[str]) -> tuple[list[Query
             if query_class.schema in schemas
         ]
     else:
-        skipped = Counter[str]()
-        with slow_log(Path(queries.slow_log)) as log:
-            classes = query_classes(log, schemas, skipped=skipped)
-        notes.append(f"the log: {queries.slow_log}, {log.summary()}")
-        notes += [f"skipped {count} statements {reason}" for reason, count in skipped.most_common()]
+        log = classes_of_log(Path(queries.slow_log), schemas)
+        classes = log.classes
+        notes.append(f"the log: {queries.slow_log}, {log.summary}")
+        notes += [f"skipped {count} statements {reason}" for reason, count in log.skipped.most_common()]
     if len(classes) > queries.classes:
         skipped_s, total_s = (
             sum(query_class.total_s for query_class in group) for group in (classes[queries.classes :], classes)

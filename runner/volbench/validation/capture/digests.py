@@ -15,7 +15,7 @@ from volbench.records.own_statements import is_own_digest
 from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
 from volbench.sample.server.own_account import OwnAccount
 from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
-from volbench.validation.queries.comparison import QueryClass, only_reads
+from volbench.validation.queries.classes import QueryClass, only_reads
 from volbench.validation.source.server import ReadOnlyServer, Rows
 from volbench.workload.replay.fingerprint import fingerprint
 

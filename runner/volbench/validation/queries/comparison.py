@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from volbench.analysis.corrections import holm
 from volbench.analysis.statistics import Shift, judge, shift_of
 from volbench.errors import Refused, StepFailed
 from volbench.records.parse import parse_json
+from volbench.validation.queries.classes import QueryClass
 from volbench.validation.source.server import Rows, SqlReader
-from volbench.workload.replay.fingerprint import fingerprint
-from volbench.workload.replay.only_reads import refuse_writes
-from volbench.workload.replay.schedule import WRITES
-from volbench.workload.replay.slowlog import LoggedStatement, why_outside
 
 ROUNDS_MIN = 5
-SAMPLES_EACH = 2
 Result = Literal[
     "equal", "differs", "not deterministic", "error on both", "error on the candidate", "error on the source"
 ]
@@ -35,17 +30,6 @@ QUICK_S, QUICK_ROUNDS = 0.5, 4
 CONFIRMATION_DELAY_S = 2.0
 FASTEST_JUDGED_S = 0.0005
 """Below half a millisecond on both sides the client and the socket dominate the ratio of times."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueryClass:
-    """Queries with one fingerprint: number in the log, total time, and samples."""
-
-    fingerprint: str
-    schema: str
-    samples: tuple[str, ...]
-    count: int
-    total_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,62 +50,6 @@ class QueryComparison:
     def plan_changed(self) -> bool:
         """Return whether the two optimizers access the tables differently."""
         return self.plans is not None and self.plans[0] != self.plans[1]
-
-
-def query_classes(
-    statements: Iterable[LoggedStatement],
-    schemas: Collection[str],
-    *,
-    skipped: Counter[str] | None = None,
-    samples_each: int = SAMPLES_EACH,
-) -> list[QueryClass]:
-    """Return classes of the reading queries of a log, those with most total time first.
-
-    Args:
-        statements: of the log.
-        schemas: statements of other schemas are skipped.
-        skipped: counts skipped statements by reason.
-        samples_each: samples of a class.
-    """
-    skipped = Counter() if skipped is None else skipped
-    tallies: dict[tuple[str, str], _Tally] = {}
-    is_read: dict[str, bool] = {}
-    for statement in statements:
-        shape = fingerprint(statement.sql)
-        if shape not in is_read:
-            is_read[shape] = only_reads(statement.sql)  # the fingerprint alone decides that
-        if reason := _skip_reason(statement, schemas, reads=is_read[shape]):
-            skipped[reason] += 1
-            continue
-        tally = tallies.setdefault((statement.schema or "", shape), _Tally())
-        tally.count += 1
-        tally.total_s += statement.query_s
-        if len(tally.samples) < samples_each and statement.sql not in tally.samples:
-            tally.samples.append(statement.sql)
-    classes = [
-        QueryClass(
-            fingerprint=shape, schema=schema, samples=tuple(tally.samples), count=tally.count, total_s=tally.total_s
-        )
-        for (schema, shape), tally in tallies.items()
-    ]
-    return sorted(classes, key=lambda query: -query.total_s)
-
-
-@dataclass
-class _Tally:
-    """Counts of a class so far."""
-
-    count: int = 0
-    total_s: float = 0.0
-    samples: list[str] = field(default_factory=list)
-
-
-def _skip_reason(statement: LoggedStatement, schemas: Collection[str], *, reads: bool) -> str:
-    if reason := why_outside(statement, schemas):
-        return reason
-    if not reads:
-        return WRITES
-    return "" if statement.is_text else "that are no UTF-8"
 
 
 def compare_queries(
@@ -320,15 +248,6 @@ def _accesses(node: Any) -> Iterator[str]:
     elif isinstance(node, list):
         for value in node:
             yield from _accesses(value)
-
-
-def only_reads(sql: str) -> bool:
-    """Return whether a statement is a query that changes nothing."""
-    try:
-        refuse_writes(sql)
-    except Refused:
-        return False
-    return fingerprint(sql).lstrip("( ").startswith(("select", "with"))
 
 
 def _text(value: Any) -> str:

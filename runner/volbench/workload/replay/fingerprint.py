@@ -18,10 +18,11 @@ An unclosed token extends to the end, so that a truncated statement shows nothin
 """
 _LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*\)")
 _VALUES = re.compile(r"(\bvalues?\s*\([^()]*\))(?:\s*,\s*\([^()]*\))+", re.IGNORECASE)
-_NOT_SIMPLE = re.compile(r"[\"`\\#]|--|/\*|''|[xX]'")
+_NOT_SIMPLE = re.compile(r"[\"\\#]|--|/\*|''|[xX]'")
 """Other quotes, escapes and comments, with which a quote or a number may be part of another token."""
+_SIMPLE_NAMES = re.compile(r"[^`]*+(?:`\w++`[^`]*+)*+\Z")
 _SIMPLE_STRING = re.compile(r"'[^']+'")
-_SIMPLE_NUMBER = re.compile(r"(?<![\w.'-])\d+(?![\w.])")
+_SIMPLE_NUMBER = re.compile(r"(?<![\w.'`-])\d+(?![\w.])")
 _SPACE = re.compile(r"\s+")
 
 
@@ -30,10 +31,19 @@ def fingerprint(sql: str) -> str:
 
     Comments that a server executes (`/*!`, `/*M!`) stay.
     """
-    if _NOT_SIMPLE.search(sql) is None:
-        # Workloads repeat few shapes: without plain numbers and strings most statements are in the cache.
-        return _fingerprint_once(_SIMPLE_STRING.sub("''", _SIMPLE_NUMBER.sub("0", sql)))
-    return _fingerprint(sql)
+    skeleton = skeleton_of(sql)
+    return _fingerprint(sql) if skeleton is None else _fingerprint_once(skeleton)
+
+
+def skeleton_of(sql: str) -> str | None:
+    """Return the statement without plain numbers and strings; None where they cannot be told from other tokens.
+
+    Statements with one skeleton have one fingerprint. Workloads repeat few skeletons, so a cache has most of them.
+    """
+    if _NOT_SIMPLE.search(sql) is not None or ("`" in sql and _SIMPLE_NAMES.match(sql) is None):
+        return None
+    numberless = _SIMPLE_NUMBER.sub("0", sql)
+    return _SIMPLE_STRING.sub("''", numberless) if "'" in sql else numberless
 
 
 def _fingerprint(sql: str) -> str:

@@ -36,16 +36,19 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
 from volbench.errors import UsageError
-from volbench.records.parse import EPOCH_MAX_S
+from volbench.records.parse import EPOCH_MAX_S, parse_moment
 from volbench.workload.replay.slowlog_entries import (
     BLANK,
     PREAMBLE,
     STATEMENT_CHARACTERS_MAX,
     Banner,
+    EntryContinues,
+    PlainRun,
     Segment,
     divide_segments,
     is_complete,
@@ -58,6 +61,11 @@ CUT = "that were cut off"
 TOO_LONG = f"of more than {STATEMENT_CHARACTERS_MAX >> 20} MiB"
 WITHOUT_TIME = "without a readable time"
 _CHUNK_BYTES = 1 << 20
+INHERITED = "\ud800"
+"""What an earlier part of the log decides; no text of a log decodes to it.
+
+A schema follows it where a statement `use` set one if no earlier entry did.
+"""
 
 _ADMINISTRATOR = re.compile(r"# administrator command: [\w ]+")
 _USE = re.compile(r"use\s+(`(?:[^`]|``)+`|[^\s`]+)", re.IGNORECASE)
@@ -65,6 +73,7 @@ _CONNECTION = re.compile(r"\bId: *(\d{1,20})\s*\Z")
 _THREAD = re.compile(r"\bThread_id: (\d{1,20})\b")
 _SCHEMA = re.compile(r"\bSchema: (.*?)(?:  QC_hit: |  Last_errno: | Rows_affected: )")
 _ROUTINE = re.compile(r"^# Stored_routine: (.*?)\r?$", re.MULTILINE)
+_NO_SCHEMA_YET = (None, INHERITED)
 _LOCAL_TIME = re.compile(r"\d{6} +\d{1,2}:\d\d:\d\d\s*\Z")
 
 
@@ -99,7 +108,25 @@ class LoggedStatement:
     @property
     def is_text(self) -> bool:
         """Return whether the whole statement is UTF-8."""
-        return self.sql.isascii() or not any("\ud800" <= character <= "\udfff" for character in self.sql)
+        return self.sql.isascii() or is_utf8(self.sql)
+
+
+@dataclass(kw_only=True)
+class LogState:
+    """State from earlier entries: the schema of the last `use`, None before the first, and the last local time.
+
+    Both are `INHERITED` at the start of a part of a log whose earlier text is not known.
+    """
+
+    schema: str | None = None
+    local_end_s: float | str | None = None
+
+
+def inherited_schema(schema: str | None, before: str | None) -> str | None:
+    """Return a schema of a part of a log, where the part began with the schema `before`."""
+    if schema is None or not schema.startswith(INHERITED):
+        return schema
+    return (schema.removeprefix(INHERITED) or None) if before is None else before
 
 
 class SlowLog:
@@ -108,8 +135,25 @@ class SlowLog:
     `entries` is the sum of `used` and `skipped`.
     """
 
-    def __init__(self, text: Iterable[str], *, name: str) -> None:
+    def __init__(
+        self,
+        text: Iterable[str],
+        *,
+        name: str,
+        state: LogState | None = None,
+        following: Iterable[str] | None = None,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            text: of the log, in pieces.
+            name: for messages.
+            state: for a text that begins at a head within the log: what is known of the entries before.
+            following: of a part of a log: the text after it, which begins with a head.
+        """
         self._text, self._name = text, name
+        self._is_part, self._following = state is not None or following is not None, following
+        self.state = LogState() if state is None else state
         self.used = 0
         self.skipped: Counter[str] = Counter()
 
@@ -127,25 +171,70 @@ class SlowLog:
 
     def __iter__(self) -> Iterator[LoggedStatement]:
         """Yield the statements. Raises UsageError naming the file when the text is no slow log."""
-        state, is_slow_log, first_body = _State(), False, ""
-        for segment in join_entries(divide_segments(self._text)):
-            if isinstance(segment, Banner):
-                state, is_slow_log = _State(schema=""), True
+        for segment in self._entries(plain_runs=False):
+            if isinstance(segment, Segment) and (statement := self._counted(segment)) is not None:
+                yield statement
+
+    def timed_texts(self) -> Iterator[tuple[str | None, float, str]]:
+        """Yield schema, query time in seconds and text of the same statements, several times as fast.
+
+        Raises UsageError as above; EntryContinues where only the text before or after this part of a log decides.
+        """
+        for entry in self._entries(plain_runs=True):
+            if isinstance(entry, PlainRun):
+                yield from self._plain_texts(entry)
+            elif (statement := self._counted(entry)) is not None:
+                yield statement.schema, statement.query_s, statement.sql
+
+    def _entries(self, *, plain_runs: bool) -> Iterator[Segment | PlainRun]:
+        """Yield the entries, and start anew at each banner."""
+        is_slow_log, first_body = self._is_part, ""
+        segments = divide_segments(self._text, plain_runs=plain_runs)
+        following = None if self._following is None else divide_segments(self._following)
+        for entry in join_entries(segments, following):
+            if isinstance(entry, Banner):
+                self.state, is_slow_log = LogState(schema=""), True
                 continue
-            is_slow_log |= segment.head is not None
-            first_body = first_body or segment.body
-            outcome = _statement(segment, state)
-            if isinstance(outcome, str):
-                self.skipped[outcome] += 1
+            if isinstance(entry, PlainRun):
+                is_slow_log = True
             else:
-                self.used += 1
-                yield outcome
+                is_slow_log |= entry.head is not None
+                first_body = first_body or entry.body
+            yield entry
         if first_body and not is_slow_log:
             raise UsageError(
                 "this is not a line of a slow query log", where=f"{self._name}:1",
                 evidence=first_body.lstrip().split("\n", 1)[0][:120].encode("utf-8", "replace").decode(),
                 next_step="give a file written with slow_query_log=ON and log_output=FILE",
             )  # fmt: skip
+
+    def _counted(self, segment: Segment) -> LoggedStatement | None:
+        """Return the statement of an entry, None without one; count it."""
+        outcome = _statement(segment, self.state)
+        if isinstance(outcome, str):
+            self.skipped[outcome] += 1
+            return None
+        self.used += 1
+        return outcome
+
+    def _plain_texts(self, run: PlainRun) -> Iterator[tuple[str | None, float, str]]:
+        """Yield what `_statement` says of the same entries: their head is whole, and their timestamp a time."""
+        state, used = self.state, 0
+        for match in run.matches:
+            time, named, query, more, use, sql = match.group("time", "named", "query", "more", "use", "sql")
+            if use is not None:
+                state.schema = use
+            if time is not None and not _is_moment(time):
+                state.local_end_s = _local_time_s(time)
+            if sql is None:
+                self.skipped[ADMINISTRATOR] += 1
+                continue
+            if state.schema in _NO_SCHEMA_YET and (use_statement := _USE.fullmatch(sql)):
+                _keep_used_schema(state, use_statement[1])
+            used += 1
+            schema = _schema_in(named, more)
+            yield state.schema if schema is None else schema, float(query), sql
+        self.used += used
 
 
 def read_slow_log(lines: Iterable[str], *, name: str) -> SlowLog:
@@ -155,11 +244,25 @@ def read_slow_log(lines: Iterable[str], *, name: str) -> SlowLog:
 
 def why_outside(statement: LoggedStatement, schemas: Collection[str]) -> str:
     """Return why a statement belongs to none of these schemas; empty where it belongs to one."""
-    if statement.schema in schemas:
+    return why_outside_schema(statement.schema, schemas)
+
+
+def why_outside_schema(schema: str | None, schemas: Collection[str]) -> str:
+    """Return why statements of a schema belong to none of these; empty where they belong to one."""
+    if schema in schemas:
         return ""
-    if statement.schema is None:
+    if schema is None:
         return "with an unknown schema"
-    return "of other schemas" if statement.schema else "without a schema"
+    return "of other schemas" if schema else "without a schema"
+
+
+def is_utf8(sql: str) -> bool:
+    """Return whether the text of a log, decoded with surrogateescape, is UTF-8."""
+    try:
+        sql.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager
@@ -167,27 +270,58 @@ def slow_log(path: Path) -> Iterator[SlowLog]:
     """Yield the log in a file. Raises UsageError when the file cannot be read, also during iteration."""
     try:
         with path.open("rb") as file:
-            yield SlowLog(_decoded(file), name=str(path))
+            yield SlowLog(decoded(file), name=str(path))
     except OSError as error:
         raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
 
 
-def _decoded(file: BinaryIO) -> Iterator[str]:
+def decoded(file: BinaryIO, begin: int = 0, end: int | None = None) -> Iterator[str]:
+    """Yield the text between two offsets, in the pieces in which the whole file is read."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-    while chunk := file.read(_CHUNK_BYTES):
+    file.seek(begin)
+    while end is None or begin < end:
+        size = _CHUNK_BYTES - begin % _CHUNK_BYTES
+        chunk = file.read(size if end is None else min(size, end - begin))
+        if not chunk:
+            if end is not None:
+                raise OSError(f"the file became shorter while it was read, to {begin} bytes")
+            break
+        begin += len(chunk)
         yield decoder.decode(chunk)
     yield decoder.decode(b"", final=True)
 
 
-@dataclass(kw_only=True)
-class _State:
-    """State from earlier entries: the schema of the last `use`, None before the first, and the last local time."""
-
-    schema: str | None = None
-    local_end_s: float | None = None
+def _keep_used_schema(state: LogState, name: str) -> None:
+    """Take the schema of a statement `use`, which a line `use` would have named had an earlier one been known."""
+    state.schema = (state.schema or "") + _unquoted(name)
 
 
-def _statement(segment: Segment, state: _State) -> LoggedStatement | str:
+def _schema_in(named: str | None, more: str) -> str | None:
+    """Return the schema that a head names, None where it names none."""
+    if "Schema: " not in more:
+        return None if named is None else _named_schema(named)
+    schema = _SCHEMA.search(f"{named or ''} {more}")
+    return schema[1] if schema else None
+
+
+@lru_cache(maxsize=4096)
+def _named_schema(named: str) -> str | None:
+    schema = _SCHEMA.search(named)
+    return schema[1] if schema else None
+
+
+def _is_moment(text: str) -> bool:
+    """Return whether the text of `# Time:` is a time as MySQL from 5.7 on writes it."""
+    if "T" not in text:
+        return False
+    try:
+        parse_moment(text.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def _statement(segment: Segment, state: LogState) -> LoggedStatement | str:
     """Return the statement of an entry, or why it has none; update `state`."""
     head, preamble = segment.head, PREAMBLE.match(segment.body)
     if head is None or preamble is None:
@@ -202,10 +336,8 @@ def _statement(segment: Segment, state: _State) -> LoggedStatement | str:
         return TOO_LONG
     if not sql or segment.is_cut:
         return CUT
-    if state.schema is None and (
-        use_statement := _USE.fullmatch(sql)
-    ):  # otherwise a `use` line would have the schema
-        state.schema = _unquoted(use_statement[1])
+    if state.schema in _NO_SCHEMA_YET and (use_statement := _USE.fullmatch(sql)):
+        _keep_used_schema(state, use_statement[1])
     if _ADMINISTRATOR.fullmatch(sql):
         return ADMINISTRATOR
     if start_s is None:
@@ -247,7 +379,7 @@ def _unquoted(name: str) -> str:
     return name
 
 
-def _start_s(segment: Segment, head: re.Match[str], stamp: str | None, state: _State) -> float | None:
+def _start_s(segment: Segment, head: re.Match[str], stamp: str | None, state: LogState) -> float | None:
     """Return when the statement began, as exactly as the log allows; None without a time."""
     query_s = float(head["query"])
     if (iso_s := iso_time_s(segment)) is not None:
@@ -256,6 +388,8 @@ def _start_s(segment: Segment, head: re.Match[str], stamp: str | None, state: _S
         state.local_end_s = _local_time_s(head["time"])
     local_s = state.local_end_s
     if stamp is None:
+        if isinstance(local_s, str):
+            raise EntryContinues  # the part before decides
         return None if local_s is None else _start_second(local_s, query_s)
     stamp_s = float(stamp)
     if stamp_s > EPOCH_MAX_S:

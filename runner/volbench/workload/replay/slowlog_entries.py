@@ -1,5 +1,8 @@
 """Divides the text of a slow query log into its entries: heads, the text after each, and the server's banners.
 
+`divide_segments` may also take runs of plain entries out of the text with one expression for each entry: a head,
+comments, `use`, `SET timestamp` and a statement in which nothing is open at its end and no head can hide.
+
 Servers escape nothing, so a literal or a comment may hold lines that look like an entry. A head within a literal or
 a comment that is still open is text of the statement; `_with_text_inside` tells it from one that follows a literal
 that never ends. What a server writes is in `slowlog`.
@@ -22,12 +25,27 @@ _CLOCK_SLACK_S = 2.0
 BLANK = " \t\r\n\x00"
 """A crash may leave zeros after the last entry."""
 
-_HEAD = re.compile(
+_HEAD_TEXT = (
     r"# (?:(?:Time: (?P<time>[^\n]*)\n# )?User@Host: (?P<user>[^\n]*)\n# )?"
     r"(?:(?P<named>(?:Thread_id|Schema): [^\n]*)\n# )?"
     r"Query_time: (?P<query>\d{1,9}(?:\.\d{1,9})?)  ?Lock_time: (?P<lock>\d{1,9}(?:\.\d{1,9})?)  ?"
     r"Rows_sent: (?P<sent>\d{1,20})  ?Rows_examined: (?P<examined>\d{1,20})(?P<more>[^\n]*)\n"
 )
+_HEAD = re.compile(_HEAD_TEXT)
+_OPEN_TEXT = r"[^'\"`#/\-;\\]"
+_QUOTED = r"'[^'#\\]*+'|\"[^\"#\\]*+\"|`[^`#\\]*+`|/\*[^*#]*+\*/|/(?!\*)|-(?!-)"
+_PLAIN = re.compile(
+    rf"{_HEAD_TEXT}(?:(?<=[^\r]\n)"
+    r"(?:#(?! (?:Time|User@Host|Thread_id|Schema|Query_time|administrator command): )[^\n#]*+\n)*+"
+    r"(?:use (?P<use>[^\n#'\"`/;\\]*+);\n)?+"
+    r"SET timestamp=[0-9]{1,11}+(?:\.[0-9]{1,6}+)?+;\n"
+    rf"(?:(?P<sql>(?!;){_OPEN_TEXT}*+(?:(?:{_QUOTED}){_OPEN_TEXT}*+)*+)|# administrator command: [\w ]++)"
+    r";\n(?=# ))?+"
+)
+"""A head, and all of its entry if that is plain: nothing is open at its end, and no other head can begin in it.
+
+`sql` is None for an administrator command. The entry ends there if the next head begins there.
+"""
 _BANNER_END = re.compile(r" started with:\r?\nT(?:cp|CP) [Pp]ort: [^\n]*\nTime[ \t]+Id Command[ \t]+Argument\r?\n")
 """What follows the version; of the line before it only the end is looked for, since it may be a long statement."""
 _BANNER_MARK = "started with:"
@@ -58,28 +76,68 @@ class Segment:
     is_cut: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PlainRun:
+    """Plain entries one after the other, each a match of `_PLAIN`; a head follows the last."""
+
+    matches: list[re.Match[str]]
+
+    def segments(self) -> Iterator[Segment]:
+        """The same entries as segments."""
+        for match in self.matches:
+            yield Segment(head=_head_of(match), body=match.string[_head_end(match) : match.end()])
+
+
+class EntryContinues(Exception):
+    """What is before or after a part of a log decides what the part holds."""
+
+
 @dataclass(frozen=True)
 class Banner:
     """Here the server opened the log."""
 
 
-def divide_segments(text: Iterable[str]) -> Iterator[Segment | Banner]:
-    """The log, divided at all that looks like a head or a banner."""
+def divide_segments(text: Iterable[str], *, plain_runs: bool = False) -> Iterator[Segment | Banner | PlainRun]:
+    """The log, divided at all that looks like a head or a banner; plain entries in runs if asked for."""
     head: re.Match[str] | None = None
     buffer, searched, is_partial = "", 0, False
     for chunk in text:
         buffer += chunk
-        start = 0
-        for matched in _HEAD.finditer(buffer, searched):
-            if matched["user"] is None and matched.start() and buffer[matched.start() - 1] != "\n":
+        start, run = 0, list[re.Match[str]]()
+        expression = _PLAIN if plain_runs and _BANNER_MARK not in buffer else _HEAD
+        for matched in expression.finditer(buffer, searched):
+            begin = matched.start()
+            if begin and matched["user"] is None and buffer[begin - 1] != "\n":
                 continue
-            yield from _divided(head, buffer[start : matched.start()], is_partial=is_partial)
-            head, start, is_partial = matched, matched.end(), False
+            if head is not None and head.end() == begin and start < begin and head.string is buffer:
+                run.append(head)
+            else:
+                if run:
+                    yield PlainRun(run)
+                    run = []
+                yield from _divided(head and _head_of(head), buffer[start:begin], is_partial=is_partial)
+            head, start, is_partial = matched, _head_end(matched), False
+        if run:
+            yield PlainRun(run)
+        head = head and _head_of(head)
         buffer = buffer[start:]
         searched = max(0, len(buffer) - _HEAD_CHARACTERS_MAX)
         if searched > STATEMENT_CHARACTERS_MAX:
             buffer, searched, is_partial = buffer[searched:], 0, True
     yield from _divided(head, buffer, is_partial=is_partial)
+
+
+def _head_end(match: re.Match[str]) -> int:
+    return match.end("more") + 1
+
+
+def _head_of(match: re.Match[str]) -> re.Match[str]:
+    """The match of the head alone."""
+    if match.re is _HEAD:
+        return match
+    head = _HEAD.match(match.string, match.start())
+    assert head is not None  # noqa: S101 - `_PLAIN` begins with the same expression
+    return head
 
 
 def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[Segment | Banner]:
@@ -98,25 +156,44 @@ def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iter
         yield Segment(head=head, body=body[start:], is_partial=is_partial)
 
 
-def join_entries(segments: Iterator[Segment | Banner]) -> Iterator[Segment | Banner]:
-    """Each segment, joined with those after it whose heads are text of its statement."""
+def join_entries(
+    segments: Iterator[Segment | Banner | PlainRun], following: Iterator[Segment | Banner | PlainRun] | None = None
+) -> Iterator[Segment | Banner | PlainRun]:
+    """Each segment, joined with those after it whose heads are text of its statement.
+
+    Args:
+        segments: of the log, or of a part of it.
+        following: the segments after the part, which may decide where its last entries end.
+
+    Raises EntryContinues when an entry goes on in what follows the part.
+    """
     waiting: deque[Segment | Banner] = deque()
+    later: deque[Segment | Banner] = deque()
+
+    def fill(
+        queue: deque[Segment | Banner], source: Iterator[Segment | Banner | PlainRun] | None, size: int
+    ) -> bool:
+        while len(queue) < size:
+            entry = next(source, None) if source is not None else None
+            if entry is None:
+                return False
+            queue.extend(entry.segments() if isinstance(entry, PlainRun) else (entry,))
+        return True
 
     def ahead(number: int) -> Segment | Banner | None:
-        while len(waiting) <= number:
-            following = next(segments, None)
-            if following is None:
-                return None
-            waiting.append(following)
-        return waiting[number]
+        if fill(waiting, segments, number + 1):
+            return waiting[number]
+        number -= len(waiting)
+        return later[number] if fill(later, following, number + 1) else None
 
-    while (segment := ahead(0)) is not None:
-        waiting.popleft()
-        if isinstance(segment, Segment) and _is_open(segment):
-            segment, count = _with_text_inside(segment, ahead)
+    while (entry := waiting.popleft() if waiting else next(segments, None)) is not None:
+        if isinstance(entry, Segment) and _is_open(entry):
+            entry, count = _with_text_inside(entry, ahead)
+            if count > len(waiting):
+                raise EntryContinues
             for _ in range(count):
                 waiting.popleft()
-        yield segment
+        yield entry
 
 
 def _with_text_inside(segment: Segment, ahead: Callable[[int], Segment | Banner | None]) -> tuple[Segment, int]:

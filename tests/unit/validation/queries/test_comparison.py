@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from volbench.errors import Refused, StepFailed
+from volbench.validation.queries.classes import query_classes
 from volbench.validation.queries.comparison import (
     QueryComparison,
     compare_queries,
     plan_text,
-    query_classes,
     rounds_for,
 )
 from volbench.validation.source.server import Rows

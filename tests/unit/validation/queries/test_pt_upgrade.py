@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.validation.queries.comparison import QueryClass, QueryComparison, Result
+from volbench.validation.queries.classes import QueryClass
+from volbench.validation.queries.comparison import QueryComparison, Result
 from volbench.validation.queries.pt_upgrade import SubmittedQuery, row_of
 from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
 

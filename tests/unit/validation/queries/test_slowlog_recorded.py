@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from slow_log_recorder import SCHEMAS, Truth, paired, read_truth
 
-from volbench.validation.queries.comparison import query_classes
+from volbench.validation.queries.classes import query_classes
 from volbench.workload.replay.fingerprint import fingerprint
 from volbench.workload.replay.schedule import schedule
 from volbench.workload.replay.slowlog import ADMINISTRATOR, LoggedStatement, SlowLog, slow_log

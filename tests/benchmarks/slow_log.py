@@ -1,0 +1,161 @@
+"""A slow log to classes of queries: megabytes for a second of CPU time, against pt-query-digest in the same run.
+
+    python tests/benchmarks/slow_log.py [--log FILE] [--megabytes 128] [--rounds 3]
+
+The log is one that a real server wrote, repeated to the size: FILE, else that of a mariadbd that sysbench loads
+here. It is read by one process, by two, and statement by statement, as a replay does. Figures are medians of CPU
+time, with imports and the start of processes. Ends with 1 when a limit is missed: of ratios, which hold on a busy
+machine too, and of memory.
+
+On two busy cores (load 12), two processes read 38.9 MB for a second of CPU time of a MariaDB log, which is 78 MB/s
+on two idle cores; one process read 44.9, statements 20.7, pt-query-digest 5.7. Of MySQL 9.7's log: 44.0 and 50.5. A
+log whose statements hold forged entries every few kilobytes costs two processes 2.3 times what it costs one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from scratch_server import scratch_server  # noqa: E402
+
+MB = 1e6
+TIMES_FASTER_MIN = 4.0
+"""Than pt-query-digest, in CPU time for a byte."""
+TIMES_STATEMENTS_MIN = 1.3
+"""Than the statements one by one."""
+OVERHEAD_MAX = 1.35
+"""CPU time of two processes together, over that of one."""
+MIB_MAX = 128.0
+_LOGGING = ("--slow-query-log=1", "--long-query-time=0", "--log-output=FILE", "--innodb-flush-log-at-trx-commit=0")
+_IN_PARTS = """
+import sys
+from pathlib import Path
+from volbench.validation.queries.classes import classes_of_log
+if __name__ == "__main__":
+    classes_of_log(Path(sys.argv[1]), ["shop", "sbtest"], processes=int(sys.argv[2]))
+"""
+_STATEMENTS = """
+import sys
+from pathlib import Path
+from volbench.validation.queries.classes import query_classes
+from volbench.workload.replay.slowlog import slow_log
+with slow_log(Path(sys.argv[1])) as log:
+    query_classes(log, ["shop", "sbtest"])
+"""
+
+
+def main() -> int:
+    """Write the log, measure in turn, judge."""
+    arguments = _arguments()
+    with tempfile.TemporaryDirectory(prefix="volbench-slow-log-") as temporary:
+        directory = Path(temporary)
+        seed = (arguments.log or _recorded(directory)).read_bytes()
+        log, short = directory / "slow.log", directory / "short.log"
+        size = _repeated(seed, log, arguments.megabytes)
+        short_size = _repeated(seed, short, max(2.0, arguments.megabytes / 32))
+        script = directory / "in_parts.py"
+        script.write_text(_IN_PARTS)
+        commands: dict[str, tuple[Sequence[str], int]] = {
+            "one process": ((sys.executable, str(script), str(log), "1"), size),
+            "two processes": ((sys.executable, str(script), str(log), "2"), size),
+            "statement by statement": ((sys.executable, "-c", _STATEMENTS, str(log)), size),
+        }
+        if shutil.which("pt-query-digest"):
+            commands["pt-query-digest"] = (("pt-query-digest", str(short)), short_size)
+        rates, peaks = _measured(commands, arguments.rounds)
+    return _judged(rates, peaks)
+
+
+def _judged(rates: dict[str, float], peaks: dict[str, float]) -> int:
+    """Print the rates, and return 1 for a limit that is missed."""
+    for name, rate in rates.items():
+        print(f"{name}: {rate:.1f} MB for a second of CPU time; peak {peaks[name]:.0f} MiB a process")
+    print(f"two processes on two idle CPUs: {2 * rates['two processes']:.0f} MB/s")
+    ratios = [
+        ("statement by statement", "one process", TIMES_STATEMENTS_MIN),
+        ("one process", "two processes", 1 / OVERHEAD_MAX),
+    ]
+    if "pt-query-digest" in rates:
+        ratios.append(("pt-query-digest", "one process", TIMES_FASTER_MIN))
+    missed = max(peaks["one process"], peaks["two processes"]) > MIB_MAX
+    for than, name, ratio_min in ratios:
+        ratio = rates[name] / rates[than]
+        missed |= ratio < ratio_min
+        print(f"{name}: {ratio:.2f} times the rate of {than} (at least {ratio_min:.2f})")
+    return int(missed)
+
+
+def _measured(
+    commands: dict[str, tuple[Sequence[str], int]], rounds: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return MB for each second of CPU time, and MiB of the largest process, by the name of the command."""
+    seconds: dict[str, list[float]] = {name: [] for name in commands}
+    peaks = dict.fromkeys(commands, 0.0)
+    for _ in range(rounds):
+        for name, (command, _) in commands.items():
+            usage = _usage(command)
+            seconds[name].append(usage.ru_utime + usage.ru_stime)
+            peaks[name] = max(peaks[name], usage.ru_maxrss / 1024)
+    return {name: size / MB / median(seconds[name]) for name, (_, size) in commands.items()}, peaks
+
+
+def _usage(command: Sequence[str]) -> resource.struct_rusage:
+    """Run a command; return what it and its own processes used."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "runner")}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return usage
+
+
+def _recorded(directory: Path) -> Path:
+    """The log of 3,000 transactions of sysbench, half of them with prepared statements."""
+    (directory / "server").mkdir()
+    log = directory / "own.log"
+    with scratch_server(directory / "server", *_LOGGING, f"--slow-query-log-file={log}") as server:
+        server.query("CREATE DATABASE shop")
+        _load(str(server.socket))
+    return log
+
+
+def _load(socket: str) -> None:
+    sysbench = (
+        "sysbench", "oltp_read_write", f"--mysql-socket={socket}", "--mysql-user=root", "--mysql-db=shop",
+        "--tables=2", "--table-size=2000", "--threads=2", "--time=120", "--events=1500",
+    )  # fmt: skip
+    for more in (("prepare",), ("--db-ps-mode=disable", "run"), ("run",)):
+        subprocess.run([*sysbench, *more], check=True, stdout=subprocess.DEVNULL, timeout=300)
+
+
+def _repeated(seed: bytes, path: Path, megabytes: float) -> int:
+    """Write the log as often as gives the size; return its bytes."""
+    with path.open("wb") as file:
+        while file.tell() < megabytes * MB:
+            file.write(seed)
+        return file.tell()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--log", type=Path, help="a slow log of a real server")
+    parser.add_argument("--megabytes", type=float, default=128.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
