@@ -66,7 +66,7 @@ def suite_volume_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str
 
 def forecast_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield (key, fault) of the profile of a suite's forecast, and of those that its volumes are priced as."""
-    named = {
+    named: dict[tuple[str, ...], str] = {
         ("pricing", "volumes", name): text
         for name, text in (suite.pricing.volumes if suite.pricing else {}).items()
     }

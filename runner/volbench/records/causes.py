@@ -23,6 +23,7 @@ CAUSES: tuple[str, ...] = (
     "lock.row_contention",
     "redo.checkpoint_stall",
     "interference.backup",
+    "interference.cpu",
     "interference.io",
     "interference.shared_volume",
     "none",

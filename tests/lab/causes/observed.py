@@ -26,7 +26,13 @@ CPU_WAIT_DISTURBING = 0.25
 """Where sessions wait for a CPU for this share of their time, the machine's other work slowed them as well."""
 CPU_WAIT_CLEAN = 0.5
 """Where a clean load had no CPU for this share of the time that it wanted one, CPUs may be named."""
-CPU = ("cpu.server_saturated", "cpu.steal")
+OTHERS_MOST = 0.5
+"""From here on others had more of the CPUs that the server's threads wanted than these."""
+OTHERS = "interference.cpu"
+CPU = ("cpu.server_saturated", "cpu.steal", OTHERS)
+_BURNERS = "cpu.server_saturated|cpu.steal"
+"""The truth of runs with burners before volbench had a name for others on the CPUs."""
+_NEIGHBOURS = "neighbour-cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +111,9 @@ def observe(place: Path, *, without: str = "") -> Run:
                 ]
         except (VolbenchError, ValueError, OSError) as error:
             failure = f"{type(error).__name__}: {error}"
-    accepted = tuple(setup["accepted"])
+    accepted = tuple(setup["accepted"]) + accepted_others(proof.measured)
+    pinned = any("cpuset" in spec for spec in setup["inject"])
+    setup = {**setup, "truth": [by_account(truth, proof.measured, pinned=pinned) for truth in setup["truth"]]}
     if setup["truth"] == ["none"]:
         accepted += CPU if proof.measured.get("cpu_wait_ratio", 0.0) >= CPU_WAIT_CLEAN else ()
     else:
@@ -135,6 +143,31 @@ def observe(place: Path, *, without: str = "") -> Run:
     )
 
 
+def by_account(truth: str, measured: Mapping[str, float], *, pinned: bool = False) -> str:
+    """Whose CPU time it was, by what the lab counted; truths without CPUs as they are.
+
+    Args:
+        truth: as it was written down before volbench had a name for others on the CPUs.
+        measured: what the lab counted.
+        pinned: the server was held to some CPUs, which others used as well: both names are right.
+    """
+    by_others = measured.get("others_cpu_ratio", 0.0) >= OTHERS_MOST
+    if truth == _BURNERS:
+        return OTHERS if by_others and not pinned else f"{OTHERS}|cpu.server_saturated"
+    names = truth.split("|")
+    beside = len(names) > 1 and "cpu.server_saturated" in names and OTHERS not in names
+    return f"{truth}|{OTHERS}" if beside and by_others else truth
+
+
+def accepted_others(measured: Mapping[str, float]) -> tuple[str, ...]:
+    """Others on the CPUs, where the lab's own counters prove them: the machine is never this lab's alone.
+
+    They had most of the CPUs that the server's threads wanted, and these waited longer than they ran.
+    """
+    waited = measured.get("window_cpu_wait_ratio", 0.0) >= CPU_WAIT_CLEAN
+    return (OTHERS,) if waited and measured.get("window_others_cpu_ratio", 0.0) >= OTHERS_MOST else ()
+
+
 def undisturbed(proof: Proof, setup: Mapping[str, Any]) -> Proof:
     """Not proven where the CPUs that others used slowed the load as well, unless CPUs are the cause."""
     share = proof.measured.get("cpu_wait_s_per_s", 0.0) / int(setup["drawn"].get("threads", 1))
@@ -161,6 +194,7 @@ def evidence_of(
             (key.source, key.metric): (np.asarray(one.t_s), np.asarray(one.value)) for key, one in series.items()
         },
         is_steady=is_steady,
+        cpus=result.host.cpus or 1,
     )
 
 
@@ -219,7 +253,7 @@ def emulated_runs(root: Path) -> list[Run]:
             shape="",
             number=one.number,
             lab_seed=one.lab_seed,
-            truth=one.truth,
+            truth=(f"{OTHERS}|cpu.server_saturated",) if one.condition == _NEIGHBOURS else one.truth,
             accepted=one.accepted,
             drawn=one.drawn,
             place=one.run_id,

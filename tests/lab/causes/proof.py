@@ -60,6 +60,7 @@ class Evidence:
         window_s: the measured window.
         series: (source, metric) to (t_s, value), of the run.
         is_steady: the cause acted all along.
+        cpus: of the machine.
     """
 
     counters: Counters
@@ -67,6 +68,7 @@ class Evidence:
     window_s: tuple[float, float]
     series: Mapping[tuple[str, str], tuple[NDArray[np.float64], NDArray[np.float64]]]
     is_steady: bool
+    cpus: int = 1
 
 
 def prove(wanted: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
@@ -80,6 +82,7 @@ def prove(wanted: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
     effect = effects(evidence)
     measured |= effect
     measured |= disturbance(evidence)
+    measured |= company(evidence)
     acting = not evidence.is_steady and any(row["kind"] != "quiet" for row in wanted)
     if acting and effect:
         lost, slower = effect.get("effect_tps", 0.0), effect.get("effect_p95", 0.0)
@@ -138,6 +141,27 @@ def disturbance(evidence: Evidence) -> dict[str, float]:
     if run + wait <= 0 or not seconds:
         return {}
     return {"cpu_wait_ratio": wait / (run + wait), "cpu_wait_s_per_s": wait / seconds}
+
+
+def company(evidence: Evidence) -> dict[str, float]:
+    """Of the CPUs that the server's threads wanted, the share that others had: while the cause acted, and in all.
+
+    By this lab's own reading of schedstat and /proc/stat, in one formula with volbench's rule: the threads ran for
+    U and waited for D seconds a second, CPUs that were not idle ran others for B - U; min(D, C - U, B - U) of
+    min(U + D, C). The load generator is among the others here.
+    """
+    found = {}
+    for name, phases in (("others_cpu_ratio", evidence.phases), ("window_others_cpu_ratio", [evidence.window_s])):
+        run, wait, idle = (
+            rate(evidence, key, phases) for key in ("server.run_s", "server.wait_s", "machine.idle_s")
+        )
+        if run is None or wait is None or idle is None or not run + wait:
+            continue
+        wanted = min(run + wait, evidence.cpus)
+        found[name] = max(0.0, min(wait, evidence.cpus - run, evidence.cpus - idle - run)) / wanted
+        if phases is not evidence.phases:
+            found["window_cpu_wait_ratio"] = wait / (run + wait)
+    return found
 
 
 def foreign_onset(evidence: Evidence) -> float | None:
@@ -213,6 +237,13 @@ def _cpu_wait(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, flo
     return {"injected_cpu_wait_ratio": share}, [] if enough else [f"the server waited for CPUs in {share:.0%}"]
 
 
+def _others(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """Others had most of the CPUs that the server wanted."""
+    share = company(evidence).get("others_cpu_ratio", 0.0)
+    enough = share >= float(row["ratio_min"])
+    return {"others_cpu_ratio": share}, [] if enough else [f"others had {share:.0%} of the CPUs that it wanted"]
+
+
 def _latency(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     way = str(row["of"])
     taken, done = (grown(evidence, f"disk.{name}")[0] for name in (f"{way}_ms", f"{way}s"))
@@ -281,6 +312,7 @@ _CHECKS = {
     "crowded": _crowded,
     "throttled": _throttled,
     "cpu-wait": _cpu_wait,
+    "others-cpu": _others,
     "latency": _latency,
     "stalled": _stalled,
     "series": _series,

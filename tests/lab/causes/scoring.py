@@ -16,8 +16,8 @@ from volbench.analysis.explain.calibration import fit as fit_evidence
 Key = TypeVar("Key")
 NONE, NOTHING = "none", "(nothing named)"
 ONE_OF_TWO = "one of two"
-STORAGE = ("storage.", "host.", "interference.", "instance.")
-FOREIGN = "interference."
+STORAGE = ("storage.", "host.", "instance.")
+FOREIGN = ("interference.io", "interference.backup", "interference.shared_volume")
 SURE = 0.9
 ONSET_S_MAX, CAP_ERROR_MAX = 2.0, 0.03
 MET_MIN, MET_MAX = 0.95, 1.05
@@ -72,15 +72,20 @@ def is_wrong_and_sure(run: Run) -> bool:
     return is_named(run) and not is_right(run) and (run.findings[0].confidence or 0.0) >= SURE
 
 
+def names_storage(cause: str) -> bool:
+    """Whether a cause has to do with storage: a limit, a wait, others' I/O; not others on the CPUs."""
+    return cause.startswith(STORAGE) or cause in FOREIGN
+
+
 def is_storage(run: Run) -> bool:
     """Whether something with storage was made."""
-    return any(cause.startswith(STORAGE) for cause in true_causes(run))
+    return any(names_storage(cause) for cause in true_causes(run))
 
 
 def is_acquittal(run: Run) -> bool:
     """Storage was the cause, and what is named has nothing to do with it."""
     named = [one.cause for one in run.findings]
-    return is_storage(run) and bool(named) and not any(cause.startswith(STORAGE) for cause in named)
+    return is_storage(run) and bool(named) and not any(names_storage(cause) for cause in named)
 
 
 def is_clean(run: Run) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from causes.__main__ import DEFAULT_TO, FRESH, KNOWN, calibration_of
 from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
 from causes.injectors import INJECTORS
 from causes.machine import write_rate
-from causes.observed import Finding, Run, cap_of, run_from, undisturbed
+from causes.observed import Finding, Run, accepted_others, by_account, cap_of, run_from, undisturbed
 from causes.proof import Evidence, Proof, prove
 from volbench.analysis.explain.calibration import CALIBRATION
 from volbench.records.causes import CAUSES
@@ -134,6 +135,7 @@ def test_a_load_that_others_kept_from_the_cpus_proves_nothing_else() -> None:
     assert undisturbed(proof, setup).missing == ("sessions waited for CPUs in 45% of their time",)
     assert undisturbed(proof, {**setup, "drawn": {"threads": 8}}).injected
     assert undisturbed(proof, {**setup, "truth": ["cpu.server_saturated|cpu.steal"]}).injected
+    assert undisturbed(proof, {**setup, "truth": ["interference.cpu"]}).injected
 
 
 def test_one_of_two_is_an_abstention_and_counts_apart() -> None:
@@ -223,11 +225,14 @@ def test_nbdkits_rate_is_in_bits(tmp_path: Path) -> None:
 RESULTS = Path(__file__).parents[3] / "results" / "examples" / "lab" / "causes"
 
 
-@pytest.mark.parametrize("label", ["fresh runs", "fresh runs, without the limits of the server's group"])
-def test_published_scores_are_those_of_the_published_runs(label: str) -> None:
+def test_published_scores_are_those_of_the_published_runs() -> None:
     data = json.loads((RESULTS / page.DATA_FILE).read_text())
-    runs, known = ([run_from(one) for one in data["runs"][name]] for name in (label, label.replace(FRESH, KNOWN)))
-    assert json.loads(json.dumps(page.scores(runs, known))) == data["readings"][label]
+    labels = [label for label in data["readings"] if label.startswith((FRESH, KNOWN))]
+    assert len(labels) >= 2
+    for label in labels:
+        names = (label, label.replace(FRESH, KNOWN))
+        runs, known = ([run_from(one) for one in data["runs"][name]] for name in names)
+        assert json.loads(json.dumps(page.scores(runs, known))) == data["readings"][label]
     assert page.html(data) == (RESULTS / page.PAGE_FILE).read_text()
 
 
@@ -252,3 +257,48 @@ def test_confidences_are_counted_by_cause_and_evidence_and_checked_on_other_runs
     assert (metered.true, metered.findings, counted.agrees) == (38, 39, True)
     assert counted.confidence("all held", "storage.iops_limit", "metered") > 0.95
     assert scoring.calibrated("here", runs(38, 1), runs(10, 10)).agrees is False
+
+
+def on_cpus(run: float, wait: float, idle: float) -> Proof:
+    """A steady run of two CPUs: seconds a second of the server's threads, and idle."""
+    counters = {
+        "server.run_s": lambda t: run * t,
+        "server.wait_s": lambda t: wait * t,
+        "machine.idle_s": lambda t: idle * t,
+    }
+    of_two = dataclasses.replace(evidence(counters, steady=True), cpus=2)
+    return prove([{"kind": "others-cpu", "ratio_min": 0.5}], of_two)
+
+
+def test_others_on_the_cpus_are_proven_by_the_labs_own_counters() -> None:
+    """The server wants both CPUs and has 0.4 of them. One that has them itself, or wants few, proves nothing."""
+    assert on_cpus(0.4, 6.0, 0.0).injected
+    assert on_cpus(0.4, 6.0, 0.0).measured["others_cpu_ratio"] == pytest.approx(0.8)
+    assert not on_cpus(1.9, 6.0, 0.0).injected
+    assert not on_cpus(0.4, 0.05, 1.5).injected
+
+
+def test_whose_cpu_time_it_was_is_what_was_counted() -> None:
+    burners = "cpu.server_saturated|cpu.steal"
+    assert by_account(burners, {"others_cpu_ratio": 0.8}) == "interference.cpu"
+    assert by_account(burners, {"others_cpu_ratio": 0.3}) == "interference.cpu|cpu.server_saturated"
+    assert by_account(burners, {"others_cpu_ratio": 0.8}, pinned=True) == "interference.cpu|cpu.server_saturated"
+    beside = "interference.io|cpu.server_saturated"
+    assert by_account(beside, {"others_cpu_ratio": 0.8}) == f"{beside}|interference.cpu"
+    assert by_account(beside, {"others_cpu_ratio": 0.1}) == beside
+    assert by_account("cpu.server_saturated", {"others_cpu_ratio": 0.8}) == "cpu.server_saturated"
+    assert by_account("host.io_limit", {"others_cpu_ratio": 0.8}) == "host.io_limit"
+
+
+def test_others_are_accepted_beside_a_cause_only_where_counters_prove_them() -> None:
+    assert accepted_others({"window_cpu_wait_ratio": 0.9, "window_others_cpu_ratio": 0.8}) == ("interference.cpu",)
+    assert accepted_others({"window_cpu_wait_ratio": 0.2, "window_others_cpu_ratio": 0.8}) == ()
+    assert accepted_others({}) == ()
+
+
+def test_others_on_the_cpus_are_no_storage() -> None:
+    """To name them for a limit acquits the volume; to name a limit for them accuses nobody of an acquittal."""
+    assert scoring.is_acquittal(run("host.io_limit", finding("interference.cpu")))
+    assert not scoring.is_acquittal(run("host.io_limit", finding("interference.io")))
+    assert not scoring.is_storage(run("interference.cpu"))
+    assert scoring.onset_error(run("interference.io", finding("interference.cpu", begin_s=9.0))) is None

@@ -12,6 +12,14 @@ of n findings true,
 
 the mean of a Beta posterior whose prior has the weight of PRIOR_FINDINGS findings. The prior is the rate of all
 findings of that kind of checks, at most PRIOR_MAX: what was never counted is never called very likely.
+
+Of recordings most checks cannot be made, and their number says more than the cause: confidences are of findings
+with as many checks of one kind, drawn towards those of that kind, these towards all findings, by the same formula
+at each level (`by_checks`). Nothing bounds them from above: they are how often such findings came true. It is the
+m-estimate (Cestnik: Estimating probabilities, a crucial task in machine learning, ECAI 1990); levels that draw
+towards each other are those of empirical Bayes (Efron and Morris, JASA 70, 1975). m is fixed, not fitted. How far
+stated and true rates are apart when each recording, and each condition, is left out in turn, is in
+results/examples/lab/recordings.md.
 """
 
 from __future__ import annotations
@@ -91,13 +99,15 @@ class Calibration(Record):
             cause: its name; empty: any cause.
             decided_by: the evidence that names it.
             is_second: of causes that cannot be told apart, one that is named after a likelier one.
-            checks: what each of its checks came to. Where findings were counted by their number, the confidence is
-                drawn towards what was counted of the same number; unseen numbers change nothing.
+            checks: what each of its checks came to, for a calibration that counts by their number.
 
         A calibration without counts by evidence has those of all causes by what their checks came to; a cause that
         is not among its causes gets PRIOR_MAX at most, and so does one of which a check failed. One of two causes
-        is never surer than ONE_OF_TWO_MAX, and than SECOND_MAX where a likelier one is named before it.
+        is never surer than ONE_OF_TWO_MAX, and than SECOND_MAX where a likelier one is named before it. With counts
+        by checks, see `by_checks`.
         """
+        if self.derived.checks and cause:
+            return self.by_checks(kind, checks, is_second=is_second)
         pooled = self.derived.kinds.get(kind, _NOTHING).rate
         prior = min(pooled, PRIOR_MAX)
         if not cause:
@@ -106,19 +116,44 @@ class Calibration(Record):
         if self.derived.by_evidence:
             counted = self._counted(kind, cause, decided_by, is_second=is_second)
             value = (counted.true + PRIOR_FINDINGS * prior) / (counted.findings + PRIOR_FINDINGS)
-        alike = self.derived.checks.get(checks_key(kind, checks), _NOTHING)
-        value = (alike.true + PRIOR_FINDINGS * value) / (alike.findings + PRIOR_FINDINGS)
         return min(value, SECOND_MAX if is_second else _MOST.get(kind, 1.0))
+
+    def by_checks(self, kind: Kind, checks: Sequence[bool | None], *, is_second: bool = False) -> float:
+        """The rate of findings with as many checks of one kind, drawn to those of the kind, these to all findings.
+
+        Args:
+            kind: what its checks came to.
+            checks: what each of them came to.
+            is_second: of causes that cannot be told apart, one that is named after a likelier one.
+        """
+        alike = checks_key(kind, checks, is_second=is_second)
+        name = alike.partition(":")[0]
+        of_kind = [one for key, one in self.derived.checks.items() if key.partition(":")[0] == name]
+        rate = _sum(self.derived.checks.values()).rate
+        for counted in (_sum(of_kind), self.derived.checks.get(alike, _NOTHING)):
+            rate = (counted.true + PRIOR_FINDINGS * rate) / (counted.findings + PRIOR_FINDINGS)
+        return rate
 
     def _counted(self, kind: Kind, cause: str, decided_by: Evidence, *, is_second: bool) -> Counted:
         """What was counted of findings of a cause by such evidence."""
         key = evidence_kind(kind, decided_by, is_second=is_second)
         return self.derived.by_evidence.get(cause, {}).get(key, _NOTHING)
 
-    def said(self, kind: Kind, cause: str = "", decided_by: Evidence = "level", *, is_second: bool = False) -> str:
+    def said(
+        self,
+        kind: Kind,
+        cause: str = "",
+        decided_by: Evidence = "level",
+        *,
+        is_second: bool = False,
+        checks: Sequence[bool | None] = (),
+    ) -> str:
         """What was counted, for the evidence of a finding; of any cause where nothing was counted of this one."""
         counted = self._counted(kind, cause, decided_by, is_second=is_second)
         such = "such findings of this cause"
+        if self.derived.checks:
+            counted = self.derived.checks.get(checks_key(kind, checks, is_second=is_second), _NOTHING)
+            such = "findings with as many checks"
         if not counted.findings:
             counted, such = self.derived.kinds.get(kind, _NOTHING), "such findings"
         text = f"{counted.true} of {counted.findings} {such} were true in {self.place}"
@@ -142,10 +177,17 @@ def evidence_kind(kind: Kind, decided_by: Evidence, *, is_second: bool = False) 
     return kind if kind in UNDECIDED else decided_by
 
 
-def checks_key(kind: Kind, checks: Sequence[bool | None]) -> str:
+def _sum(counts: Iterable[Counted]) -> Counted:
+    """All of them together."""
+    listed = list(counts)
+    return Counted(true=sum(one.true for one in listed), findings=sum(one.findings for one in listed))
+
+
+def checks_key(kind: Kind, checks: Sequence[bool | None], *, is_second: bool = False) -> str:
     """The key of `Counts.checks`, such as `some not made: 4 of 6 hold, 2 not made`."""
+    name = SECOND if kind == "one of two" and is_second else kind
     passed, unmade = sum(check is True for check in checks), sum(check is None for check in checks)
-    return f"{kind}: {passed} of {len(checks)} hold, {unmade} not made"
+    return f"{name}: {passed} of {len(checks)} hold, {unmade} not made"
 
 
 def fit(outcomes: Iterable[tuple[str, str, bool]]) -> dict[str, dict[str, Counted]]:

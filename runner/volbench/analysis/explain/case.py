@@ -13,7 +13,7 @@ from volbench.analysis.explain.accounts.budget import Budget, budget_of, stateme
 from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, mean, median
 from volbench.analysis.explain.evidence.burst import Burst, credits_spent, fit_burst
 from volbench.analysis.explain.evidence.device import VIEWS, Device, device_of
-from volbench.analysis.explain.evidence.layers import ForeignFlow, foreign_flow, reads_directly
+from volbench.analysis.explain.evidence.layers import ForeignFlow, foreign_flow, reads_directly, written_copies
 from volbench.analysis.explain.evidence.limits import (
     Exceeded,
     Plateau,
@@ -23,6 +23,7 @@ from volbench.analysis.explain.evidence.limits import (
     one_way_plateaus,
     plateaus,
 )
+from volbench.analysis.explain.evidence.processors import CpuAccount, cpu_account
 from volbench.analysis.explain.evidence.stalls import Stall, client_stalls, storage_stalls
 from volbench.records.sources import sources_with
 from volbench.records.steps import step_kind
@@ -55,6 +56,7 @@ class Case:
     threads: int | None = None
     rate: float | None = None
     read_ahead_kib: int | None = None
+    mount_options: tuple[str, ...] = ()
     cpus: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     client_cpu_ratio: float | None = None
@@ -151,12 +153,18 @@ class Case:
         levels = [plateau for plateau in one_way if plateau.may_be_limit]
         return tuple(levels or [plateau for plateau in self.plateaus if plateau.may_be_limit])
 
+    @property
+    def reads_directly(self) -> bool:
+        """Whether the server's reads of data files go past the page cache."""
+        return reads_directly(self.variables, self.mount_options)
+
     @cached_property
     def foreign(self) -> ForeignFlow | None:
         """I/O of the device that this server never sent; None where it is not known, or no server works."""
         if self.device is None or not step_kind(self.kind).has_statements:
             return None
-        return foreign_flow(self.grid, self.device, direct=reads_directly(self.variables))
+        copies = written_copies(self.mount_options)
+        return foreign_flow(self.grid, self.device, direct=self.reads_directly, copies=copies)
 
     @cached_property
     def burst(self) -> Burst | None:
@@ -232,6 +240,11 @@ class Case:
         pressure = median(self.at("cpu_some_ratio", "psi"))
         waited = pressure is None or pressure >= limit.CPU_PRESSURE_MIN
         return self.cpu_busy is not None and self.cpu_busy >= limit.CPU_BUSY_MIN and waited
+
+    @cached_property
+    def cpu_account(self) -> CpuAccount | None:
+        """Who used the CPUs in the window."""
+        return cpu_account(self.grid, self.cpus)
 
     @cached_property
     def cpu_reach(self) -> float | None:

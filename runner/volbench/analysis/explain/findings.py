@@ -12,10 +12,12 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause, confidence_rows
 from volbench.analysis.explain.evidence.align import mean, median
+from volbench.analysis.explain.rules.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.analysis.explain.rules.server import server_findings
 from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, log_sync_ms, loss_rows
 from volbench.analysis.explain.rules.storage import storage_findings
 from volbench.analysis.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
+from volbench.analysis.explain.rules.stretch import collapsed as collapsed_intervals
 from volbench.analysis.explain.wording import number, percent, row
 from volbench.records.report import EvidenceRow, FindingRow
 from volbench.records.steps import step_kind
@@ -32,9 +34,16 @@ _MANY_SHORT = (
     " operations help (a larger buffer pool, commits in groups), and so would still shorter ones."
 )
 ALL_ALONG = frozenset(
-    {"memory.buffer_pool_small", "cpu.server_saturated", "storage.read_latency", "storage.sync_latency"}
+    {
+        "memory.buffer_pool_small",
+        SATURATED,
+        OTHERS,
+        "storage.read_latency",
+        "storage.sync_latency",
+    }
 )
 """Causes that are there all along: of a part that something else made slow they explain less."""
+_CPUS = frozenset({SATURATED, OTHERS})
 EVENTS = frozenset(
     {
         INTERFERENCE,
@@ -83,7 +92,9 @@ def explain_case(case: Case) -> Explanation:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
     notes = tuple(_missing(case))
     findings = _with_episode(case, _named(case))
-    explained = any(finding.cause in EVENTS | _OF_ALL | LIMITS for finding in findings)
+    explained = any(finding.cause in EVENTS | _OF_ALL | LIMITS for finding in findings) or (
+        any(finding.cause in _CPUS for finding in findings) and cpus_explain_fall(case, collapsed_intervals(case))
+    )
     collapsed = 0 if explained else longest_collapse(case)
     findings = _questioned(case, findings, collapsed)
     if not findings:
@@ -152,7 +163,9 @@ def _was_there_before(cause: str, named: Collection[str], outside: Case) -> bool
         return True
     if cause in _LATENCIES and not (EVENTS | {"storage.burst_exhausted"}).isdisjoint(named):
         return True
-    return cause == "cpu.server_saturated" and outside.cpu_bound
+    if cause == OTHERS:
+        return outside.cpu_bound and outside.cpu_account is not None and others_have_most(outside.cpu_account)
+    return cause == SATURATED and outside.cpu_bound
 
 
 def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause]:

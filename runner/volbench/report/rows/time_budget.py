@@ -18,7 +18,6 @@ from volbench.analysis.statistics import RUNS_MIN, shift_of
 from volbench.base.text import number, percent, quantity
 from volbench.records.report import CellRow, TimeBudgetRow, TimeDifferenceRow
 
-OUTSIDE = "outside"
 LATENCY = "latency_ms_mean"
 DIFFERENCE_MIN = 0.05
 """Share of the baseline's latency below which a difference has no pieces worth a sentence."""
@@ -141,7 +140,7 @@ def _with_outside(view: StepView, latency_ms: float | None) -> _CellBudget | Non
         return None
     outside = latency_ms - budget.statement_ms
     if outside > 0:
-        return {**budget.pieces, OUTSIDE: outside}
+        return {**budget.pieces, **budget.outside_pieces(latency_ms)}
     # Statements that began before the window make the sum a little larger than the latency.
     return {piece: ms * latency_ms / budget.statement_ms for piece, ms in budget.pieces.items()}
 

@@ -26,6 +26,7 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "cpu.server_saturated": ("The server has no CPU left", ("cpu", "pressure")),
     "cpu.steal": ("The hypervisor took CPU time away", ("cpu",)),
     "interference.backup": ("A backup slows the load down", ("throughput", "throughput_mib")),
+    "interference.cpu": ("Other programs use the CPUs that the server needs", ("cpu", "pressure")),
     "interference.io": ("Something else reads or writes on the same disk", ("iops", "throughput_mib")),
     "interference.shared_volume": ("Somebody else uses the same volume", ("iops", "throughput_mib")),
     "storage.split_operations": ("The volume counts an operation of this host as several", ("iops", "exceeded")),

@@ -48,7 +48,7 @@ _SESSION_STATEMENTS = (
 )  # fmt: skip
 _PER_QUERY_STATEMENTS = (f"SELECT * FROM {_UPGRADE_TABLE} LIMIT 1", "SHOW WARNINGS")
 OWN_STATEMENTS = (*_SESSION_STATEMENTS, *_PER_QUERY_STATEMENTS)
-"""Statements that pt-upgrade of VERSIONS_KNOWN sends in addition to the queries; some only to one of the flavors."""
+"""Statements that pt-upgrade of VERSIONS_KNOWN sends beside the queries; some only to one of the flavors."""
 _ACCEPTED = re.compile(r"(?:/\*[^!].*?\*/)?\s*SELECT\b", re.IGNORECASE)
 """Queries that pt-upgrade takes for reading; it skips all others."""
 _QUERIES_MAX_BYTES = 64 * 2**20

@@ -93,17 +93,29 @@ def test_fit_counts_each_cause_by_its_evidence() -> None:
 
 
 def test_the_number_of_checks_counts_where_it_was_counted() -> None:
-    """Three findings with half of their checks unmade were all wrong, whatever their kind reaches."""
+    """Three findings with half of their checks unmade were all wrong, twelve with most of them made all true."""
     counted = calibration([("storage.degraded", "before and after", True)] * 20)
-    few = (True, None, None, True)
-    key = checks_key("some not made", few)
-    assert key == "some not made: 2 of 4 hold, 2 not made"
-    derived = counted.derived.model_copy(update={"checks": {key: Counted(true=0, findings=3)}})
-    numbered = counted.model_copy(update={"derived": derived})
-    cause, decided_by = "storage.degraded", "before and after"
-    before = counted.confidence("some not made", cause, "before and after", checks=few)
-    assert numbered.confidence("some not made", cause, decided_by, checks=few) == pytest.approx(2 * before / 5)
-    assert numbered.confidence("some not made", cause, decided_by, checks=(True, None)) == before
+    few, many = (True, None, None, True), (True, True, True, None)
+    keys = [checks_key("some not made", checks) for checks in (few, many)]
+    assert keys[0] == "some not made: 2 of 4 hold, 2 not made"
+    tables = {keys[0]: Counted(true=0, findings=3), keys[1]: Counted(true=12, findings=12)}
+    numbered = counted.model_copy(update={"derived": counted.derived.model_copy(update={"checks": tables})})
+
+    def stated(*checks: bool | None, kind: Kind = "some not made") -> float:
+        return numbered.confidence(kind, "storage.degraded", "before and after", checks=checks)
+
+    pooled = 12.5 / 16
+    of_kind = (12 + 2 * pooled) / 17
+    assert stated(*few) == pytest.approx(2 * of_kind / 5)
+    assert stated(*many) == pytest.approx((12 + 2 * of_kind) / 14)
+    assert stated(True, None) == pytest.approx(of_kind)  # as many checks were never counted
+    assert stated(True, False, kind="some failed") == pytest.approx(pooled)
+
+
+def test_a_second_cause_is_counted_apart_from_the_likelier_one() -> None:
+    checks = (True, None)
+    assert checks_key("one of two", checks, is_second=True).startswith(f"{SECOND}: ")
+    assert checks_key("some failed", checks, is_second=True).startswith("some failed: ")
 
 
 def test_the_likelier_of_two_and_the_other_are_counted_by_themselves() -> None:

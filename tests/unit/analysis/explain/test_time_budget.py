@@ -116,3 +116,36 @@ def test_what_no_cpu_can_be_on_a_server_without_instruments_is_the_way_of_writes
     assert "write_path" not in reading.pieces
     instrumented = budget_of(SERVER | WRITES)
     assert "write_path" not in instrumented.pieces
+
+
+ON_CPUS: Values = {("tasks", "cpus_used", "cell"): 0.5, ("tasks", "run_delay_s_per_s", "cell"): 3.0}
+
+
+def test_what_the_client_waits_for_between_statements_is_bounded_by_the_run_queue() -> None:
+    """8 clients, 100 transactions a second: 80 ms each, 40 ms of them statements; 35 ms are on or before a CPU."""
+    budget = budget_of(SERVER | ON_CPUS)
+    beyond = budget.outside_pieces(80.0)
+    assert beyond["cpu_between"] == pytest.approx(35.0)
+    assert beyond["outside"] == pytest.approx(5.0)
+    assert budget.statement_ms + sum(beyond.values()) == pytest.approx(80.0)
+    assert budget.outside_pieces(39.0) == {}
+
+
+def test_waiting_for_a_cpu_is_counted_once() -> None:
+    """All 30 ms of waiting lie between statements: within them, nothing waits for a CPU any more."""
+    assert "cpu_queue" not in budget_of(SERVER | ON_CPUS).pieces
+    long = budget_of(SERVER | ON_CPUS | {("performance_schema", "statement_s_per_s", ""): 7.6})
+    # 76 of 80 ms are statements; 5 ms of CPU time fill the rest, so that all waiting may be within them.
+    assert long.pieces["cpu_queue"] == pytest.approx(30.0)
+    assert long.outside_pieces(80.0)["cpu_between"] == pytest.approx(4.0)
+
+
+def test_a_load_at_a_rate_waits_for_a_client_thread_first() -> None:
+    """20 transactions wait on average, 100 a second: 200 ms each (Little's law)."""
+    case = case_of(SERVER | ON_CPUS | {("client", "queue_length", ""): 20.0}, rate=100.0)
+    budget = time_budget(case)
+    assert budget is not None
+    beyond = budget.outside_pieces(260.0)
+    assert beyond["client_queue"] == pytest.approx(200.0)
+    assert beyond["cpu_between"] == pytest.approx(20.0)
+    assert "outside" not in beyond

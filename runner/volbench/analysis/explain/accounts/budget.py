@@ -72,6 +72,11 @@ class Budget:
         return any(note in self.notes for note in (_BACKGROUND_REDO, _NO_REDO, _NO_GROUP))
 
     @property
+    def hides_followers(self) -> bool:
+        """Whether sessions that wait for another's sync have no instrument: all of a group but its leader."""
+        return _NO_GROUP in self.notes
+
+    @property
     def storage_share(self) -> float:
         """All file waits; with the followers of a group commit, whose leader waits for files."""
         return self.share(*STORAGE, "binlog_group")

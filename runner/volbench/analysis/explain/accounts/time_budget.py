@@ -14,6 +14,19 @@ lock waits split S (`budget.py`). Two pieces are derived here:
   waits for a CPU, too. It counts the server's background threads, so it is an upper bound of the sessions' waiting.
 
 What is left is `unaccounted`: mutexes, and whatever has no instrument. The pieces sum to S.
+
+**Beyond the statements.** The client measures a latency L > S. A statement's clock starts when the server has read
+the command and stops when its result is written, so L - S holds, for each of a transaction's round trips: the
+client's and the server's CPU time between statements, both threads waiting for a CPU after the other one woke
+them, and the network; at a fixed rate also the wait for a free client thread (sysbench counts it: sb_more_events
+sets queue_time, sb_timer_stop adds it). Two bounds divide it (`outside_pieces`), both by Little's law:
+
+- `client_queue`: transactions that wait for a client thread, on average, over X;
+- `cpu_between`: with U + D of the cell's tasks on or before a CPU (schedstat), a transaction spends at most
+  (U + D) / X so. Its statements' own CPU time is no part of it. The client is one of the cell's processes.
+
+What is left is `outside`. The D that is taken here is not counted within the statements again: in a closed loop of
+N clients, L = N / X is known to the server's account, too.
 """
 
 from __future__ import annotations
@@ -42,9 +55,12 @@ PIECES: Mapping[str, str] = {
     "cpu": "CPU",
     "cpu_queue": "waiting for a CPU (at most)",
     "unaccounted": "not accounted for",
+    "client_queue": "waiting for a free client thread",
+    "cpu_between": "CPU, and waiting for one, between statements (at most)",
     "outside": "client and network",
 }
-"""Piece -> title, in the order of a report. `outside` is added where the client's own latency is known."""
+"""Piece -> title, in the order of a report. The last three are known where the client's own latency is."""
+OUTSIDE = ("client_queue", "cpu_between", "outside")
 STORAGE = (
     "data_reads",
     "redo_sync",
@@ -64,11 +80,29 @@ _MS = 1000.0
 class TimeBudget:
     """Milliseconds of one transaction by piece; the pieces sum to `statement_ms`.
 
-    `statement_ms` is the time of all statements of a transaction, as the server counts it.
+    `statement_ms` is the time of all statements of a transaction, as the server counts it. `client_queue_ms` and
+    `cpu_between_ms` bound what of the client's latency beyond them is a wait for a client thread, and CPU time and
+    waiting for a CPU.
     """
 
     statement_ms: float
     pieces: Mapping[str, float]
+    client_queue_ms: float = 0.0
+    cpu_between_ms: float = 0.0
+
+    def outside_pieces(self, latency_ms: float) -> dict[str, float]:
+        """Milliseconds of the client's latency beyond the statements, by piece; empty where it is not longer.
+
+        Args:
+            latency_ms: mean time of a transaction as the client measured it.
+        """
+        left = latency_ms - self.statement_ms
+        pieces = {}
+        for piece, bound in (("client_queue", self.client_queue_ms), ("cpu_between", self.cpu_between_ms)):
+            pieces[piece] = max(0.0, min(left, bound))
+            left -= pieces[piece]
+        pieces["outside"] = left
+        return {piece: ms for piece, ms in pieces.items() if ms > 0}
 
 
 def time_budget(case: Case) -> TimeBudget | None:
@@ -88,7 +122,8 @@ def time_budget(case: Case) -> TimeBudget | None:
     left = budget.share("rest")
     commit = min(left, _commit_share(case, budget))
     writes = min(left - commit, _write_path_share(case, budget))
-    queued = _cpu_queue_share(case, budget)
+    between_ms, delay_between_ms = _cpu_between(case, budget, transactions, statement_ms)
+    queued = max(0.0, _cpu_queue_share(case, budget) - delay_between_ms / statement_ms)
     waiting = min(left - commit - writes, queued)
     above = min(queued - waiting, _reads_above_device(case, budget))
     derived = {
@@ -102,7 +137,37 @@ def time_budget(case: Case) -> TimeBudget | None:
     return TimeBudget(
         statement_ms=statement_ms,
         pieces={piece: shares[piece] * statement_ms for piece in PIECES if piece in shares},
+        client_queue_ms=_client_queue_ms(case),
+        cpu_between_ms=between_ms,
     )
+
+
+def _cpu_between(case: Case, budget: Budget, transactions: float, statement_ms: float) -> tuple[float, float]:
+    """Milliseconds of a transaction on and before a CPU that are no statement's CPU time, at most.
+
+    Args:
+        transactions: summed over the same intervals as statement time is.
+        statement_ms: of a transaction.
+
+    Also the part of them that is waiting and between statements, in a closed loop; 0 where the load has a rate.
+    """
+    used, delay = (case.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
+    if used is None or delay is None:
+        return 0.0, 0.0
+    running_ms = max(0.0, _MS * _sum(used) / transactions - budget.share("cpu") * statement_ms)
+    waiting_ms = _MS * _sum(delay) / transactions
+    if case.rate is not None or not case.threads:
+        return running_ms + waiting_ms, 0.0
+    outside_ms = max(0.0, _MS * case.threads * len(case.grid) / transactions - statement_ms)
+    return running_ms + waiting_ms, min(waiting_ms, max(0.0, outside_ms - running_ms))
+
+
+def _client_queue_ms(case: Case) -> float:
+    """Milliseconds that a transaction waits for a client thread, by Little's law; 0 for a load without a rate."""
+    queue, tps = case.at("queue_length"), case.at("tps")
+    if queue is None or tps is None or case.rate is None or not _sum(tps):
+        return 0.0
+    return _MS * _sum(queue) / _sum(tps)
 
 
 def _commit_share(case: Case, budget: Budget) -> float:

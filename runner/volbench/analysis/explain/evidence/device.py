@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from volbench.analysis.explain.evidence.align import Floats, Grid
+from volbench.analysis.explain.evidence.align import Floats, Grid, Mask, median, quantile
+from volbench.analysis.explain.thresholds import QUEUE_MIN
 from volbench.records.sources import device_sources
 from volbench.records.sources.info import View
 
@@ -18,6 +19,10 @@ LITTLE_TOLERANCE = 0.25
 Resource = Literal["iops", "throughput"]
 """What a volume limits: operations, or bytes."""
 RESOURCES: tuple[Resource, ...] = ("iops", "throughput")
+CONSERVED_SAMPLES = 3
+SAME_MAX, OTHER_MIN = 1.15, 2.0
+"""What counts as the same level on both sides of a change (the lower side of thresholds.FLAT_TOLERANCE), and by how
+much the other resource must change meanwhile."""
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 FILE_LAYER = "performance_schema"
@@ -194,3 +199,46 @@ def _weighted(
     mean_ms: Floats = np.full(len(weights), np.nan)
     np.divide(total, weights, out=mean_ms, where=weights > 0)
     return mean_ms
+
+
+def conserved_resource(device: Device, during: Mask) -> tuple[Resource, float, float] | None:
+    """What a device gave as much of in some intervals as in the rest, while what it was asked for changed.
+
+    Args:
+        device: with a queue all the time.
+        during: the intervals, shape (buckets,); those beside a change belong to neither side.
+
+    Returns the resource, its level, and how many times the other one changed; None where neither is conserved.
+
+    A device that takes a time of its own for an operation gives N / T of them (Little's law): with other sizes and
+    another queue, neither operations nor bytes stay as they were. Bytes/s that stay while operations/s change
+    OTHER_MIN times mean that an operation takes a time in proportion to its size: the device has a rate of bytes.
+    Operations/s that stay while bytes/s change that much mean a rate of operations.
+    """
+    sides = _both_sides(during)
+    if device.mib_per_s is None or device.in_flight is None or not sides:
+        return None
+    if min(quantile(device.in_flight[side], 0.25) or 0.0 for side in sides) < QUEUE_MIN:
+        return None
+    iops, moved = (_level_and_change(values, sides) for values in (device.iops, device.mib_per_s))
+    if iops is None or moved is None:
+        return None
+    if moved[1] <= SAME_MAX and iops[1] >= OTHER_MIN:
+        return "throughput", moved[0], iops[1]
+    return ("iops", iops[0], moved[1]) if iops[1] <= SAME_MAX and moved[1] >= OTHER_MIN else None
+
+
+def _both_sides(during: Mask) -> tuple[Mask, ...]:
+    """Intervals with and without, those beside a change in neither; empty where one side has too few."""
+    edges = np.flatnonzero(np.diff(during.astype(np.int8)))
+    beside = np.zeros(len(during), dtype=np.bool_)
+    beside[edges] = beside[edges + 1] = True
+    sides = (during & ~beside, ~during & ~beside)
+    return sides if min(int(side.sum()) for side in sides) >= CONSERVED_SAMPLES else ()
+
+
+def _level_and_change(values: Floats, sides: tuple[Mask, ...]) -> tuple[float, float] | None:
+    """The median of both sides together, and how many times the larger of their medians is the smaller one."""
+    low, high = sorted(median(values[side]) or 0.0 for side in sides)
+    level = median(values[np.logical_or(*sides)])
+    return (level, high / low) if low and level is not None else None

@@ -25,7 +25,7 @@ its bytes are in both counts. Merging and splitting change the number of operati
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,6 +49,7 @@ JOURNAL_WRITES = 4.0
 """A journal's commit for one sync (ext4, XFS): a descriptor, some metadata blocks, the commit block."""
 SPLIT_MIB = 0.125
 """The least max_sectors_kb of usual devices: a longer write is split into pieces of this size."""
+_JOURNALS_DATA = "data=journal"
 WRITEBACK_S = 35.0
 """Linux writes a dirty page of a page cache back after 30 s (vm.dirty_expire_centisecs), checked each 5 s."""
 FOREIGN_OPERATIONS_MIN, FOREIGN_MIB_MIN = 20.0, 2.0
@@ -196,9 +197,14 @@ def time_above_ms(upper: Flow, lower: Flow) -> float | None:
     return 1000 * float(above[both].sum()) / total if total > 0 else None
 
 
-def reads_directly(variables: Mapping[str, str]) -> bool:
-    """Whether InnoDB goes past the page cache, so that device bytes are the server's own bytes."""
-    return variables.get("innodb_flush_method", "").upper().startswith("O_DIRECT")
+def reads_directly(variables: Mapping[str, str], mount_options: Sequence[str] = ()) -> bool:
+    """Whether InnoDB goes past the page cache, so that device bytes are the server's own bytes.
+
+    ext4 with data=journal has no direct I/O: it is done through the page cache, with its read-ahead. Source:
+    Documentation/admin-guide/ext4.rst, and ext4_should_use_dio in fs/ext4/file.c.
+    """
+    asks = variables.get("innodb_flush_method", "").upper().startswith("O_DIRECT")
+    return asks and _JOURNALS_DATA not in mount_options
 
 
 def allowed_own_reads(grid: Grid, disk: str, *, direct: bool) -> tuple[Floats, Floats | None] | None:
@@ -221,12 +227,13 @@ def allowed_own_reads(grid: Grid, disk: str, *, direct: bool) -> tuple[Floats, F
     return READ_SLACK * rate, None if mib_per_s is None else READ_SLACK * mib_per_s
 
 
-def allowed_own_writes(grid: Grid, disk: str, *, direct: bool) -> tuple[Floats, Floats] | None:
+def allowed_own_writes(grid: Grid, disk: str, *, direct: bool, copies: float = 1.0) -> tuple[Floats, Floats] | None:
     """Writes/s and MiB/s that the server's own files explain at the device at most; None where they are not known.
 
     Bytes: those of the files, or those that InnoDB counts where they are more (a redo log without an instrument),
-    with a slack; a whole block for each write, a journal's commit for each sync. Operations: the writes, a
-    journal's writes for each sync, and the pieces that long writes are split into. What went to a page cache may
+    with a slack; a whole block for each write, a journal's commit for each sync; the first two `copies` times,
+    where the file system writes data to its journal first (`written_copies`). Operations: the writes, a journal's
+    writes for each sync, and the pieces that long writes are split into. What went to a page cache may
     reach the device up to WRITEBACK_S later: unspent bytes are carried over as a credit.
     """
     files, syncs = server_flow(grid, "write"), server_flow(grid, "sync", (*LOGS, "dblwr", "data", "other", "temp"))
@@ -245,22 +252,31 @@ def allowed_own_writes(grid: Grid, disk: str, *, direct: bool) -> tuple[Floats, 
     if group is not None and group.mib_per_s is not None:
         own_mib = np.fmax(own_mib, group.mib_per_s)
     rate = files.rate if group is None else np.fmax(files.rate, group.rate)
-    allowed_mib = WRITE_SLACK * own_mib + BLOCK_MIB * rate + JOURNAL_MIB * sync_rate
-    allowed_rate = WRITE_SLACK * rate + JOURNAL_WRITES * sync_rate + own_mib / SPLIT_MIB
+    allowed_mib = copies * (WRITE_SLACK * own_mib + BLOCK_MIB * rate) + JOURNAL_MIB * sync_rate
+    allowed_rate = copies * (WRITE_SLACK * rate + own_mib / SPLIT_MIB) + JOURNAL_WRITES * sync_rate
     buffered = allowed_mib if not direct else _buffered_writes(grid, allowed_mib)
     return allowed_rate, allowed_mib + _credit(buffered, grid.width_s)
 
 
-def foreign_flow(grid: Grid, device: Device, *, direct: bool) -> ForeignFlow | None:
+def written_copies(mount_options: Sequence[str]) -> float:
+    """How often a file system writes each byte: ext4 with data=journal to its journal, then to its place.
+
+    Source: Documentation/admin-guide/ext4.rst. Counters of the device and of the group see both, files see one.
+    """
+    return 2.0 if _JOURNALS_DATA in mount_options else 1.0
+
+
+def foreign_flow(grid: Grid, device: Device, *, direct: bool, copies: float = 1.0) -> ForeignFlow | None:
     """I/O of the device that no layer above it sent; None where one side is not known.
 
     Args:
         grid: the aligned series.
         device: the volume on this grid. A network file system counts this host's operations only: None.
         direct: see `allowed_own_reads`.
+        copies: see `written_copies`.
     """
     own_reads = allowed_own_reads(grid, device.entity, direct=direct)
-    own_writes = allowed_own_writes(grid, device.entity, direct=direct)
+    own_writes = allowed_own_writes(grid, device.entity, direct=direct, copies=copies)
     if device.source == "mountstats" or device.reads is None or own_reads is None:
         return None
     nothing = np.zeros(len(grid))

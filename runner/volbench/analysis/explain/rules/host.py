@@ -24,7 +24,6 @@ from volbench.analysis.explain.evidence.layers import (
     cgroup_flow,
     configured_limits,
     device_flow,
-    reads_directly,
     server_flow,
     stretches,
     time_above_ms,
@@ -112,7 +111,7 @@ def lost_reads(case: Case) -> LostTime | None:
     sent, arrived, above_ms = mean(upper.rate), mean(lower.rate), time_above_ms(upper, lower)
     if not sent or not arrived or above_ms is None:
         return None
-    least = (1 - limit.SAME_OPERATIONS) if reads_directly(case.variables) else limit.PAGE_CACHE_MISSES_MIN
+    least = (1 - limit.SAME_OPERATIONS) if case.reads_directly else limit.PAGE_CACHE_MISSES_MIN
     below_ms = upper.each_ms - above_ms
     if arrived < least * sent or above_ms < max(limit.READ_SLOW_MS, 2 * below_ms):
         return None
@@ -180,10 +179,12 @@ def _limit_of_group(
     spans = stretches(during, gap=max(2, round(GAP_S / case.grid.width_s)), least=limit.LIMIT_MET_SAMPLES)
     if not spans:
         return None
+    set_all_along, free = set_and_free(maximum)
+    during = during | (set_all_along & (np.nan_to_num(carried) >= _NEAR * np.nan_to_num(maximum, nan=np.inf)))
     limited = case if during.all() else replace(case, grid=case.grid.where(during))
     lost = _lost(limited, direction)
     share = lost.share if lost is not None else _share_of(limited, direction)
-    effects = [effect for effect in effect_rows(case, during) if effect.is_worse]
+    effects = [effect for effect in effect_rows(case, during, without=free) if effect.is_worse]
     at_it = np.abs(carried[during] / maximum[during] - 1) <= 1 - limit.LIMIT_MET
     if during.mean() > _MOST and at_it.mean() > _MOST and case.unseen_share is not None:
         share = max(share or 0.0, case.unseen_share)  # reads ahead of who waits for them have no instrument
@@ -229,7 +230,8 @@ def _limited(case: Case, carried: Floats, maximum: Floats, lost: LostTime | None
             return nothing
     if finite.all():
         return finite if lost is not None else nothing
-    slower = [effect.slowdown for effect in effect_rows(case, finite) if effect.is_worse]
+    set_all_along, free = set_and_free(maximum)
+    slower = [effect.slowdown for effect in effect_rows(case, set_all_along, without=free) if effect.is_worse]
     return finite if slower and max(slower) >= _CLEAR_SLOWDOWN else nothing
 
 
@@ -258,6 +260,21 @@ def limit_met(carried: Floats, maximum: Floats) -> Mask:
         if beyond > (last - first) / 2:
             met[first:last] = False
     return met
+
+
+def set_and_free(maximum: Floats) -> tuple[Mask, Mask | None]:
+    """Intervals with a limit all along, and those wholly without it, shape (buckets,); None: there are none.
+
+    Args:
+        maximum: the limit as it was read at the end of each interval, NaN where there was none.
+
+    What passes is counted over an interval, a limit is read at its ends. One that was there at one end only was set
+    or taken away in between: that interval is partly both, and is compared with neither.
+    """
+    finite = np.isfinite(maximum)
+    before = np.concatenate([finite[:1], finite[:-1]])
+    free: Mask = ~finite & ~before
+    return finite & before, free if free.any() else None
 
 
 def _lost(case: Case, direction: Direction) -> LostTime | None:
@@ -301,8 +318,12 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
 
 
 def _cpu_is_little(case: Case, lost: LostTime) -> bool:
-    """Whether the cell's processes ran and waited for CPUs for far less time than is lost above the device."""
-    return case.cpu_reach is not None and lost.share is not None and case.cpu_reach < 0.5 * lost.share
+    """Whether a part worth naming of the time lost above the device is no running and no waiting for a CPU.
+
+    The cell's processes did both for a share `cpu_reach` of statement time at most: the rest of what is lost, they
+    were blocked.
+    """
+    return case.cpu_reach is not None and lost.share is not None and lost.share - case.cpu_reach >= limit.SHARE_MIN
 
 
 def host_limits(case: Case, lost: LostTime) -> tuple[Plateau, ...]:

@@ -11,9 +11,9 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.calibration import Evidence
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.evidence.align import mean, median, quantile
+from volbench.analysis.explain.evidence.align import Mask, mean, median, quantile
 from volbench.analysis.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
-from volbench.analysis.explain.evidence.device import Resource
+from volbench.analysis.explain.evidence.device import Resource, conserved_resource
 from volbench.analysis.explain.evidence.limits import Plateau, dispersion
 from volbench.analysis.explain.rules.advice import more_of
 from volbench.analysis.explain.rules.credits import emptied_findings
@@ -43,6 +43,33 @@ def limit_findings(case: Case) -> list[Cause]:
     if case.device is None:
         return []
     return [*_instance(case)] or [*_burst(case)] or [*emptied_findings(case.of_volume)] or [*_limits(case)]
+
+
+def conserved_limit(case: Case, during: Mask) -> Iterator[Cause]:
+    """A limit that shows in what stays the same while others' I/O changes what the device is asked for.
+
+    Args:
+        case: the step.
+        during: intervals with the others' I/O, shape (buckets,).
+    """
+    kept = None if case.moving is None else conserved_resource(case.moving, during)
+    if kept is None or hardly_waited_for(case):
+        return
+    resource, level, changed = kept
+    other = "operations" if resource == "throughput" else "bytes"
+    text = (
+        f"with others' I/O and without it the device gives {amount(level, resource)}, while {other} a second change"
+        f" {number(changed)} times: it has a rate of its own, and all who use it share it"
+    )
+    yield Cause(
+        cause=_LIMIT_CAUSE[resource],
+        window_s=case.window_s,
+        share=case.storage_share,
+        checks=(True, queue_holds(case)),
+        decided_by="before and after",
+        evidence=(row(resource, level, "1/s" if resource == "iops" else "MiB/s", text), *context(case)),
+        advice=more_of(case, resource, level),
+    )
 
 
 def _limits(case: Case) -> Iterator[Cause]:

@@ -16,7 +16,7 @@ from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median
 from volbench.analysis.explain.evidence.device import Device
-from volbench.analysis.explain.evidence.layers import Flow, device_flow, reads_directly, server_flow
+from volbench.analysis.explain.evidence.layers import Flow, device_flow, server_flow
 from volbench.analysis.explain.rules.shared_evidence import context, effect_rows, loss_rows
 from volbench.analysis.explain.rules.stretch import worst_stretch
 from volbench.analysis.explain.wording import number, percent, row
@@ -24,7 +24,7 @@ from volbench.records.report import EvidenceRow
 
 RECLAIM = "memory.reclaim"
 CACHED_MIN, UNCACHED_MIN = 0.7, 0.5
-"""Share of the bytes read that the page cache had before, and that the device serves since."""
+"""Share of the bytes read that the page cache had before, and that the device serves since, or of their time."""
 READS_RISE_MAX = 1.1
 PRESSURE_MIN, PRESSURE_RISE_MIN = 0.005, 3.0
 """Share of time in which tasks waited for memory, and how many times that of before: a cache that is dropped by
@@ -36,11 +36,13 @@ def memory_findings(case: Case) -> Iterator[Cause]:
     reads = server_flow(case.grid, "read", ("data",))
     served = None if case.device is None else device_flow(case.device, "read")
     during = worst_stretch(case)
-    if case.device is None or reads is None or served is None or during is None or reads_directly(case.variables):
+    if case.device is None or reads is None or served is None or during is None or case.reads_directly:
         return
     since, before = (_device_share(reads, served, mask) for mask in (during, ~during))
     warmed = int(np.flatnonzero(during)[0]) < limit.FOREIGN_SAMPLES
-    if since is None or before is None or warmed or since < UNCACHED_MIN or before > 1 - CACHED_MIN:
+    if since is None or before is None or warmed or before > 1 - CACHED_MIN or since <= 1 - CACHED_MIN:
+        return
+    if since < UNCACHED_MIN and _time_at_device(reads, served, during) < UNCACHED_MIN:
         return
     if (mean(reads.rate[during]) or 0.0) > READS_RISE_MAX * (mean(reads.rate[~during]) or 0.0):
         return
@@ -71,12 +73,28 @@ def memory_findings(case: Case) -> Iterator[Cause]:
 
 
 def _device_share(reads: Flow, served: Flow, mask: Mask) -> float | None:
-    """Bytes that the device reads against those that the server's files read, in some intervals."""
+    """Bytes that the device reads against those that the server's files read, median over some intervals.
+
+    The intervals in which the cache goes and comes back are partly both, and have the most reads: in a sum they
+    would hide the others.
+    """
     if reads.mib_per_s is None or served.mib_per_s is None:
         return None
-    both = mask & np.isfinite(reads.mib_per_s) & np.isfinite(served.mib_per_s)
-    asked = float(reads.mib_per_s[both].sum())
-    return float(served.mib_per_s[both].sum()) / asked if asked > 0 else None
+    both = mask & np.isfinite(served.mib_per_s) & (np.nan_to_num(reads.mib_per_s) > 0)
+    return median(served.mib_per_s[both] / reads.mib_per_s[both]) if both.any() else None
+
+
+def _time_at_device(reads: Flow, served: Flow, mask: Mask) -> float:
+    """Reads in flight at the device against those of the server's files, in some intervals; 0 where not known.
+
+    By Little's law the share of the time of the server's reads that the device takes: a cache that is left for most
+    bytes does not help where the others take the time.
+    """
+    if reads.in_flight is None or served.in_flight is None:
+        return 0.0
+    both = mask & np.isfinite(reads.in_flight) & np.isfinite(served.in_flight)
+    waiting = float(reads.in_flight[both].sum())
+    return float(served.in_flight[both].sum()) / waiting if waiting > 0 else 0.0
 
 
 def _pressure(case: Case, during: Mask) -> tuple[float, float] | None:

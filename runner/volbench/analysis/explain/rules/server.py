@@ -15,7 +15,8 @@ from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median,
 from volbench.analysis.explain.evidence.cliffs import rank_sum_z
 from volbench.analysis.explain.evidence.layers import device_flow, server_flow, time_above_ms
 from volbench.analysis.explain.rules.advice import pool_text, redo_text
-from volbench.analysis.explain.rules.shared_evidence import data_read_ms, slowest_sync_ms, sync_by_volume_ms
+from volbench.analysis.explain.rules.processors import cpu_findings
+from volbench.analysis.explain.rules.shared_evidence import data_read_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.parse import parse_whole
 from volbench.records.report import EvidenceRow
@@ -31,9 +32,7 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
         volume_named: a storage cause was found already, so that many reads are not the pool's fault alone.
     """
     bound = [*_client(case)]
-    cpu = (
-        [] if bound or case.is_served else [*_cpu(case)] or [*_starved_syncs(case)]
-    )  # a client that is behind tells nothing
+    cpu = [] if bound or case.is_served else cpu_findings(case)  # a client that is behind tells nothing
     findings = [*bound, *_steal(case), *cpu, *_locks(case), *_checkpoint(case), *_interference(case)]
     return findings if volume_named else [*findings, *_pool(case)]
 
@@ -73,95 +72,6 @@ def _steal(case: Case) -> Iterator[Cause]:
             row("steal_ratio", stolen, "1", f"the hypervisor took {percent(stolen)} of the CPU time"),
             "Another host or instance type (no burstable one), or fewer neighbours.",
         )  # fmt: skip
-
-
-def _cpu(case: Case) -> Iterator[Cause]:
-    """The CPUs of the host, or the part of them that a quota leaves the server."""
-    busy, pressure, throttled_ratio = case.cpu_busy, median(case.at("cpu_some_ratio", "psi")), case.server_throttled
-    cpu_share = case.budget.no_wait if case.budget is not None else None
-    if case.waiting_share is not None:
-        cpu_share = 1 - case.waiting_share
-    throttled = throttled_ratio is not None and throttled_ratio >= limit.THROTTLED_MIN
-    reach = None if throttled else case.cpu_reach
-    if cpu_share is not None and reach is not None:
-        cpu_share = min(
-            cpu_share, reach
-        )  # others may fill the CPUs of a host whose server waits for something else
-    cycle = case.cpu_cycle_share
-    if cycle is not None:
-        cpu_share = cycle
-    if not (throttled or case.cpu_bound) or (cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN):
-        return
-    rows = []
-    if throttled and throttled_ratio is not None:
-        used = mean(case.grid.column("cgroup_cpu", "cpus_used", "server"))
-        quota_text = "" if used is None else f" and left it {number(used)} CPUs"
-        text = f"a CPU quota held the server back in {percent(throttled_ratio)} of its periods{quota_text}"
-        rows.append(row("server_throttled_ratio", throttled_ratio, "1", text))
-    if busy is not None:
-        rows.append(row("cpu_busy_ratio", busy, "1", f"the host's CPUs are {percent(busy)} busy"))
-    if pressure is not None:
-        waited = f"tasks waited for a CPU in {percent(pressure)} of the time"
-        rows.append(row("cpu_some_ratio", pressure, "1", waited))
-    rows += _cpu_rows(case, cycle, cpu_share)
-    checks = [True, throttled or (None if pressure is None else True), None if cpu_share is None else True]
-    yield Cause(
-        cause="cpu.server_saturated",
-        decided_by="counted" if throttled or cycle is not None else "level",
-        window_s=case.window_s,
-        share=cpu_share,
-        checks=tuple(checks),
-        one_of_two=not throttled and cycle is None and _commits_may_be_hidden(case),
-        evidence=tuple(rows),
-        advice="More CPU for the server (a larger quota where one holds it back), or less other work on this host:"
-        " a faster volume changes little here.",
-    )
-
-
-def _cpu_rows(case: Case, cycle: float | None, cpu_share: float | None) -> Iterator[EvidenceRow]:
-    """How much of the time computing and waiting for a CPU take."""
-    if cycle is not None:
-        text = f"{percent(cycle)} of the clients' time the cell's processes run or wait for a CPU (schedstat)"
-        yield row("cpu_cycle_share", cycle, "1", text)
-    elif cpu_share is not None:
-        text = "of the time nothing waits for the volume"
-        if case.waiting_share is None:
-            text = "of statement time is neither file nor lock waits"
-        yield row("rest_share", cpu_share, "1", f"{percent(cpu_share)} {text}")
-
-
-def _commits_may_be_hidden(case: Case) -> bool:
-    """Whether time that no wait shows may be commits that wait for limited writes, not computing."""
-    hides = case.budget is not None and case.budget.hides_commits and case.cpu_reach is None
-    return hides and any(effect.direction != "read" for effect in case.limits)
-
-
-def _starved_syncs(case: Case) -> Iterator[Cause]:
-    """Commits whose fsyncs wait for a CPU, which something else than this load uses: no fault of the volume."""
-    volume_ms, sync_ms, budget = sync_by_volume_ms(case), slowest_sync_ms(case), case.budget
-    if volume_ms is None or sync_ms is None or budget is None or case.cpu_busy is None:
-        return
-    share = budget.share("redo_sync", "binlog_sync", "binlog_group") * (1 - volume_ms / sync_ms)
-    if share < limit.SHARE_MIN or sync_ms < limit.SYNC_SLOW_MS:
-        return
-    own = budget.share("cpu")
-    text = (
-        f"an fsync of the log takes {number(sync_ms)} ms, a write and a flush of the volume {number(volume_ms)} ms:"
-        " most of it is waiting for a CPU"
-    )
-    used = f"the host's CPUs are {percent(case.cpu_busy)} busy; {percent(own)} of statement time is CPU time"
-    checks = [True, sync_ms >= 2 * limit.SYNC_BY_VOLUME * volume_ms or None, own < limit.CPU_SHARE_MIN or None]
-    yield Cause(
-        cause="cpu.server_saturated",
-        window_s=case.window_s,
-        share=share,
-        checks=tuple(checks),
-        evidence=(
-            row("sync_ms", sync_ms, "ms", text),
-            row("cpu_busy_ratio", case.cpu_busy, "1", used),
-        ),
-        advice="Less other work on this host, or more CPUs: a faster volume changes little here.",
-    )
 
 
 def _locks(case: Case) -> Iterator[Cause]:

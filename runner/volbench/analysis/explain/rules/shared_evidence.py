@@ -34,12 +34,13 @@ class Effect:
     evidence: EvidenceRow
 
 
-def effect_rows(case: Case, during: Mask) -> Iterator[Effect]:
+def effect_rows(case: Case, during: Mask, *, without: Mask | None = None) -> Iterator[Effect]:
     """What changed for this server and its clients in some intervals, against the rest of the step.
 
     Args:
         case: the step.
         during: the intervals, shape (buckets,).
+        without: those that they are compared with, shape (buckets,); None: all others.
 
     Figures with fewer than FOREIGN_SAMPLES known intervals on either side are left out.
     """
@@ -52,7 +53,7 @@ def effect_rows(case: Case, during: Mask) -> Iterator[Effect]:
     ):
         if values is None:
             continue
-        inside, outside = values[during], values[~during]
+        inside, outside = values[during], values[~during if without is None else without]
         samples = min(int(np.isfinite(inside).sum()), int(np.isfinite(outside).sum()))
         now, before = median(inside), median(outside)
         if samples < limit.FOREIGN_SAMPLES or not now or not before:
@@ -158,9 +159,11 @@ def sync_by_volume_ms(case: Case) -> float | None:
     if write_ms is None or sync_ms < limit.SYNC_BY_VOLUME * (write_ms + flush_ms):
         return None
     syncs, delayed = server_flow(case.grid, "sync", LOGS), case.grid.column("tasks", "run_delay_s_per_s", "cell")
-    # All tasks of the cell together waited for CPUs for less than half of that: the rest of a sync is no such wait.
+    # What a sync takes beyond the volume's part is waiting for a CPU only as far as all tasks of the cell together
+    # waited for CPUs: where they waited for less, the rest of it was blocked, and CPUs do not explain it.
     seconds = None if delayed is None or syncs is None else mean(syncs.in_flight)
-    return None if seconds is not None and (mean(delayed) or 0.0) < 0.5 * seconds else write_ms + flush_ms
+    beyond = None if seconds is None else seconds * (1 - (write_ms + flush_ms) / sync_ms)
+    return None if beyond is not None and (mean(delayed) or 0.0) < beyond else write_ms + flush_ms
 
 
 def hardly_waited_for(case: Case) -> bool:

@@ -14,13 +14,12 @@ from volbench.analysis.explain.evidence.align import mean, median, quantile
 from volbench.analysis.explain.evidence.stalls import Stall, stalled_together
 from volbench.analysis.explain.rules.advice import p95_text
 from volbench.analysis.explain.rules.credits import first_empty
-from volbench.analysis.explain.rules.foreign import foreign_findings
+from volbench.analysis.explain.rules.foreign import foreign_findings, foreign_intervals
 from volbench.analysis.explain.rules.host import host_findings
-from volbench.analysis.explain.rules.limits import likely_limit_findings, limit_findings
+from volbench.analysis.explain.rules.limits import conserved_limit, likely_limit_findings, limit_findings
 from volbench.analysis.explain.rules.memory import memory_findings
 from volbench.analysis.explain.rules.metadata import metadata_findings
 from volbench.analysis.explain.rules.meter import metered_streams
-from volbench.analysis.explain.rules.read_ahead import read_ahead_findings
 from volbench.analysis.explain.rules.replication import replication_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
@@ -31,7 +30,7 @@ from volbench.analysis.explain.rules.shared_evidence import (
     sync_by_volume_ms,
 )
 from volbench.analysis.explain.rules.slower import slower_findings
-from volbench.analysis.explain.rules.streams import waiting_streams
+from volbench.analysis.explain.rules.streams import read_ahead_findings, waiting_streams
 from volbench.analysis.explain.rules.volume import host_against_volume
 from volbench.analysis.explain.wording import clock, number, percent, row
 from volbench.records.report import EvidenceRow
@@ -64,7 +63,7 @@ def _by_one_layer(case: Case) -> list[Cause]:
             replace(finding, share=min(finding.share, _SECOND * most))
             if finding.share is not None and most
             else finding
-            for finding in limit_findings(case)
+            for finding in [*_shared_limit(case)] or limit_findings(case)
         ]
         return [*outside, *limits, *_stalls(case)]
     streams = step_kind(case.kind).file_io != "server"
@@ -83,6 +82,12 @@ def _by_one_layer(case: Case) -> list[Cause]:
         slow = [*(replace(finding, one_of_two=bool(alike)) for finding in slow), *alike]
     copies = replication_findings(case)
     return [*limits, *copies, *_stalls(case), *metadata_findings(case), *slow]
+
+
+def _shared_limit(case: Case) -> Iterator[Cause]:
+    """The limit that this server and others share, where they come or go within the step."""
+    active = None if case.foreign is None else foreign_intervals(case, case.foreign)
+    return iter(()) if active is None else conserved_limit(case, active)
 
 
 def _stalls(case: Case) -> Iterator[Cause]:
@@ -225,7 +230,9 @@ def _slow_files(case: Case) -> Iterator[Cause]:
         yield _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
     sync_ms = slowest_sync_ms(case)
     share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
-    if unseen >= limit.UNSEEN_SHARE_MIN:  # commits that wait for another's sync: seen as neither
+    # Commits that wait for another's sync are seen as neither. Who waits for a lock waits for what its holder does:
+    # of a server that shows only the leaders of group commits, unseen time is measured against holders' time.
+    if unseen >= limit.UNSEEN_SHARE_MIN * (budget.beside_locks if budget.hides_followers else 1.0):
         share += unseen
     if sync_by_volume_ms(case) is not None:  # the rules of the server name it
         return
