@@ -60,7 +60,7 @@ _LOG_STEP = 1e-12
 _MARGIN_SLACK = 1e-9  # of a log ratio: an estimate that lies on the margin must not depend on the unit
 _RANK_EFFICIENCY = 3 / math.pi  # of the rank-sum test against the t-test, for normal values
 
-_NO_END = 1 << 53
+_NO_END = 1 << 52
 """Log steps of an end of bounds that is no end, far beyond any float's, and exact in sums of two."""
 _LOG_MAX = 700 / _LOG_STEP
 """Log steps of a ratio beyond which it is infinite or zero: exp(710) is no float any more."""
@@ -136,9 +136,10 @@ def bounded_shift_of(
     of its bounds and all of the candidate at the other; two ordinary tests give the answer over all choices.
 
     Welch's t-test, where the spreads of the values differ, is made of the values themselves.
-    This holds for values without ties. Equal values change the null distribution itself: a choice with ties may
-    have a larger p-value than stated here (0.4 instead of 0.23 in one case that a test found). Where all of one
-    side lies beyond all of the other for every choice, ties change nothing.
+    This holds for values without ties. Equal ends, such as several without an upper end, are taken apart first:
+    they would change the null distribution, and with it that of choices that are not equal. A choice with ties
+    may have a larger p-value than stated here (0.4 instead of 0.23 in one case that a test found). Where all of
+    one side lies beyond all of the other for every choice, ties change nothing.
 
     Args:
         baseline, candidate: (value, low, high) of each run; low may be 0 and high infinite.
@@ -151,7 +152,8 @@ def bounded_shift_of(
     values = _in_blocks(x, y, nodes)
     lows = [_log_ends([low for _, low, _ in side]) for side in (baseline, candidate)]
     highs = [_log_ends([high for _, _, high in side]) for side in (baseline, candidate)]
-    lying_lowest, lying_highest = _in_blocks(highs[0], lows[1], nodes), _in_blocks(lows[0], highs[1], nodes)
+    lying_lowest = _apart(_in_blocks(highs[0], lows[1], nodes), 1)
+    lying_highest = _apart(_in_blocks(lows[0], highs[1], nodes), -1)
     observed = _agreed(_shift_of_logs(values, alpha), values)
     lowest, highest = _shift_of_logs(lying_lowest, alpha), _shift_of_logs(lying_highest, alpha)
     tail = min(tails(lying_lowest, 0)[0], tails(lying_highest, 0)[1])
@@ -172,6 +174,16 @@ def _in_blocks(x: Ints, y: Ints, nodes: Names | None) -> Blocks:
         raise ValueError("each block needs runs of both sides")
     sides = [split_by(side, nodes and nodes[number], names) for number, side in enumerate((x, y))]
     return list(zip(*sides, strict=True))
+
+
+def _apart(blocks: Blocks, direction: Literal[1, -1]) -> Blocks:
+    """The values without ties: the baseline moves by a few log steps, the candidate the other way."""
+    return [(_steps(x, direction), _steps(y, -direction)) for x, y in blocks]
+
+
+def _steps(ascending: Ints, direction: int) -> Ints:
+    count = np.arange(1, len(ascending) + 1, dtype=np.int64)
+    return ascending + count if direction > 0 else ascending - count[::-1]
 
 
 def _shift_of_logs(blocks: Blocks, alpha: float) -> Shift:

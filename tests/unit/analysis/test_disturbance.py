@@ -8,7 +8,7 @@ import random
 from itertools import product
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from volbench.analysis.comparison import Comparison, Row, compare
@@ -130,6 +130,16 @@ boxes = st.lists(
 
 
 @given(boxes, boxes, st.lists(st.floats(0, 1), min_size=8, max_size=8))
+@example(  # ends of the baseline are equal, chosen values are not
+    x=[(1.0, 0.89, 2.0), (1.0, 0.5, 1.0), (1.0, 0.0001, math.inf), (1.0, 0.74, 1.0)],
+    y=[(1.9, 0.0, math.inf), (5.0, 5.0, math.inf), (3.0, 3.0, math.inf), (4.0, 4.0, math.inf)],
+    at=[1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+)
+@example(  # three cells of the baseline have no upper end
+    x=[(2.0, 1.0, math.inf), (2.5, 1.1, math.inf), (2.2, 1.2, math.inf), (2.1, 2.0, 2.2)],
+    y=[(9.0, 2.1, 9.0), (8.0, 8.0, 8.0), (7.0, 7.0, 7.0), (6.0, 6.0, 6.0)],
+    at=[1.0, 1e-5, 2e-5, 1.0, 0.0, 0.0, 0.0, 0.0],
+)
 def test_the_worst_case_bounds_every_choice_inside(
     x: list[tuple[float, float, float]], y: list[tuple[float, float, float]], at: list[float]
 ) -> None:
