@@ -22,6 +22,7 @@ BROWSER = Need(
 SMALL_TOOLS = (
     program("busybox", "busybox", "busybox-static", reason="the supervisor's script is tried in its shell too"),
     program("mkfs.xfs", "xfsprogs", reason="volumes with XFS are tried too"),
+    program("mkfs.ext4", "e2fsprogs", reason="volumes with ext4 are tried too"),
     program("losetup", "mount", reason="volumes on loop devices are tried too"),
 )
 COMPILER = (

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import mysql.connector
 from mysql.connector.connection import MySQLConnection
 from mysql.connector.constants import ClientFlag
+from mysql.connector.network import MySQLSocket
 from pydantic import ValidationError
 
 from volbench.errors import UsageError
@@ -20,6 +21,8 @@ _NAME_CODES = (62, 63, 64)
 """X509_V_ERR_HOSTNAME_MISMATCH, _EMAIL_MISMATCH, _IP_ADDRESS_MISMATCH (openssl/x509_vfy.h)."""
 _TIME_CODES = (9, 10)
 """X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED."""
+_ISSUER_CODES = (2, 18, 19, 20, 21)
+"""X509_V_ERR_: no issuer, a self-signed certificate, one in the chain, no local issuer, an unverified leaf."""
 _INSECURE_TRANSPORT = 3159
 """ER_SECURE_TRANSPORT_REQUIRED."""
 _TLS_LACKING = 2026
@@ -30,9 +33,25 @@ class Connection(MySQLConnection):
     """A connection that sends no credentials without TLS where TLS is required.
 
     The connector itself continues without TLS when the server offers none and no certificate is checked.
+
+    Certificates are checked as MySQL's own clients do it, by OpenSSL's defaults. Python 3.13 adds
+    VERIFY_X509_STRICT, which refuses a CA without the extension keyUsage. Such are the CAs that MySQL and MariaDB
+    make by themselves, and those of `openssl req -x509`.
     """
 
     requires_tls = False
+
+    def _get_connection(self) -> MySQLSocket:
+        transport = super()._get_connection()
+        build = transport.build_ssl_context
+
+        def build_as_clients_do(**options: Any) -> ssl.SSLContext:
+            context: ssl.SSLContext = build(**options)
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+            return context
+
+        transport.build_ssl_context = build_as_clients_do  # type: ignore[assignment,method-assign]
+        return transport
 
     def _do_handshake(self) -> None:
         super()._do_handshake()
@@ -154,7 +173,9 @@ def _certificate_fault(cause: ssl.SSLCertVerificationError, tls: TlsOptions) -> 
         return "the server's certificate is for another host"
     if cause.verify_code in _TIME_CODES:
         return "the server's certificate is not valid now"
-    return f"the server's certificate is not signed by the CA in {tls.ssl_ca}"
+    if cause.verify_code in _ISSUER_CODES:
+        return f"the server's certificate is not signed by the CA in {tls.ssl_ca}"
+    return "the server's certificate, or that of its CA, is refused"
 
 
 def _mariadb_mode(options: Mapping[str, str]) -> str:

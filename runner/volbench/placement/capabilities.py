@@ -112,13 +112,15 @@ def local_server_tools() -> Means:
 
 
 def fuse_and_loop() -> Means:
-    """Test the prerequisites of emulated volumes: FUSE, loop devices, XFS tools and root."""
+    """Test the prerequisites of emulated volumes: FUSE, loop devices, XFS and ext4 tools, and root."""
     lacks = lacks_for_emulation()
-    lacks += [f"no {name}" for name in ("losetup", "mkfs.xfs") if not find_program(name).present]
+    lacks += [f"no {name}" for name in ("losetup", "mkfs.xfs", "mkfs.ext4") if not find_program(name).present]
     if lacks:
-        mend = "as root, on a kernel with FUSE and loop devices: apt-get install mount xfsprogs"
+        mend = "as root, on a kernel with FUSE and loop devices: apt-get install mount xfsprogs e2fsprogs"
         return Means(name="emulator", present=False, evidence=", ".join(lacks), mend=mend)
-    return Means(name="emulator", present=True, evidence="root, /dev/fuse, /dev/loop-control, losetup, mkfs.xfs")
+    return Means(
+        name="emulator", present=True, evidence="root, /dev/fuse, /dev/loop-control, losetup, mkfs.xfs, mkfs.ext4"
+    )
 
 
 def lacks_for_emulation() -> list[str]:

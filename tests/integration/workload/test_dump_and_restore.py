@@ -102,7 +102,7 @@ class TestDumpAndRestore:
             step = DumpStep(name="d", tool=tool)
             with pytest.raises(EnvironmentLacks) as caught:
                 workload_for(step).run(step, ctx)
-            assert caught.value.cause == "volume_full"
+            assert caught.value.cause == "volume_full", caught.value
             assert tool in str(caught.value)
             assert children() == set()
         finally:

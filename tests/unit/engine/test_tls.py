@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 from pathlib import Path
 
 import pytest
 
 from volbench.engine.connection import Account, account_from, read_option_file, write_private
 from volbench.engine.sysbench_tls import SysbenchTls, place_files, tls_notes, tls_of_help, tls_options
-from volbench.engine.tls import connector_arguments, tls_of
+from volbench.engine.tls import Connection, connector_arguments, tls_of
 from volbench.errors import EnvironmentLacks, UsageError
 from volbench.records.tls import TlsOptions
 
@@ -97,3 +99,17 @@ def test_each_build_of_sysbench_gets_the_options_that_it_has(ca: str) -> None:
 def test_sysbench_1_0_always_needs_a_ca(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLacks, match="only if it can check"):
         place_files(TlsOptions(ssl_mode="REQUIRED"), SysbenchTls(modes=False, named_files=False), tmp_path)
+
+
+def test_a_ca_without_key_usage_is_accepted_as_mysqls_clients_accept_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.13's default context is strict; the servers' own CAs would be refused."""
+    strict = ssl.create_default_context()
+    strict.verify_flags |= ssl.VERIFY_X509_STRICT
+    monkeypatch.setattr(ssl, "create_default_context", lambda: strict)
+    connection = Connection()
+    transport = connection._get_connection()
+    with socket.socket() as transport.sock:
+        context = transport.build_ssl_context(ssl_verify_cert=True, ssl_verify_identity=True)
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.check_hostname

@@ -42,6 +42,7 @@ def check_environment(resolved: ResolvedVolume) -> Path:
             f"this machine cannot run emulated volumes; missing: {', '.join(missing)}",
             where=f"emulated:{resolved.profile}",
             evidence=f"uid {os.geteuid()}, PATH {os.environ.get('PATH', '')}",
-            next_step="run as root with FUSE, losetup and xfsprogs; `pip install runner/emulator` makes the daemon",
+            next_step="run as root with FUSE, losetup, xfsprogs and e2fsprogs; "
+            "`pip install runner/emulator` makes the daemon",
         )
     return daemon
