@@ -158,7 +158,7 @@ def test_the_quoted_verdict_and_cause_are_those_of_the_example() -> None:
 def test_the_plan_in_the_walk_through_is_what_plan_prints() -> None:
     block = (ROOT / "docs/compare.md").read_text().partition("prints (shortened):\n```\n")[2].partition("```")[0]
     lines = [line for line in block.splitlines() if not line.startswith(("target", "  volume"))]
-    assert len(lines) == 4
+    assert len(lines) == 5
     volumes = ["--volume", "gp3=path:/mnt/gp3", "--volume", "io2=path:/mnt/io2"]
     ended = CliRunner().invoke(app, ["plan", str(ROOT / "suites/compare.yaml"), *volumes, "--target", "local"])
     assert ended.exit_code == 0, ended.output
