@@ -12,6 +12,8 @@ PYTEST ?=
 # Tests wait for servers about half their time: two CPUs have work for three. Files of tests are shared out, so that
 # what a file sets up is set up once.
 JOBS ?= 3
+# Workers, and hundreds of processes that tests start, import the same modules: compiled ones, whatever the environment says.
+TESTS := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 BARE ?= bookworm
 SPLIT ?= test
 # What `make check` runs: nothing that needs an engine, a server, a browser or a device.
@@ -48,7 +50,7 @@ demo-kubernetes: ## the demo as pods of the current context's cluster: DEMO_CLAS
 
 test: ## every test but the slow ones; REQUIRE=docker,browser fails where one of them is missing
 	@$(BOOTSTRAP) test
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST)
+	@$(TESTS) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 test-bare: ## `make demo` and `make test` on a bare Debian in namespaces of its own; BARE=trixie for Debian 13
 	@$(PYTHON) tests/lab/bare --suite $(BARE) 'make demo' 'make test'
@@ -78,7 +80,7 @@ volume-image: setup ## the image of docker/volumes: an emulated volume as a cont
 	  docker build -q --network=host -t volbench/volume:0.1.0 --build-arg TOOLS=volbench/tools:0.1.0 -
 
 check: lint ## before each commit: format, lint, types, layers, unit and contract tests, drift of generated files
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "$(CHECKED)" $(CHECK) $(PYTEST)
+	@$(TESTS) -q -n $(JOBS) -m "$(CHECKED)" $(CHECK) $(PYTEST)
 
 lint: ## style, types, layers
 	@$(BOOTSTRAP) python

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chart_skeleton import chart_files
+from record_schemas import MODELS, schema_text
+from results_page import results_page
 
 from volbench.records.validation import Validation
 from volbench.report.formats.validation import validation_markdown
-from volbench.report.results_page import results_page
-from volbench.report.schemas import MODELS, schema_text
 from volbench.suite.docs import suite_docs
 from volbench.suite.schema import suite_schema
 

@@ -158,11 +158,23 @@ def test_the_quoted_verdict_and_cause_are_those_of_the_example() -> None:
 def test_the_plan_in_the_walk_through_is_what_plan_prints() -> None:
     block = (ROOT / "docs/compare.md").read_text().partition("prints (shortened):\n```\n")[2].partition("```")[0]
     lines = [line for line in block.splitlines() if not line.startswith(("target", "  volume"))]
-    assert len(lines) == 4
+    assert len(lines) == 5
     volumes = ["--volume", "gp3=path:/mnt/gp3", "--volume", "io2=path:/mnt/io2"]
     ended = CliRunner().invoke(app, ["plan", str(ROOT / "suites/compare.yaml"), *volumes, "--target", "local"])
     assert ended.exit_code == 0, ended.output
     assert [line for line in lines if line not in ended.output.splitlines()] == []
+
+
+def test_the_messages_of_common_problems_are_those_of_the_code() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "runner/volbench").rglob("*.py"))
+    section = (
+        (ROOT / "docs/troubleshooting.md").read_text().partition("## Common problems\n")[2].partition("\n## ")[0]
+    )
+    rows = re.findall(r"^\| (.+?) \|", section, re.MULTILINE)
+    messages = [text.rstrip(". ").strip() for row in rows for text in re.findall(r"\*([^*]+)\*", row)]
+    assert len(messages) > 9
+    missing = [text for text in messages if text.rpartition(": ")[2] not in code]
+    assert missing == ["no volbench-volume"]  # `no {DAEMON}` in the code
 
 
 def test_every_cause_is_explained() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from volbench.analysis.explain.accounts.what_if import OtherVolume
 from volbench.records.report import Report
@@ -20,7 +20,6 @@ from volbench.store.run_directory import RunDirectory
 
 TextFormat = Literal["md", "json", "junit", "csv"]
 Format = Literal["html", TextFormat]
-FORMATS: tuple[Format, ...] = get_args(Format)
 DEFAULT_FORMATS: tuple[Format, ...] = ("json", "md", "html")
 """The formats in every run's directory; json first, since scripts wait for it."""
 

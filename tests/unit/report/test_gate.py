@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
@@ -14,7 +15,7 @@ from volbench.analysis.gate.gate import gate_report
 from volbench.cli.main import app
 from volbench.records.goals.gate import Gate
 from volbench.report.build import build_report
-from volbench.report.formats.gate import GATE_FORMATS, GateFormat, render_gate
+from volbench.report.formats.gate import GateFormat, render_gate
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.policy import check_policy, load_policy
 
@@ -40,7 +41,7 @@ def three_ways(run: RunDirectory) -> Gate:
     return decided(run, "tps >= 500", "{check: latency_ms_p95 <= 1 ms, why: promised}", "checksums equal")
 
 
-@pytest.mark.parametrize("wanted", GATE_FORMATS)
+@pytest.mark.parametrize("wanted", get_args(GateFormat))
 def test_every_format_says_each_condition_and_the_decision(three_ways: Gate, wanted: GateFormat) -> None:
     text = render_gate(three_ways, wanted)
     for said in ("tps", "latency_ms_p95", "checksums equal", "no-go" if wanted in {"json", "junit"} else "NO-GO"):

@@ -8,16 +8,17 @@ import itertools
 import json
 import re
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from record_schemas import MODELS, schema_text
 from synthetic_run import build_run, two_volumes
 
 from volbench.records.report import Report
 from volbench.report.build import build_report
-from volbench.report.render import FORMATS, Format, render, write_reports
-from volbench.report.schemas import MODELS, schema_text
+from volbench.report.render import Format, render, write_reports
 from volbench.store.run_directory import RunDirectory
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,7 +31,7 @@ def schema(name: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_shipped_schemas_are_those_of_the_models(name: str) -> None:
-    """After a change of a model: python -m volbench.report.schemas results/schema."""
+    """After a change of a model: make docs."""
     assert (ROOT / f"results/schema/{name}.schema.json").read_text() == schema_text(name)
 
 
@@ -153,7 +154,7 @@ def test_write_reports_leaves_three_whole_files(tmp_path: Path) -> None:
     assert not list(directory.path.glob(".*partial*"))
 
 
-@pytest.mark.parametrize("wanted", FORMATS)
+@pytest.mark.parametrize("wanted", get_args(Format))
 @pytest.mark.parametrize("run", ["troubled", "hostile_run", "single"])
 def test_every_format_of_every_run(run: str, wanted: Format, request: pytest.FixtureRequest) -> None:
     """No combination fails."""

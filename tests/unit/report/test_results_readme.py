@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from record_schemas import MODELS
 
 from volbench.records.metrics import CATALOGUE
 from volbench.records.sources import SAMPLED
-from volbench.report.schemas import MODELS
 from volbench.store.histograms import HISTOGRAM_COLUMNS
 from volbench.store.query import VIEWS
 from volbench.store.series import SERIES_COLUMNS

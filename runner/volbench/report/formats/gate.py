@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from volbench.records.goals.gate import ConditionRow, Decision, Gate, GroupRow
@@ -12,7 +12,6 @@ from volbench.report.formats.signed_page import signed_page
 from volbench.report.wording import parameter_text
 
 GateFormat = Literal["text", "md", "json", "junit", "html"]
-GATE_FORMATS: tuple[GateFormat, ...] = get_args(GateFormat)
 MARKS = {"go": "GO", "no-go": "NO-GO", "undecided": "UNDECIDED"}
 
 

@@ -1,10 +1,8 @@
-"""The JSON Schemas of results/schema, generated from the models: `python -m volbench.report.schemas DIR`."""
+"""The JSON Schemas of results/schema, generated from the models by `make docs`."""
 
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 from volbench.records.base import Record
@@ -12,7 +10,6 @@ from volbench.records.cell import CellResult, CellSpec
 from volbench.records.goals.gate import Gate
 from volbench.records.report import Report
 from volbench.records.run import JournalEvent, RunRecord
-from volbench.store.files import write_atomically
 
 MODELS: dict[str, type[Record]] = {
     "run": RunRecord,
@@ -39,14 +36,3 @@ def _allow_more_keys(schema: dict[str, Any]) -> None:
     """Allow unknown keys: later versions may add keys to report.json, and readers must accept them."""
     for model in (schema, *schema.get("$defs", {}).values()):
         model.pop("additionalProperties", None)
-
-
-def write_schemas(directory: Path) -> None:
-    """Write `<name>.schema.json` for each model."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name in MODELS:
-        write_atomically(directory / f"{name}.schema.json", schema_text(name))
-
-
-if __name__ == "__main__":
-    write_schemas(Path(sys.argv[1]))
