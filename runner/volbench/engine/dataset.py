@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pydantic import Field
 
 from volbench.base import programs
-from volbench.engine.own_data.loading import Loading, load
+from volbench.engine.own_data.loading import load
+from volbench.engine.own_data.pipe import Loading
 from volbench.engine.server import AttachedServer, Server
 from volbench.engine.sysbench_config import SysbenchFiles, sysbench_files, sysbench_program
 from volbench.errors import StepFailed
