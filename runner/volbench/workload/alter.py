@@ -142,7 +142,8 @@ def _try_on_empty_copy(step: AlterStep, ctx: StepContext) -> None:
     except (StepFailed, mysql.connector.Error) as refused:
         raise EnvironmentLacks(
             f"the server refuses the change of {step.table} by ALGORITHM={step.method.upper()}",
-            where=f"step {step.name}", evidence=refused.evidence if isinstance(refused, StepFailed) else str(refused),
+            where=f"step {step.name}",
+            evidence=refused.evidence if isinstance(refused, StepFailed) else str(refused),
             next_step="use another `method`: inplace, copy or pt-osc",
         ) from refused  # fmt: skip
     finally:
