@@ -21,7 +21,8 @@ from scratch_server import ScratchServer, scratch_server
 from shell_dump_writer import write_shell_dump
 
 from volbench.engine.connection import Account
-from volbench.engine.own_data.loading import Loading, load
+from volbench.engine.own_data.loading import load
+from volbench.engine.own_data.pipe import Loading
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import DatasetSpec
 

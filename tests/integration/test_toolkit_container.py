@@ -28,7 +28,7 @@ from volbench.validation.source.server import read_only
 
 pytestmark = [
     pytest.mark.mysqld,
-    pytest.mark.skipif(not toolkit.local_tools_image(), reason="no Docker engine with a tools image answers"),
+    pytest.mark.skipif(not toolkit.local_tools_image(), reason="needs docker: a tools image"),
 ]
 PASSWORD = "read only"  # noqa: S105 - of the featured schema
 BOUND_S = 120.0

@@ -49,8 +49,8 @@ class Toolkit(Protocol):
     """A program that can be run."""
 
     @property
-    def place(self) -> str:
-        """Where it runs: empty for this machine itself."""
+    def image(self) -> str:
+        """The image of its container; empty for a program of this machine."""
 
     def run(
         self, arguments: Arguments, files: Mapping[str, str], *, timeout_s: float, accounts: Sequence[Account] = ()
@@ -94,7 +94,7 @@ class InstalledProgram:
     """A program of this machine."""
 
     path: str
-    place: str = ""
+    image: str = ""
 
     def run(
         self,
@@ -124,11 +124,6 @@ class ContainerProgram:
 
     name: ToolName
     image: str
-
-    @property
-    def place(self) -> str:
-        """The image."""
-        return self.image
 
     def run(
         self, arguments: Arguments, files: Mapping[str, str], *, timeout_s: float, accounts: Sequence[Account] = ()
@@ -174,9 +169,9 @@ def _reach(accounts: Sequence[Account]) -> list[str]:
 
 def _feed(writer: int, payload: bytes) -> None:
     with suppress(OSError):  # the container is gone
-        rest = memoryview(payload)
-        while rest:
-            rest = rest[os.write(writer, rest) :]
+        unsent = memoryview(payload)
+        while unsent:
+            unsent = unsent[os.write(writer, unsent) :]
 
 
 def _archive(files: Mapping[str, str]) -> bytes:

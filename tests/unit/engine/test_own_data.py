@@ -11,7 +11,8 @@ import pytest
 from volbench.engine.connection import Account
 from volbench.engine.dataset import _check_prepared
 from volbench.engine.own_data.content import content_hash, hash_of_scripts
-from volbench.engine.own_data.loading import Loading, load, source_of
+from volbench.engine.own_data.loading import load, source_of
+from volbench.engine.own_data.pipe import Loading
 from volbench.errors import StepFailed, UsageError
 from volbench.records.cell import DatasetSpec
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from volbench.records.base import Scalar, Seconds
+from volbench.records.steps.alter import AlterStep
 from volbench.records.steps.base import StepBase, StepCost, Threads
 from volbench.records.steps.dump import DumpStep
 from volbench.records.steps.kind import StepKind
@@ -18,6 +19,17 @@ SysbenchTest = Literal[
 ]  # fmt: skip
 OwnTest = Annotated[
     str, StringConstraints(pattern=r"^[^\x00\n]+\.lua$", max_length=4000), Field(examples=["path/to/own.lua"])
+]
+
+
+def _beside_kind(value: Any) -> str:
+    """Return the kind of a step in `beside`, which is a dump if it does not say."""
+    return str(value.get("kind", "dump") if isinstance(value, dict) else value.kind)
+
+
+BesideStep = Annotated[
+    Annotated[DumpStep, Tag("dump")] | Annotated[AlterStep, Tag("alter")],
+    Discriminator(_beside_kind),
 ]
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
 
@@ -42,7 +54,10 @@ class OltpStep(StepBase):
     warmup_s: Seconds = Field(default=10.0, alias="warmup", ge=0, description="Run before measuring, discarded.")
     duration_s: Seconds = Field(default=60.0, alias="duration", gt=0, description="Measured time.")
     options: dict[str, Scalar] = Field(default_factory=dict, description="More sysbench options, name: value.")
-    beside: tuple[DumpStep, ...] = Field(default=(), description="Steps that run at the same time (backup window).")
+    beside: tuple[BesideStep, ...] = Field(
+        default=(),
+        description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`).",
+    )
 
     @property
     def script(self) -> str:
@@ -80,6 +95,14 @@ KIND = StepKind(
         ERRORS,
         Metric(
             "stalled_s", "s", "lower", "stalled time", "seconds of the window in which no transaction finished"
+        ),
+        Metric(
+            "stall_s_max", "s", "lower", "longest stall",
+            "longest time without a finished transaction, in whole seconds, while a step of `beside` ran",
+        ),
+        Metric(
+            "transactions_lost", "1", "lower", "transactions lost",
+            "transactions that the load would have finished at the rate it had alone, less those it did finish",
         ),
         *LATENCIES,
         Metric("statement_latency_ms_p50", "ms", "lower", "median statement", f"median {_STATEMENT}"),

@@ -28,6 +28,8 @@ def backup_rows(
         for load in suite.steps:
             if isinstance(load, OltpStep):
                 for number, dump in enumerate(load.beside, start=1):
+                    if not isinstance(dump, DumpStep):
+                        continue
                     suffix = f"beside-{number}-{dump.tool}" if len(load.beside) > 1 else f"beside-{dump.tool}"
                     row = _row(suite, volume, cells, load, dump, f"{load.name}/{suffix}")
                     rows += [row] if row is not None else []

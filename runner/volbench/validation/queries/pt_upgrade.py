@@ -41,14 +41,15 @@ _SESSION_STATEMENTS = (
     "SET SESSION wait_timeout=10000", *(f"SET SESSION {setting}" for setting in _SESSION),
     "SELECT @@SQL_MODE", "SET @@SQL_QUOTE_SHOW_CREATE = 1/*!40101, @@SQL_MODE='ITS OWN'*/", "SELECT VERSION()",
     "SHOW VARIABLES LIKE 'character_set_server'", "SELECT @@server_id /*!50038 , @@hostname*/",
-    "SELECT @@server_id /*!50038 , @@hostname*/, CONNECTION_ID() AS connection_id",  # 3.7.1
     "SELECT @@query_cache_type", "SET SESSION query_cache_type = OFF", "SHOW DATABASES LIKE 'information_schema'",
     "SHOW TABLES FROM `information_schema` LIKE 'ENGINES'", "SHOW VARIABLES LIKE 'version%'", "SHOW ENGINES",
     "SHOW VARIABLES LIKE 'innodb_version'", "SELECT /*!50038 @@hostname */",
 )  # fmt: skip
+_NEWER_STATEMENTS = ("SELECT @@server_id /*!50038 , @@hostname*/, CONNECTION_ID() AS connection_id",)
+"""Of 3.7.1 only."""
 _PER_QUERY_STATEMENTS = (f"SELECT * FROM {_UPGRADE_TABLE} LIMIT 1", "SHOW WARNINGS")
-OWN_STATEMENTS = (*_SESSION_STATEMENTS, *_PER_QUERY_STATEMENTS)
-"""Statements that pt-upgrade of VERSIONS_KNOWN sends beside the queries; some only to one of the flavors."""
+OWN_STATEMENTS = (*_SESSION_STATEMENTS, *_NEWER_STATEMENTS, *_PER_QUERY_STATEMENTS)
+"""Statements that pt-upgrade of VERSIONS_KNOWN sends besides the queries; some only to one of the flavors."""
 _ACCEPTED = re.compile(r"(?:/\*[^!].*?\*/)?\s*SELECT\b", re.IGNORECASE)
 """Queries that pt-upgrade takes for reading; it skips all others."""
 _QUERIES_MAX_BYTES = 64 * 2**20
@@ -99,8 +100,8 @@ def pt_upgrade_check(
     row = row_of(completed.stdout, completed.returncode, queries, values=values)
     stderr_lines = _last_stderr_lines(completed.stderr) if row.decision == "undecided" and values else ()
     version_notes = () if version in VERSIONS_KNOWN else (_other_version(version),)
-    place_notes = (f"pt-upgrade {version} ran in a container of {tool.place}",) if tool.place else ()
-    notes = (*row.details, *_skip_notes(skipped), *version_notes, *place_notes, *stderr_lines)
+    image_notes = (f"pt-upgrade {version} ran in a container of {tool.image}",) if tool.image else ()
+    notes = (*row.details, *_skip_notes(skipped), *version_notes, *image_notes, *stderr_lines)
     return row.model_copy(update={"details": notes})
 
 
@@ -212,7 +213,7 @@ def _skip_notes(skipped: Counter[str]) -> list[str]:
 
 
 def _statements_sent(queries: Sequence[SubmittedQuery]) -> Counter[str]:
-    sent = Counter(map(fingerprint, _SESSION_STATEMENTS))
+    sent = Counter(map(fingerprint, (*_SESSION_STATEMENTS, *_NEWER_STATEMENTS)))
     sent.update({fingerprint(statement): len(queries) for statement in _PER_QUERY_STATEMENTS})
     for query in queries:
         sent[fingerprint(query.sql)] += 1

@@ -26,10 +26,10 @@ def _run_tool(name: ToolName, arguments: Arguments, files: Mapping[str, str]) ->
     tool = find_toolkit(name)
     if tool is None:
         return None
-    seen: dict[str, str] = {}
+    names_by_path: dict[str, str] = {}
 
     def with_paths(paths: Mapping[str, str]) -> list[str]:
-        seen.update(paths)
+        names_by_path.update({path: side for side, path in paths.items()})
         return ["--no-version-check", *arguments(paths)]
 
     try:
@@ -39,7 +39,7 @@ def _run_tool(name: ToolName, arguments: Arguments, files: Mapping[str, str]) ->
     if completed.returncode not in {0, 1}:  # 1: pt-config-diff found differences
         return None
     report = completed.stdout
-    for side, path in seen.items():
+    for path, side in names_by_path.items():
         report = report.replace(path, side)
     return report[:CHARACTERS_MAX]
 

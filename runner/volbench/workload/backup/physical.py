@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
-
-import mysql.connector
 
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError, VolbenchError
 from volbench.records.facts import ServerFacts
@@ -17,10 +13,9 @@ from volbench.records.steps.dump import DumpStep
 from volbench.workload.backup.dump_tools import InstalledTool, installed
 from volbench.workload.failures import with_server_cause
 from volbench.workload.interface import StepContext
+from volbench.workload.long_statement import LongStatement
 
 BACKUP_TOOL = "mariadb-backup"
-_POLL_S = 0.2
-_KILL_TIMEOUT_S = 30.0
 _CLONE_PLUGIN = "SELECT plugin_status FROM information_schema.plugins WHERE plugin_name = 'clone'"
 
 
@@ -103,18 +98,8 @@ def clone(step: DumpStep, ctx: StepContext, directory: Path, report: Callable[[i
     ((data_dir,),) = ctx.server.query("SELECT @@GLOBAL.datadir")
     server_path = Path(str(data_dir)).parent / directory.name
     statement = f"CLONE LOCAL DATA DIRECTORY = '{server_path}'"
-    cloning = _Statement(ctx, statement, timeout_s=step.timeout_s)
-    thread = threading.Thread(target=cloning.run, name="clone", daemon=True)
-    thread.start()
-    until = time.monotonic() + step.timeout_s
-    while thread.is_alive():
-        if ctx.cancelled.is_set() or time.monotonic() > until:
-            cloning.kill()
-            thread.join(_KILL_TIMEOUT_S)
-            reason = "was cancelled" if ctx.cancelled.is_set() else f"took longer than {step.timeout_s:g} s"
-            raise StepFailed(f"the clone {reason}", where=f"step {step.name}")
-        thread.join(_POLL_S)
-        report(_bytes_cloned(ctx))
+    cloning = LongStatement(ctx, statement, timeout_s=step.timeout_s)
+    cloning.run(lambda: report(_bytes_cloned(ctx)), step_name=step.name, noun="clone")
     if cloning.failure is not None:
         failure = StepFailed("MySQL could not clone itself", where=f"step {step.name}", evidence=cloning.failure)
         raise with_server_cause(failure, ctx)
@@ -127,29 +112,3 @@ def _bytes_cloned(ctx: StepContext) -> int:
         ((done,),) = ctx.server.query("SELECT COALESCE(SUM(data), 0) FROM performance_schema.clone_progress")
         return int(done)
     return 0
-
-
-class _Statement:
-    """One long statement on a connection of its own, which another connection can kill."""
-
-    def __init__(self, ctx: StepContext, sql: str, *, timeout_s: float) -> None:
-        self._ctx = ctx
-        self._sql = sql
-        self._timeout_s = timeout_s
-        self._id: int | None = None
-        self.failure: str | None = None
-
-    def run(self) -> None:
-        """Run the statement to its end; put an error into `failure`."""
-        try:
-            with self._ctx.server.connect(timeout_s=self._timeout_s + 60) as opened, opened.cursor() as cursor:
-                self._id = opened.connection_id
-                cursor.execute(self._sql)
-        except (VolbenchError, mysql.connector.Error, OSError) as error:
-            self.failure = str(error)
-
-    def kill(self) -> None:
-        """Kill the statement; do nothing if it has ended or the server is gone."""
-        if self._id is not None:
-            with contextlib.suppress(VolbenchError):
-                self._ctx.server.query(f"KILL {self._id}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 from volbench.errors import StepFailed
-from volbench.records.steps.dump import DumpStep
+from volbench.records.steps.oltp import BesideStep
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 
 
@@ -18,14 +19,14 @@ class ConcurrentSteps:
 
     def __init__(
         self,
-        steps: Sequence[DumpStep],
-        workload: Workload[DumpStep],
+        steps: Sequence[BesideStep],
+        workloads: Mapping[str, Workload[Any]],
         ctx: StepContext,
         pool: ThreadPoolExecutor,
     ) -> None:
         self.ctx = dataclasses.replace(ctx, cancelled=threading.Event(), progress=_quiet)
         self._steps = steps
-        self._workload = workload
+        self._workloads = workloads
         self._pool = pool
         self._futures: list[Future[StepOutcome]] = []
 
@@ -52,19 +53,19 @@ class ConcurrentSteps:
             for number, (step, future) in enumerate(zip(self._steps, self._futures, strict=True), start=1)
         )
 
-    def _run(self, step: DumpStep) -> StepOutcome:
+    def _run(self, step: BesideStep) -> StepOutcome:
         if self.ctx.cancelled.wait(step.start_after_s):
             raise StepFailed(f"the concurrent {step.tool} was cancelled before it began")
-        return self._workload.run(step, self.ctx)
+        return self._workloads[step.kind].run(step, self.ctx)
 
 
 @contextmanager
 def running_alongside(
-    steps: Sequence[DumpStep], workload: Workload[DumpStep], ctx: StepContext
+    steps: Sequence[BesideStep], workloads: Mapping[str, Workload[Any]], ctx: StepContext
 ) -> Iterator[ConcurrentSteps]:
     """Run steps concurrently with the block; at its end, cancel running ones and wait for them."""
     with ThreadPoolExecutor(max_workers=max(1, len(steps)), thread_name_prefix="concurrent-step") as pool:
-        running = ConcurrentSteps(steps, workload, ctx, pool)
+        running = ConcurrentSteps(steps, workloads, ctx, pool)
         try:
             yield running
         finally:

@@ -86,6 +86,24 @@ def load_metrics(intervals: Sequence[Interval], *, rate: float | None) -> dict[s
     return {name: metric(name, value) for name, value in values.items() if value is not None}
 
 
+def losses(during: Sequence[Interval], alone: Sequence[Interval]) -> dict[str, MetricValue]:
+    """Return what the load lost while another step ran, against its rate alone; the longest stall only without it.
+
+    Args:
+        during, alone: intervals with and without the other step; either may be empty.
+    """
+    longest_s = stalled_s = 0.0
+    for interval in during:
+        stalled_s = 0.0 if interval.events else stalled_s + interval.interval_s
+        longest_s = max(longest_s, stalled_s)
+    values = {"stall_s_max": longest_s}
+    if alone:
+        rate = sum(interval.events for interval in alone) / sum(interval.interval_s for interval in alone)
+        expected = rate * sum(interval.interval_s for interval in during)
+        values["transactions_lost"] = max(0.0, expected - sum(interval.events for interval in during))
+    return {name: metric(name, value) for name, value in values.items()}
+
+
 def client_cpu(observed: Sequence[Observed], *, threads: int, cpus: float) -> dict[str, Any]:
     """Return sysbench's CPU time from the first reading to the last, and its ratio to the usable CPU time.
 

@@ -14,6 +14,7 @@ from volbench.engine.sysbench_config import sysbench_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import FILES_COPIED
 from volbench.records.steps.oltp import OltpStep
+from volbench.workload.alter import Alter
 from volbench.workload.backup.dump import Dump
 from volbench.workload.failures import tool_failure, with_server_cause
 from volbench.workload.interface import Clock, StepContext, StepOutcome, SubResult, Workload
@@ -23,6 +24,7 @@ from volbench.workload.oltp.load_meter import (
     client_cpu,
     histogram_row,
     load_metrics,
+    losses,
     offered_load,
     series_rows,
 )
@@ -57,12 +59,12 @@ _STATEMENTS_EACH_TABLE = {
 
 
 class Oltp(Workload[OltpStep]):
-    """Runs sysbench, and dumps at the same time."""
+    """Runs sysbench, and dumps or changes of a table at the same time."""
 
     kind = "oltp"
 
     def __init__(self) -> None:
-        self._concurrent_workload = Dump()
+        self._concurrent_workloads: dict[str, Workload[Any]] = {"dump": Dump(), "alter": Alter()}
 
     def check(self, step: OltpStep, ctx: StepContext) -> None:
         """Before anything runs. Raises EnvironmentLacks, UsageError."""
@@ -84,13 +86,13 @@ class Oltp(Workload[OltpStep]):
         step_options(step)
         _check_prepared_statements(step, ctx)
         for concurrent in step.beside:
-            self._concurrent_workload.check(concurrent, ctx)
+            self._concurrent_workloads[concurrent.kind].check(concurrent, ctx)
 
     def run(self, step: OltpStep, ctx: StepContext) -> StepOutcome:
         """Run the step to its end. Raises StepFailed."""
         run = _Run(step, ctx)
         with (
-            running_alongside(step.beside, self._concurrent_workload, ctx) as concurrent,
+            running_alongside(step.beside, self._concurrent_workloads, ctx) as concurrent,
             sysbench_files(_account(ctx), ctx.dataset.schema_name) as files,
         ):
             argv = sysbench_argv(
@@ -266,7 +268,8 @@ def _phases(
             outcome=StepOutcome(
                 window_s=(clock.at_s(chosen[0].start_ns), clock.at_s(chosen[-1].end_ns)),
                 spans_s=_spans(clock, chosen),
-                metrics=load_metrics(chosen, rate=run.step.rate),
+                metrics=load_metrics(chosen, rate=run.step.rate)
+                | (losses(during, alone) if chosen is during else {}),
                 details={
                     "seconds": sum(interval.interval_s for interval in chosen),
                     **{

@@ -14,6 +14,7 @@ from volbench.records.base import Scalar
 from volbench.records.cell import DatasetSpec
 from volbench.records.latency_bins import LatencyBins, sysbench_latency_bins
 from volbench.records.parse import parse_json
+from volbench.records.steps.alter import AlterStep
 from volbench.records.steps.oltp import OltpStep
 
 LINE_PREFIX = "volbench "
@@ -21,6 +22,8 @@ TEST_VARIABLE = "VOLBENCH_SYSBENCH_TEST"
 IGNORED_ERRORS = "1213,1020,1205"
 """Deadlock, record changed since read, lock wait timeout: sysbench counts them and restarts the transaction."""
 DUPLICATE_KEY = "1062"
+TABLE_CHANGED = ("1412", "1146")
+"""Of a transaction that began before ALTER TABLE; of a prepared statement whose trigger names a table of pt-osc."""
 TAIL_S = 1
 """sysbench runs this much longer than the measured time: without it, the last report might be missing."""
 
@@ -163,8 +166,10 @@ def step_options(step: OltpStep) -> dict[str, Scalar]:
             where=f"step {step.name}",
             next_step="use the step's own keys (threads, rate, duration, warmup, rand_type) or the dataset's",
         )
-    if option_text(options.get("skip-trx", False)) == "on" and "mysql-ignore-errors" not in options:
-        options["mysql-ignore-errors"] = f"{IGNORED_ERRORS},{DUPLICATE_KEY}"
+    ignored = [DUPLICATE_KEY] if option_text(options.get("skip-trx", False)) == "on" else []
+    ignored += TABLE_CHANGED if any(isinstance(other_step, AlterStep) for other_step in step.beside) else []
+    if ignored and "mysql-ignore-errors" not in options:
+        options["mysql-ignore-errors"] = ",".join((IGNORED_ERRORS, *ignored))
     return options
 
 

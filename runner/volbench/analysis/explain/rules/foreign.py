@@ -103,7 +103,7 @@ def own_tool_intervals(case: Case) -> Mask:
         return ~mask
     middle = case.grid.t_s - case.grid.width_s / 2
     for tool in case.beside:
-        if tool.name not in LOGICAL_TOOLS:
+        if tool.name not in LOGICAL_TOOLS and tool.name != "alter":  # the server itself changes a table
             mask |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
     return mask
 

@@ -1,0 +1,64 @@
+"""One long statement on a connection of its own, which ends when the step is cancelled or its time is over."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+import mysql.connector
+
+from volbench.errors import StepFailed, VolbenchError
+from volbench.workload.interface import StepContext
+
+_POLL_S = 0.2
+_KILL_TIMEOUT_S = 30.0
+
+
+class LongStatement:
+    """A statement that another connection kills; `failure` has the server's message if it failed."""
+
+    def __init__(self, ctx: StepContext, sql: str, *, timeout_s: float, database: str | None = None) -> None:
+        self._ctx = ctx
+        self._sql = sql
+        self._timeout_s = timeout_s
+        self._database = database
+        self._id: int | None = None
+        self.begun_s = self.ended_s = 0.0
+        self.failure: str | None = None
+
+    def run(self, report: Callable[[], None], *, step_name: str, noun: str) -> None:
+        """Run it to its end; `report` is called about five times a second. Raise StepFailed if it was killed."""
+        until = time.monotonic() + self._timeout_s
+        thread = threading.Thread(target=self._execute, name=noun, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            if self._ctx.cancelled.is_set() or time.monotonic() > until:
+                self._kill()
+                thread.join(_KILL_TIMEOUT_S)
+                reason = (
+                    "was cancelled" if self._ctx.cancelled.is_set() else f"took longer than {self._timeout_s:g} s"
+                )
+                raise StepFailed(f"the {noun} {reason}", where=f"step {step_name}")
+            thread.join(_POLL_S)
+            report()
+
+    def _execute(self) -> None:
+        try:
+            with (
+                self._ctx.server.connect(self._database, timeout_s=self._timeout_s + 60) as opened,
+                opened.cursor() as cursor,
+            ):
+                self._id = opened.connection_id
+                self.begun_s = self._ctx.clock.now_s()
+                cursor.execute(self._sql)
+                self.ended_s = self._ctx.clock.now_s()
+        except (VolbenchError, mysql.connector.Error, OSError) as error:
+            evidence = error.evidence if isinstance(error, VolbenchError) else ""
+            self.failure = evidence or str(error)
+
+    def _kill(self) -> None:
+        if self._id is not None:
+            with contextlib.suppress(VolbenchError):
+                self._ctx.server.query(f"KILL {self._id}")

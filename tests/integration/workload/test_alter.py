@@ -1,0 +1,128 @@
+"""Changes of a table on a real server: each method, what it refuses, and what a load beside it loses."""
+
+# ruff: noqa: S608 - names of its own
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+from plain_server import DATASET, PlainServer, run, values
+
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.steps.alter import AlterStep
+from volbench.records.steps.oltp import OltpStep
+from volbench.workload.interface import StepContext
+
+pytestmark = pytest.mark.mysqld
+SCHEMA = DATASET.schema_name
+NEEDS_PT_OSC = pytest.mark.skipif(
+    shutil.which("pt-online-schema-change") is None, reason="pt-online-schema-change is not installed"
+)
+METHODS = ["instant", "inplace", "copy", pytest.param("pt-osc", marks=NEEDS_PT_OSC)]
+
+
+def columns(server: PlainServer) -> list[str]:
+    sql = "SELECT column_name FROM information_schema.columns WHERE table_name = 'sbtest1'"
+    return [str(name) for (name,) in server.query(sql)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_column_is_added_by_each_method(
+    server: PlainServer, make_context: Callable[..., StepContext], method: str
+) -> None:
+    """The rows stay, the column is there, and the next step of the same cell finds a free name."""
+    before = columns(server)
+    outcome = run(AlterStep(name="x", method=method), make_context())
+    (name,) = set(columns(server)) - set(before)
+    assert server.query(f"SELECT COUNT(*), SUM({name}) FROM {SCHEMA}.sbtest1") == [(DATASET.rows, 0)]
+    metrics = values(outcome)
+    begun_s, ended_s = outcome.window_s
+    assert metrics["alter_s"] == pytest.approx(ended_s - begun_s)
+    assert metrics["alter_s"] > 0
+    assert metrics["alter_rows_per_s"] == pytest.approx(DATASET.rows / metrics["alter_s"], rel=0.2)
+    assert not server.query("SELECT 1 FROM information_schema.tables WHERE table_name LIKE '%volbench_alter%'")
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_an_index_is_added(server: PlainServer, make_context: Callable[..., StepContext], method: str) -> None:
+    indexes = "SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics WHERE table_name = 'sbtest1'"
+    ((before,),) = server.query(indexes)
+    run(AlterStep(name="x", method=method, change="add_index"), make_context())
+    assert server.query(indexes) == [(before + 1,)]
+
+
+def test_what_the_server_refuses_is_said_before_anything_is_measured(
+    server: PlainServer, make_context: Callable[..., StepContext]
+) -> None:
+    """Neither MySQL nor MariaDB adds a column instantly to a compressed table."""
+    server.query(f"CREATE TABLE {SCHEMA}.packed (id INT PRIMARY KEY, c INT) ROW_FORMAT=COMPRESSED")
+    try:
+        with pytest.raises(EnvironmentLacks, match="refuses the change of packed by ALGORITHM=INSTANT") as refused:
+            run(AlterStep(name="x", table="packed", method="instant"), make_context())
+    finally:
+        server.query(f"DROP TABLE {SCHEMA}.packed")
+    assert "is not supported" in refused.value.evidence
+    with pytest.raises(UsageError, match="no table absent"):
+        run(AlterStep(name="x", table="absent"), make_context())
+    with pytest.raises(ValueError, match="an index is never added instantly"):
+        AlterStep(name="x", method="instant", change="add_index")
+
+
+@NEEDS_PT_OSC
+def test_pt_osc_is_not_begun_where_it_would_refuse(
+    server: PlainServer, make_context: Callable[..., StepContext]
+) -> None:
+    """Foreign keys that refer to the table; triggers; and a table without a key, which the tool itself refuses."""
+    server.query(f"CREATE TABLE {SCHEMA}.parent (id INT PRIMARY KEY)")
+    server.query(
+        f"CREATE TABLE {SCHEMA}.child (id INT PRIMARY KEY, p INT, CONSTRAINT of_parent FOREIGN KEY (p) REFERENCES "
+        f"{SCHEMA}.parent (id))"
+    )
+    server.query(f"CREATE TABLE {SCHEMA}.keyless (id INT)")
+    server.query(f"CREATE TRIGGER {SCHEMA}.noted BEFORE INSERT ON {SCHEMA}.child FOR EACH ROW SET NEW.id = NEW.id")
+    try:
+        for table, reason, evidence in (
+            ("parent", "foreign keys that refer to it", "child.of_parent"), ("child", "triggers", "child.noted")
+        ):  # fmt: skip
+            with pytest.raises(EnvironmentLacks, match=reason) as refused:
+                run(AlterStep(name="x", table=table, method="pt-osc"), make_context())
+            assert refused.value.evidence == evidence
+        with pytest.raises(StepFailed, match="pt-online-schema-change ended with exit code") as failed:
+            run(AlterStep(name="x", table="keyless", method="pt-osc"), make_context())
+        assert "PRIMARY KEY" in failed.value.evidence
+    finally:
+        for table in ("child", "parent", "keyless"):
+            server.query(f"DROP TABLE {SCHEMA}.{table}")
+
+
+def test_a_statement_that_takes_too_long_is_killed(
+    server: PlainServer, make_context: Callable[..., StepContext]
+) -> None:
+    """Another connection's transaction holds the table."""
+    before = columns(server)
+    with server.connect(SCHEMA) as blocking, blocking.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT * FROM sbtest1 LIMIT 1")
+        cursor.fetchall()
+        with pytest.raises(StepFailed, match="the ALTER TABLE took longer than 1 s"):
+            run(AlterStep(name="x", method="copy", timeout=1), make_context())
+        cursor.execute("ROLLBACK")
+    assert columns(server) == before
+
+
+@pytest.mark.parametrize("method", ["copy", pytest.param("pt-osc", marks=NEEDS_PT_OSC)])
+def test_under_load_it_says_what_the_load_lost(
+    server: PlainServer, make_context: Callable[..., StepContext], method: str
+) -> None:
+    """With rows for the load during the change and alone."""
+    beside = AlterStep(method=method, start_after=2)
+    step = OltpStep(name="night", threads=(4,), warmup=1, duration=8, beside=(beside,))
+    outcome = run(step, make_context())
+    parts = {part.suffix: values(part.outcome) for part in outcome.sub_results}
+    assert set(parts) == {f"beside-alter-{method}", "during", "alone"}
+    assert parts[f"beside-alter-{method}"]["alter_s"] > 0
+    assert parts["during"]["transactions_lost"] >= 0
+    assert parts["during"]["stall_s_max"] >= 0
+    assert "transactions_lost" not in parts["alone"]
