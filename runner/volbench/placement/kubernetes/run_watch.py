@@ -96,7 +96,7 @@ class RunWatch:
                 self._jobs_at_s = time.monotonic()
             job = self._jobs.get(name)
         # A job may be newer than the list.
-        return job or self._cluster.ask("GET", self._cluster.jobs(name), doing=f"looking for job {name}")  # type: ignore[no-any-return]
+        return job or self._cluster.ask("GET", self._cluster.jobs(name), doing=f"looking for job {name}")
 
     def close(self) -> None:
         """Follow no longer; the thread ends with its stream."""
