@@ -121,7 +121,7 @@ def architecture_trouble(pod: Object, name: str, events: Sequence[Object] = ()) 
     states = [status.get(when, {}) for when in ("state", "lastState")]
     texts = [str(details.get("message", "")) for state in states for details in state.values()]
     image = str(status.get("image", ""))
-    texts += [text for event in events if image and image in (text := str(event.get("message", "")))]
+    texts += [message for event in events if image and image in (message := str(event.get("message", "")))]
     text = next((one for one in texts if _OTHER_ARCHITECTURE.search(one)), None)
     if text is None:
         return None
