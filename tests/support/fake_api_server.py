@@ -75,7 +75,9 @@ class FakeApiServer:
             ]  # fmt: skip
             return {"metadata": {"resourceVersion": str(len(self.events))}, "items": items}
 
-    def watched(self, path: str, selector: str, version: int, timeout_s: float) -> Iterator[str]:
+    def watched(
+        self, path: str, selector: str, version: int, timeout_s: float, *, bookmarks: bool
+    ) -> Iterator[str]:
         """Yield a watch's lines."""
         until_s, cut = time.monotonic() + timeout_s, self._cut
         while (left_s := until_s - time.monotonic()) > 0:
@@ -88,8 +90,9 @@ class FakeApiServer:
             for kind, place, made in news:
                 if place.startswith(f"{path}/") and is_selected(made, selector):
                     yield json.dumps({"type": kind, "object": made}) + "\n"
-        bookmark = {"kind": "Pod", "metadata": {"resourceVersion": str(version)}}
-        yield json.dumps({"type": "BOOKMARK", "object": bookmark}) + "\n"
+        if bookmarks:
+            bookmark = {"kind": "Pod", "metadata": {"resourceVersion": str(version)}}
+            yield json.dumps({"type": "BOOKMARK", "object": bookmark}) + "\n"
 
 
 def is_selected(made: Object, selector: str) -> bool:
@@ -134,7 +137,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         selector = query.get("labelSelector", "")
-        lines = self.state.watched(path, selector, version, float(query["timeoutSeconds"]))
+        bookmarks, timeout_s = "allowWatchBookmarks" in query, float(query["timeoutSeconds"])
+        lines = self.state.watched(path, selector, version, timeout_s, bookmarks=bookmarks)
         if version < self.state.oldest:
             lines = iter([json.dumps({"type": "ERROR", "object": gone}) + "\n"])
         for line in lines:

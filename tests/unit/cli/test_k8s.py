@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import kubernetes_schemas
 import pytest
+from kubernetes.client import ApiClient
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -272,6 +273,72 @@ def base() -> list[dict[str, Any]]:
 def test_the_base_fits_the_api(version: str) -> None:
     for manifest in base():
         kubernetes_schemas.check(manifest, version)
+
+
+CELLS_ONLY = {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": "cell"}
+
+
+def base_and_chart(name: str) -> list[dict[str, Any]]:
+    """The base's object and the chart's, whose metadata is a template."""
+    chart = (ROOT / f"k8s/chart/templates/{name}.yaml").read_text()
+    (of_base,) = documents((ROOT / f"k8s/base/{name}.yaml").read_text())
+    return [of_base, {**of_base, "spec": documents(chart[chart.index("\nspec:") :])[0]["spec"]}]
+
+
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+def test_the_network_policy_fits_the_api(version: str) -> None:
+    for policy in base_and_chart("network"):
+        kubernetes_schemas.check(policy, version)
+
+
+def is_selected(policy: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Whether a NetworkPolicy selects a pod, by the API's rules of matchLabels and matchExpressions."""
+    selector = policy["spec"]["podSelector"]
+    answers = {
+        "In": lambda key, values: labels.get(key) in values,
+        "NotIn": lambda key, values: labels.get(key) not in values,
+        "Exists": lambda key, _: key in labels,
+        "DoesNotExist": lambda key, _: key not in labels,
+    }
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        answers[one["operator"]](one["key"], one.get("values", [])) for one in selector.get("matchExpressions", [])
+    )
+
+
+def test_the_network_policy_denies_cells_everything_and_leaves_the_runner_alone() -> None:
+    """Both directions are named and no rule allows any; the labels are those of the manifests that a run makes."""
+    pods = [one["spec"]["template"] for one in rendered() if one["kind"] == "Job"]
+    assert {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods} >= {"cell"}
+    for policy in base_and_chart("network"):
+        assert set(policy["spec"]["policyTypes"]) == {"Ingress", "Egress"}
+        assert not policy["spec"].keys() & {"ingress", "egress"}
+        for pod in pods:
+            labels = pod["metadata"]["labels"]
+            assert is_selected(policy, labels) is (labels["app.kubernetes.io/component"] == "cell"), labels
+        assert is_selected(policy, {**CELLS_ONLY, "app.kubernetes.io/component": "eraser"})
+        assert not is_selected(policy, {**CELLS_ONLY, "app.kubernetes.io/component": "runner"})
+        assert not is_selected(policy, {**CELLS_ONLY, "volbench.org/network": "ebs-csi"})
+        assert not is_selected(policy, {"app": "something-else"})
+
+
+def test_the_limit_range_sets_requests_and_never_a_limit() -> None:
+    """A CPU limit would throttle the measured server. The official client's model knows each of its keys."""
+    for made in base_and_chart("limits"):
+        answer = type("Answer", (), {"data": json.dumps(made)})
+        model = ApiClient().deserialize(answer, "V1LimitRange")
+        assert ApiClient().sanitize_for_serialization(model) == made
+        (limit,) = made["spec"]["limits"]
+        assert limit.keys() == {"type", "defaultRequest"}
+        assert limit["type"] == "Container"
+
+
+def test_the_base_has_both_and_every_container_of_a_cell_has_requests_of_its_own() -> None:
+    resources = documents((ROOT / "k8s/base/kustomization.yaml").read_text())[0]["resources"]
+    assert {"network.yaml", "limits.yaml"} <= set(resources)
+    for job in [one for one in rendered() if one["kind"] == "Job"]:
+        pod = job["spec"]["template"]["spec"]
+        for container in (*pod.get("initContainers", []), *pod["containers"]):
+            assert container["resources"]["requests"].keys() >= {"cpu", "memory"}, container["name"]
 
 
 def test_the_base_grants_what_a_run_asks_for_and_nothing_else() -> None:

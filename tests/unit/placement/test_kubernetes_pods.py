@@ -300,3 +300,46 @@ def test_a_pod_that_its_queue_preempted_is_told_from_a_deleted_one() -> None:
     )
     assert suspension(job(False, created), after=created) == ""
     assert suspension({"metadata": {"name": "j"}, "spec": {}}, after=created) == ""
+
+
+CONTAINERD = (
+    'Back-off pulling image "i:1": ErrImagePull: rpc error: code = NotFound desc = failed to pull and unpack image '
+    '"docker.io/library/i:1": no match for platform in manifest: not found'
+)
+DOCKER = "no matching manifest for linux/arm64/v8 in the manifest list entries"
+CRI_O = 'choosing image instance: no image found in image index for architecture "arm64", variant "v8", OS "linux"'
+KERNEL = "exec /bin/sh: exec format error\n"
+
+
+@pytest.mark.parametrize("message", [CONTAINERD, DOCKER, CRI_O])
+def test_an_image_without_the_nodes_architecture_is_named(message: str) -> None:
+    """Messages as issues of these programs quote them; none was made on a node of another architecture."""
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
+    found = waiting_trouble(pod(containerStatuses=[container("agent", state=waiting)]))
+    assert found is not None
+    assert (found.cause, found.final) == ("image_architecture", True)
+    assert found.what == "the image i:1 is not for the architecture of node n1"
+    assert message in found.evidence
+    assert "--platform" in found.next_step
+
+
+def test_a_pull_whose_reason_is_only_in_an_event_is_named() -> None:
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "i:1"'}}
+    stuck = pod(containerStatuses=[container("agent", state=waiting)])
+    other = {"reason": "Failed", "message": f'Failed to pull image "another:2": {DOCKER}'}
+    unnamed = waiting_trouble(stuck, (), [other])
+    named = waiting_trouble(stuck, (), [other, {"reason": "Failed", "message": f'Failed to pull "i:1": {DOCKER}'}])
+    assert unnamed is not None
+    assert named is not None
+    assert (unnamed.cause, named.cause) == ("image_missing", "image_architecture")
+
+
+def test_a_program_that_the_kernel_refuses_is_named_for_server_and_agent() -> None:
+    ended = {"terminated": {"reason": "Error", "exitCode": 255, "message": KERNEL}}
+    backoff = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}}
+    server = pod(initContainerStatuses=[container("server", state=backoff, lastState=ended)])
+    agent = pod(containerStatuses=[container("agent", state=ended)])
+    for found in (waiting_trouble(server), ended_trouble(server), ended_trouble(agent)):
+        assert found is not None
+        assert found.cause == "image_architecture"
+        assert "exec format error" in found.evidence

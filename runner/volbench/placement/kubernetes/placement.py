@@ -233,7 +233,9 @@ class KubernetesPlacement:
             return
         events = self._events()
         claims = [event for event in events if event["involvedObject"]["kind"] == "PersistentVolumeClaim"]
-        trouble = (waiting_trouble(self._pod, claims) if self._pod else None) or trouble or mount_trouble(events)
+        trouble = (
+            (waiting_trouble(self._pod, claims, events) if self._pod else None) or trouble or mount_trouble(events)
+        )
         failure = VolumeUnavailable if trouble and trouble.cause == "volume_pending" else EnvironmentLacks
         option = "queue_timeout" if queued else "start_timeout"
         raise failure(

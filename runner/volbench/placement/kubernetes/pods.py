@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,16 +97,60 @@ def mount_trouble(events: Sequence[Object]) -> Trouble | None:
     return None
 
 
-def waiting_trouble(pod: Object, claim_events: Sequence[Object] = ()) -> Trouble | None:
+_OTHER_ARCHITECTURE = re.compile(
+    r"no match for platform in manifest|no matching manifest for \S+"
+    r"|no image found in (?:manifest list|image index)|exec format error"
+)
+"""Of containerd, Docker and CRI-O, which find no image for the node in the registry; of the kernel (ENOEXEC)."""
+_ARCHITECTURE_STEP = (
+    "push the image for the node's architecture (`docker buildx build --platform linux/amd64,linux/arm64`),"
+    " or choose nodes with --target-option selector=kubernetes.io/arch=amd64"
+)
+
+
+def architecture_trouble(pod: Object, name: str, events: Sequence[Object] = ()) -> Trouble | None:
+    """Return the trouble of an image that was not built for the node's architecture; None without a sign of it.
+
+    A registry's image without that architecture cannot be pulled. One that is on the node all the same is refused
+    by the kernel: its last log line, which the container's termination message repeats, is `exec format error`.
+
+    Args:
+        events: of the pod; some kubelets give the reason only there.
+    """
+    status = status_of(pod, name)
+    states = [status.get(when, {}) for when in ("state", "lastState")]
+    texts = [str(details.get("message", "")) for state in states for details in state.values()]
+    image = str(status.get("image", ""))
+    texts += [message for event in events if image and image in (message := str(event.get("message", "")))]
+    text = next((one for one in texts if _OTHER_ARCHITECTURE.search(one)), None)
+    if text is None:
+        return None
+    return Trouble(
+        cause="image_architecture",
+        what=f"the image {image} is not for the architecture of node {_node_name(pod)}",
+        evidence=f"container {name}: {text.strip()}", final=True, next_step=_ARCHITECTURE_STEP,
+    )  # fmt: skip
+
+
+def _node_name(pod: Object) -> str:
+    return str(pod["spec"].get("nodeName", "(none yet)"))
+
+
+def waiting_trouble(
+    pod: Object, claim_events: Sequence[Object] = (), events: Sequence[Object] = ()
+) -> Trouble | None:
     """Return why a pod does not start; None if unknown.
 
     Args:
         claim_events: of the pod's claim, the oldest first.
+        events: of the pod.
     """
     for condition in pod.get("status", {}).get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return _unscheduled(pod, str(condition.get("message", "")), claim_events)
     for name in (SERVER, AGENT, KEEPER):
+        if wrong := architecture_trouble(pod, name, events):
+            return wrong
         waiting = status_of(pod, name).get("state", {}).get("waiting", {})
         reason = waiting.get("reason", "")
         cause = _AT_ONCE.get(reason) or _SOON.get(reason)
@@ -139,6 +184,8 @@ def ended_trouble(pod: Object) -> Trouble | None:
                 evidence=f"{condition.get('reason')}: {condition.get('message', '')}", final=True,
             )  # fmt: skip
     for name in (SERVER, AGENT):
+        if wrong := architecture_trouble(pod, name):
+            return wrong
         container_status = status_of(pod, name)
         for state in (container_status.get("state", {}), container_status.get("lastState", {})):
             ended = state.get("terminated", {})
