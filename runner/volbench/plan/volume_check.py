@@ -66,10 +66,8 @@ def suite_volume_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str
 
 def forecast_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield (key, fault) of the profile of a suite's forecast, and of those that its volumes are priced as."""
-    named: dict[tuple[str, ...], str] = {
-        ("pricing", "volumes", name): text
-        for name, text in (suite.pricing.volumes if suite.pricing else {}).items()
-    }
+    priced = suite.pricing.volumes if suite.pricing is not None else {}
+    named: dict[tuple[str, ...], str] = {("pricing", "volumes", name): text for name, text in priced.items()}
     if suite.forecast is not None and suite.forecast.volume:
         named["forecast", "volume"] = suite.forecast.volume
     for key, text in named.items():

@@ -159,6 +159,25 @@ def test_credits_and_disturbed_cells_are_named() -> None:
     assert "gp2 has no valid cell: these are its disturbed ones" in texts
 
 
+def test_a_burst_speed_and_an_incomplete_price_dominate_no_settled_volume() -> None:
+    """Cheaper and faster, but the speed may not last, or the price is a lower bound."""
+    volumes = {
+        "gp2": "ebs-gp2?size=50GiB", "nvme": "local-nvme?size=10GB", "gp3": GP3, "gp2-large": GP2,
+        "nvme-large": "local-nvme?size=40GB",
+    }  # fmt: skip
+    speeds = {"gp2": 200, "nvme": 900, "gp3": 100, "gp2-large": 150, "nvme-large": 800}
+    rows = rows_of(volumes, [cell(name, tps) for name, tps in speeds.items()])
+    assert [name for name, row in rows.items() if row.frontier] == ["gp2", "nvme", "gp3"]
+    assert rows["gp2-large"].dominated_by == ("gp2",)
+    assert rows["nvme-large"].dominated_by == ("nvme",)
+    assert standing_text(rows["nvme"]) == "on the frontier, by an incomplete price"
+    assert standing_text(rows["gp2"]) == "on the frontier, by a burst speed"
+    (frontier,) = frontiers(list(rows.values()))
+    gp3 = next(mark for mark in frontier.marks if mark.volume == "gp3")
+    assert f"{gp3.at:.2f},{gp3.top:.2f}" in frontier.steps
+    assert len(frontier.steps.split()) == 3
+
+
 def test_a_volume_without_any_cell_keeps_its_row() -> None:
     row = rows_of({"gp3": GP3, "gp2": GP2}, [cell("gp3", 9)])["gp2"]
     assert (row.tps, row.cells, row.price_per_million, row.price_month) == (None, 0, None, pytest.approx(10.0))

@@ -46,12 +46,19 @@ class StorageClassRow(Record):
     without: tuple[str, ...] = Field(default=(), description="What the volume needs and the price leaves out.")
     why_no_price: str = ""
     dominated_by: tuple[str, ...] = Field(
-        default=(), description="Volumes that are at least as fast for no higher price, and lost no commits."
+        default=(),
+        description="Volumes that are at least as fast for no higher price, and lost no commits. A burst speed"
+        " dominates no lasting one, and an incomplete price no complete one.",
     )
     certain: bool = Field(
         default=False, description="One of these is faster in its slowest cell than this volume in its fastest."
     )
     frontier: bool = Field(default=False, description="No volume dominates it, and it lost no commits.")
+
+    @property
+    def settled(self) -> bool:
+        """Whether price and speed are what a month brings: the price is complete, and no credits were left."""
+        return not self.without and not self.has_credits
 
     @property
     def loses(self) -> bool:

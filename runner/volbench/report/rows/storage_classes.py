@@ -19,6 +19,8 @@ from volbench.records.run import VolumeSpec
 _LOAD_PARAMETERS = ("threads", "rate")
 _SECONDS_IN_MONTH = HOURS_IN_MONTH * 3600.0
 _MILLION = 1e6
+NAMED_MAX = 3
+"""Dominating volumes that a sentence names."""
 _KIB = 1024.0
 _READ, _WRITTEN = "device_read_kib", "device_written_kib"
 
@@ -179,7 +181,13 @@ def _compared(row: StorageClassRow, rows: Sequence[StorageClassRow]) -> StorageC
 
 
 def _dominates(candidate: StorageClassRow, row: StorageClassRow) -> bool:
-    """Return whether `candidate` is no dearer, no slower, better in one of both, and lost no commits."""
+    """Return whether `candidate` is no dearer, no slower, better in one of both, and lost no commits.
+
+    A burst speed may not last, and an incomplete price is a lower bound: each proves nothing against a volume
+    without the same.
+    """
+    if candidate.has_credits > row.has_credits or not set(candidate.without) <= set(row.without):
+        return False
     if candidate.loses or None in (candidate.tps, row.tps, candidate.price_month, row.price_month):
         return False
     speeds, costs = (candidate.tps or 0.0, row.tps or 0.0), (candidate.price_month or 0.0, row.price_month or 0.0)
@@ -227,8 +235,17 @@ def standing_text(row: StorageClassRow) -> str:
         return f"{losing}not comparable without {'speed' if row.tps is None else 'price'}"
     if row.dominated_by:
         certainty = "" if row.certain else " (their cells overlap, or are single)"
-        return f"{losing}dominated by {', '.join(row.dominated_by)}{certainty}"
-    return f"{losing}not on the frontier" if row.loses else "on the frontier"
+        more = len(row.dominated_by) - NAMED_MAX
+        names = ", ".join(row.dominated_by[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+        return f"{losing}dominated by {names}{certainty}"
+    if row.loses:
+        return f"{losing}not on the frontier"
+    return "on the frontier" + ("" if row.settled else f", by {_unsettled_text(row)}")
+
+
+def _unsettled_text(row: StorageClassRow) -> str:
+    reasons = ("a burst speed" if row.has_credits else "", "an incomplete price" if row.without else "")
+    return " and ".join(filter(None, reasons))
 
 
 def notes(rows: Sequence[StorageClassRow]) -> Iterator[str]:

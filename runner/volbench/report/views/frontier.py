@@ -23,7 +23,8 @@ class VolumeMark:
     """A volume on the chart, per cent from the left and from the top, its slowest and fastest cell from the top.
 
     `style` is `frontier`, `dominated` or `losing` (it lost acknowledged commits). `left_label`: the name stands
-    to the left of the mark, since the chart ends on the right.
+    to the left of the mark, since the chart ends on the right. `settled`: its price is complete, and it had no
+    burst credits.
     """
 
     volume: str
@@ -33,6 +34,7 @@ class VolumeMark:
     fastest: float
     style: str
     left_label: bool
+    settled: bool
     title: str
 
 
@@ -102,13 +104,16 @@ def _mark(row: StorageClassRow, prices: _Axis, speeds: _Axis) -> VolumeMark:
         fastest=round(100 - speeds.share(fastest), 2),
         style="losing" if row.loses else "frontier" if row.frontier else "dominated",
         left_label=at > 60,
+        settled=row.settled,
         title=f"{row.volume}: {number(tps)} tps, {price:,.2f} {row.currency} a month; {standing_text(row)}",
     )
 
 
 def _steps(rows: Sequence[StorageClassRow], prices: _Axis, speeds: _Axis) -> str:
     best = sorted(
-        (prices.share(row.price_month or 0.0), 100 - speeds.share(row.tps or 0.0)) for row in rows if row.frontier
+        (prices.share(row.price_month or 0.0), 100 - speeds.share(row.tps or 0.0))
+        for row in rows
+        if row.frontier and row.settled
     )
     if not best:
         return ""
