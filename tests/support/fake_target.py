@@ -67,6 +67,9 @@ class FakePlacement:
         self.on_poll()
         return True
 
+    def wait_for_end(self, seconds: float) -> None:
+        assert seconds >= 0
+
     def interrupt(self) -> None:
         self.target.calls.append(f"interrupt {self.cell_id}")
         self.polls = 0

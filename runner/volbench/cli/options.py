@@ -46,6 +46,15 @@ Until = Annotated[
         "all_cells: run every planned cell. Default: as the suite says.",
     ),
 ]
+Budget = Annotated[
+    str,
+    typer.Option(
+        "--budget",
+        metavar="DURATION",
+        help="With --until decided, which it implies: begin no block of cells that would not end within this time, "
+        "such as 10m. Without a verdict then the exit code is 6.",
+    ),
+]
 TargetOption = Annotated[str, typer.Option("--target", help="auto, local, docker, kubernetes or attach.")]
 TargetOptions = Annotated[
     list[str],

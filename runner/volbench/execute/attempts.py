@@ -144,7 +144,7 @@ class Attempts:
                 if elapsed_s > job.cell.deadline_s:
                     raise self._deadline_exceeded(job, placement)
                 self._interruptions.check()
-                time.sleep(POLL_S)
+                placement.wait_for_end(POLL_S)
         except KeyboardInterrupt:
             with suppress(VolbenchError):
                 placement.interrupt()

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from volbench.errors import EXIT_STEP_FAILED, EnvironmentLacks, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.execute.attempts import Attempts, CellState
+from volbench.execute.budget import why_over_budget
 from volbench.execute.cleanup import push_cleanup
 from volbench.execute.completion import delayed_share, is_done, is_finished, pending_cells
 from volbench.execute.interruptions import Interruptions
@@ -83,6 +84,7 @@ class Orchestrator:
         invalid_cells: Callable[[RunDirectory], Sequence[str]] = no_replacements,
         decided: Callable[[RunDirectory], str] = never_decided,
         on_message: Callable[[str], None] = ignore_messages,
+        budget_s: float | None = None,
     ) -> None:
         """Open nothing and raise nothing.
 
@@ -91,9 +93,12 @@ class Orchestrator:
             decided: called after each block of a run that goes on until it is decided; returns why the cells so
                 far are enough, or nothing.
             on_message: called with a line for each cell that is repeated, with the reason.
+            budget_s: of a run that goes on until it is decided: no block begins that would not end within this
+                time. A resumed run keeps the budget of its start.
         """
         self._invalid_cells = invalid_cells
         self._decided = decided
+        self._budget: dict[str, Any] = {} if budget_s is None else {"budget_s": budget_s}
         self._template_keys: dict[str, str] = {}
         self._say = on_message
         self._directory = directory
@@ -136,7 +141,10 @@ class Orchestrator:
             opened = self._open_all(stack)
             self._check_mounts(opened)
             mounts = {name: _mount(volume) for name, volume in opened.items()}
-            self._directory.journal.append("run_resumed" if resumed else "run_started", mounts=mounts)
+            if resumed:
+                self._directory.journal.append("run_resumed", mounts=mounts)
+            else:
+                self._directory.journal.append("run_started", mounts=mounts, **self._budget)
             if resumed:
                 self._recover_previous_run(opened)
             failures = self._run_blocks(opened)
@@ -157,15 +165,24 @@ class Orchestrator:
             return self._run_cells(opened, cells)
         failures: list[VolbenchError] = []
         for block in sorted({cell.block for cell in pending_cells(self._directory)}):
+            block_cells = [cell for cell in pending_cells(self._directory) if cell.block == block]
+            reason = why_over_budget(self._directory.events(), block_cells, parallel=self._target.parallel)
+            if reason:
+                self._skip_pending(reason, f"not decided after {block} cells of each volume", over_budget=True)
+                break
             failures += self._run_cells(opened, [cell for cell in cells if cell.block == block])
             reason = "" if failures else self._decided(self._directory)
             if reason:
-                unneeded = [cell.cell_id for cell in pending_cells(self._directory)]
-                self._directory.journal.append("run_decided", reason=reason, skipped=unneeded)
-                self._say(f"decided after {block + 1} cells of each volume: {reason}; {len(unneeded)} are skipped")
+                self._skip_pending(reason, f"decided after {block + 1} cells of each volume")
             if reason or failures:
                 break
         return failures
+
+    def _skip_pending(self, reason: str, outcome: str, **details: Any) -> None:
+        """Skip the cells that are left, and record why."""
+        unneeded = [cell.cell_id for cell in pending_cells(self._directory)]
+        self._directory.journal.append("run_decided", reason=reason, skipped=unneeded, **details)
+        self._say(f"{outcome}: {reason}; {len(unneeded)} are skipped")
 
     def _is_decided(self) -> bool:
         return any(event.event == "run_decided" for event in self._directory.events())

@@ -39,6 +39,9 @@ class Placement(Protocol):
     def running(self) -> bool:
         """Return whether the agent still runs."""
 
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until the agent may have ended, at most so long."""
+
     def interrupt(self) -> None:
         """Ask the agent to stop early with its results so far; return at once."""
 

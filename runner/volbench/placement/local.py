@@ -43,6 +43,12 @@ class LocalPlacement:
         """Return whether the agent process runs."""
         return self._agent() is not None
 
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until the agent process ends, at most so long."""
+        agent = self._agent()
+        if agent is not None:
+            agent.wait(seconds)
+
     def interrupt(self) -> None:
         """SIGTERM to the agent."""
         agent = self._agent()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import time
 from dataclasses import dataclass
@@ -100,13 +101,17 @@ class KnownProcess:
         return self.wait(10.0)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the process has ended; return False at the time-out."""
-        until = time.monotonic() + timeout_s
-        while self.running():
-            if time.monotonic() >= until:
-                return False
-            time.sleep(0.02)
-        return True
+        """Wait for the end of the process; return whether it ended."""
+        try:
+            ended = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return True
+        try:
+            if self.running():  # else the number is that of another process
+                select.select([ended], [], [], timeout_s)
+        finally:
+            os.close(ended)
+        return not self.running()
 
 
 def _start_ticks(pid: int) -> int | None:

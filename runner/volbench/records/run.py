@@ -119,6 +119,11 @@ class JournalEvent(Record):
     details: dict[str, Any] = Field(default_factory=dict)
 
 
+def is_over_budget(events: Iterable[JournalEvent]) -> bool:
+    """Whether a run was stopped by its time budget, and not by a decision."""
+    return any(event.event == "run_decided" and event.details.get("over_budget") is True for event in events)
+
+
 def skipped_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
     """The ids of planned cells that a run did not need, since it was decided without them."""
     return frozenset(

@@ -12,9 +12,9 @@ from volbench.analysis.explain.run import RunExplanation, explain_run
 from volbench.analysis.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.records.goals.pricing import StorageClassRow
 from volbench.records.report import CellRow, DurabilityRow, Report
-from volbench.records.run import RunRecord, skipped_cells
+from volbench.records.run import RunRecord, is_over_budget, skipped_cells
 from volbench.report.rows.backup import backup_rows
-from volbench.report.rows.caveats import caveats, unavailable_volumes
+from volbench.report.rows.caveats import OVER_BUDGET, caveats, unavailable_volumes
 from volbench.report.rows.cells import (
     cell_rows,
     data_row,
@@ -79,12 +79,14 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
     done = sum(result.status == "done" for result in results)
-    skipped = skipped_cells(events)
+    skipped, over_budget = skipped_cells(events), is_over_budget(events)
     declared = [volume for volume in volumes if volume.name in names]  # a variant is emulated as its volume is
     replaced = sum(event.event == "cell_replaced" for event in events)
     warnings = caveats(
-        run, declared, cells, engine, pairs, with_result=done, skipped=len(skipped), replaced=replaced,
+        run, declared, cells, engine, pairs, with_result=done, skipped=0 if over_budget else len(skipped),
+        replaced=replaced,
         first=(
+            *((OVER_BUDGET,) if over_budget else ()),
             *unavailable.values(),
             *node_caveats({name: hosts[name] for name in names if name in hosts}, placements),
         ),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from fake_target import Bench, disturbed
 from synthetic_run import SyntheticVolume
 
+from volbench.execute.budget import why_over_budget
 from volbench.execute.completion import is_finished
 from volbench.records.cell import CellResult
-from volbench.records.run import skipped_cells
+from volbench.records.run import JournalEvent, skipped_cells
 from volbench.report.build import build_report
 from volbench.report.render import render
+from volbench.report.rows.caveats import OVER_BUDGET
 from volbench.report.rows.pairs import why_decided
 from volbench.report.rows.replace import cells_to_replace
 
@@ -114,6 +117,81 @@ def test_the_report_states_the_confidence_of_a_look(tmp_path: Path) -> None:
     report = build_report(bench.directory)
     assert "| 97 % interval |" in render(report, bench.directory, "md")
     assert "its 97 % interval" in " ".join(render(report, bench.directory, "html").split())
+
+
+def journal(*events: tuple[int, str, str]) -> list[JournalEvent]:
+    """Events at seconds after noon; the first has a budget of 100 s."""
+    return [
+        JournalEvent.model_validate({
+            "at": (NOON + timedelta(seconds=second)).isoformat(), "event": event, "cell_id": cell_id,
+            "details": {} if number else {"budget_s": 100.0},
+        })
+        for number, (second, event, cell_id) in enumerate(events)
+    ]  # fmt: skip
+
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+CELL = ((0, "run_started", ""), (10, "cell_started", "01-a"), (40, "cell_finished", "01-a"))
+
+
+def test_a_block_begins_only_where_it_fits_into_the_budget(tmp_path: Path) -> None:
+    block = Bench.create(tmp_path).directory.run.cells[:2]
+
+    def reason(second: int, *more: tuple[int, str, str], parallel: int = 1) -> str:
+        now = NOON + timedelta(seconds=second)
+        return why_over_budget(journal(*CELL, *more), block, parallel=parallel, now=now)
+
+    assert reason(40) == ""
+    assert reason(41) == "the budget of 1 min 40 s has 59 s left, and the next block takes about 60 s"
+    assert reason(70, parallel=2) == ""
+    assert reason(71, parallel=2) != ""
+    assert "has 0 s left" in reason(500)
+    resumed = (1000, "run_resumed", "")
+    assert reason(1000, resumed) == ""
+    assert reason(1001, resumed) != ""
+
+
+def test_the_first_block_begins_whatever_the_budget(tmp_path: Path) -> None:
+    block = Bench.create(tmp_path).directory.run.cells[:2]
+    assert why_over_budget(journal(CELL[0]), block, parallel=1, now=NOON + timedelta(hours=1)) == ""
+    assert why_over_budget([], block, parallel=1) == ""
+
+
+def test_a_run_stops_for_its_budget_without_a_verdict_and_is_finished(tmp_path: Path) -> None:
+    bench = Bench.create(tmp_path, until="decided", repeats=8)
+    assert not bench.orchestrator(bench.target(), decided=why_decided, budget_s=1e-6).run().failures
+    assert len(bench.directory.results()) == 2
+    assert is_finished(bench.directory)
+    [message] = bench.messages
+    assert message.startswith("not decided after 1 cells of each volume: the budget of")
+    assert message.endswith("; 14 are skipped")
+    report = build_report(bench.directory)
+    assert report.summary.verdict == "inconclusive"
+    assert OVER_BUDGET in report.summary.caveats
+
+
+def test_a_resumed_run_keeps_the_budget_of_its_start(tmp_path: Path) -> None:
+    bench = Bench.create(tmp_path, until="decided", repeats=8)
+    stop_at = bench.cell_ids[1]
+
+    def ctrl_c(cell_id: str, _attempt: int, result: CellResult) -> CellResult:
+        if cell_id == stop_at:
+            raise KeyboardInterrupt
+        return result
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.orchestrator(bench.target(ctrl_c), decided=why_decided, budget_s=1e-6).run()
+    again = bench.target()
+    bench.orchestrator(again, decided=why_decided).run()
+    assert again.launched == []
+    assert is_finished(bench.directory)
+
+
+def test_a_budget_that_suffices_changes_nothing(tmp_path: Path) -> None:
+    bench = Bench.create(tmp_path, until="decided", repeats=8)
+    assert not bench.orchestrator(bench.target(), decided=why_decided, budget_s=3600).run().failures
+    assert len(bench.directory.results()) == 8
+    assert build_report(bench.directory).summary.verdict == "candidate_better"
 
 
 def test_one_volume_has_nothing_to_decide(tmp_path: Path) -> None:

@@ -112,3 +112,26 @@ def test_a_process_that_replaces_its_program_keeps_its_label() -> None:
     finally:
         process.kill()
         process.wait(WAIT_S)
+
+
+def test_the_wait_for_a_process_ends_with_it() -> None:
+    process = subprocess.Popen(["sleep", "0.2"])
+    agent = KnownProcess.of(process.pid)
+    assert agent is not None
+    began_s = time.monotonic()
+    assert agent.wait(WAIT_S)
+    assert agent.wait(WAIT_S)  # a zombie
+    process.wait(WAIT_S)
+    assert agent.wait(WAIT_S)
+    assert time.monotonic() - began_s < WAIT_S
+
+
+def test_the_wait_for_a_process_is_limited() -> None:
+    process = started(None)
+    agent = KnownProcess.of(process.pid)
+    assert agent is not None
+    began_s = time.monotonic()
+    assert not agent.wait(0.05)
+    assert 0.04 < time.monotonic() - began_s < WAIT_S
+    process.kill()
+    process.wait(WAIT_S)

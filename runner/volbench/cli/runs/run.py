@@ -24,11 +24,11 @@ from volbench.cli.runs.plan import (
 from volbench.cli.runs.price import check_cost, price_run
 from volbench.cli.runs.watch import progress_watcher
 from volbench.cli.targets import changed_options, make_target
-from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, VolbenchError
+from volbench.errors import EXIT_NO_GO, EXIT_UNDECIDED, UsageError, VolbenchError
 from volbench.execute.completion import is_finished
 from volbench.execute.run import CellState, Orchestrator, Outcome, ignore_messages
 from volbench.placement.attach import attach_of
-from volbench.records.base import Scalar
+from volbench.records.base import Scalar, parse_duration_s
 from volbench.records.cell import AttachSpec
 from volbench.records.report import Report
 from volbench.report.formats.terminal import summary_lines
@@ -45,6 +45,7 @@ def run(
     target: options.TargetOption = "auto",
     settings: options.Settings = [],  # noqa: B006
     until: options.Until = None,
+    budget: options.Budget = "",
     out: options.Results = Path("results"),
     tools: options.Tools = "",
     target_option: options.TargetOptions = [],  # noqa: B006
@@ -57,10 +58,15 @@ def run(
 ) -> None:
     """Run a suite on volumes and write a report to results/."""
     bucket = Bucket(results_to) if results_to else None
+    budget_s = _budget_s(budget, until)
+    if budget_s is not None:
+        until = options.UntilMode.DECIDED
     planned = make_plan(
         suite, volume, target=target, settings=until_settings(until, settings), server=server,
         option_file=option_file, tools=tools, target_options=target_option,
     )  # fmt: skip
+    if budget_s is not None and planned.run.suite.comparison.until != "decided":
+        raise UsageError("--budget needs comparison.until=decided", where="--set comparison.until")
     if not json:
         show_plan(planned)
     if cost_max is not None:
@@ -70,8 +76,24 @@ def run(
     directory = create(planned, out)
     console.say(f"results: {directory.path}")
     with copied(directory, bucket):
-        report = execute(directory, attach=planned.attach, json=json, bucket=bucket)
+        report = execute(directory, attach=planned.attach, json=json, bucket=bucket, budget_s=budget_s)
     _exit_if_undecided(report)
+
+
+def _budget_s(budget: str, until: options.UntilMode | None) -> float | None:
+    """Return the seconds of `--budget`, None without it. Raise UsageError."""
+    if not budget:
+        return None
+    if until is options.UntilMode.ALL_CELLS:
+        raise UsageError("--budget needs --until decided: a run of all cells has one look at its data, at its end",
+                         where="--budget")  # fmt: skip
+    try:
+        budget_s = parse_duration_s(budget)
+    except ValueError as error:
+        raise UsageError(str(error), where="--budget") from error
+    if budget_s <= 0:
+        raise UsageError("a budget is more than 0 s", where="--budget", evidence=budget)
+    return budget_s
 
 
 def _exit_if_undecided(report: Report | None) -> None:
@@ -184,6 +206,7 @@ def execute(
     quiet: bool = False,
     bucket: Bucket | None = None,
     target_options: Mapping[str, Scalar] | None = None,
+    budget_s: float | None = None,
 ) -> Report | None:
     """Run the remaining cells, write the reports and return the report. Raises the failure of a cell.
 
@@ -191,6 +214,7 @@ def execute(
         quiet: print nothing.
         bucket: gets a copy after each cell.
         target_options: instead of those of run.json.
+        budget_s: seconds, of a run that begins and goes on until it is decided.
     """
     run_record = directory.run
     if target_options is not None:
@@ -203,7 +227,7 @@ def execute(
             orchestrator = Orchestrator(
                 directory, target, volumes, attach=attach, on_state=_copying(watch, directory, bucket),
                 invalid_cells=cells_to_replace, decided=why_decided,
-                on_message=ignore_messages if quiet or json else console.say,
+                on_message=ignore_messages if quiet or json else console.say, budget_s=budget_s,
             )  # fmt: skip
             outcome = orchestrator.run()
     except VolbenchError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -165,7 +166,8 @@ def _start_on_copy(
     """Watch the quiet device, copy the template onto the volume, start the server."""
     with builder.phase("quiet"):
         progress.report("watching the device at rest")
-        time.sleep(_quiet_s(cell.sampling.interval_s))  # this is a measurement: the samplers run
+        # This is a measurement: the samplers run.
+        time.sleep(quiet_duration_s(cell.sampling.interval_s, now_s=builder.clock.now_s()))
     with builder.phase("seed"):
         progress.report("copying the dataset")
         template_dir = Path(paths.template_dir) / cell.template_key
@@ -182,10 +184,15 @@ def _dataset_note(dataset: DatasetSpec, record: TemplateRecord) -> str:
     return f"own data ({dataset.kind}): {tables}; hash {record.sha256[:16]}"
 
 
-def _quiet_s(interval_s: float) -> float:
-    """Return a time that contains one whole interval of the grid, wherever the interval begins."""
-    whole_s = 2.1 * interval_s
-    return max(QUIET_S, whole_s) if whole_s <= QUIET_S_MAX else QUIET_S
+def quiet_duration_s(interval_s: float, *, now_s: float) -> float:
+    """Return how long from now on one whole interval of the samplers' grid and the reading at its end take.
+
+    The grid has a reading at each multiple of the interval, in the cell's time.
+    """
+    if 2.1 * interval_s > QUIET_S_MAX:
+        return QUIET_S
+    end_s = (math.ceil(now_s / interval_s) + 1.1) * interval_s
+    return max(QUIET_S, end_s - now_s)
 
 
 def _context(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ LABEL_RUN = "org.volbench.run"
 LABEL_CELL = "org.volbench.cell"
 SERVER_UID = 999
 """The mysql user of the official image; used when the orchestrator is root."""
+ENGINE_RETRY_S = 1.0
 SUPERVISOR_SCRIPT = "supervisor.sh"
 SERVER_CGROUP_FILE = "cgroup"
 """In the control directory: /proc/PID/cgroup of the server container, for the agent's samplers."""
@@ -62,11 +64,24 @@ class DockerPlacement:
     run_id: str
     cell_id: str
     remove_files: Callable[[], None]
+    _waits: list[threading.Thread] = field(default_factory=list)
+    """The thread that waits for the agent's end: asking the engine again and again would load the machine."""
 
     def running(self) -> bool:
         """Return whether the agent's container runs; a created but never started one does not."""
+        if self._waits and self._waits[-1].is_alive():
+            return True
         agent = self._container("agent")
-        return agent is not None and agent.status in {"running", "restarting", "paused"}
+        if agent is None or agent.status not in {"running", "restarting", "paused"}:
+            return False
+        self._waits.append(threading.Thread(target=_wait_for_container, args=(agent.id,), daemon=True))
+        self._waits[-1].start()
+        return True
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until the agent's container may have ended, at most so long."""
+        if self._waits:
+            self._waits[-1].join(seconds)
 
     def interrupt(self) -> None:
         """SIGTERM to the agent."""
@@ -329,6 +344,15 @@ def engine_client() -> docker.DockerClient:
     """Return a client of the engine of DOCKER_HOST or the default socket. Raise EnvironmentLacks."""
     with engine_errors("connecting to the Docker engine"):
         return docker_engine.connect()
+
+
+def _wait_for_container(container_id: str) -> None:
+    """Wait until a container has ended; a second where the engine does not answer."""
+    try:
+        with closing(engine_client()) as client:
+            client.api.wait(container_id, timeout=None)
+    except (VolbenchError, DockerException, OSError):
+        time.sleep(ENGINE_RETRY_S)
 
 
 def container_name(short_run_id: str, cell_id: str, role: str) -> str:

@@ -75,6 +75,10 @@ class KubernetesPlacement:
         self._has_ended = False
         self._deleted_pod: Object | None = None
 
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait so long: `running` reads what the watch reported."""
+        time.sleep(seconds)
+
     def running(self) -> bool:
         """Return whether the agent runs, or will run; after that its results are here.
 

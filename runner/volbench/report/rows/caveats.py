@@ -26,6 +26,8 @@ _COLDNESS_NOTES = {
     "client-cold": "read client-cold: only this host's caches were empty, the storage server's were not",
 }
 
+OVER_BUDGET = "The run stopped for its time budget, before it was decided."
+
 
 def caveats(
     run: RunRecord,
