@@ -12,6 +12,7 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,6 +34,7 @@ SUM_WITHIN, LARGEST_MIN = 0.05, 0.90
 RISE_MIN = 1.2
 """Latency with the cause over latency without it, from which there is a difference to divide."""
 SAMPLES_MIN = 3
+CPU_BINS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, float("inf"))
 CUT_MAX = 0.05
 """Clients over transactions of a window, up to which its ends cut too few of them to matter."""
 _LOGS = frozenset({"redo_sync", "commit_log", "write_path", "binlog_sync", "binlog_group"})
@@ -66,8 +68,9 @@ class Outcome:
 
     `sum_ratio`: statement time that the server accounts over the client's latency; `accounted_ratio`: with what is
     accounted beyond the statements (`TimeBudget.outside_pieces` but `outside`). `cut_ratio`: clients over
-    transactions, the part of them that the window's ends may cut. `largest` is empty without a
-    difference; `expected` has the pieces of the causes that were made.
+    transactions, the part of them that the window's ends may cut. `cpu_ratio`: time on and before CPUs over the
+    latency, of a closed loop. `largest` is empty without a difference; `expected` has the pieces of the causes that
+    were made.
     """
 
     lab: str
@@ -77,6 +80,7 @@ class Outcome:
     unaccounted: float
     accounted_ratio: float | None = None
     cut_ratio: float = 0.0
+    cpu_ratio: float | None = None
     latency_ms: float | None = None
     compared: str = ""
     largest: str = ""
@@ -189,6 +193,7 @@ def outcomes(found: Iterable[LabRun]) -> Iterator[Outcome]:
             latency_ms=run.latency_ms,
             accounted_ratio=_accounted(run),
             cut_ratio=_cut(run),
+            cpu_ratio=None if run.case.rate or not run.latency_ms else run.budget.cpu_between_ms / run.latency_ms,
             unaccounted=outside / run.budget.statement_ms,
         )
         yield outcome if list(run.truth["truth"]) == ["none"] else _with_difference(outcome, run, clean)
@@ -271,6 +276,7 @@ def table(found: Sequence[Outcome]) -> str:
         " that nobody had looked at.",
         "",
         *(_sum_line(lab, [one for one in found if one.lab == lab]) for lab in sorted({one.lab for one in found})),
+        *_by_cpu(found),
         f"- not accounted for, of statement time: {_percent(median(one.unaccounted for one in found))} (median).",
         f"- {len(divided)} runs have a difference (latency up by a fifth): the cause's piece is the largest"
         f" in {len(right)} of {len(named)} ({_percent(len(right) / len(named))}). Wanted: {_percent(LARGEST_MIN)}.",
@@ -304,7 +310,27 @@ def _sum_line(lab: str, found: Sequence[Outcome]) -> str:
         f" a client thread, the accounted pieces differ by **{_off(all_pieces)}** (median; worst tenth:"
         f" {_off(all_pieces, 0.9)}). Wanted: {_percent(SUM_WITHIN)}. Of {len(whole)} runs whose window cuts at most"
         f" {_percent(CUT_MAX)} of the transactions: {_off([one.accounted_ratio for one in whole])}. What is left is"
-        " `client and network`."
+        " `client and network`. The pieces beyond the statements are bounds: that nothing is left does not say that"
+        " they are tight."
+    )
+
+
+def _by_cpu(found: Sequence[Outcome]) -> Iterator[str]:
+    """What the client measures beyond the statements, by how long the cell's tasks ran and waited for CPUs.
+
+    A bound that is large enough explains everything. What it rests on is tested here: without time on and before
+    CPUs, a closed loop has nothing beyond its statements, and the more there is the more it has.
+    """
+    known = [one for one in found if one.cpu_ratio is not None and one.sum_ratio is not None]
+    parts = []
+    for low, high in pairwise(CPU_BINS):
+        gaps = [1 - (one.sum_ratio or 0.0) for one in known if low <= (one.cpu_ratio or 0.0) < high]
+        if gaps:
+            until = f"{_percent(low)} and more" if high == float("inf") else f"{_percent(low)} to {_percent(high)}"
+            parts.append(f"{until}: {_percent(median(gaps))} ({len(gaps)} runs)")
+    yield (
+        "- closed loops, by time on and before CPUs over the latency, what the client measures beyond the"
+        f" statements (median): {'; '.join(parts)}."
     )
 
 

@@ -130,6 +130,24 @@ def test_others_that_come_in_the_middle_have_their_time() -> None:
     assert named.window_s[0] == pytest.approx(float(case.grid.t_s[half]) - case.grid.width_s, abs=1.0)
 
 
+def test_others_that_take_what_a_blocked_server_leaves_are_no_event() -> None:
+    """In the last third the load waits for a file and leaves its CPUs to others: nothing is lost to them then."""
+    clean = case_of("clean")
+    late = np.arange(len(clean.grid)) >= 2 * len(clean.grid) // 3
+    case = with_columns(
+        on_cpus(0.0, 0.0, busy=np.where(late, 1.0, 0.905)),
+        {
+            ("tasks", "cpus_used", "cell"): np.where(late, 0.05, 1.32),
+            ("tasks", "run_delay_s_per_s", "cell"): np.where(late, 0.05, 13.7),
+            ("client", "tps", ""): np.where(late, 9.0, 90.0) * np.random.default_rng(1).normal(1, 0.03, len(late)),
+        },
+    )
+    named = finding(replace(case, whole=case.grid), OTHERS)
+    assert named is not None
+    assert named.window_s == case.window_s
+    assert not any(row.metric == "loss" for row in named.evidence)
+
+
 def test_what_the_cell_lost_is_never_more_than_others_ran() -> None:
     """Delay of the cell's own threads among each other is none of others' doing."""
     account = CpuAccount(cpus=4, own=np.array([3.5]), foreign=np.array([0.3]), delay=np.array([9.0]))

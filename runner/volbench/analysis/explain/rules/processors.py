@@ -197,8 +197,11 @@ def _losses(effects: list[Effect]) -> Iterator[EvidenceRow]:
 
 
 def _busy_with_others(case: Case, account: CpuAccount) -> Mask | None:
-    """Intervals in which others use a good part of the CPUs, shape (buckets,); None where there are none."""
-    active = np.nan_to_num(account.foreign) >= limit.FOREIGN_SHARE_MIN * account.cpus
+    """Intervals in which the cell loses a good part of the CPUs to others, shape (buckets,); None: there are none.
+
+    Not those in which others use much: where the cell waits for something else they may take what it leaves.
+    """
+    active = np.nan_to_num(account.lost) >= limit.FOREIGN_SHARE_MIN * account.cpus
     gap = max(2, round(_GAP_S / case.grid.width_s))
     spans = stretches(active, gap=gap, least=limit.FOREIGN_SAMPLES)
     mask = np.zeros(len(active), dtype=np.bool_)
