@@ -3,7 +3,7 @@
 Each lane of a run waits for its own pod. A watch of its own in each lane would ask the API server about once a
 second for every lane; here one thread lists the run's pods, follows one stream of their changes, and wakes the
 lanes. The stream ends every half minute and is opened again where it ended, so a connection that is dead without a
-word is noticed. Where the API server no longer has the changes since then (410 Gone), the pods are listed anew, and
+word is noticed. Where the API server no longer has the changes since then (410 Gone), the pods are listed again, and
 those that are missing count as deleted.
 """
 
@@ -149,7 +149,7 @@ class RunWatch:
         return str(answer["metadata"]["resourceVersion"])
 
     def _follow(self, version: str) -> str:
-        """Apply the changes of one stream, and return the last version; empty: list anew."""
+        """Apply the changes of one stream, and return the last version; empty: list again."""
         for event in self._events(version):
             changed = event.get("object", {})
             if event.get("type") == "ERROR":

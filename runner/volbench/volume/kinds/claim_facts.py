@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volbench.errors import EnvironmentLacks
 from volbench.records.facts import VolumeFacts
-from volbench.volume.cluster import Cluster
+
+if TYPE_CHECKING:  # the client is an extra, which the options of a plan do without
+    from volbench.volume.cluster import Cluster
 
 Object = dict[str, Any]
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
