@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -30,6 +31,7 @@ from volbench.volume import ownership
 from volbench.volume.interface import OpenVolume
 from volbench.volume.task_account import keep_task_file, socket_peer
 
+ROLES = ("agent", "server")
 LABEL_RUN = "org.volbench.run"
 LABEL_CELL = "org.volbench.cell"
 SERVER_UID = 999
@@ -89,13 +91,13 @@ class DockerPlacement:
 
     def kill(self) -> None:
         """SIGKILL to both."""
-        for role in ("agent", "server"):
+        for role in ROLES:
             self._signal(role, "SIGKILL")
 
     def evidence(self) -> str:
         """Return the containers' states and the agent's last log lines."""
         try:
-            return "\n".join(line for role in ("agent", "server") for line in self._state_lines(role) if line)
+            return "\n".join(line for role in ROLES for line in self._state_lines(role) if line)
         except VolbenchError as error:
             return f"{error.what} ({error.evidence})"
 
@@ -104,12 +106,15 @@ class DockerPlacement:
         return None
 
     def remove(self) -> None:
-        """Remove both containers, then the cell's files."""
-        for role in ("agent", "server"):
-            container = self._container(role)
-            if container is not None:
-                _remove_container(container)
+        """Remove both containers at once, then the cell's files."""
+        with ThreadPoolExecutor(max_workers=len(ROLES)) as pool:
+            list(pool.map(self._remove_container, ROLES))  # an exception is raised when both have ended
         self.remove_files()
+
+    def _remove_container(self, role: str) -> None:
+        container = self._container(role)
+        if container is not None:
+            _remove_container(container)
 
     def _state_lines(self, role: str) -> Iterator[str]:
         container = self._container(role)
