@@ -61,9 +61,7 @@ class Account:
     def option_file_text(self) -> str:
         """Return a [client] section for the client tools. Raise UsageError for a value with a line break."""
         lines = ["[client]", *(_option_line(name, value) for name, value in self.client_options().items())]
-        mariadb = {} if self.socket else mariadb_client_options(self.tls)
-        if mariadb:
-            lines += ["[client-mariadb]", *mariadb]
+        lines += ["[client-mariadb]", *mariadb_client_options(TlsOptions() if self.socket else self.tls)]
         return "\n".join(lines) + "\n"
 
 

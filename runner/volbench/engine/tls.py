@@ -138,11 +138,17 @@ def client_options(tls: TlsOptions) -> dict[str, str]:
 
 
 def mariadb_client_options(tls: TlsOptions) -> dict[str, str]:
-    """Return options of a [client-mariadb] section, which MySQL's programs do not read."""
+    """Return options of a [client-mariadb] section, which MySQL's programs do not read.
+
+    Since 11.4 MariaDB's programs require TLS and check the certificate unless they are told otherwise, also at a
+    socket (MariaDB's documentation of --ssl-verify-server-cert).
+    """
     if tls.mode == "DISABLED":
         return {"skip-ssl": ""}
-    verify = {"ssl-verify-server-cert": ""} if tls.mode == "VERIFY_IDENTITY" else {}
-    return {"ssl": "", **verify} if tls.encrypts else {}
+    encrypted = {"ssl": ""} if tls.encrypts else {}
+    if tls.mode in VERIFYING:
+        return encrypted | ({"ssl-verify-server-cert": ""} if tls.mode == "VERIFY_IDENTITY" else {})
+    return encrypted | {"skip-ssl-verify-server-cert": ""}
 
 
 def tls_failure(error: mysql.connector.Error, tls: TlsOptions, *, address: str, where: str) -> UsageError | None:

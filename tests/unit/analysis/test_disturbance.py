@@ -140,6 +140,11 @@ boxes = st.lists(
     y=[(9.0, 2.1, 9.0), (8.0, 8.0, 8.0), (7.0, 7.0, 7.0), (6.0, 6.0, 6.0)],
     at=[1.0, 1e-5, 2e-5, 1.0, 0.0, 0.0, 0.0, 0.0],
 )
+@example(
+    x=[(1.0, 0.0, math.inf), (2.0, 1.75, 2.0), (1.0, 0.8976673000002982, 2.0), (3.0, 1.5, 3.0)],
+    y=[(3.0, 3.0, math.inf), (4.0, 4.0, math.inf), (1.0, 0.16849227960419524, math.inf), (4.0, 4.0, math.inf)],
+    at=[1.0, 0.0, 1.0, 0.0, 0.0, 0.5, 0.0, 0.0],
+)
 def test_the_worst_case_bounds_every_choice_inside(
     x: list[tuple[float, float, float]], y: list[tuple[float, float, float]], at: list[float]
 ) -> None:

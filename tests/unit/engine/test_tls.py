@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from pathlib import Path
@@ -12,7 +13,7 @@ from volbench.engine.connection import Account, account_from, read_option_file, 
 from volbench.engine.sysbench_tls import SysbenchTls, place_files, tls_notes, tls_of_help, tls_options
 from volbench.engine.tls import Connection, connector_arguments, tls_of
 from volbench.errors import EnvironmentLacks, UsageError
-from volbench.records.tls import TlsOptions
+from volbench.records.tls import SslMode, TlsOptions
 
 HELP_1_0_20 = """mysql options:
   --mysql-ssl[=on|off]             use SSL connections, if available in the client library [off]
@@ -113,3 +114,28 @@ def test_a_ca_without_key_usage_is_accepted_as_mysqls_clients_accept_it(monkeypa
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
     assert context.verify_mode == ssl.CERT_REQUIRED
     assert context.check_hostname
+
+
+def sections(account: Account) -> dict[str, list[str]]:
+    """The lines of each section of an account's option file."""
+    parts = re.split(r"^\[(.*)\]\n", account.option_file_text(), flags=re.MULTILINE)
+    return {name: text.split() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("mode", "lines"),
+    [
+        ("", ["skip-ssl-verify-server-cert"]),
+        ("DISABLED", ["skip-ssl"]),
+        ("REQUIRED", ["ssl", "skip-ssl-verify-server-cert"]),
+        ("VERIFY_CA", ["ssl"]),
+        ("VERIFY_IDENTITY", ["ssl", "ssl-verify-server-cert"]),
+    ],
+)
+def test_mariadbs_programs_check_no_more_and_no_less_than_the_mode_says(
+    ca: str, mode: SslMode, lines: list[str]
+) -> None:
+    """Since 11.4 they require TLS and check the server's certificate by default."""
+    tls = TlsOptions(ssl_mode=mode, ssl_ca=ca if mode.startswith("VERIFY") else "")
+    assert sections(Account(user="u", host="h", tls=tls))["client-mariadb"] == lines
+    assert sections(Account(user="u", socket="/s"))["client-mariadb"] == ["skip-ssl-verify-server-cert"]
