@@ -3,8 +3,8 @@
 Each lane of a run waits for its own pod. A watch of its own in each lane would ask the API server about once a
 second for every lane; here one thread lists the run's pods, follows one stream of their changes, and wakes the
 lanes. The stream ends every half minute and is opened again where it ended, so a connection that is dead without a
-word is noticed. Where the API server no longer has the changes since then (410 Gone), the pods are listed again, and
-those that are missing count as deleted.
+word is noticed. Where the API server no longer has the changes since then (410 Gone), the pods are listed again,
+and those that are missing count as deleted.
 """
 
 from __future__ import annotations
