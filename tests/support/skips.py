@@ -24,7 +24,8 @@ class Lack:
 LACKS = (
     Lack(
         means="a Kubernetes cluster",
-        pattern=r"needs kubernetes:|stops an API server|makes the namespace|labels nodes|volumes of the lab",
+        pattern=r"needs kubernetes:|stops an API server|makes the namespace|labels nodes|volumes of the lab"
+        r"|nodes share one machine",
         why="pods are tried on a real cluster",
         remedy="make test-kubernetes (makes one where none answers)",
     ),

@@ -17,12 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from volbench.base import programs
-from volbench.engine.connection import Account
 from volbench.placement import capabilities
 from volbench.placement.docker import image_names
+
+if TYPE_CHECKING:  # the extra `server`, which `doctor` does without
+    from volbench.engine.connection import Account
 
 ToolName = Literal["pt-upgrade", "pt-config-diff", "pt-variable-advisor"]
 PROGRAMS: tuple[ToolName, ...] = get_args(ToolName)
