@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from film_shop import SCHEMA
 from live_run import FINISHED, Bench, Ended
 from own_ca import local_tls_server
 from scratch_server import PASSWORD, scratch_server
+
+from volbench.errors import EXIT_INTERRUPTED
 
 pytestmark = pytest.mark.mysqld
 ROWS = 3000
@@ -57,11 +60,15 @@ def bench(tmp_path: Path, run_cache: Path) -> Iterator[Bench]:
 
 
 def run(bench: Bench, text: str) -> Ended:
+    return bench.end(start(bench, text))
+
+
+def start(bench: Bench, text: str) -> subprocess.Popen[bytes]:
     path = bench.root / "own.yaml"
     path.write_text(f"schema: 1\nname: own\n{ENGINE}{LIMITS}{text}")
     volumes = [word for name, place in bench.volumes.items() for word in ("--volume", f"{name}=path:{place}")]
     arguments = ("run", str(path), "--target", "local", *volumes, "--out", str(bench.results), "--yes")
-    return bench.end(bench.volbench(*arguments))
+    return bench.volbench(*arguments)
 
 
 def test_a_dump_and_its_slow_log_give_latencies_of_each_class_of_statements(bench: Bench, shop: Path) -> None:
@@ -118,6 +125,21 @@ def test_a_dump_that_does_not_restore_is_one_message(bench: Bench, tmp_path: Pat
     assert ended.output.count("next step:") == 1
     assert bench.leftovers() == []
     assert not list((bench.cache / "templates").glob("*.partial"))
+
+
+def test_an_interruption_while_own_data_loads_leaves_nothing_of_it(bench: Bench, tmp_path: Path) -> None:
+    """What was loaded may be large: it does not stay in the cache."""
+    (tmp_path / "long.sql").write_text("CREATE TABLE t (id INT);\nSELECT SLEEP(600);\n")
+    running = start(bench, (
+        f"dataset: {{kind: dump, path: {tmp_path}/long.sql, schema: own, size: 50MiB}}\n"
+        f"steps: [{{kind: idle, duration: 1s}}]\n"
+    ))  # fmt: skip
+    templates = bench.cache / "templates"
+    bench.until(lambda: bool(list(templates.glob("*.partial/data/own/t.ibd"))), running)
+    live_run.send(running, signal.SIGINT)
+    assert bench.end(running).code == EXIT_INTERRUPTED
+    assert bench.leftovers() == []
+    assert not list(templates.glob("*.partial"))
 
 
 def test_an_error_of_a_lua_script_is_one_message(bench: Bench, tmp_path: Path) -> None:

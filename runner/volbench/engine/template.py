@@ -30,7 +30,7 @@ from volbench.engine.own_data.content import content_hash
 from volbench.engine.server import ACCOUNT_FILE, Server
 from volbench.engine.supervisor import Supervisor
 from volbench.engine.sysbench_config import sysbench_program
-from volbench.errors import StepFailed, VolbenchError
+from volbench.errors import StepFailed
 from volbench.plan.cost import SERVER_FILES_BYTES, dataset_bytes
 from volbench.records.base import Record, Scalar, parse_size_bytes
 from volbench.records.cell import CellPlaces, DatasetSpec, ServerSpec
@@ -199,7 +199,7 @@ def prepare_template(
         started_s = time.monotonic()
         try:
             tables = _build(server, dataset, timeout_s=timeout_s, cancelled=cancelled, progress=progress)
-        except VolbenchError:
+        except BaseException:
             if dataset.is_own:  # it may be large, and may never load
                 ownership.remove(partial)
             raise
