@@ -12,6 +12,7 @@ from volbench.volume.space import require_space
 from volbench.workload.interface import ServerHandle
 
 SPARE_BYTES = 64 << 20
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def tree_files(directory: Path) -> Iterator[Path]:
@@ -102,4 +103,5 @@ class CpuMeter:
             "cpu_user_s": now.user + now.children_user - before.user - before.children_user,
             "cpu_system_s": now.system + now.children_system - before.system - before.children_system,
         }
-        return {name: value for name, value in values.items() if value > 0}
+        ticks = {name: round(value * _TICKS_PER_S) for name, value in values.items()}  # of floats near 0 too
+        return {name: count / _TICKS_PER_S for name, count in ticks.items() if count > 0}
