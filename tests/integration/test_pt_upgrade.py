@@ -127,6 +127,7 @@ def test_without_the_tool_nothing_is_decided(
 ASKING = """
 import sys
 from volbench.engine.connection import Account
+from volbench.validation.queries.classes import QueryClass
 from volbench.validation.queries.pt_upgrade import pt_upgrade_check
 from volbench.validation.queries.comparison import QueryComparison
 from volbench.validation.source.server import read_only

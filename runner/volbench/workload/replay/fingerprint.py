@@ -20,7 +20,7 @@ _LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*\)")
 _VALUES = re.compile(r"(\bvalues?\s*\([^()]*\))(?:\s*,\s*\([^()]*\))+", re.IGNORECASE)
 _NOT_SIMPLE = re.compile(r"[\"\\#]|--|/\*|''|[xX]'")
 """Other quotes, escapes and comments, with which a quote or a number may be part of another token."""
-_SIMPLE_NAMES = re.compile(r"[^`]*+(?:`\w++`[^`]*+)*+\Z")
+_SIMPLE_NAMES = re.compile(r"[^`]*+(?:`\w++`[^`]*+)*\Z")
 _SIMPLE_STRING = re.compile(r"'[^']+'")
 _SIMPLE_NUMBER = re.compile(r"(?<![\w.'`-])\d+(?![\w.])")
 _SPACE = re.compile(r"\s+")

@@ -36,11 +36,11 @@ _OPEN_TEXT = r"[^'\"`#/\-;\\]"
 _QUOTED = r"'[^'#\\]*+'|\"[^\"#\\]*+\"|`[^`#\\]*+`|/\*[^*#]*+\*/|/(?!\*)|-(?!-)"
 _PLAIN = re.compile(
     rf"{_HEAD_TEXT}(?:(?<=[^\r]\n)"
-    r"(?:#(?! (?:Time|User@Host|Thread_id|Schema|Query_time|administrator command): )[^\n#]*+\n)*+"
-    r"(?:use (?P<use>[^\n#'\"`/;\\]*+);\n)?+"
-    r"SET timestamp=[0-9]{1,11}+(?:\.[0-9]{1,6}+)?+;\n"
-    rf"(?:(?P<sql>(?!;){_OPEN_TEXT}*+(?:(?:{_QUOTED}){_OPEN_TEXT}*+)*+)|# administrator command: [\w ]++)"
-    r";\n(?=# ))?+"
+    r"(?:#(?! (?:Time|User@Host|Thread_id|Schema|Query_time|administrator command): )[^\n#]*+\n)*"
+    r"(?:use (?P<use>[^\n#'\"`/;\\]*+);\n)?"
+    r"SET timestamp=[0-9]{1,11}+(?:\.[0-9]{1,6}+)?;\n"
+    rf"(?:(?P<sql>(?!;){_OPEN_TEXT}*+(?:(?:{_QUOTED}){_OPEN_TEXT}*+)*)|# administrator command: [\w ]++)"
+    r";\n(?=# ))?"
 )
 """A head, and all of its entry if that is plain: nothing is open at its end, and no other head can begin in it.
 
@@ -56,10 +56,15 @@ PREAMBLE = re.compile(
     r"(?:timestamp=(?P<stamp>\d{1,12}(?:\.\d{1,6})?))?;\r?\n)?"
 )
 _MAY_HIDE = re.compile(r"['\"`#]|/\*|--")
-_OUTSIDE = r"[^'\"`#/\-]++|/(?!\*)|-(?!-(?:[\s\x00]|\Z))|`[^`]*+`|/\*.*?\*/|(?:\#|--)[^\n]*+"
-_CLOSED = re.compile(rf"(?>{_OUTSIDE}|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")*+\Z", re.DOTALL)
-_CLOSED_WITHOUT_ESCAPES = re.compile(rf"(?>{_OUTSIDE}|'[^']*+'|\"[^\"]*+\")*+\Z", re.DOTALL)
-"""Text without an open literal or comment, with backslash escapes, and with NO_BACKSLASH_ESCAPES."""
+_COMMENT = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/|(?:\#|--(?=[\s\x00]|\Z))[^\n]*+"
+_OUTSIDE = rf"[^'\"`#/\-]++|/(?!\*)|-(?!-(?:[\s\x00]|\Z))|`[^`]*+`|{_COMMENT}"
+_LITERAL = r"'[^'\\]*+(?:\\.[^'\\]*+)*'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*\""
+_CLOSED = re.compile(rf"(?:{_OUTSIDE}|{_LITERAL})*\Z", re.DOTALL)
+_CLOSED_WITHOUT_ESCAPES = re.compile(rf"(?:{_OUTSIDE}|'[^']*+'|\"[^\"]*+\")*\Z", re.DOTALL)
+"""Text without an open literal or comment, with backslash escapes, and with NO_BACKSLASH_ESCAPES.
+
+No two alternatives begin alike, so that a text has one reading: what does not match fails in one pass.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
