@@ -130,7 +130,10 @@ class MountedVolume:
 
     @contextlib.contextmanager
     def unlimited(self) -> Iterator[None]:
-        """Leave limits, latencies and credits out for a block: for what a test prepares and does not examine."""
+        """Leave limits and latencies out for a block: for what a test prepares and does not examine.
+
+        Burst credits are not spent in it, and are earned as always: `drain_credits` after it empties the buckets.
+        """
         ask(self.directory, {"do": "hurry", "on": True})
         try:
             yield
