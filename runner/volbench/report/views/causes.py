@@ -37,6 +37,8 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "none": ("The volume is not the problem", ("await", "cpu")),
 }
 """Cause -> heading, and the panels that show it, the best first. A cause without an entry is shown by its name."""
+CONFIDENCE_MAX = 0.99
+"""Confidences are counted on a few hundred runs: whole percents, and none of 100 %."""
 _LIKELIHOODS = ((0.9, "very likely"), (0.7, "likely"), (0.4, "possible"), (0.0, "a hint only"))
 NONE = "none"
 CHECKS, DECIDED_BY, DECIDE = "checks", "decided_by", "decide"
@@ -132,7 +134,7 @@ def certainty(finding: FindingRow) -> str:
     clauses = []
     if finding.confidence is not None:
         likelihood = next(likelihood for least, likelihood in _LIKELIHOODS if finding.confidence >= least)
-        clauses.append(f"{likelihood} (confidence {percent(finding.confidence)})")
+        clauses.append(f"{likelihood} (confidence {percent(min(CONFIDENCE_MAX, round(finding.confidence, 2)))})")
     if finding.share is not None:
         clauses.append(f"explains {percent(finding.share)} of the latency")
     return "; ".join(clauses)
