@@ -108,11 +108,11 @@ def test_confidences_come_from_some_runs_and_are_checked_on_others() -> None:
     made = scoring.calibration("here", mended, [])
     assert made.confidence("all held") == pytest.approx(98.5 / 100)
     assert made.agrees is None
-    assert "not checked" in made.said("all held")
+    assert "not checked" in made.describe_counts("all held")
     checked = scoring.calibration("here", mended, others)
     assert checked.agrees
     assert checked.confidence("all held") == made.confidence("all held")
-    assert "40 of 40 in its other runs, which confirm it" in checked.said("all held")
+    assert "40 of 40 in its other runs, which confirm it" in checked.describe_counts("all held")
     worse = [held("iops-cap", CAP[0], right=number >= 10, number=number) for number in range(40)]
     assert scoring.calibration("here", mended, worse).agrees is False
 

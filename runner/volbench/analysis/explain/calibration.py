@@ -139,7 +139,7 @@ class Calibration(Record):
         key = evidence_kind(kind, decided_by, is_second=is_second)
         return self.derived.by_evidence.get(cause, {}).get(key, _NOTHING)
 
-    def said(
+    def describe_counts(
         self,
         kind: Kind,
         cause: str = "",

@@ -67,7 +67,7 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, EvidenceRow]:
     passed, unmade = sum(check is True for check in cause.checks), sum(check is None for check in cause.checks)
     text = f"{passed} of {len(cause.checks)} checks hold" + (f", {unmade} could not be made" if unmade else "")
     text += ", and it is one of two causes that cannot be told apart" if cause.one_of_two else ""
-    counted = cause.calibration.said(
+    counted = cause.calibration.describe_counts(
         cause.kind, cause.cause, cause.decided_by, is_second=cause.is_second, checks=cause.checks
     )
     return (
