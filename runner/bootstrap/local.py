@@ -21,6 +21,8 @@ LOCAL_NEEDS: tuple[Need, ...] = (
     ),
     program("mydumper", reason="parallel dump and restore", optional=True),
     program("zstd", reason="reads compressed dumps", optional=True),
+    program("bzip2", reason="reads compressed dumps", optional=True),
+    program("xz", "xz-utils", reason="reads compressed dumps", optional=True),
     program("mariadb-backup", reason="physical backups of a MariaDB", optional=True),
     program("fio", reason="probes a volume without a server", optional=True),
     program("pt-summary", "percona-toolkit", reason="the host's facts in a run", optional=True),

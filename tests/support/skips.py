@@ -103,7 +103,7 @@ LACKS = (
     ),
     Lack(
         means="a program",
-        pattern=r"is not installed|^needs [a-z-]+\b(?!:)|^no [\w.-]+( here)?$|no Chromium|when we are killed",
+        pattern=r"is not installed|^needs [a-z][\w.-]*\b(?!:)|^no [\w.-]+( here)?$|no Chromium|when we are killed",
         why="the test runs it",
         remedy="make test installs it where the distribution has it",
     ),

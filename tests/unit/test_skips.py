@@ -31,6 +31,15 @@ def test_a_reason_that_nobody_listed_is_told() -> None:
     assert skips.summary(["the moon is full"]) == ([], ["1 x the moon is full"])
 
 
+@pytest.mark.parametrize("program", ["git", "pt-upgrade", "bzip2", "mkfs.ext4"])
+@pytest.mark.parametrize("reason", ["needs {}", "{} is not installed", "no {} here"])
+def test_every_program_that_a_machine_may_lack_is_listed(reason: str, program: str) -> None:
+    """Names of programs have digits and dots."""
+    lack = skips.lack_of(reason.format(program))
+    assert lack is not None
+    assert lack.means == "a program"
+
+
 def test_nothing_skipped_makes_no_table() -> None:
     assert skips.summary([]) == ([], [])
 
