@@ -270,7 +270,7 @@ def judge(shift: Shift, *, better: Better, margin: float, p_adjusted: float) -> 
     limit = math.log1p(margin) + _MARGIN_SLACK
     change = _log_of(shift.ratio if shift.nearest_ratio is None else shift.nearest_ratio)
     if min(n, m) < RUNS_MIN:
-        return _open(f"{n} against {m} valid runs; a verdict needs at least {RUNS_MIN} against {RUNS_MIN}")
+        return _open(f"{n} against {m} valid cells; a verdict needs at least {RUNS_MIN} against {RUNS_MIN}")
     if shift.low and shift.high and -limit <= math.log(shift.low) and math.log(shift.high) <= limit:
         return Judgement(verdict="equivalent", reason=f"the whole interval lies within the margin of {margin:.1%}")
     if p_adjusted < shift.alpha and abs(change) > limit and better != "none":

@@ -17,7 +17,7 @@ from volbench.report.build import build_report
 from volbench.report.formats.markdown import markdown
 from volbench.report.render import render
 from volbench.report.rows.differences import differing_settings
-from volbench.report.views.causes import cause_title, cause_view, certainty
+from volbench.report.views.causes import cause_groups, cause_title, cause_view, certainty
 from volbench.report.views.geometry import log_ticks
 from volbench.report.views.panels import PANELS
 
@@ -111,3 +111,39 @@ def test_log_axes_have_ticks_where_the_data_are(low: float, high: float, ticks: 
     found = log_ticks(low, high)
     assert set(ticks) <= set(found)
     assert all(10**low * 0.999 <= tick <= 10**high * 1.001 for tick in found)
+
+
+def located(volume: str, step: str, cause: str, share: float | None) -> FindingRow:
+    return finding(cause, volume=volume, step=step, share=share, confidence=0.95)
+
+
+def test_what_only_some_volumes_have_comes_before_what_all_have() -> None:
+    """The causes of a real run of three volumes: a small pool everywhere, spent credits on one volume."""
+    pool, burst, backup = "memory.buffer_pool_small", "storage.burst_exhausted", "interference.backup"
+    groups = cause_groups(
+        [
+            located("gp2-1000", "shop", pool, 0.96), located("gp2-1000", "night", pool, 0.25),
+            located("gp3", "shop", pool, 0.94), located("gp3", "night", pool, 0.25),
+            located("gp2", "shop", pool, 0.93), located("gp2", "night", backup, 0.94),
+            located("gp2", "night", burst, 0.70), located("gp2", "morning", burst, 0.79),
+        ]
+    )  # fmt: skip
+    assert [(group.strongest.cause, group.location) for group in groups] == [
+        (backup, "gp2 (night)"),
+        (burst, "gp2 (morning), also gp2 (night)"),
+        (pool, "gp2-1000 (shop), also gp3 (shop), gp2 (shop), gp2-1000 (night) and 1 more"),
+    ]
+
+
+def test_acquittals_come_last_and_the_first_cause_of_a_step_before_its_second() -> None:
+    groups = cause_groups(
+        [
+            located("a", "fio", "none", None), located("a", "load", "storage.stall", None),
+            located("a", "load", "storage.read_latency", 0.5),
+        ]
+    )  # fmt: skip
+    assert [group.strongest.cause for group in groups] == ["storage.stall", "storage.read_latency", "none"]
+
+
+def test_nothing_is_grouped_from_no_findings() -> None:
+    assert cause_groups([]) == ()

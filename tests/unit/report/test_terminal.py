@@ -8,7 +8,7 @@ import pytest
 
 from volbench.records.report import ComparisonRow, Report
 from volbench.report.build import build_report
-from volbench.report.formats.terminal import comparison_line, summary_lines
+from volbench.report.formats.terminal import comparison_line, comparison_lines, summary_lines
 from volbench.store.run_directory import RunDirectory
 
 
@@ -47,6 +47,19 @@ def test_without_a_ratio_the_reason_is_said(pair_report: Report) -> None:
         update={"ratio": None, "ci": None, "verdict": "inconclusive", "reason": "no cell of b is valid"}
     )
     assert comparison_line(row) == "  read-write tps: b against a: inconclusive (no cell of b is valid)"
+
+
+def test_comparisons_that_lack_a_test_for_the_same_reason_share_a_line(pair_report: Report) -> None:
+    tested = row_of(pair_report, "tps")
+    few, none = (
+        tested.model_copy(update={"ratio": None, "ci": None, "verdict": "inconclusive", "reason": reason})
+        for reason in ("1 against 1 valid cells", "no cell of b is valid")
+    )
+    assert list(comparison_lines([few, tested, few, none])) == [
+        comparison_line(tested),
+        comparison_line(none),
+        "  2 comparisons without a test: 1 against 1 valid cells",
+    ]
 
 
 @pytest.mark.parametrize("missing", ["baseline_value", "p_value"])

@@ -21,7 +21,7 @@ from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.prediction import mark_text, subject, value_text
 from volbench.report.rows.saturation import curve_lines
 from volbench.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
-from volbench.report.views.causes import cause_title, certainty
+from volbench.report.views.causes import cause_groups, cause_title, certainty
 from volbench.report.views.contrast import markdown_lines
 from volbench.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
 from volbench.report.views.effects_tables import effect_tables
@@ -77,12 +77,12 @@ def _head(report: Report) -> Iterator[str]:
         yield ""
     yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
     yield ""
-    for finding in report.findings[:LISTED_MAX]:
+    for group in cause_groups(report.findings)[:LISTED_MAX]:
+        finding = group.strongest
         evidence = finding.evidence[0].text if finding.evidence else ""
         evidence += "" if finding.valid else " (no valid cell)"
         certainty_text = f", {certainty(finding)}" if certainty(finding) else ""
-        location = f"{_escaped(finding.volume)} ({_escaped(finding.step)})"
-        title = f"**{_escaped(cause_title(finding.cause))}** on {location}"
+        title = f"**{_escaped(cause_title(finding.cause))}** on {_escaped(group.location)}"
         yield f"- {title}: {_escaped(evidence)} ({_code(finding.cause)}{certainty_text})"
     yield from (f"- {_escaped(text)}" for text in correlation_sentences(report)[:LISTED_MAX])
     yield from _forecasts(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from volbench.base.text import change, duration, interval, number, percent, quantity
@@ -11,7 +12,7 @@ from volbench.report.rows.forecast import forecast_text
 from volbench.report.rows.prediction import prediction_text
 from volbench.report.rows.saturation import curve_lines
 from volbench.report.rows.storage_classes import class_lines
-from volbench.report.views.causes import cause_title, certainty
+from volbench.report.views.causes import cause_groups, cause_title, certainty
 from volbench.report.views.cost_tables import correlation_sentences
 from volbench.report.views.time_budget import budget_lines
 from volbench.report.wording import why_invalid
@@ -24,7 +25,7 @@ def summary_lines(report: Report) -> list[str]:
     """Return the lines to print: the verdict, then primary comparisons, invalid cells, failures and caveats."""
     lines = ["", report.summary.sentence, *report.summary.time_difference, ""]
     lines += [f"  {text}" for text in cause_lines(report.findings)]
-    lines += [comparison_line(row) for row in report.comparisons if row.primary]
+    lines += comparison_lines([row for row in report.comparisons if row.primary])
     lines += [f"  {text}" for text in budget_lines(report.time_budgets)]
     lines += [f"  {text}" for text in correlation_sentences(report)]
     lines += [f"  {text}" for text in curve_lines(report.curves)]
@@ -52,13 +53,24 @@ def summary_lines(report: Report) -> list[str]:
 
 
 def cause_lines(findings: Sequence[FindingRow]) -> Iterator[str]:
-    """Yield the first causes: volume and step, the cause in words, how sure it is, its first evidence."""
-    for finding in findings[:CAUSES_MAX]:
+    """Yield a line for each of the first causes: volumes and steps, the cause in words, its first evidence."""
+    groups = cause_groups(findings)
+    for group in groups[:CAUSES_MAX]:
+        finding = group.strongest
         certainty_text = f" ({certainty(finding)})" if certainty(finding) else ""
         evidence = f": {finding.evidence[0].text}" if finding.evidence else ""
-        yield f"{finding.volume}, {finding.step}: {cause_title(finding.cause)}{certainty_text}{evidence}"
-    if len(findings) > CAUSES_MAX:
-        yield f"{len(findings) - CAUSES_MAX} more causes are in the report"
+        yield f"{group.location}: {cause_title(finding.cause)}{certainty_text}{evidence}"
+    if len(groups) > CAUSES_MAX:
+        yield f"{len(groups) - CAUSES_MAX} more causes are in the report"
+
+
+def comparison_lines(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+    """Yield a line for each comparison; those without a test, for a reason that several share, have one line."""
+    reasons = Counter(row.reason for row in rows if not _is_tested(row))
+    for row in rows:
+        if _is_tested(row) or reasons[row.reason] == 1:
+            yield comparison_line(row)
+    yield from (f"  {count} comparisons without a test: {text}" for text, count in reasons.items() if count > 1)
 
 
 def comparison_line(row: ComparisonRow) -> str:
@@ -73,3 +85,7 @@ def comparison_line(row: ComparisonRow) -> str:
         f"{head}: {number(row.baseline_value)} -> {quantity(row.candidate_value, row.unit)},"
         f" {change(row.ratio)} {interval(row.ci)}{p_text}: {row.verdict}{runs_needed}"
     )
+
+
+def _is_tested(row: ComparisonRow) -> bool:
+    return row.ratio is not None and row.ci is not None

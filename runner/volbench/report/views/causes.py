@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from volbench.base.text import percent
 from volbench.records.report import EvidenceRow, FindingRow
@@ -41,6 +43,8 @@ CONFIDENCE_MAX = 0.99
 """Confidences are counted on a few hundred runs: whole percents, and none of 100 %."""
 _LIKELIHOODS = ((0.9, "very likely"), (0.7, "likely"), (0.4, "possible"), (0.0, "a hint only"))
 NONE = "none"
+LOCATIONS_MAX = 3
+"""Further volumes and steps that one line about a cause names."""
 CHECKS, DECIDED_BY, DECIDE = "checks", "decided_by", "decide"
 """Metrics of the evidence rows that a confidence rests on, and of the one with a measurement that would decide."""
 _NOT_FACTS = (CHECKS, DECIDED_BY, "loss")
@@ -90,6 +94,52 @@ def _facts(finding: FindingRow) -> tuple[EvidenceRow, ...]:
 def cause_title(cause: str) -> str:
     """Return a cause in words; its name where it has no title."""
     return _TITLES[cause][0] if cause in _TITLES else cause
+
+
+@dataclass(frozen=True, kw_only=True)
+class CauseGroup:
+    """Findings of one cause on several volumes or in several steps.
+
+    Args:
+        strongest: the finding that stands for the group: the best placed of its step, then of the largest share.
+        others: the other findings of the cause, in the same order.
+    """
+
+    strongest: FindingRow
+    others: tuple[FindingRow, ...]
+
+    @property
+    def location(self) -> str:
+        """Return `gp2 (morning), also gp2 (night)`: where the cause was observed, the strongest first."""
+        first, *others = (f"{finding.volume} ({finding.step})" for finding in (self.strongest, *self.others))
+        if not others:
+            return first
+        hidden = len(others) - LOCATIONS_MAX
+        return f"{first}, also {', '.join(others[:LOCATIONS_MAX])}" + (f" and {hidden} more" if hidden > 0 else "")
+
+
+def cause_groups(findings: Sequence[FindingRow]) -> tuple[CauseGroup, ...]:
+    """Return the findings by cause, in the order of a summary.
+
+    First come causes that only some of the volumes have, because these set the volumes apart. Causes that every
+    volume has follow, then acquittals. Within each kind a cause that is the first of its step precedes one that
+    is second, and among these the larger share of the latency decides.
+    """
+    volumes = {finding.volume for finding in findings}
+    by_cause: dict[str, list[tuple[int, float, FindingRow]]] = {}
+    ranks: Counter[tuple[str, str]] = Counter()
+    for finding in findings:
+        rank = ranks[finding.volume, finding.step]
+        ranks[finding.volume, finding.step] += 1
+        by_cause.setdefault(finding.cause, []).append((rank, -(finding.share or 0.0), finding))
+    groups = [sorted(same, key=itemgetter(0, 1)) for same in by_cause.values()]
+    groups.sort(key=lambda same: same[0][:2])
+    if len(volumes) > 1:
+        groups.sort(key=lambda same: {finding.volume for _, _, finding in same} == volumes)
+    groups.sort(key=lambda same: same[0][2].cause == NONE)
+    return tuple(
+        CauseGroup(strongest=same[0][2], others=tuple(finding for _, _, finding in same[1:])) for same in groups
+    )
 
 
 def lead(findings: Sequence[FindingRow]) -> str:
