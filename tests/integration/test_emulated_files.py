@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from emulated_volumes import FAST_FSX, read_at_random, volume, without_delay, write_durably
 from twin import Twin
+from waiting import wait_for
 
 from volbench.profile.resolve import resolve
 from volbench.volume.emulated.volume import EmulatedVolume
@@ -126,13 +127,14 @@ def test_opens_and_closes_are_round_trips_and_attributes_are_believed_for_a_whil
         file = subject.data / "file"
         file.write_bytes(b"x")
 
-        def counts() -> dict[str, int]:
-            return {name: op["count"] for name, op in subject.counters()["operations"].items()}
+        def closed(count: int) -> dict[str, int]:
+            """The kernel sends a close after close(2) has returned."""
+            return wait_for(lambda: counts if (counts := operations(subject)).get("close", 0) >= count else None)
 
-        before = counts()
+        before = closed(1)
         for _ in range(10):
             file.read_bytes()
-        after = counts()
+        after = closed(before["close"] + 10)
         assert after["open"] - before.get("open", 0) == 10
         assert after["close"] - before["close"] == 10
         assert after["lookup"] - before["lookup"] <= 1

@@ -7,14 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from featured_schema import ACCOUNTS, STATEMENTS
 from mysql_container import mysql_container as mysql_in_a_container
 from scratch_server import ScratchServer, scratch_server
+from waiting import wait_for
 
 import volbench
 from volbench.engine.connection import Account, connection
@@ -148,19 +148,12 @@ def test_it_ends_when_we_are_killed(pair: tuple[ScratchServer, Account]) -> None
     )
     asked = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(60)'"
     try:
-        until(lambda: source.query(asked) == [(1,)], "it asked nothing")
+        wait_for(lambda: source.query(asked) == [(1,)], "it asked nothing")
         assert processes_of(running.pid) > 1
     finally:
         running.kill()
         running.wait(BOUND_S)
-    until(lambda: processes_of(running.pid) == 0, "it still runs")
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+    wait_for(lambda: processes_of(running.pid) == 0, "it still runs")
 
 
 def processes_of(group: int) -> int:

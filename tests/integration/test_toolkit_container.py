@@ -7,14 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from featured_schema import ACCOUNTS, STATEMENTS
 from own_ca import local_tls_server
 from scratch_server import ScratchServer, scratch_server
+from waiting import wait_for
 
 import volbench
 from volbench.cli.doctor import TOOLKIT
@@ -31,7 +31,6 @@ pytestmark = [
     pytest.mark.skipif(not toolkit.local_tools_image(), reason="needs docker: a tools image"),
 ]
 PASSWORD = "read only"  # noqa: S105 - of the featured schema
-BOUND_S = 120.0
 QUERIES = (
     "SELECT COUNT(*) FROM orders WHERE state = 'paid'",
     "SELECT id, email, name, born, score FROM customers ORDER BY id",
@@ -142,7 +141,7 @@ def test_no_password_is_visible_and_the_container_ends_with_a_killed_process(
     print(PASSWORD, file=running.stdin, flush=True)
     asking = "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(60)'"
     try:
-        until(lambda: pair[0].query(asking) == [(1,)])
+        wait_for(lambda: pair[0].query(asking) == [(1,)])
         (container,) = containers()
         inspected = subprocess.run(["docker", "inspect", container], capture_output=True, text=True, check=True)
         assert json.loads(inspected.stdout)[0]["HostConfig"]["NetworkMode"] == "none"
@@ -152,7 +151,7 @@ def test_no_password_is_visible_and_the_container_ends_with_a_killed_process(
         running.kill()
         running.stdin.close()
         running.wait()
-    until(lambda: containers() == [])
+    wait_for(lambda: containers() == [])
 
 
 def visible(entry: Path) -> bytes:
@@ -165,13 +164,6 @@ def visible(entry: Path) -> bytes:
 def containers() -> list[str]:
     argv = ["docker", "ps", "-q", "--filter", LABEL]
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come"
-        time.sleep(0.1)
 
 
 def test_without_an_engine_the_row_says_what_is_missing(

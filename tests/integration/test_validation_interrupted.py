@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import mysql.connector
@@ -15,6 +15,7 @@ import pytest
 from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
 from scratch_server import ScratchServer, scratch_server
 from slow_log_writer import Shop, slow_log
+from waiting import wait_for
 
 import volbench
 from volbench.engine.connection import Account, connection
@@ -46,13 +47,6 @@ def connections(server: ScratchServer) -> int:
     return shown[0][0] - 1
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_interrupted_in_a_replay(
     tmp_path: Path, pair: tuple[ScratchServer, ScratchServer], sent: signal.Signals, code: int
@@ -71,15 +65,15 @@ def test_interrupted_in_a_replay(
             [*COMMAND, str(tmp_path / "plan.yaml"), "--out", str(out)], stdout=said, stderr=said, env=ENVIRONMENT
         )
     try:
-        until(lambda: running.poll() is not None or connections(candidate) >= 10, "the replay did not begin")
+        wait_for(lambda: running.poll() is not None or connections(candidate) >= 10, "the replay did not begin")
         written = candidate.query("SELECT COUNT(*) FROM shop.audit")
-        until(lambda: candidate.query("SELECT COUNT(*) FROM shop.audit") != written, "the replay does not write")
+        wait_for(lambda: candidate.query("SELECT COUNT(*) FROM shop.audit") != written, "the replay does not write")
         running.send_signal(sent)
         assert running.wait(BOUND_S) == code, (tmp_path / "said").read_text()
     finally:
         running.kill()
         running.wait(BOUND_S)
-    until(lambda: connections(candidate) == 0 and connections(source) == 0, "connections are left")
+    wait_for(lambda: connections(candidate) == 0 and connections(source) == 0, "connections are left")
     assert not out.exists()
     assert source.query("SHOW MASTER STATUS") == before
     left = candidate.query("SELECT COUNT(*) FROM shop.audit")
@@ -102,7 +96,7 @@ def test_what_ends_a_block_is_not_replaced_by_the_connector(
 
     with pytest.raises(ending):
         interrupted_query()
-    until(lambda: connections(pair[0]) == before, "a connection is left")
+    wait_for(lambda: connections(pair[0]) == before, "a connection is left")
 
 
 def test_an_unread_result_without_an_exception_is_still_an_error(pair: tuple[ScratchServer, ScratchServer]) -> None:

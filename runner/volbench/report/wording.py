@@ -27,6 +27,18 @@ def parameter_text(parameters: Mapping[str, Scalar]) -> str:
     return " ".join(f"{name}={value}" for name, value in parameters.items())
 
 
+def load_text(parameters: Mapping[str, Scalar]) -> str:
+    """Return the load of a step in words: `64 threads at 100/s`, `16 deep`, or nothing."""
+    clauses = []
+    if (threads := parameters.get("threads")) is not None:
+        clauses.append(f"{threads} thread{'' if threads == 1 else 's'}")
+    if isinstance(rate := parameters.get("rate"), int | float):
+        clauses.append(f"at {quantity(rate, '1/s')}")
+    if (depth := parameters.get("iodepth")) is not None:
+        clauses.append(f"{depth} deep")
+    return " ".join(clauses)
+
+
 def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
     """Return one comparison within a sentence: `tps +38 % [+31 %, +45 %]`, with its step if `steps`."""
     step_text = f" ({row.step})" if steps else ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_api_server import JOBS, PODS, FakeApiServer, serving
+from waiting import wait_for
 
 from volbench.errors import StepFailed
 from volbench.placement.kubernetes import run_watch
@@ -44,14 +44,6 @@ def run_watch_of(server: FakeApiServer) -> Iterator[RunWatch]:
     made.close()
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition."""
-    until_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < until_s
-        time.sleep(0.01)
-
-
 def test_pods_of_before_and_of_later_are_seen_and_those_of_other_runs_are_not(
     server: FakeApiServer, watch: RunWatch
 ) -> None:
@@ -78,7 +70,7 @@ def test_a_stream_that_ends_or_breaks_goes_on_where_it_was(
     monkeypatch.setattr(run_watch, "STREAM_S", 0.2)
     server.put(f"{PODS}/p-01-a", pod("01-a"))
     state = watch.wait(("01-a", "1"), 0, WAIT_S)
-    until(lambda: server.requests["watch pods"] > 3)
+    wait_for(lambda: server.requests["watch pods"] > 3)
     for number in range(5):
         server.cut()
         server.put(f"{PODS}/p-01-a", pod("01-a", f"phase-{number}"))
@@ -96,7 +88,7 @@ def test_a_version_that_is_gone_is_listed_anew_and_missing_pods_count_as_deleted
     for cell in ("01-a", "01-b", "01-c"):
         server.put(f"{PODS}/p-{cell}", pod(cell))
     before = {cell: watch.wait((cell, "1"), 0, WAIT_S) for cell in ("01-a", "01-b", "01-c")}
-    until(lambda: server.requests["watch pods"] == 1)
+    wait_for(lambda: server.requests["watch pods"] == 1)
     monkeypatch.setattr(run_watch, "REOPEN_S", 0.5)
     server.cut()
     server.remove(f"{PODS}/p-01-a")
@@ -126,6 +118,7 @@ def test_many_lanes_share_one_list_and_one_stream(server: FakeApiServer, watch: 
     for lane in lanes:
         lane.join()
     assert None not in states.values()
+    wait_for(lambda: server.requests["watch pods"])  # the list may have had every pod before the stream began
     assert (server.requests["list pods"], server.requests["watch pods"]) == (1, 1)
 
 

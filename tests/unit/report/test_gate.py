@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from volbench.analysis.gate.gate import gate_report
 from volbench.cli.main import app
-from volbench.records.goals.gate import Gate
+from volbench.records.goals.gate import ConditionRow, Gate
 from volbench.report.build import build_report
-from volbench.report.formats.gate import GateFormat, render_gate
+from volbench.report.formats.gate import GateFormat, condition_details, render_gate
 from volbench.store.run_directory import RunDirectory
 from volbench.suite.policy import check_policy, load_policy
 
@@ -53,6 +53,27 @@ def test_every_format_says_each_condition_and_the_decision(three_ways: Gate, wan
 def test_what_pipelines_read_is_the_golden_one(three_ways: Gate, wanted: GateFormat, file: str) -> None:
     """Change it on purpose only, and the file with it."""
     assert render_gate(three_ways, wanted) == (GOLDEN / file).read_text()
+
+
+def row_of(**known: object) -> dict[str, object]:
+    return {"decision": "go", "text": "1 of 1 cells are valid", "cells": 1, **known}
+
+
+def test_volumes_and_steps_with_the_same_evidence_share_a_line() -> None:
+    """Parameters are named where a step has several loads, and only there."""
+    groups = [
+        row_of(volume="gp2", step="shop", parameters={"threads": 64}),
+        row_of(volume="gp2", step="night", parameters={"threads": 16, "rate": 2.0}),
+        row_of(volume="gp3", step="shop", parameters={"threads": 64}),
+        row_of(volume="gp3", step="night", parameters={"threads": 32, "rate": 2.0}, more_cells=4),
+        row_of(volume="gp3", text="never idle"),
+    ]
+    row = ConditionRow.model_validate({"check": "", "where": "", "decision": "go", "groups": groups})
+    assert condition_details(row) == [
+        "gp2 (shop, night threads=16 rate=2.0); gp3 (shop): 1 of 1 cells are valid",
+        "gp3 (night threads=32 rate=2.0): 1 of 1 cells are valid; about 4 more cells would decide",
+        "gp3: never idle",
+    ]
 
 
 def test_junit_counts_failures_and_what_is_open(three_ways: Gate) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from volbench.records.goals.gate import ConditionRow, Decision, Gate, GroupRow
+from volbench.records.goals.gate import ConditionRow, Decision, Gate
 from volbench.report.formats.junit import clean
 from volbench.report.formats.signed_page import signed_page
 from volbench.report.wording import parameter_text
@@ -37,17 +37,6 @@ def emulation_notice(gate: Gate) -> str:
     return f"a rehearsal: {', '.join(gate.emulated)} emulated, so it decides nothing about the real volume"
 
 
-def group_label(group: GroupRow) -> str:
-    """Return volume, step and parameters of a row."""
-    return " ".join(filter(None, (f"{group.volume},", group.step, parameter_text(group.parameters)))).rstrip(",")
-
-
-def group_text(group: GroupRow) -> str:
-    """Return the evidence of a group, and how many more cells would decide."""
-    more = f"; about {group.more_cells} more cells would decide" if group.more_cells else ""
-    return f"{group_label(group)}: {group.text}{more}"
-
-
 def _text(gate: Gate) -> str:
     lines = [f"{MARKS[gate.decision]}: {gate.reason}", f"  {_about(gate)}"]
     lines += [f"  {emulation_notice(gate)}"] if gate.emulated else []
@@ -66,8 +55,23 @@ def _about(gate: Gate) -> str:
 
 
 def condition_details(row: ConditionRow) -> list[str]:
-    """Return the evidence of a condition."""
-    return [group_text(group) for group in row.groups] or [row.reason]
+    """Return the evidence of a condition: volumes and steps with the same evidence share a line."""
+    variants: dict[str, set[str]] = {}
+    for group in row.groups:
+        variants.setdefault(group.step, set()).add(parameter_text(group.parameters))
+    locations: dict[str, dict[str, list[str]]] = {}
+    for group in row.groups:
+        more = f"; about {group.more_cells} more cells would decide" if group.more_cells else ""
+        parameters = parameter_text(group.parameters) if len(variants[group.step]) > 1 else ""
+        steps = locations.setdefault(f"{group.text}{more}", {}).setdefault(group.volume, [])
+        steps.append(f"{group.step} {parameters}".strip())
+    return [f"{_location_text(volumes)}: {text}" for text, volumes in locations.items()] or [row.reason]
+
+
+def _location_text(volumes: Mapping[str, Sequence[str]]) -> str:
+    """Return `gp2 (shop, night); gp3 (shop)`; a condition on whole volumes has no steps."""
+    steps = {volume: ", ".join(filter(None, names)) for volume, names in volumes.items()}
+    return "; ".join(f"{volume} ({text})" if text else volume for volume, text in steps.items())
 
 
 def _markdown(gate: Gate) -> str:

@@ -33,6 +33,7 @@ from volbench.report.wording import (
     data_text,
     how_text,
     label,
+    load_text,
     parameter_text,
     recovery_text,
     why_invalid,
@@ -290,7 +291,7 @@ def _row(row: ComparisonRow) -> str:
     if row.verdict == "inconclusive" and row.runs_needed is not None:
         sign += f", {row.runs_needed} cells would decide"
     cells = (
-        _escaped(_step_text(row)),
+        _escaped(f"{row.step} {load_text(row.parameters)}".strip()),
         _escaped(label(row.metric)) + arrow,
         f"{_escaped(row.baseline)}: {quantity(row.baseline_value, row.unit)}",
         f"{_escaped(row.candidate)}: {quantity(row.candidate_value, row.unit)}",
@@ -300,13 +301,6 @@ def _row(row: ComparisonRow) -> str:
         f"{row.runs[0]} / {row.runs[1]}",
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _step_text(row: ComparisonRow) -> str:
-    load_parameters = {
-        name: value for name, value in row.parameters.items() if name in ("threads", "rate", "iodepth")
-    }
-    return f"{row.step} {parameter_text(load_parameters)}".strip()
 
 
 def _costs(report: Report) -> Iterator[str]:

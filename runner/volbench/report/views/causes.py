@@ -102,20 +102,20 @@ class CauseGroup:
 
     Args:
         strongest: the finding that stands for the group: the best placed of its step, then of the largest share.
-        others: the other findings of the cause, in the same order.
+        further: the rest of the findings of the cause, in the same order.
     """
 
     strongest: FindingRow
-    others: tuple[FindingRow, ...]
+    further: tuple[FindingRow, ...]
 
     @property
     def location(self) -> str:
         """Return `gp2 (morning), also gp2 (night)`: where the cause was observed, the strongest first."""
-        first, *others = (f"{finding.volume} ({finding.step})" for finding in (self.strongest, *self.others))
-        if not others:
+        first, *further = (f"{finding.volume} ({finding.step})" for finding in (self.strongest, *self.further))
+        if not further:
             return first
-        hidden = len(others) - LOCATIONS_MAX
-        return f"{first}, also {', '.join(others[:LOCATIONS_MAX])}" + (f" and {hidden} more" if hidden > 0 else "")
+        hidden = len(further) - LOCATIONS_MAX
+        return f"{first}, also {', '.join(further[:LOCATIONS_MAX])}" + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def cause_groups(findings: Sequence[FindingRow]) -> tuple[CauseGroup, ...]:
@@ -138,7 +138,7 @@ def cause_groups(findings: Sequence[FindingRow]) -> tuple[CauseGroup, ...]:
         groups.sort(key=lambda same: {finding.volume for _, _, finding in same} == volumes)
     groups.sort(key=lambda same: same[0][2].cause == NONE)
     return tuple(
-        CauseGroup(strongest=same[0][2], others=tuple(finding for _, _, finding in same[1:])) for same in groups
+        CauseGroup(strongest=same[0][2], further=tuple(finding for _, _, finding in same[1:])) for same in groups
     )
 
 

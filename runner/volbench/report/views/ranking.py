@@ -9,12 +9,11 @@ from statistics import median
 
 from volbench.records.metrics import PRIMARY_METRICS
 from volbench.records.report import CellRow, Report
-from volbench.report.wording import label, parameter_text
+from volbench.report.wording import label, load_text
 
 VOLUMES_MIN = 3
 SHADE_FACTOR = 8.0
 """Factor to the best from which a cell has the darkest shade."""
-_SHOWN_PARAMETERS = ("threads", "rate", "iodepth")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +55,9 @@ def ranking(report: Report) -> tuple[RankedMetric, ...]:
         return ()
     groups: dict[tuple[str, str, str], list[CellRow]] = {}
     for cell in report.cells:
-        parameters_displayed = {name: value for name, value in cell.parameters.items() if name in _SHOWN_PARAMETERS}
         for metric in PRIMARY_METRICS.get(cell.kind, ()):
             if cell.valid and metric in cell.metrics:
-                groups.setdefault((cell.step, parameter_text(parameters_displayed), metric), []).append(cell)
+                groups.setdefault((cell.step, load_text(cell.parameters), metric), []).append(cell)
     rows = (_row(step, parameters, metric, cells, volumes) for (step, parameters, metric), cells in groups.items())
     return tuple(row for row in rows if sum(value is not None for value in row.values) > 1)
 
