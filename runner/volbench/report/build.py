@@ -75,6 +75,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     effects = effect_rows(run, cells)
     budgets = volume_budgets(explained, cells, every)
     differences = time_difference_rows(budgets, every[0]) if every else ()
+    loads = len({(cell.step, cell.parameters.get("threads")) for cell in cells if "tps" in cell.metrics})
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
@@ -105,7 +106,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
             warnings,
             low_power=run.suite.low_power or any(pair.low_power for pair in pairs),
             sweep_sentences=sweep.said if sweep else (),
-            time_difference=(*difference_sentences(differences), *pool_sentences(explained, every)),
+            time_difference=(*difference_sentences(differences, loads=loads), *pool_sentences(explained, every)),
             findings=explained.findings,
         ),
         engine=engine,

@@ -80,6 +80,17 @@ def test_steps_are_named_only_where_there_are_several() -> None:
     assert [("(load" in text, "(write" in text) for text in texts] == [(True, False), (False, True)]
 
 
+def test_a_step_is_named_where_the_run_has_loads_without_a_budget() -> None:
+    (text,) = difference_sentences(time_difference_rows([DISK, GP3], "disk"), loads=2)
+    assert "on disk (load, 8 threads)." in text
+
+
+def test_single_cells_have_no_interval_and_the_sentence_says_so() -> None:
+    few = [volume(budget.volume, *budget.cells[:1]) for budget in (DISK, GP3)]
+    (text,) = difference_sentences(time_difference_rows(few, "disk"))
+    assert text.endswith("(Too few cells for intervals.)")
+
+
 def test_a_bar_is_drawn_to_the_longest_and_its_segments_do_not_overlap() -> None:
     (chart,) = budget_charts(time_budget_rows([DISK, GP3]), time_difference_rows([DISK, GP3], "disk"))
     assert [bar.volume for bar in chart.bars] == ["disk", "gp3"]

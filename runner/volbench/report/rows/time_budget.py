@@ -120,13 +120,20 @@ def time_difference_rows(budgets: Sequence[VolumeBudget], baseline: str) -> tupl
     return tuple(rows)
 
 
-def difference_sentences(rows: Sequence[TimeDifferenceRow]) -> tuple[str, ...]:
-    """One sentence for each step and pair of volumes whose transactions differ in their time."""
+def difference_sentences(rows: Sequence[TimeDifferenceRow], *, loads: int = 1) -> tuple[str, ...]:
+    """One sentence for each step and pair of volumes whose transactions differ in their time.
+
+    Args:
+        rows: the differences of all steps and volumes.
+        loads: steps of the run with transactions; of several, each sentence names its own.
+    """
     pairs: dict[tuple[str, int | None, str], list[TimeDifferenceRow]] = {}
     for row in rows:
         pairs.setdefault((row.step, row.threads, row.candidate), []).append(row)
     steps = {(row.step, row.threads) for row in rows}
-    return tuple(text for of in pairs.values() if (text := _sentence(of, name_step=len(steps) > 1)) is not None)
+    return tuple(
+        text for of in pairs.values() if (text := _sentence(of, name_step=max(loads, len(steps)) > 1)) is not None
+    )
 
 
 def _with_outside(view: StepView, latency_ms: float | None) -> _CellBudget | None:
@@ -199,6 +206,7 @@ def _sentence(rows: Sequence[TimeDifferenceRow], *, name_step: bool) -> str | No
     step = f" ({first.step}{threads})" if name_step else ""
     pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
     mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
+    mark += "" if any(row.ci for row in rows) else " (Too few cells for intervals.)"
     return (
         f"A transaction takes {quantity(long, 'ms')} on {slower} and {quantity(short, 'ms')} on {faster}{step}."
         f" Of the extra {quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}.{mark}"
