@@ -13,9 +13,11 @@ from typing import Any
 
 import jsonschema
 import pytest
+from record_schemas import MODELS, VERSIONS
 
 from volbench.report.build import build_report
 from volbench.report.render import render
+from volbench.store.files import read_record
 from volbench.store.run_directory import RunDirectory
 
 HERE = Path(__file__).parent
@@ -45,20 +47,24 @@ def test_report_json_of_schema_1() -> None:
     same(found, json.loads((HERE / "report-schema-1.json").read_text()))
 
 
-def test_files_of_schema_1_still_fit_the_shipped_schemas() -> None:
-    """Older files lack newer keys, and are good all the same."""
-    run = HERE / "run-schema-1"
-    files = {
-        "report": [HERE / "report-schema-1.json"],
-        "run": [run / "run.json"],
-        "cell": sorted(run.glob("cells/*/cell.json")),
-        "result": sorted(run.glob("cells/*/result.json")),
-    }
-    for name, paths in files.items():
-        schema = json.loads((HERE.parents[1] / f"results/schema/{name}.schema.json").read_text())
-        assert paths
-        for path in paths:
-            jsonschema.validate(json.loads(path.read_text()), schema)
+FILES = {
+    "report": [HERE / "report-schema-1.json"],
+    "run": [HERE / "run-schema-1/run.json"],
+    "cell": sorted(HERE.glob("run-schema-1/cells/*/cell.json")),
+    "result": sorted(HERE.glob("run-schema-1/cells/*/result.json")),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_schema_1_are_read_and_have_todays_keys_when_they_are_written_again(name: str) -> None:
+    """Older files lack newer keys, and have older names of some."""
+    schema = json.loads((HERE.parents[1] / f"results/schema/{name}.schema.json").read_text())
+    older = json.loads((HERE / f"schema-1/{name}.schema.json").read_text())
+    assert FILES[name]
+    for path in FILES[name]:
+        jsonschema.validate(json.loads(path.read_text()), older)
+        record = read_record(path, MODELS[name], schema=VERSIONS[name])
+        jsonschema.validate(json.loads(record.model_dump_json(by_alias=True)), schema)
 
 
 def test_markdown_of_schema_1() -> None:

@@ -89,7 +89,7 @@ class Synthetic:
     noise: float = 0.015
     suite: str = "synthetic"
     description: str = ""
-    low_power: bool = False
+    underpowered: bool = False
     seed: int = 7
     interval_s: float = 1.0
     extra_metrics: int = 0
@@ -150,7 +150,7 @@ def _run_record(wanted: Synthetic, run_id: str) -> RunRecord:
                 )
             )
     suite = ResolvedSuite(
-        name=wanted.suite, description=wanted.description, low_power=wanted.low_power,
+        name=wanted.suite, description=wanted.description, underpowered=wanted.underpowered,
         server=ServerSpec(version="8.4"), dataset=DatasetSpec(tables=4, rows=100_000), steps=wanted.steps,
         repeats=wanted.repeats, seed=wanted.seed, sampling=SamplingSpec(interval_s=wanted.interval_s),
         limits=ValidityLimits(), comparison=ComparisonSpec(),

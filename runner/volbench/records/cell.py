@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from volbench.records.base import Bytes, FileName, Fraction, Record, Scalar, Seconds
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
-from volbench.records.steps import Step
+from volbench.records.renamed import with_current_names
+from volbench.records.steps import Step, current_parameters
 from volbench.records.tls import TlsOptions
 
 CELL_SCHEMA = 1
@@ -226,8 +227,11 @@ class Disturbance(Record):
         return self.size > self.limit
 
 
-FILES_COPIED = "files_copied_beside"
+FILES_COPIED = "files_copied_concurrently"
 """In a load's details: files were copied concurrently, so that not only the server reads from the device."""
+
+
+_RENAMED_DETAILS = {"how": "fault", "volume_promises": "volume_durability", "left_out": "excluded"}
 
 
 class StepResult(Record):
@@ -257,6 +261,15 @@ class StepResult(Record):
         description="Of the clients' time, what was not spent on reads of the volume: at most this was held back.",
     )
     details: dict[str, Any] = Field(default_factory=dict, description="Evidence: coldness by file, checksums, ...")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _current_names(cls, values: Any) -> Any:
+        """Results of earlier versions have older names of parameters and details."""
+        values = current_parameters(values)
+        if isinstance(values, dict) and isinstance(values.get("details"), dict):
+            return {**values, "details": with_current_names(values["details"], _RENAMED_DETAILS)}
+        return values
 
 
 class SourceQuality(Record):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AliasChoices, Field, field_validator
 
 from volbench.records.base import FileName, Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
@@ -56,7 +56,11 @@ class ResolvedSuite(Record):
 
     name: str
     description: str = ""
-    low_power: bool = Field(default=False, description="Too few or too short cells for a firm verdict, on purpose.")
+    underpowered: bool = Field(
+        default=False,
+        validation_alias=AliasChoices("underpowered", "low_power"),
+        description="Too few or too short cells for a firm verdict, on purpose.",
+    )
     server: ServerSpec
     dataset: DatasetSpec
     steps: tuple[Step, ...]

@@ -103,7 +103,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
             cells,
             names,
             warnings,
-            low_power=run.suite.low_power or any(pair.low_power for pair in pairs),
+            low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
             sweep_sentences=sweep.said if sweep else (),
             time_difference=(*difference_sentences(differences), *pool_sentences(explained, every)),
             findings=explained.findings,

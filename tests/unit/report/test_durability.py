@@ -20,8 +20,8 @@ def crash(lost: float, *, valid: bool = True) -> StepResult:
         metrics={name: metric(name, value) for name, value in values.items()},
         valid=valid,
         details={
-            "how": "power_cut",
-            "volume_promises": "async",
+            "fault": "power_cut",
+            "volume_durability": "async",
             "settings": {"sync_binlog": "1"},
             "cuts": [{}, {}],
         },

@@ -234,7 +234,7 @@ def _of_coldness(cells: Iterable[CellRow]) -> Iterator[str]:
 
 
 def _of_power(run: RunRecord, pairs: Iterable[PairSummary]) -> Iterator[str]:
-    if run.suite.low_power:
+    if run.suite.underpowered:
         yield f"Suite {run.suite.name} has few or short cells by design (low power): small differences stay open."
     elif any(pair.low_power for pair in pairs):
         yield "There are too few valid cells for a verdict on some metrics, whatever their values (low power)."
