@@ -15,6 +15,7 @@ import jsonschema
 import pytest
 from record_schemas import MODELS, VERSIONS
 
+from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.report.build import build_report
 from volbench.report.render import render
 from volbench.store.files import read_record
@@ -40,11 +41,19 @@ def same(found: Any, expected: Any, place: str = "report") -> None:
         assert found == expected, place
 
 
-def test_report_json_of_schema_1() -> None:
-    """The contract with programs."""
+@pytest.mark.parametrize("version", [1, 2])
+def test_report_json_of_every_schema(version: int) -> None:
+    """The contract with programs: the report of an old run says what it said, under today's names."""
     directory = RunDirectory.open(HERE / "run-schema-1")
-    found = json.loads(render(build_report(directory), directory, "json"))
-    same(found, json.loads((HERE / "report-schema-1.json").read_text()))
+    report = json.loads(render(build_report(directory), directory, "json"))
+    older = read_record(HERE / f"report-schema-{version}.json", Report, schema=REPORT_SCHEMA)
+    same(report, json.loads(older.model_dump_json(by_alias=True, exclude_unset=True)))
+
+
+def test_the_latest_report_json_has_todays_names_and_no_others() -> None:
+    latest = HERE / f"report-schema-{REPORT_SCHEMA}.json"
+    directory = RunDirectory.open(HERE / "run-schema-1")
+    same(json.loads(render(build_report(directory), directory, "json")), json.loads(latest.read_text()))
 
 
 FILES = {

@@ -8,10 +8,11 @@ from typing import Any, Literal
 from pydantic import AliasChoices, Field, field_validator
 
 from volbench.records.base import FileName, Fraction, Record, Scalar
-from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.records.cell import DatasetSpec, Failure, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.facts import HostFacts
 from volbench.records.forecast import ForecastSpec
 from volbench.records.goals.pricing import PricingSpec
+from volbench.records.renamed import older_names, with_current_names
 from volbench.records.steps import Step
 from volbench.records.sweep import SweepSpec
 
@@ -121,6 +122,11 @@ class JournalEvent(Record):
     cell_id: FileName | Literal[""] = ""
     attempt: int = 0
     details: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("details")
+    @classmethod
+    def _current_names(cls, details: dict[str, Any]) -> dict[str, Any]:
+        return with_current_names(details, older_names(Failure))
 
 
 def is_over_budget(events: Iterable[JournalEvent]) -> bool:

@@ -12,7 +12,7 @@ from volbench.store.run_directory import RunDirectory
 
 KILLED = Failure(
     cause="server_killed",
-    what="mysqld was killed",
+    message="mysqld was killed",
     where="step dump",
     evidence="signal 9",
     next_step="look at dmesg",
