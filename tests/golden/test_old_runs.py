@@ -13,9 +13,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from record_schemas import MODELS, VERSIONS
 
+from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.report.build import build_report
 from volbench.report.render import render
+from volbench.store.files import read_record
 from volbench.store.run_directory import RunDirectory
 
 HERE = Path(__file__).parent
@@ -38,27 +41,39 @@ def same(found: Any, expected: Any, place: str = "report") -> None:
         assert found == expected, place
 
 
-def test_report_json_of_schema_1() -> None:
-    """The contract with programs."""
+@pytest.mark.parametrize("version", [1, 2])
+def test_report_json_of_every_schema(version: int) -> None:
+    """The contract with programs: the report of an old run says what it said, under today's names."""
     directory = RunDirectory.open(HERE / "run-schema-1")
-    found = json.loads(render(build_report(directory), directory, "json"))
-    same(found, json.loads((HERE / "report-schema-1.json").read_text()))
+    report = json.loads(render(build_report(directory), directory, "json"))
+    older = read_record(HERE / f"report-schema-{version}.json", Report, schema=REPORT_SCHEMA)
+    same(report, json.loads(older.model_dump_json(by_alias=True, exclude_unset=True)))
 
 
-def test_files_of_schema_1_still_fit_the_shipped_schemas() -> None:
-    """Older files lack newer keys, and are good all the same."""
-    run = HERE / "run-schema-1"
-    files = {
-        "report": [HERE / "report-schema-1.json"],
-        "run": [run / "run.json"],
-        "cell": sorted(run.glob("cells/*/cell.json")),
-        "result": sorted(run.glob("cells/*/result.json")),
-    }
-    for name, paths in files.items():
-        schema = json.loads((HERE.parents[1] / f"results/schema/{name}.schema.json").read_text())
-        assert paths
-        for path in paths:
-            jsonschema.validate(json.loads(path.read_text()), schema)
+def test_the_latest_report_json_has_todays_names_and_no_others() -> None:
+    latest = HERE / f"report-schema-{REPORT_SCHEMA}.json"
+    directory = RunDirectory.open(HERE / "run-schema-1")
+    same(json.loads(render(build_report(directory), directory, "json")), json.loads(latest.read_text()))
+
+
+FILES = {
+    "report": [HERE / "report-schema-1.json"],
+    "run": [HERE / "run-schema-1/run.json"],
+    "cell": sorted(HERE.glob("run-schema-1/cells/*/cell.json")),
+    "result": sorted(HERE.glob("run-schema-1/cells/*/result.json")),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_schema_1_are_read_and_have_todays_keys_when_they_are_written_again(name: str) -> None:
+    """Older files lack newer keys, and have older names of some."""
+    schema = json.loads((HERE.parents[1] / f"results/schema/{name}.schema.json").read_text())
+    older = json.loads((HERE / f"schema-1/{name}.schema.json").read_text())
+    assert FILES[name]
+    for path in FILES[name]:
+        jsonschema.validate(json.loads(path.read_text()), older)
+        record = read_record(path, MODELS[name], schema=VERSIONS[name])
+        jsonschema.validate(json.loads(record.model_dump_json(by_alias=True)), schema)
 
 
 def test_markdown_of_schema_1() -> None:

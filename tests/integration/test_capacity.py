@@ -57,7 +57,7 @@ steps:
   - {kind: oltp, name: reads, test: oltp_point_select, rand_type: uniform, threads: 32, warmup: 1s, duration: 6s}
 repeats: 2
 seed: 1
-low_power: true
+underpowered: true
 limits: {emulator_late: 50%, missed_samples: 90%}
 """
 IOPS = 300

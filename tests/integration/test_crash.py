@@ -83,7 +83,7 @@ def test_power_cuts_lose_commits_on_an_async_export_and_none_on_a_sync_one(
     steps = crashed(bench, *CRASH, *roomy, **volumes)
     for step in steps.values():
         assert_whole(step)
-        assert step.details["how"] == "power_cut"
+        assert step.details["fault"] == "power_cut"
         assert step.details["settings"]["innodb_flush_log_at_trx_commit"] == "1"
     assert value(steps["sync"], "lost_commits") == 0
     assert value(steps["async"], "lost_commits") > 0
@@ -105,7 +105,7 @@ def test_a_power_cut_of_a_disk_loses_only_what_the_server_did_not_sync(
     lax = ("engine.config.innodb_flush_log_at_trx_commit=2", "engine.config.sync_binlog=0")
     step = crashed(local, *CRASH, *lax, gp3=spec)["gp3"]
     assert_whole(step)
-    assert step.details["volume_promises"] == "write_through"
+    assert step.details["volume_durability"] == "write_through"
     assert value(step, "lost_commits") > 0
     assert value(step, "lost_s") < 2.5
     assert local.leftovers() == []
@@ -116,7 +116,7 @@ def test_a_killed_server_loses_nothing_on_any_volume(local: live_run.Bench) -> N
     local.volumes.pop("b")
     step = crashed(local, *CRASH)["a"]
     assert_whole(step)
-    assert step.details["how"] == "kill_server"
+    assert step.details["fault"] == "kill_server"
     assert value(step, "lost_commits") == 0
     assert any("only a power cut tests the volume" in note for note in step.notes)
 
@@ -124,7 +124,7 @@ def test_a_killed_server_loses_nothing_on_any_volume(local: live_run.Bench) -> N
 @pytest.mark.mysqld
 def test_power_that_cannot_be_cut_is_said_before_anything_runs(local: live_run.Bench) -> None:
     local.volumes.pop("b")
-    ended = local.end(local.start("steps=[{kind: crash, how: power_cut}]"))
+    ended = local.end(local.start("steps=[{kind: crash, fault: power_cut}]"))
     assert ended.code != 0
     assert "a power cut needs an emulated volume" in ended.output
 

@@ -58,7 +58,7 @@ def test_a_run_in_pods_leaves_an_ordinary_run_directory_and_an_empty_namespace(c
         assert result.volume_facts.claim_uid
         assert result.volume_facts.persistent_volume_uid
         assert result.volume_facts.mount_point == "/volbench/volume"
-        present = {source.source for source in result.sources if source.present}
+        present = {source.source for source in result.sources if source.available}
         assert {"diskstats", "innodb", "performance_schema", "cpu"} <= present
         assert (cluster.directory.cell_dir(result.cell_id) / "series.parquet").stat().st_size > 1000
 
@@ -331,7 +331,7 @@ def test_an_emulated_volume_as_a_local_one_is_labelled_as_such(cluster: ClusterB
         assert volume["profile"] == "ebs-gp3"
         assert volume["emulated"] is True
         (result,) = cluster.directory.results()
-        assert "emulator" in {source.source for source in result.sources if source.present}
+        assert "emulator" in {source.source for source in result.sources if source.available}
         assert result.steps[0].metrics["tps"].value > 0
         assert cluster.leftovers() == []
         assert [path.name for path in data.iterdir()] == []

@@ -68,7 +68,7 @@ def test_a_servers_sources_become_catalogued_rows(process: SamplingProcess, serv
     rows = list(series_rows(process.raw_file))
     assert {row.source for row in rows} >= SERVER_SOURCES
     assert all(SAMPLED[row.source][row.metric].unit and row.value >= 0 for row in rows)
-    assert qualities["innodb"].present
+    assert qualities["innodb"].available
     histograms = list(server_histogram_rows(process.raw_file))
     if server.mariadb:
         assert histograms == []
@@ -96,7 +96,7 @@ def test_a_restart_is_a_gap_without_absurd_rates(process: SamplingProcess, serve
     before = answers(ticks_of(process))
     wait_until(process, lambda ticks: answers(ticks) >= before + 4)
     qualities = {one.source: one for one in process.stop()}
-    assert qualities["innodb"].present
+    assert qualities["innodb"].available
     assert "no reading at" in qualities["innodb"].reason
     connections = {t.read["innodb"].values["connection", ""] for t in ticks_of(process) if "innodb" in t.read}
     assert len(connections) == 2
@@ -151,4 +151,4 @@ def test_a_server_that_starts_later_is_found(server: ScratchServer, tmp_path: Pa
         found = {one.source: one for one in process.stop()}
         server.stop()
         server.start()
-    assert found["innodb"].present
+    assert found["innodb"].available

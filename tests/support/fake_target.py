@@ -32,13 +32,13 @@ def good(_cell_id: str, _attempt: int, result: CellResult) -> CellResult:
 
 def failed(result: CellResult, *, cause: str = "step_failed", exit_code: int = 5) -> CellResult:
     """The result with a failure instead of steps."""
-    failure = Failure(cause=cause, what="sysbench failed", where="step rw", evidence="E", exit_code=exit_code)
+    failure = Failure(cause=cause, message="sysbench failed", where="step rw", evidence="E", exit_code=exit_code)
     return result.model_copy(update={"status": "failed", "failure": failure, "steps": ()})
 
 
 def disturbed(result: CellResult, *, held: float) -> CellResult:
     """The result, with every step disturbed for so much of its time."""
-    one = Disturbance(kind="foreign_cpu", size=0.7, limit=0.1, held_share=held, text=BUSY)
+    one = Disturbance(kind="foreign_cpu", size=0.7, limit=0.1, delayed_share_max=held, text=BUSY)
     changes = {"valid": False, "invalid_reasons": (BUSY,), "outside_reasons": (BUSY,), "disturbances": (one,)}
     steps = tuple(step.model_copy(update=changes) for step in result.steps)
     return result.model_copy(update={"steps": steps})

@@ -121,7 +121,7 @@ class PlainServer:
         if self.alive():
             return None
         code = self.process.returncode if self.process is not None else None
-        return Failure(cause="server_killed", what=f"the server ended with {code}", where=where)
+        return Failure(cause="server_killed", message=f"the server ended with {code}", where=where)
 
 
 class Kept:

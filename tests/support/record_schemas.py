@@ -20,6 +20,10 @@ MODELS: dict[str, type[Record]] = {
     "gate": Gate,
 }
 """Name of the schema -> model of the file; `journal` is one line of journal.jsonl."""
+VERSIONS = {
+    name: model.model_fields["schema_"].default for name, model in MODELS.items() if "schema_" in model.model_fields
+}
+"""Name of the schema -> today's version."""
 
 
 def schema_text(name: str) -> str:

@@ -89,7 +89,7 @@ class Synthetic:
     noise: float = 0.015
     suite: str = "synthetic"
     description: str = ""
-    low_power: bool = False
+    underpowered: bool = False
     seed: int = 7
     interval_s: float = 1.0
     extra_metrics: int = 0
@@ -150,7 +150,7 @@ def _run_record(wanted: Synthetic, run_id: str) -> RunRecord:
                 )
             )
     suite = ResolvedSuite(
-        name=wanted.suite, description=wanted.description, low_power=wanted.low_power,
+        name=wanted.suite, description=wanted.description, underpowered=wanted.underpowered,
         server=ServerSpec(version="8.4"), dataset=DatasetSpec(tables=4, rows=100_000), steps=wanted.steps,
         repeats=wanted.repeats, seed=wanted.seed, sampling=SamplingSpec(interval_s=wanted.interval_s),
         limits=ValidityLimits(), comparison=ComparisonSpec(),
@@ -217,8 +217,8 @@ class _Cell:
             volume_facts=self.volume.volume_facts(), host=HOST, server=self._server(),
             phases=tuple(phases), steps=tuple(steps[:1] if failure else steps),
             sources=(
-                SourceQuality(source="diskstats", present=True, ticks_due=int(t_s)),
-                SourceQuality(source="ebs_nvme", present=False, reason="no NVMe device of EBS"),
+                SourceQuality(source="diskstats", available=True, ticks_due=int(t_s)),
+                SourceQuality(source="ebs_nvme", available=False, reason="no NVMe device of EBS"),
             ),
         )  # fmt: skip
         write_record(self.place / RESULT_FILE, result)
@@ -375,7 +375,7 @@ def hostile() -> Synthetic:
     a = SyntheticVolume(name="a", facts=facts, variables={HOSTILE: HOSTILE}, notes=(HOSTILE,))
     b = SyntheticVolume(name="b", speed=1.3, notes=(HOSTILE,))
     step = OltpStep(name=HOSTILE, warmup_s=2, duration_s=10, options=parameters)
-    failure = Failure(cause="server_killed", what=HOSTILE, where=HOSTILE, evidence=HOSTILE, next_step=HOSTILE)
+    failure = Failure(cause="server_killed", message=HOSTILE, where=HOSTILE, evidence=HOSTILE, next_step=HOSTILE)
     return Synthetic(
         volumes=(a, b), steps=(step, ColdReadStep(name="cold")), suite=HOSTILE, description=HOSTILE,
         invalid={("a", 1): HOSTILE}, failed={("b", 2): failure},

@@ -99,7 +99,7 @@ class Comparison:
     """Candidate against baseline: the keys of a report's comparison. `ratio` is candidate / baseline.
 
     `ci` is the interval of the ratio at `confidence`; None when the runs do not bound it on both sides.
-    `baseline_value` and `candidate_value` are medians of the values compared. `left_out` counts rows on either
+    `baseline_value` and `candidate_value` are medians of the values compared. `excluded_runs` counts rows on either
     side that are invalid or without a value. `within_bounds` counts disturbed rows that were used on either
     side: `ci` and `p_value` are then of the worst choice inside their bounds. `p_value` is uncorrected,
     `p_adjusted` corrected over the family. `nodes`: within how many the cells were compared.
@@ -119,7 +119,7 @@ class Comparison:
     verdict: Verdict
     reason: str
     runs: tuple[int, int]
-    left_out: tuple[int, int]
+    excluded_runs: tuple[int, int]
     within_bounds: tuple[int, int]
     runs_needed: int | None
     margin: float
@@ -135,7 +135,7 @@ class _Side:
     """One volume's values of one metric, and how many rows gave none."""
 
     values: tuple[float, ...]
-    left_out: int
+    excluded_runs: int
     bounds: tuple[tuple[float, float], ...] = ()
     disturbed: int = 0
     nodes: tuple[str, ...] = ()
@@ -316,7 +316,7 @@ def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> _S
     kept = [(row.value, row) for row in used if row.value is not None and (not shared or row.node in shared)]
     return _Side(
         values=tuple(value for value, _ in kept),
-        left_out=len(rows) - len(kept),
+        excluded_runs=len(rows) - len(kept),
         bounds=tuple((value, value) if row.valid or row.bounds is None else row.bounds for value, row in kept),
         disturbed=sum(not row.valid for _, row in kept),
         nodes=tuple(row.node for _, row in kept),
@@ -361,7 +361,7 @@ def _undecided(prepared: _Prepared, baseline: str, margin: float, level: Level) 
         verdict="inconclusive",
         reason=prepared.why_no_shift,
         runs=(len(n.values), len(m.values)),
-        left_out=(n.left_out, m.left_out),
+        excluded_runs=(n.excluded_runs, m.excluded_runs),
         within_bounds=(n.disturbed, m.disturbed),
         runs_needed=None,
         margin=margin,

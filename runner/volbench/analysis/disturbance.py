@@ -135,7 +135,7 @@ def held_share(records: Sequence[Disturbance], *, ceiling: float) -> float:
     """
     if any(record.kind in _SLOWS_THE_VOLUME and record.beyond for record in records):
         return 1.0
-    return min(1.0, ceiling, sum(record.held_share for record in records))
+    return min(1.0, ceiling, sum(record.delayed_share_max for record in records))
 
 
 def delayable_share(*, clients: int | None, reading: float | None, lateness_s_per_s: float | None) -> float:
@@ -203,5 +203,5 @@ def _foreign(cpu: CpuUse, limits: ValidityLimits) -> Disturbance:
 
 def disturbance(kind: str, size: float, limit: float, share: float, text: str) -> Disturbance:
     """The record; `held` above 1 is 1."""
-    fields = {"kind": kind, "size": size, "limit": limit, "held_share": min(1.0, share), "text": text}
+    fields = {"kind": kind, "size": size, "limit": limit, "delayed_share_max": min(1.0, share), "text": text}
     return Disturbance.model_validate(fields)

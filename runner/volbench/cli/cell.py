@@ -79,7 +79,7 @@ def _stop_on_sigterm() -> None:
 
 def _end(result: CellResult) -> None:
     if result.failure is not None:
-        console.say(f"{result.failure.what} ({result.failure.where})\n{result.failure.evidence}")
+        console.say(f"{result.failure.message} ({result.failure.where})\n{result.failure.evidence}")
         raise typer.Exit(result.failure.exit_code)
     if result.status == "interrupted":
         raise typer.Exit(EXIT_INTERRUPTED)

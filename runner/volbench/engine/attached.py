@@ -130,7 +130,7 @@ class AttachedServer:
         if self.alive():
             return None
         return Failure(
-            cause="server_gone", what="the attached server does not answer", where=where, evidence=self._address
+            cause="server_gone", message="the attached server does not answer", where=where, evidence=self._address
         )
 
     def why_down(self) -> str:

@@ -123,7 +123,7 @@ def diagnose(circumstances: Circumstances, *, where: str) -> Failure:
         evidence.append(circumstances.volume.evidence)
     return Failure(
         cause=signature.cause,
-        what=signature.what,
+        message=signature.what,
         where=where,
         evidence="; ".join(evidence) + _log_evidence(circumstances.log),
         next_step=signature.next_step,
@@ -199,7 +199,7 @@ def as_error(failure: Failure) -> VolbenchError:
     """Return the failure as an exception of the class for its exit code."""
     classes: dict[int, type[VolbenchError]] = {EXIT_USAGE: UsageError, EXIT_ENVIRONMENT: EnvironmentLacks}
     return classes.get(failure.exit_code, StepFailed)(
-        failure.what,
+        failure.message,
         where=failure.where,
         evidence=failure.evidence,
         next_step=failure.next_step,

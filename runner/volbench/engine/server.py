@@ -201,11 +201,11 @@ class Server:
         try:
             state = self.supervisor.state()
         except StepFailed as gone:
-            return Failure(cause=gone.cause, what=gone.what, where=where, evidence=gone.evidence)
+            return Failure(cause=gone.cause, message=gone.what, where=where, evidence=gone.evidence)
         if state.running and not check_volume_state(self.data_dir):
             return None
         if not state.running and state.exit_code is None:
-            return Failure(cause="server_not_started", what="the server was not started", where=where)
+            return Failure(cause="server_not_started", message="the server was not started", where=where)
         return self._diagnose(state.exit_code, where)
 
     def log_since_start(self) -> str:
@@ -216,7 +216,9 @@ class Server:
         """Return why the server is not running, in a sentence with the evidence."""
         failure = self.failure()
         return (
-            "the server is running" if failure is None else f"{failure.cause}: {failure.what} ({failure.evidence})"
+            "the server is running"
+            if failure is None
+            else f"{failure.cause}: {failure.message} ({failure.evidence})"
         )
 
     @contextlib.contextmanager

@@ -212,7 +212,7 @@ def _without_result(job: Job, evidence: str) -> StepFailed:
 
 
 def _details(failure: VolbenchError) -> dict[str, str]:
-    return {"cause": failure.cause, "what": failure.what, "evidence": failure.evidence}
+    return {"cause": failure.cause, "message": failure.what, "evidence": failure.evidence}
 
 
 def _emulated(volume: OpenVolume | None) -> EmulatedSpec | None:

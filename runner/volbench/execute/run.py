@@ -233,8 +233,8 @@ class Orchestrator:
         if {*self._unavailable, volume} >= set(self._volumes):
             raise error
         self._unavailable[volume] = error
-        details: dict[str, Any] = {"volume": volume, "cause": error.cause, "what": error.what, "where": error.where,
-                   "evidence": error.evidence, "next_step": error.next_step}  # fmt: skip
+        details: dict[str, Any] = {"volume": volume, "cause": error.cause, "message": error.what,
+                   "where": error.where, "evidence": error.evidence, "next_step": error.next_step}  # fmt: skip
         self._directory.journal.append("volume_unavailable", **details)
         self._say(f"volume {volume} cannot be used, its cells are skipped: {error.what}: {error.evidence}")
 
@@ -452,7 +452,7 @@ def _failure(result: CellResult) -> VolbenchError:
     if failure is None:
         return StepFailed(f"the cell was {result.status}", where=f"cell {result.cell_id}")
     error = StepFailed(
-        failure.what,
+        failure.message,
         where=f"cell {result.cell_id}: {failure.where}" if failure.where else f"cell {result.cell_id}",
         evidence=failure.evidence,
         next_step=failure.next_step,

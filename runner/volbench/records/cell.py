@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from volbench.records.base import Bytes, FileName, Fraction, Record, Scalar, Seconds
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.records.metrics import MetricValue
-from volbench.records.steps import Step
+from volbench.records.renamed import with_current_names
+from volbench.records.steps import Step, current_parameters
 from volbench.records.tls import TlsOptions
 
 CELL_SCHEMA = 1
-RESULT_SCHEMA = 1
+RESULT_SCHEMA = 2
 
 
 class ServerSpec(Record):
@@ -215,8 +216,11 @@ class Disturbance(Record):
         description="Compared with the limit: share of CPU time or of operations, I/O per s, pages."
     )
     limit: float
-    held_share: float = Field(
-        ge=0, le=1, description="At most this share of the step's time was the step's own work held back by it."
+    delayed_share_max: float = Field(
+        ge=0,
+        le=1,
+        validation_alias=AliasChoices("delayed_share_max", "held_share"),
+        description="For at most this share of the step's time it delayed the step's own work.",
     )
     text: str = Field(description="What was seen, with the limit.")
 
@@ -226,8 +230,11 @@ class Disturbance(Record):
         return self.size > self.limit
 
 
-FILES_COPIED = "files_copied_beside"
+FILES_COPIED = "files_copied_concurrently"
 """In a load's details: files were copied concurrently, so that not only the server reads from the device."""
+
+
+_RENAMED_DETAILS = {"how": "fault", "volume_promises": "volume_durability", "left_out": "excluded"}
 
 
 class StepResult(Record):
@@ -258,12 +265,21 @@ class StepResult(Record):
     )
     details: dict[str, Any] = Field(default_factory=dict, description="Evidence: coldness by file, checksums, ...")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _current_names(cls, values: Any) -> Any:
+        """Results of earlier versions have older names of parameters and details."""
+        values = current_parameters(values)
+        if isinstance(values, dict) and isinstance(values.get("details"), dict):
+            return {**values, "details": with_current_names(values["details"], _RENAMED_DETAILS)}
+        return values
+
 
 class SourceQuality(Record):
-    """How well a source was sampled; an absent one says why."""
+    """How well a source was sampled; one that is not available has the reason."""
 
     source: str
-    present: bool
+    available: bool = Field(validation_alias=AliasChoices("available", "present"))
     reason: str = ""
     ticks_due: int = 0
     ticks_missed: int = 0
@@ -273,7 +289,7 @@ class Failure(Record):
     """Why a cell or step failed; `cause` is a short stable word such as server_killed, volume_full, oom."""
 
     cause: str
-    what: str
+    message: str = Field(validation_alias=AliasChoices("message", "what"))
     where: str = ""
     evidence: str = ""
     next_step: str = ""

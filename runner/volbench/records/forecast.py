@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from volbench.records.base import Bytes, Fraction, Record, Scalar, Seconds
 from volbench.records.metrics import CATALOGUE
@@ -59,7 +59,12 @@ class ForecastSpec(Record):
     dump_io_size_bytes: Bytes = Field(
         default=16384, alias="dump_io_size", gt=0, description="Of one of its reads, as the volume counts them."
     )
-    dump_beside_iops: float = Field(default=0.0, ge=0, description="Requests a second of the load beside the dump.")
+    dump_concurrent_iops: float = Field(
+        default=0.0,
+        ge=0,
+        validation_alias=AliasChoices("dump_concurrent_iops", "dump_beside_iops"),
+        description="Requests a second of the load during the dump.",
+    )
     window_s: Seconds | None = Field(default=None, alias="window", description="How long the dump may take.")
     volume: str = Field(
         default="", description="Profile of volumes that are not emulated, such as `ebs-gp2?size=50GiB`."

@@ -1,22 +1,27 @@
-"""report.json: the contract with everybody who reads results by program. Keys may be added, never changed."""
+"""report.json: the contract with everybody who reads results by program.
+
+Keys may be added. A renamed one makes a new version, and its older name is read.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from volbench.records.base import Record, Scalar
-from volbench.records.cell import Disturbance
+from volbench.records.cell import Disturbance, Failure
 from volbench.records.goals.pricing import StorageClassRow
 from volbench.records.metrics import MetricValue
+from volbench.records.renamed import older_names, with_current_names
+from volbench.records.steps import current_parameters
 from volbench.records.sweep import Design, Factor
 
-REPORT_SCHEMA = 1
+REPORT_SCHEMA = 2
 Verdict = Literal["better", "worse", "equivalent", "inconclusive"]
 
 
-class EngineRow(Record):
+class ServerRow(Record):
     """The server that all cells ran."""
 
     flavor: str
@@ -65,8 +70,10 @@ class CellRow(Record):
     disturbances: tuple[Disturbance, ...] = Field(
         default=(), description="What delayed the step from outside, with a bound on what each can have done."
     )
-    held_share: float | None = Field(
-        default=None, description="At most this share of the step's time did all of them together hold it back."
+    delayed_share_max: float | None = Field(
+        default=None,
+        validation_alias=AliasChoices("delayed_share_max", "held_share"),
+        description="For at most this share of the step's time they delayed it, all together.",
     )
     bounds: dict[str, tuple[float, float | None]] = Field(
         default_factory=dict,
@@ -76,6 +83,11 @@ class CellRow(Record):
     used_within_bounds: tuple[str, ...] = Field(
         default=(), description="Metrics whose comparison uses this step although it is invalid, within its bounds."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _current_parameters(cls, row: Any) -> Any:
+        return current_parameters(row)
 
 
 class ComparisonRow(Record):
@@ -95,7 +107,11 @@ class ComparisonRow(Record):
     verdict: Verdict
     reason: str = ""
     runs: tuple[int, int]
-    left_out: tuple[int, int] = (0, 0)
+    excluded_runs: tuple[int, int] = Field(
+        default=(0, 0),
+        validation_alias=AliasChoices("excluded_runs", "left_out"),
+        description="Cells of either side that are invalid or have no value.",
+    )
     within_bounds: tuple[int, int] = Field(
         default=(0, 0),
         description="Disturbed cells used on either side: ci and p_value are of the worst choice in their bounds.",
@@ -120,7 +136,11 @@ class SweepRow(Record):
     design: Design
     factors: dict[str, Factor]
     combinations: int
-    said: tuple[str, ...] = Field(default=(), description="Which factor matters, and why the others do not.")
+    conclusions: tuple[str, ...] = Field(
+        default=(),
+        validation_alias=AliasChoices("conclusions", "said"),
+        description="Which factor matters, and why the others do not.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -168,11 +188,13 @@ class ForecastRow(Record):
     """What the suite's forecast of burst credits said of a volume, and what came."""
 
     volume: str
-    what: str
+    event: str = Field(validation_alias=AliasChoices("event", "what"), description="Such as `credits run out`.")
     predicted_s: float | None = Field(description="null: it was not to happen")
     measured_s: tuple[float, ...] = Field(description="Of each valid cell in which it happened.")
     difference: float | None = Field(default=None, description="Median of the cells / forecast - 1.")
-    met: bool | None = Field(default=None, description="Within 5 %.")
+    within_tolerance: bool | None = Field(
+        default=None, validation_alias=AliasChoices("within_tolerance", "met"), description="Within 5 %."
+    )
     text: str = ""
 
 
@@ -191,7 +213,11 @@ class PredictionRow(Record):
     cells: int = 0
     valid: bool = Field(default=True, description="False: no valid cell; this is of disturbed ones.")
     difference: float | None = Field(default=None, description="measured / predicted - 1.")
-    met: bool | None = Field(default=None, description="Within 20 %; null for an input or without measurement.")
+    within_tolerance: bool | None = Field(
+        default=None,
+        validation_alias=AliasChoices("within_tolerance", "met"),
+        description="Within 20 %; null for an input or without measurement.",
+    )
     input: bool = Field(default=False, description="The volume was calibrated with it.")
     reported: float | None = Field(default=None, description="The figure of somebody else's report.")
     derivation: str
@@ -290,8 +316,12 @@ class DurabilityRow(Record):
 
     volume: str
     step: str
-    how: str
-    volume_promises: str | None = Field(default=None, description="Of an emulated volume: its durability.")
+    fault: str = Field(validation_alias=AliasChoices("fault", "how"), description="`power_cut` or `kill_server`.")
+    volume_durability: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("volume_durability", "volume_promises"),
+        description="Of an emulated volume.",
+    )
     settings: dict[str, str] = Field(default_factory=dict, description="The server's, as it says them.")
     cells: int
     cuts: int
@@ -367,7 +397,11 @@ class QueryRow(Record):
     mean_ms: float
     cpu_ms: float | None = Field(default=None, description="MySQL 8.0.28 and later.")
     lock_ms: float | None = Field(default=None, description="Table locks.")
-    waited_ms: float | None = Field(default=None, description="Neither CPU nor table locks: files, commits, rows.")
+    wait_ms: float | None = Field(
+        default=None,
+        validation_alias=AliasChoices("wait_ms", "waited_ms"),
+        description="Neither CPU nor table locks: files, commits, rows.",
+    )
     ratio: float | None = Field(default=None, description="mean_ms against the first volume, the baseline.")
 
 
@@ -392,15 +426,19 @@ class AssociationRow(Record):
 
 
 class WhatIfRow(Record):
-    """A step as it would be on another volume; `cannot` says why it is not predicted."""
+    """A step as it would be on another volume; `unavailable_reason` says why it is not predicted."""
 
     volume: str
     step: str
     threads: int | None = Field(default=None, description="Of the load; steps with several are kept apart.")
     spec: str
-    cannot: str = ""
-    regime: Literal["", "steady", "burst", "baseline"] = ""
-    lasts_s: float | None = Field(default=None, description="Of a burst.")
+    unavailable_reason: str = Field(default="", validation_alias=AliasChoices("unavailable_reason", "cannot"))
+    performance_level: Literal["", "steady", "burst", "baseline"] = Field(
+        default="", validation_alias=AliasChoices("performance_level", "regime")
+    )
+    burst_duration_s: float | None = Field(
+        default=None, validation_alias=AliasChoices("burst_duration_s", "lasts_s")
+    )
     tps: float | None = None
     tps_interval: tuple[float, float] | None = None
     latency_ms_p95: float | None = None
@@ -415,7 +453,7 @@ class Summary(Record):
 
     verdict: Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive", "single_volume"]
     sentence: str
-    low_power: bool = False
+    underpowered: bool = Field(default=False, validation_alias=AliasChoices("underpowered", "low_power"))
     caveats: tuple[str, ...] = ()
     time_difference: tuple[str, ...] = Field(
         default=(), description="Where the extra time of the slower volume goes, a sentence for each comparison."
@@ -441,7 +479,7 @@ class Report(Record):
     complete: bool
     volbench_version: str
     summary: Summary
-    engine: EngineRow | None
+    server: ServerRow | None = Field(validation_alias=AliasChoices("server", "engine"))
     data: DataRow | None = None
     host: dict[str, Any]
     timing: Timing
@@ -469,3 +507,8 @@ class Report(Record):
         default_factory=dict, description="Setting or fact -> volume -> value, where volumes differ."
     )
     reproduce: tuple[str, ...] = Field(default=(), description="The command lines that make this run again.")
+
+    @field_validator("failures")
+    @classmethod
+    def _current_names(cls, failures: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        return tuple(with_current_names(failure, older_names(Failure)) for failure in failures)

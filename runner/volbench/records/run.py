@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AliasChoices, Field, field_validator
 
 from volbench.records.base import FileName, Fraction, Record, Scalar
-from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.records.cell import DatasetSpec, Failure, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.facts import HostFacts
 from volbench.records.forecast import ForecastSpec
 from volbench.records.goals.pricing import PricingSpec
+from volbench.records.renamed import older_names, with_current_names
 from volbench.records.steps import Step
 from volbench.records.sweep import SweepSpec
 
@@ -56,7 +57,11 @@ class ResolvedSuite(Record):
 
     name: str
     description: str = ""
-    low_power: bool = Field(default=False, description="Too few or too short cells for a firm verdict, on purpose.")
+    underpowered: bool = Field(
+        default=False,
+        validation_alias=AliasChoices("underpowered", "low_power"),
+        description="Too few or too short cells for a firm verdict, on purpose.",
+    )
     server: ServerSpec
     dataset: DatasetSpec
     steps: tuple[Step, ...]
@@ -117,6 +122,11 @@ class JournalEvent(Record):
     cell_id: FileName | Literal[""] = ""
     attempt: int = 0
     details: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("details")
+    @classmethod
+    def _current_names(cls, details: dict[str, Any]) -> dict[str, Any]:
+        return with_current_names(details, older_names(Failure))
 
 
 def is_over_budget(events: Iterable[JournalEvent]) -> bool:

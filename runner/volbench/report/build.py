@@ -18,9 +18,9 @@ from volbench.report.rows.caveats import OVER_BUDGET, caveats, unavailable_volum
 from volbench.report.rows.cells import (
     cell_rows,
     data_row,
-    engine_row,
     failure_rows,
     finished_at,
+    server_row,
     timing,
     used_within_bounds,
     volume_rows,
@@ -67,7 +67,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     volume_of = {cell.cell_id: cell.volume for cell in run.cells}
     unavailable = unavailable_volumes(events, volume_of)
     names = compared_volumes(run, results, unavailable)
-    cells, volumes, engine = cell_rows(run, results), volume_rows(run, results), engine_row(results)
+    cells, volumes, server = cell_rows(run, results), volume_rows(run, results), server_row(results)
     hosts, placements = hosts_by_volume(results, volume_of), declared_placements(run)
     comparisons = run_comparisons(run, results, cells, names)
     cells = used_within_bounds(cells, comparisons)
@@ -84,7 +84,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     declared = [volume for volume in volumes if volume.name in names]  # a variant is emulated as its volume is
     replaced = sum(event.event == "cell_replaced" for event in events)
     warnings = caveats(
-        run, declared, cells, engine, pairs, with_result=done, skipped=0 if over_budget else len(skipped),
+        run, declared, cells, server, pairs, with_result=done, skipped=0 if over_budget else len(skipped),
         replaced=replaced,
         first=(
             *((OVER_BUDGET,) if over_budget else ()),
@@ -104,13 +104,13 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
             cells,
             names,
             warnings,
-            low_power=run.suite.low_power or any(pair.low_power for pair in pairs),
-            sweep_sentences=sweep.said if sweep else (),
+            low_power=run.suite.underpowered or any(pair.low_power for pair in pairs),
+            sweep_sentences=sweep.conclusions if sweep else (),
             time_difference=(*difference_sentences(differences, loads=loads), *pool_sentences(explained, every)),
             findings=explained.findings,
         ),
-        engine=engine,
-        data=data_row(events, engine),
+        server=server,
+        data=data_row(events, server),
         host=run.host.model_dump(mode="json", exclude_none=True),
         timing=timing(run, events, cells),
         volumes=volumes,

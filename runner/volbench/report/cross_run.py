@@ -10,9 +10,9 @@ from volbench.errors import MustNotCompare, UsageError
 from volbench.records.cell import CellResult
 from volbench.records.facts import HostFacts
 from volbench.records.parse import optional_whole
-from volbench.records.report import CellRow, EngineRow
+from volbench.records.report import CellRow, ServerRow
 from volbench.records.run import RunRecord
-from volbench.report.rows.cells import cell_rows, engine_row
+from volbench.report.rows.cells import cell_rows, server_row
 from volbench.report.rows.comparisons import compared_cells
 from volbench.report.rows.nodes import (
     declared_placements,
@@ -42,7 +42,7 @@ class CrossRunComparison:
 @dataclass(frozen=True, kw_only=True)
 class _Run:
     record: RunRecord
-    engine: EngineRow | None
+    engine: ServerRow | None
     cells: tuple[CellRow, ...]
     results: tuple[CellResult, ...]
 
@@ -130,7 +130,7 @@ def _loaded(loaded: LoadedRun) -> _Run:
     """Return what is compared of a run. Its series are not read."""
     return _Run(
         record=loaded.run,
-        engine=engine_row(loaded.results),
+        engine=server_row(loaded.results),
         cells=cell_rows(loaded.run, loaded.results),
         results=loaded.results,
     )

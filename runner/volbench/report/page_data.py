@@ -52,7 +52,9 @@ def source_problems(loaded: LoadedRun) -> tuple[SourceProblem, ...]:
     for result in loaded.results:
         for source in result.sources:
             missed_ticks = f"{source.ticks_missed} of {source.ticks_due} ticks missed in a cell"
-            problem = (missed_ticks if source.ticks_missed else "") if source.present else source.reason or "absent"
+            problem = (
+                (missed_ticks if source.ticks_missed else "") if source.available else source.reason or "absent"
+            )
             volumes = volumes_by_problem.setdefault((source.source, problem), []) if problem else []
             if volume_of[result.cell_id] not in volumes:
                 volumes.append(volume_of[result.cell_id])

@@ -45,11 +45,11 @@ def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
     return f"{label(row.metric)} {change(row.ratio)} {interval(row.ci)}{step_text}"
 
 
-def how_text(row: DurabilityRow) -> str:
+def fault_text(row: DurabilityRow) -> str:
     """Return `2 power cuts (volume: async)`, `1 kill of the server`."""
-    event = "power cut" if row.how == "power_cut" else "kill of the server"
+    event = "power cut" if row.fault == "power_cut" else "kill of the server"
     event_text = event if row.cuts == 1 else event.replace("cut", "cuts").replace("kill", "kills")
-    durability_text = f" (volume: {row.volume_promises.replace('_', '-')})" if row.volume_promises else ""
+    durability_text = f" (volume: {row.volume_durability.replace('_', '-')})" if row.volume_durability else ""
     return f"{row.cuts} {event_text}{durability_text}"
 
 

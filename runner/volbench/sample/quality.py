@@ -27,7 +27,7 @@ class _Account:
     def quality(self, source: str, window: range) -> SourceQuality:
         if not self.ticks_read:
             reason = self.why_silent or self.reason or "sampling ended before its first tick"
-            return SourceQuality(source=source, present=False, reason=reason)
+            return SourceQuality(source=source, available=False, reason=reason)
         due = range(max(window.start, self.first_tick), max(window.stop, window.start, self.first_tick))
         silent = sum(tick in due for tick in self.silent - self.ticks_read)
         read_count = sum(tick in due for tick in self.ticks_read)
@@ -36,7 +36,7 @@ class _Account:
             notes.append(f"no reading at {silent} ticks: {self.why_silent}")
         return SourceQuality(
             source=source,
-            present=True,
+            available=True,
             reason="; ".join(notes),
             ticks_due=len(due) - silent,
             ticks_missed=max(0, len(due) - silent - read_count),

@@ -72,7 +72,7 @@ def summarise(report: Report) -> RunSummary:
         complete=report.complete,
         verdict=report.summary.verdict,
         sentence=report.summary.sentence,
-        server=f"{report.engine.flavor} {report.engine.version}" if report.engine else "",
+        server=f"{report.server.flavor} {report.server.version}" if report.server else "",
         volbench_version=report.volbench_version,
         cells=len(report.cells),
         valid_cells=sum(cell.valid for cell in report.cells),
@@ -106,9 +106,9 @@ def _groups(report: Report) -> Iterator[MetricGroup]:
 def _settings(report: Report) -> Iterator[tuple[str, str]]:
     """Everything that may explain a difference between two runs, flat and as text."""
     yield "volbench", report.volbench_version
-    if report.engine:
-        yield "server", f"{report.engine.flavor} {report.engine.version}"
-        yield from ((f"server.{name}", value) for name, value in report.engine.variables.items())
+    if report.server:
+        yield "server", f"{report.server.flavor} {report.server.version}"
+        yield from ((f"server.{name}", value) for name, value in report.server.variables.items())
     if report.data:
         yield "data.bytes", str(report.data.bytes)
     yield from _flat("host", report.host)

@@ -96,19 +96,27 @@ def read_record(path: Path, model: type[Model], *, schema: int | None = None) ->
             evidence=str(error),
             next_step="remove the file's cell directory and run `volbench resume`, or take the run from a backup",
         ) from error
-    version = raw.get("schema") if isinstance(raw, dict) else None
-    if schema is not None and version != schema:
-        raise RunUnreadable(
-            f"schema {version!r} cannot be read by this volbench, which reads {schema}",
-            where=str(path),
-            next_step="use the volbench version that wrote it",
-        )
+    if schema is not None:
+        _check_version(raw, schema, path)
+        raw["schema"] = schema  # the models translate older names
     try:
         return model.model_validate(raw)
     except ValidationError as error:
         raise RunUnreadable(
             "the file is not one that volbench wrote", where=str(path), evidence=_first_fault(error)
         ) from error
+
+
+def _check_version(raw: Any, schema: int, path: Path) -> None:
+    """Raise RunUnreadable unless the version of a file is today's or an earlier one."""
+    version = raw.get("schema") if isinstance(raw, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= schema:
+        readable = "1" if schema == 1 else f"1 to {schema}"
+        raise RunUnreadable(
+            f"schema {version!r} cannot be read by this volbench, which reads {readable}",
+            where=str(path),
+            next_step="use the volbench version that wrote it",
+        )
 
 
 def _first_fault(error: ValidationError) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from volbench.errors import UsageError
-from volbench.suite.document import parse_document, set_value
-from volbench.suite.scale import scaled
+from volbench.suite.load import suite_document
 
 _COPIED_KEYS = ("schema", "engine", "dataset", "seed", "sampling", "limits", "comparison", "volumes")
 
@@ -27,10 +26,7 @@ def capacity_suite(
 
     Raises UsageError if there is no such load.
     """
-    settings = list(settings)
-    document = scaled(parse_document(text, name=name), settings)
-    for assignment in settings:
-        document = set_value(document, assignment)
+    document = suite_document(text, name=name, settings=settings)
     load = _load(document.data.get("steps"), step, name)
     steps = [
         {**load, "name": f"rate-{rate}", "rate": rate, "threads": _client_threads(load.get("threads", 64))}
@@ -40,7 +36,7 @@ def capacity_suite(
     base = str(document.data.get("name", "suite"))[:30]
     content = {
         **copied, "name": f"{base}-capacity", "description": f"Rising rates of {load.get('name') or 'oltp'}",
-        "steps": steps, "repeats": repeats, "low_power": repeats < 4,
+        "steps": steps, "repeats": repeats, "underpowered": repeats < 4,
     }  # fmt: skip
     out = StringIO()
     YAML(typ="safe", pure=True).dump(content, out)
@@ -53,7 +49,7 @@ def _load(steps: Any, step_name: str, name: str) -> dict[str, Any]:
     )
     for step in loads:
         if step_name in {"", step.get("name")}:
-            return {key: value for key, value in step.items() if key != "beside"}
+            return {key: value for key, value in step.items() if key != "concurrent"}
     raise UsageError(
         f"the suite has no oltp step {step_name!r}" if step_name else "the suite has no oltp step", where=name,
         evidence=f"it has: {', '.join(str(step.get('name')) for step in loads) or 'none'}",

@@ -12,6 +12,7 @@ from volbench.records.base import Record
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
 from volbench.records.forecast import ForecastSpec, Prediction
 from volbench.records.goals.pricing import PricingSpec
+from volbench.records.renamed import older_names_of
 from volbench.records.run import ComparisonSpec
 from volbench.records.steps import STEP_KINDS
 from volbench.records.steps.kind import StepKind
@@ -38,7 +39,7 @@ editors.
 
 ```yaml
 # yaml-language-server: $schema=suite.schema.json
-schema: 1
+schema: 2
 name: mine
 engine:
   config: {innodb_buffer_pool_size: 1G}
@@ -80,7 +81,7 @@ is YAML. Repeat the option for more values.
 - `rate` makes the load open-loop: transactions arrive at that rate whether or not the volume keeps up, and
   latency includes the time in the queue. Without `rate`, clients wait for each answer, and a stall hides the
   transactions that would have arrived.
-- Steps in `beside` run concurrently: they start with the measured time of the load (or `start_after` later).
+- Steps in `concurrent` run concurrently: they start with the measured time of the load (or `start_after` later).
   Reports show the seconds with and without them separately, as `NAME/during` and `NAME/alone`.
 - `restore` loads the dump of the last `dump` step, so put a `dump` before it.
 - `fio` measures every combination of its lists, one after the other; each is a row of the report. It writes its
@@ -194,8 +195,10 @@ _MEANINGS = {
 
 
 def field_meaning(key: str, field: FieldInfo) -> str:
-    """Return what a key of a suite means."""
-    return field.description or _MEANINGS.get(key, "")
+    """Return what a key of a suite means, with its older name."""
+    meaning = field.description or _MEANINGS.get(key, "")
+    older = ", ".join(f"`{name}`" for name in older_names_of(field))
+    return f"{meaning} Earlier name: {older}." if older else meaning
 
 
 def _cell(text: str) -> str:

@@ -16,6 +16,7 @@ from volbench.suite.document import TEXT_BYTES_MAX, Document, parse_document, se
 from volbench.suite.document import Path as KeyPath
 from volbench.suite.model import SuiteFile
 from volbench.suite.own_files import with_absolute_paths
+from volbench.suite.renamed import CurrentKeys, Warn, ignore
 from volbench.suite.scale import scaled
 from volbench.suite.sweep import sweep_faults
 
@@ -27,27 +28,31 @@ FaultFinder = Callable[[SuiteFile], Iterable[tuple[KeyPath, str]]]
 
 
 def load_suite(
-    path: Path, *, settings: Iterable[str] = (), more_faults: FaultFinder | None = None
+    path: Path, *, settings: Iterable[str] = (), more_faults: FaultFinder | None = None, warn: Warn = ignore
 ) -> tuple[SuiteFile, str]:
     """Return the suite of a file, with each `--set KEY=VALUE` applied, and the file's text.
 
     Args:
         more_faults: checks of other layers, such as that of the volumes' SPECs.
+        warn: is called with a sentence for each key that has its older name.
 
     Raises UsageError listing every fault with file and line.
     """
     text = read_file(path)
-    suite = check_suite(text, name=str(path), settings=settings, more_faults=more_faults)
+    suite = check_suite(text, name=str(path), settings=settings, more_faults=more_faults, warn=warn)
     return with_absolute_paths(suite, path.parent), text
 
 
 def check_suite(
-    text: str, *, name: str, settings: Iterable[str] = (), more_faults: FaultFinder | None = None
+    text: str,
+    *,
+    name: str,
+    settings: Iterable[str] = (),
+    more_faults: FaultFinder | None = None,
+    warn: Warn = ignore,
 ) -> SuiteFile:
     """Return the suite of a text. Raise UsageError as `load_suite` does."""
-    document = scaled(parse_document(text, name=name), settings)
-    for assignment in settings:
-        document = set_value(document, assignment)
+    document = suite_document(text, name=name, settings=settings, warn=warn)
     next_step = "see suites/README.md for every key, or point your editor at suites/suite.schema.json"
     suite = check_model(document, SuiteFile, noun="suite", next_step=next_step)
     faults = list(_faults_of_sweep(document, suite))
@@ -56,6 +61,16 @@ def check_suite(
     if faults:
         raise _faults_error(faults, noun="suite", next_step=next_step)
     return suite
+
+
+def suite_document(text: str, *, name: str, settings: Iterable[str] = (), warn: Warn = ignore) -> Document:
+    """Return the document of a suite with today's keys, its scale and each `--set`. Raise UsageError."""
+    keys = CurrentKeys(SuiteFile, warn)
+    assignments = [keys.assignment(assignment) for assignment in settings]
+    document = scaled(keys.document(parse_document(text, name=name)), assignments)
+    for assignment in assignments:
+        document = set_value(document, assignment)
+    return document
 
 
 def _faults_of_sweep(document: Document, suite: SuiteFile) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from volbench.records.base import Fraction, Record, Scalar
 from volbench.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
@@ -29,6 +29,7 @@ PINNED_DURABILITY: dict[str, Scalar] = {
 which would make no storage comparison."""
 
 
+SUITE_SCHEMA: Literal[2] = 2
 FULL_SCALE = "full"
 ScaleName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")]
 
@@ -36,11 +37,17 @@ ScaleName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$")]
 class SuiteFile(Record):
     """A suite: engine, dataset, steps, repeats, and how volumes are compared."""
 
-    schema_: Literal[1] = Field(default=1, alias="schema", description="Version of this format.")
+    schema_: Literal[1, 2] = Field(
+        default=SUITE_SCHEMA,
+        alias="schema",
+        description="Version of this format; in version 1 some keys had other names.",
+    )
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,40}$", description="Becomes part of the run's directory name.")
     description: str = Field(default="", description="What the suite is for, in a sentence.")
-    low_power: bool = Field(
-        default=False, description="Says in every report that cells are few or short on purpose."
+    underpowered: bool = Field(
+        default=False,
+        validation_alias=AliasChoices("underpowered", "low_power"),
+        description="Says in every report that cells are few or short on purpose.",
     )
     engine: ServerSpec = Field(
         default=ServerSpec(), description="The MySQL or MariaDB server and its configuration."
@@ -149,7 +156,7 @@ class SuiteFile(Record):
         return ResolvedSuite(
             name=self.name,
             description=self.description,
-            low_power=self.low_power,
+            underpowered=self.underpowered,
             server=self.engine.model_copy(update={"config": {**PINNED_DURABILITY, **self.engine.config}}),
             dataset=self.dataset,
             steps=_expanded(self.steps),

@@ -48,7 +48,7 @@ class TestServer:
             server.kill()
             failure = server.failure()
             assert failure is not None
-            assert (failure.cause, "by volbench" in failure.what) == ("server_killed", True)
+            assert (failure.cause, "by volbench" in failure.message) == ("server_killed", True)
             server.start()
             assert server.query("SELECT COUNT(*) FROM sbtest.sbtest1") == [(DATASET.rows - 100,)]
 

@@ -117,8 +117,8 @@ def test_under_load_it_says_what_the_load_lost(
     server: PlainServer, make_context: Callable[..., StepContext], method: str
 ) -> None:
     """With rows for the load during the change and alone."""
-    beside = AlterStep(method=method, start_after=2)
-    step = OltpStep(name="night", threads=(4,), warmup=1, duration=8, beside=(beside,))
+    change = AlterStep(method=method, start_after=2)
+    step = OltpStep(name="night", threads=(4,), warmup=1, duration=8, concurrent=(change,))
     outcome = run(step, make_context())
     parts = {part.suffix: values(part.outcome) for part in outcome.sub_results}
     assert set(parts) == {f"beside-alter-{method}", "during", "alone"}

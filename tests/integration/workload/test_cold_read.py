@@ -63,7 +63,7 @@ class TestColdRead:
 
     def test_without_a_device_counter_cold_is_not_claimed(self, make_context: Callable[..., StepContext]) -> None:
         """The numbers are kept, labelled lukewarm, and invalid."""
-        outcome = run(ColdReadStep(name="c", table_scan=False, warm_too=False), make_context())
+        outcome = run(ColdReadStep(name="c", table_scan=False, warm_read=False), make_context())
         cpu_times = {CPU_USER.name, CPU_SYSTEM.name}  # absent where the program used less than a tick of the clock
         assert set(outcome.metrics) - cpu_times == {"cold_read_s", "cold_read_mib_per_s", "cold_read_files_per_s"}
         assert "reading files was not cold but lukewarm" in outcome.invalid_reasons[0]

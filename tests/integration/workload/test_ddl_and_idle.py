@@ -25,7 +25,7 @@ class TestDdl:
         caches = "SELECT @@table_open_cache, @@innodb_open_files"
         before, kept = server.query(caches), Kept()
         step = DdlStep(
-            name="d", tables=12, altered=3, temporary=4, threads=2, table_open_cache=20,
+            name="d", tables=12, altered_tables=3, temporary_tables=4, threads=2, table_open_cache=20,
             phases=("create", "open", "alter_inplace", "alter_copy", "temporary", "drop"),
         )  # fmt: skip
         outcome = run(step, make_context(record=kept))

@@ -202,7 +202,7 @@ class TestOltp:
             threads=(2,),
             warmup_s=1,
             duration_s=6,
-            beside=(DumpStep(name="d", tool="mysqldump", to="nowhere", start_after_s=1.5),),
+            concurrent=(DumpStep(name="d", tool="mysqldump", to="nowhere", start_after_s=1.5),),
         )
         slow = make_context()
         outcome = run(step, slow)

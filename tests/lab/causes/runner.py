@@ -192,7 +192,7 @@ def suite_of(setup: Setup) -> dict[str, Any]:
         "schema": 1,
         "name": "lab",
         "description": f"Causes made by others: {setup.condition}, run {setup.number}",
-        "low_power": True,
+        "underpowered": True,
         "engine": {"config": dict(setup.load["config"])},
         "dataset": dict(setup.load["dataset"]),
         "steps": [*setup.load.get("before", ()), {"name": STEP, **step}],

@@ -79,13 +79,13 @@ def run_setup(setup: Setup, place: Path, *, disk: Path) -> Ran:
 def suite_of(setup: Setup) -> dict[str, Any]:
     """The suite file of a setup: one volume, one step, one cell."""
     load = {**setup.load, "warmup": f"{setup.warmup_s:g}s", "duration": f"{setup.measured_s:g}s"}
-    if "beside" in load:
-        load["beside"] = [{**one, "start_after": f"{one['start_after']}s"} for one in load["beside"]]
+    if "concurrent" in load:
+        load["concurrent"] = [{**one, "start_after": f"{one['start_after']}s"} for one in load["concurrent"]]
     return {
         "schema": 1,
         "name": "lab",
         "description": f"The explaining rules' lab: {setup.condition}, run {setup.number}",
-        "low_power": True,
+        "underpowered": True,
         "engine": {"flavor": "mysql", "version": "9.7", "config": dict(setup.config)},
         "dataset": dict(setup.dataset),
         "steps": [{"kind": "oltp", "name": STEP, **load}],

@@ -192,8 +192,8 @@ def test_invalid_and_missing_values_are_left_out_and_counted():
         replace(clean[5], cell="b-nan", value=float("nan")),
     ]
     (without,), (with_spoiled,) = compare(clean, ["a", "b"]), compare(spoiled, ["a", "b"])
-    assert with_spoiled.left_out == (1, 2)
-    assert replace(with_spoiled, left_out=(0, 0)) == without
+    assert with_spoiled.excluded_runs == (1, 2)
+    assert replace(with_spoiled, excluded_runs=(0, 0)) == without
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0])
@@ -209,7 +209,7 @@ def test_zero_or_negative_values_have_no_ratio(value):
 def test_a_volume_without_valid_runs_is_shown_with_the_reason():
     """A comparison that could not be made does not vanish."""
     (c,) = compare(rows("a", STEADY) + rows("b", STEADY, valid=False), ["a", "b"])
-    assert (c.verdict, c.runs, c.left_out, c.candidate_value) == ("inconclusive", (5, 0), (0, 5), None)
+    assert (c.verdict, c.runs, c.excluded_runs, c.candidate_value) == ("inconclusive", (5, 0), (0, 5), None)
     assert "no valid value of b" in c.reason
 
 

@@ -16,7 +16,8 @@ def spec(**more: object) -> ForecastSpec:
 
 def test_fifty_gib_of_gp2_burst_for_1895_seconds_and_a_dump_takes_what_150_iops_leave() -> None:
     found = expected(
-        spec(dump_size="3.6GB", dump_beside_iops=20, window="20m"), parse_volume("v=emulated:ebs-gp2?size=50GiB")
+        spec(dump_size="3.6GB", dump_concurrent_iops=20, window="20m"),
+        parse_volume("v=emulated:ebs-gp2?size=50GiB"),
     )
     assert found is not None
     assert found.exhausted_after_s == pytest.approx(5_400_000 / 2850)

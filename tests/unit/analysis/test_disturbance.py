@@ -202,7 +202,7 @@ FAST, SLOW = [900.0, 950, 1000, 1010, 980], [200.0, 210, 190, 205, 199]
 
 def test_a_large_difference_keeps_its_verdict_within_bounds() -> None:
     found = compared(FAST, SLOW, held=0.5)
-    assert (found.verdict, found.within_bounds, found.left_out) == ("worse", (5, 5), (0, 0))
+    assert (found.verdict, found.within_bounds, found.excluded_runs) == ("worse", (5, 5), (0, 0))
     assert "whatever the disturbance of 10 disturbed cells did" in found.reason
     assert found.ci is not None
     assert found.ci[1] > 0.4
@@ -217,7 +217,7 @@ def test_a_small_difference_stays_open() -> None:
 def test_cells_that_could_change_the_verdict_are_left_out_where_enough_others_are() -> None:
     a, b = [*FAST, 990.0, 1020], [*(0.8 * value for value in FAST), 800.0, 790]
     found = compared(a, b, held=0.9, disturbed=2)
-    assert (found.verdict, found.within_bounds, found.left_out) == ("worse", (0, 0), (2, 2))
+    assert (found.verdict, found.within_bounds, found.excluded_runs) == ("worse", (0, 0), (2, 2))
 
 
 def test_without_disturbed_rows_nothing_changes() -> None:

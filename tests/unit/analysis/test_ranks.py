@@ -219,7 +219,7 @@ def test_cells_on_a_node_without_the_other_volume_are_left_out() -> None:
         node="n3",
     )
     comparison = compared(["n1"] * 4 + ["n2"] * 4, ratio=0.8, more=[alone])
-    assert (comparison.verdict, comparison.runs, comparison.left_out) == ("worse", (8, 8), (1, 0))
+    assert (comparison.verdict, comparison.runs, comparison.excluded_runs) == ("worse", (8, 8), (1, 0))
 
 
 def test_a_look_at_several_nodes_has_its_own_level() -> None:

@@ -17,7 +17,7 @@ dataset: {tables: 2, rows: 1000}
 steps:
   - {kind: idle, duration: 1s}
   - {kind: oltp, name: reads, test: oltp_read_only, threads: [1, 8]}
-  - {kind: oltp, name: both, threads: 100, duration: 20s, beside: [{kind: dump, to: nowhere}]}
+  - {kind: oltp, name: both, threads: 100, duration: 20s, concurrent: [{kind: dump, to: nowhere}]}
 repeats: 5
 volumes: {a: "path:/mnt/a"}
 """
@@ -66,7 +66,7 @@ def test_the_generated_suite_is_the_load_at_rising_rates_alone() -> None:
         SUITE, name="shop.yaml", step="both", rates=[10, 20], repeats=6, settings=["dataset.rows=99"]
     )
     suite = check_suite(text, name="made")
-    assert [(one.name, one.rate, one.threads, one.beside) for one in suite.steps if one.kind == "oltp"] == [
+    assert [(one.name, one.rate, one.threads, one.concurrent) for one in suite.steps if one.kind == "oltp"] == [
         ("rate-10", 10, (100,), ()), ("rate-20", 20, (100,), ()),
     ]  # fmt: skip
     assert (suite.dataset.rows, suite.repeats, suite.volumes) == (99, 6, {"a": "path:/mnt/a"})

@@ -56,11 +56,11 @@ def test_sigkill_without_is_a_kill_from_outside(oom: int | None) -> None:
     """Also when the kernel's counter cannot be read: memory is not blamed without evidence."""
     failure = diagnose(Circumstances(exit_code=137, log="", oom_kills=oom), where="x")
     assert failure.cause == "server_killed"
-    assert "by another process" in failure.what
+    assert "by another process" in failure.message
 
 
 def test_a_kill_of_our_own_is_said_to_be_ours() -> None:
-    assert "by volbench" in diagnose(Circumstances(exit_code=137, log="", by_agent=True), where="x").what
+    assert "by volbench" in diagnose(Circumstances(exit_code=137, log="", by_agent=True), where="x").message
 
 
 def test_the_volumes_own_state_counts_when_the_log_says_nothing() -> None:

@@ -64,7 +64,7 @@ def test_no_more_cells_are_run_anew_than_the_plan_allows(bench: Replacing) -> No
 
 def test_of_two_disturbed_attempts_the_one_that_was_held_back_less_counts(bench: Replacing) -> None:
     bench.run(lambda _cell, attempt, result: disturbed(result, held=0.5 if attempt == 1 else 1.0))
-    held = {result.steps[0].disturbances[0].held_share for result in bench.directory.results()}
+    held = {result.steps[0].disturbances[0].delayed_share_max for result in bench.directory.results()}
     assert held == {0.5}
 
 

@@ -12,7 +12,7 @@ from volbench.store.run_directory import RunDirectory
 
 KILLED = Failure(
     cause="server_killed",
-    what="mysqld was killed",
+    message="mysqld was killed",
     where="step dump",
     evidence="signal 9",
     next_step="look at dmesg",
@@ -35,7 +35,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """Three repeats on purpose, one invalid cell, one failed cell, one not run."""
     wanted = two_volumes(
         repeats=3,
-        low_power=True,
+        underpowered=True,
         invalid={("a", 1): "client CPU-bound (0.97 of its cores)"},
         failed={("b", 2): KILLED},
         not_run=frozenset({("b", 3)}),

@@ -11,7 +11,7 @@ from volbench.report.rows.backup import backup_rows
 from volbench.report.wording import window_text
 from volbench.store.run_directory import RunDirectory
 
-LOAD = OltpStep(name="night", rate=20.0, beside=(DumpStep(tool="mydumper", window=120),))  # type: ignore[call-arg]
+LOAD = OltpStep(name="night", rate=20.0, concurrent=(DumpStep(tool="mydumper", window=120),))  # type: ignore[call-arg]
 
 
 def step(name: str, *, valid: bool = True, **values: float) -> StepResult:

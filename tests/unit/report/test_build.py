@@ -84,7 +84,7 @@ def test_trouble_is_told_and_left_out(troubled: RunDirectory) -> None:
     assert {(c.volume, c.repeat) for c in report.cells if not c.valid} == {("a", 1), ("b", 2)}
     assert all(row.runs[0] <= 2 and row.runs[1] <= 1 for row in report.comparisons)
     assert report.summary.verdict == "inconclusive"
-    assert report.summary.low_power
+    assert report.summary.underpowered
     assert report.summary.sentence.startswith("No verdict on b against a yet: ")
     text = "\n".join(report.summary.caveats)
     assert "4 of 6 planned cells are done" in text
@@ -110,7 +110,7 @@ def test_earlier_attempts_are_failures_too(tmp_path: Path, troubled: RunDirector
     directory.set_attempt_apart(failed)
     directory.journal.append("cell_abandoned", cell_id=failed, attempt=2, what="the agent vanished")
     failures = build_report(directory).failures
-    assert [(f["attempt"], f["what"]) for f in failures] == [(1, "mysqld was killed"), (2, "the agent vanished")]
+    assert [(f["attempt"], f["message"]) for f in failures] == [(1, "mysqld was killed"), (2, "the agent vanished")]
 
 
 def test_a_single_volume_has_no_verdict_but_numbers(single: RunDirectory) -> None:
@@ -126,7 +126,7 @@ def test_a_run_without_any_result_is_reported(tmp_path: Path) -> None:
     wanted = two_volumes(repeats=1, not_run=frozenset({("a", 1), ("b", 1)}))
     report = build_report(build_run(tmp_path, wanted))
     assert report.cells == ()
-    assert report.engine is None
+    assert report.server is None
     assert report.summary.verdict == "inconclusive"
     assert report.summary.sentence == "No verdict: no cell gave a metric that can be compared."
 
@@ -227,7 +227,7 @@ def test_a_cell_whose_second_attempt_is_done_has_not_failed(tmp_path: Path, pair
     result = directory.result(cell_id)
     assert result is not None
     failure = Failure(
-        cause="oom", what="mysqld was killed", where="step dump", evidence="signal 9", next_step="look"
+        cause="oom", message="mysqld was killed", where="step dump", evidence="signal 9", next_step="look"
     )
     failed = result.model_copy(update={"status": "failed", "failure": failure, "steps": ()})
     done = result.model_copy(update={"attempt": result.attempt + 1})

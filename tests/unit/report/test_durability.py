@@ -6,7 +6,7 @@ from volbench.records.cell import CellResult, StepResult
 from volbench.records.metrics import metric
 from volbench.records.report import CellRow, DurabilityRow
 from volbench.report.rows.durability import durability_rows
-from volbench.report.wording import how_text, recovery_text
+from volbench.report.wording import fault_text, recovery_text
 from volbench.store.run_directory import RunDirectory
 
 
@@ -20,8 +20,8 @@ def crash(lost: float, *, valid: bool = True) -> StepResult:
         metrics={name: metric(name, value) for name, value in values.items()},
         valid=valid,
         details={
-            "how": "power_cut",
-            "volume_promises": "async",
+            "fault": "power_cut",
+            "volume_durability": "async",
             "settings": {"sync_binlog": "1"},
             "cuts": [{}, {}],
         },
@@ -47,7 +47,7 @@ def test_losses_are_summed_and_times_are_medians(pair: RunDirectory) -> None:
     assert (row.cells, row.cuts, row.acknowledged_commits, row.lost_commits) == (3, 6, 300, 40)
     assert (row.lost_s, row.recovery_s, row.commits_per_s) == (3.0, 12.0, None)
     assert [(speed.step, speed.metric, speed.value) for speed in row.speeds] == [("oltp", "tps", 50.0)]
-    assert how_text(row) == "6 power cuts (volume: async)"
+    assert fault_text(row) == "6 power cuts (volume: async)"
 
 
 def test_a_server_that_did_not_come_back_is_told_beside_the_times_of_those_that_did(pair: RunDirectory) -> None:

@@ -86,7 +86,7 @@ def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
     )
     said = sweep_row(swept.run, report.effects, [cause])
     assert said is not None
-    text = "\n".join(said.said)
+    text = "\n".join(said.conclusions)
     assert "the bottleneck of the base is storage.sync_latency: a commit waits 25 ms" in text
     assert "volume.iops from 192 to 960" in text
     assert "this factor raises the limit of operations per second, which is not the bottleneck of the base" in text

@@ -49,7 +49,7 @@ def report(foretold: RunDirectory) -> Report:
 def test_what_did_not_happen_has_no_measurement_and_is_said(report: Report) -> None:
     fall = report.forecasts[0]
     assert fall.predicted_s == pytest.approx(5_400_000 / 2850)
-    assert (fall.measured_s, fall.met) == ((), None)
+    assert (fall.measured_s, fall.within_tolerance) == ((), None)
     assert "not measured" in forecast_text(fall)
 
 
@@ -59,7 +59,7 @@ def test_a_dump_is_compared_with_its_forecast_and_its_window(report: Report) -> 
     assert dump.measured_s == tuple(took)
     assert dump.predicted_s is not None
     assert dump.difference == pytest.approx(median(took) / dump.predicted_s - 1)
-    assert dump.met is False
+    assert dump.within_tolerance is False
     assert "does not fit its window" in dump.text
 
 

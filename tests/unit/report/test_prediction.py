@@ -43,7 +43,7 @@ def row_of(spec: Prediction, *cells: CellRow):  # type: ignore[no-untyped-def]
 def test_a_prediction_is_met_within_twenty_per_cent(measured: float, met: bool) -> None:
     row = row_of(prediction(), cell("b", measured), cell("a", 1000.0))
     assert row.measured == measured
-    assert row.met is met
+    assert row.within_tolerance is met
     assert ("met" if met else "missed") in prediction_text(row)
 
 
@@ -58,7 +58,7 @@ def test_a_ratio_is_of_medians_and_needs_both_volumes() -> None:
     ratio = prediction(against="a", value=0.5)
     assert row_of(ratio, cell("a", 100.0), cell("b", 40.0), cell("b", 60.0)).measured == pytest.approx(0.5)
     missing = row_of(ratio, cell("b", 40.0))
-    assert (missing.measured, missing.met) == (None, None)
+    assert (missing.measured, missing.within_tolerance) == (None, None)
     assert "not measured" in prediction_text(missing)
 
 
@@ -69,7 +69,7 @@ def test_parameters_choose_the_row() -> None:
 
 def test_an_input_is_neither_met_nor_missed() -> None:
     row = row_of(prediction(input=True), cell("b", 65.0))
-    assert row.met is None
+    assert row.within_tolerance is None
     assert "input" in prediction_text(row)
 
 

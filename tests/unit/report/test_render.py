@@ -16,7 +16,7 @@ import pytest
 from record_schemas import MODELS, schema_text
 from synthetic_run import build_run, two_volumes
 
-from volbench.records.report import Report
+from volbench.records.report import REPORT_SCHEMA, Report
 from volbench.report.build import build_report
 from volbench.report.render import Format, render, write_reports
 from volbench.store.run_directory import RunDirectory
@@ -59,7 +59,7 @@ def test_the_schema_lets_later_versions_add_keys(pair: RunDirectory, pair_report
 def test_json_is_read_back(pair: RunDirectory, pair_report: Report) -> None:
     """Unrounded, with `schema` under its own name."""
     text = render(pair_report, pair, "json")
-    assert json.loads(text)["schema"] == 1
+    assert json.loads(text)["schema"] == REPORT_SCHEMA
     assert Report.model_validate_json(text) == pair_report
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import synthetic_run
 
-from volbench.records.report import CellRow, EngineRow
+from volbench.records.report import CellRow, ServerRow
 from volbench.records.run import JournalEvent
 from volbench.report.rows.cells import data_row, timing
 
@@ -30,7 +30,7 @@ def row(cell_id: str, window_s: tuple[float, float]) -> CellRow:
 
 def test_data_is_set_against_the_buffer_pool() -> None:
     data = data_row(
-        [READY], EngineRow(flavor="mysql", version="9", variables={"innodb_buffer_pool_size": str(2**28)})
+        [READY], ServerRow(flavor="mysql", version="9", variables={"innodb_buffer_pool_size": str(2**28)})
     )
     assert data is not None
     assert data.data_to_pool_ratio == 4

@@ -55,7 +55,7 @@ def cell(name: str, tps: float, *, valid: bool = True, threads: int = 4) -> Cell
 
 def losses(name: str, lost: int = 0, failed: int = 0) -> DurabilityRow:
     return DurabilityRow(
-        volume=name, step="crash", how="power_cut", cells=1, cuts=2, acknowledged_commits=500, lost_commits=lost,
+        volume=name, step="crash", fault="power_cut", cells=1, cuts=2, acknowledged_commits=500, lost_commits=lost,
         torn_or_damaged=0, failed_recoveries=failed, recovery_s=3.5,
     )  # fmt: skip
 
@@ -124,7 +124,11 @@ def test_a_volume_that_loses_commits_dominates_nothing(fault: DurabilityRow) -> 
 )
 def test_a_volume_without_a_known_price_says_why_and_takes_no_part(spec: str, reason: str) -> None:
     rows = rows_of({"x": spec, "gp2": GP2}, [cell("x", 900), cell("gp2", 50)])
-    assert (rows["x"].price_month, rows["x"].price_per_million, rows["x"].why_no_price) == (None, None, reason)
+    assert (rows["x"].price_month, rows["x"].price_per_million, rows["x"].price_unavailable_reason) == (
+        None,
+        None,
+        reason,
+    )
     assert standing_text(rows["x"]) == "not comparable without price"
     assert (rows["x"].frontier, rows["gp2"].frontier) == (False, True)
 
@@ -146,7 +150,10 @@ def test_traffic_is_what_transactions_moved_all_month() -> None:
 def test_a_cluster_costs_its_disks_and_says_what_is_left_out() -> None:
     spec = "ceph-rbd?replicas=2&osds=3&osd=ebs-gp3?size=67GiB"
     row = rows_of({"ceph": spec}, [cell("ceph", 10)])["ceph"]
-    assert (row.price_month, row.without) == (pytest.approx(3 * 67 * 0.08), ("the nodes that run the OSDs",))
+    assert (row.price_month, row.price_exclusions) == (
+        pytest.approx(3 * 67 * 0.08),
+        ("the nodes that run the OSDs",),
+    )
     assert "The price of ceph leaves out the nodes that run the OSDs" in list(notes([row]))
 
 

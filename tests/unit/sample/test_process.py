@@ -61,12 +61,12 @@ def test_ticks_lie_on_the_grid_and_rates_come_out(process: SamplingProcess) -> N
 def test_absent_sources_say_why(process: SamplingProcess) -> None:
     wait_for(process, 2)
     found = {one.source: one for one in process.stop()}
-    assert found["cpu"].present
+    assert found["cpu"].available
     assert found["cpu"].ticks_due >= 2
     assert "no line for no-such-disk" in found["diskstats"].reason
     assert found["innodb"].reason == "there is no server to ask"
     assert found["mountstats"].reason == "the data directory is not on NFS"
-    assert all(one.present or (one.reason and one.ticks_due == 0) for one in found.values())
+    assert all(one.available or (one.reason and one.ticks_due == 0) for one in found.values())
 
 
 def test_it_ends_cleanly_and_stop_may_be_called_again(process: SamplingProcess) -> None:
@@ -85,7 +85,7 @@ def test_what_was_read_before_a_kill_is_kept(process: SamplingProcess) -> None:
     found = {one.source: one for one in process.stop()}
     kept = [r for r in read_raw(process.raw_file) if isinstance(r, Tick) and "cpu" in r.read]
     assert kept[: len(ticks)] == ticks
-    assert found["cpu"].present
+    assert found["cpu"].available
 
 
 def test_one_that_was_stopped_goes_on(process: SamplingProcess) -> None:

@@ -40,7 +40,7 @@ def test_every_tick_taken_is_none_missed(tmp_path: Path) -> None:
     for tick in range(1, 11):
         sampling.tick("cpu", tick)
     found = sampling.quality(10.4)["cpu"]
-    assert (found.present, found.ticks_due, found.ticks_missed) == (True, 10, 0)
+    assert (found.available, found.ticks_due, found.ticks_missed) == (True, 10, 0)
 
 
 def test_a_tick_that_was_not_taken_is_missed(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_source_that_never_answered_is_absent_with_its_reason(tmp_path: Path) 
     sampling.tick("innodb", 1, failed="no connection")
     sampling.tick("cpu", 1)
     found = sampling.quality(1.5)["innodb"]
-    assert (found.present, found.reason, found.ticks_due) == (False, "no connection", 0)
+    assert (found.available, found.reason, found.ticks_due) == (False, "no connection", 0)
 
 
 @given(

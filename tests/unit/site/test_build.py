@@ -88,7 +88,7 @@ def test_settings_that_changed_are_shown_at_the_change(tmp_path: Path) -> None:
     for name in names[12:]:
         file = tmp_path / "results" / name / "report.json"
         report = json.loads(file.read_text())
-        report["engine"]["variables"]["innodb_flush_log_at_trx_commit"] = "2"
+        report["server"]["variables"]["innodb_flush_log_at_trx_commit"] = "2"
         file.write_text(json.dumps(report))
     build_site(tmp_path / "results", tmp_path / "site")
     assert "server.innodb_flush_log_at_trx_commit: 1 → 2" in page_of(tmp_path / "site", "gp3")

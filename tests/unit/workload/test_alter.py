@@ -44,19 +44,19 @@ def test_without_seconds_alone_nothing_is_known_to_be_lost() -> None:
 
 def test_a_load_takes_both_kinds_beside_it() -> None:
     """A step without a kind is a dump, as before; another kind is refused."""
-    load = OltpStep.model_validate({"beside": [{"tool": "mydumper"}, {"kind": "alter", "method": "pt-osc"}]})
-    assert [type(step) for step in load.beside] == [DumpStep, AlterStep]
-    assert load.parameters()["beside"] == "mydumper+alter-pt-osc"
+    load = OltpStep.model_validate({"concurrent": [{"tool": "mydumper"}, {"kind": "alter", "method": "pt-osc"}]})
+    assert [type(step) for step in load.concurrent] == [DumpStep, AlterStep]
+    assert load.parameters()["concurrent"] == "mydumper+alter-pt-osc"
     assert OltpStep.model_validate_json(load.model_dump_json(by_alias=True)) == load
     with pytest.raises(ValidationError, match="nope"):
-        OltpStep.model_validate({"beside": [{"kind": "nope"}]})
+        OltpStep.model_validate({"concurrent": [{"kind": "nope"}]})
 
 
 def test_errors_that_a_change_causes_restart_a_transaction_and_do_not_end_sysbench() -> None:
     """Recorded on MariaDB: pt-osc's rename makes a prepared statement fail with 1146; ALTER TABLE is 1412."""
-    load = OltpStep.model_validate({"beside": [{"kind": "alter", "method": "pt-osc"}]})
+    load = OltpStep.model_validate({"concurrent": [{"kind": "alter", "method": "pt-osc"}]})
     assert step_options(load)["mysql-ignore-errors"] == "1213,1020,1205,1412,1146"
-    assert "mysql-ignore-errors" not in step_options(OltpStep.model_validate({"beside": [{"kind": "dump"}]}))
+    assert "mysql-ignore-errors" not in step_options(OltpStep.model_validate({"concurrent": [{"kind": "dump"}]}))
     chosen = load.model_copy(update={"options": {"mysql-ignore-errors": "1213"}})
     assert step_options(chosen)["mysql-ignore-errors"] == "1213"
 

@@ -46,9 +46,11 @@ def expected(spec: ForecastSpec, volume: VolumeSpec) -> Expected | None:
     predicted = forecast(limits, _load(spec.iops, spec.io_size_bytes, spec.read_share))
     dump = None
     if spec.dump_size_bytes:
-        beside = _load(spec.dump_beside_iops, spec.io_size_bytes, 1.0) if spec.dump_beside_iops else None
+        concurrent = (
+            _load(spec.dump_concurrent_iops, spec.io_size_bytes, 1.0) if spec.dump_concurrent_iops else None
+        )
         dump_spec = Dump(bytes=spec.dump_size_bytes, io_bytes=spec.dump_io_size_bytes)
-        dump = forecast_dump(limits, dump_spec, beside, window_s=spec.window_s)
+        dump = forecast_dump(limits, dump_spec, concurrent, window_s=spec.window_s)
     return Expected(
         volume=volume.name,
         profile=resolved.profile,

@@ -135,7 +135,7 @@ def _rows_of(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
     volume, step, threads = about
     if prediction.cannot:
         yield WhatIfRow(
-            volume=volume, step=step, threads=threads, spec=prediction.spec, cannot=prediction.cannot,
+            volume=volume, step=step, threads=threads, spec=prediction.spec, unavailable_reason=prediction.cannot,
             text=f"cannot be predicted: {prediction.cannot}",
         )  # fmt: skip
     for cost in prediction.outlooks:
@@ -144,8 +144,8 @@ def _rows_of(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
             step=step,
             threads=threads,
             spec=prediction.spec,
-            regime=cost.regime,
-            lasts_s=cost.lasts_s,
+            performance_level=cost.regime,
+            burst_duration_s=cost.lasts_s,
             tps=cost.tps,
             tps_interval=cost.tps_interval,
             latency_ms_p95=cost.p95_ms,
@@ -207,6 +207,6 @@ def _query_row(
         mean_ms=each_ms,
         cpu_ms=part(cost.cpu_s),
         lock_ms=part(cost.lock_s),
-        waited_ms=part(cost.waited_s),
+        wait_ms=part(cost.waited_s),
         ratio=each_ms / baseline_ms if baseline_ms else None,
     )

@@ -124,7 +124,7 @@ def table_lines(
     for query in queries[:QUERIES_SHOWN]:
         times = [
             f"{name} {number(value)} ms"
-            for name, value in (("CPU", query.cpu_ms), ("waiting", query.waited_ms))
+            for name, value in (("CPU", query.cpu_ms), ("waiting", query.wait_ms))
             if value is not None
         ]
         about = f" ({', '.join(times)})" if times else ""

@@ -125,7 +125,7 @@ class _ProgressLines:
 def result_text(result: CellResult) -> str:
     """Return a cell's first primary metrics and its validity: `transactions/s 438, p95 latency 33 ms; valid`."""
     if result.status != "done":
-        return f"failed: {result.failure.what}" if result.failure is not None else "failed"
+        return f"failed: {result.failure.message}" if result.failure is not None else "failed"
     figures = [
         f"{label(name)} {number(metric.value) if metric.unit == '1/s' else quantity(metric.value, metric.unit)}"
         for step in result.steps

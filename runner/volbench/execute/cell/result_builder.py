@@ -92,7 +92,7 @@ def failure_of(error: VolbenchError) -> Failure:
     """Return an error as a record of result.json."""
     return Failure(
         cause=getattr(error, "cause", "") or "step_failed",
-        what=error.what,
+        message=error.what,
         where=error.where,
         evidence=error.evidence,
         next_step=error.next_step,

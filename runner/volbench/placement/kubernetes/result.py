@@ -148,8 +148,8 @@ def _pull_s(message: str) -> float | None:
 
 
 def _with_termination(failure: Failure, trouble: Trouble) -> Failure:
-    evidence = "; ".join(text for text in (trouble.evidence, failure.what, failure.evidence) if text)
-    return failure.model_copy(update={"cause": trouble.cause, "what": trouble.what, "evidence": evidence})
+    evidence = "; ".join(text for text in (trouble.evidence, failure.message, failure.evidence) if text)
+    return failure.model_copy(update={"cause": trouble.cause, "message": trouble.what, "evidence": evidence})
 
 
 def _moment(text: str | None) -> datetime | None:

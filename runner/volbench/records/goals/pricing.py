@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from volbench.records.base import Record, Scalar
 
@@ -35,16 +35,22 @@ class StorageClassRow(Record):
     failed_recoveries: int = 0
     recovery_s: float | None = Field(default=None, description="Median over the cuts.")
     priced_as: str = Field(default="", description="SPEC whose price it is.")
-    price_month: float | None = Field(default=None, description="null: `why_no_price` says why.")
+    price_month: float | None = Field(default=None, description="null: see `price_unavailable_reason`.")
     price_per_million: float | None = Field(
         default=None, description="Of a million transactions, if the volume runs this load all month."
     )
     currency: str = ""
     region: str = ""
-    dated: str = Field(default="", description="Of the price list.")
+    price_list_date: str = Field(default="", validation_alias=AliasChoices("price_list_date", "dated"))
     assumed: bool = Field(default=False, description="Some part of the price was not read at the vendor.")
-    without: tuple[str, ...] = Field(default=(), description="What the volume needs and the price leaves out.")
-    why_no_price: str = ""
+    price_exclusions: tuple[str, ...] = Field(
+        default=(),
+        validation_alias=AliasChoices("price_exclusions", "without"),
+        description="What the volume needs and the price leaves out.",
+    )
+    price_unavailable_reason: str = Field(
+        default="", validation_alias=AliasChoices("price_unavailable_reason", "why_no_price")
+    )
     dominated_by: tuple[str, ...] = Field(
         default=(),
         description="Volumes that are at least as fast for no higher price, and lost no commits. A burst speed"
@@ -58,7 +64,7 @@ class StorageClassRow(Record):
     @property
     def settled(self) -> bool:
         """Whether price and speed are what a month brings: the price is complete, and no credits were left."""
-        return not self.without and not self.has_credits
+        return not self.price_exclusions and not self.has_credits
 
     @property
     def loses(self) -> bool:

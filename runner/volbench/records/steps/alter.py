@@ -17,7 +17,7 @@ AlterMethod = Literal["instant", "inplace", "copy", "pt-osc"]
 class AlterStep(StepBase):
     """ALTER TABLE on one large table, by an algorithm of the server or by pt-online-schema-change.
 
-    In `beside` of an `oltp` step it runs under load, and the rows `during` and `alone` show what the load lost.
+    In `concurrent` of an `oltp` step it runs under load, and the rows `during` and `alone` show what the load lost.
     Later steps of the cell have the changed table; every cell begins with a fresh copy.
     """
 

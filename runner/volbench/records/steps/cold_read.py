@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from volbench.records.base import Bytes, Seconds
 from volbench.records.steps.base import ASSUMED_READ_MIB_PER_S, StepBase, StepCost
@@ -26,7 +26,11 @@ class ColdReadStep(StepBase):
     )
     readers: int = Field(default=1, ge=1, le=64, description="Files read at the same time; cat reads one by one.")
     block_size_bytes: Bytes = Field(default=1 << 20, alias="block_size", ge=4096)
-    warm_too: bool = Field(default=True, description="Read the files once more, warm, and report that too.")
+    warm_read: bool = Field(
+        default=True,
+        validation_alias=AliasChoices("warm_read", "warm_too"),
+        description="Read the files once more, warm, and report that as well.",
+    )
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from volbench.records.base import Seconds
 from volbench.records.steps.base import ASSUMED_READ_MIB_PER_S, StepBase, StepCost
@@ -18,8 +18,9 @@ class CrashStep(StepBase):
     """Durability: clients commit, power is cut or the server is killed, and what is lost is counted."""
 
     kind: Literal["crash"] = "crash"
-    how: Literal["auto", "power_cut", "kill_server"] = Field(
+    fault: Literal["auto", "power_cut", "kill_server"] = Field(
         default="auto",
+        validation_alias=AliasChoices("fault", "how"),
         description="power_cut drops what an emulated volume had not made durable; kill_server is SIGKILL; "
         "auto: power_cut on emulated volumes, kill_server on others.",
     )

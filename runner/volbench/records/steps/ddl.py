@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from volbench.records.base import Seconds
 from volbench.records.steps.base import StepBase, StepCost
@@ -29,10 +29,20 @@ class DdlStep(StepBase):
 
     kind: Literal["ddl"] = "ddl"
     tables: int = Field(default=1000, ge=1, le=100_000, description="Tables that are made, opened and dropped.")
-    altered: int = Field(
-        default=100, ge=1, le=100_000, description="Tables that each ALTER phase changes, at most."
+    altered_tables: int = Field(
+        default=100,
+        ge=1,
+        le=100_000,
+        validation_alias=AliasChoices("altered_tables", "altered"),
+        description="Tables that each ALTER phase changes, at most.",
     )
-    temporary: int = Field(default=200, ge=1, le=100_000, description="Temporary tables made, filled and dropped.")
+    temporary_tables: int = Field(
+        default=200,
+        ge=1,
+        le=100_000,
+        validation_alias=AliasChoices("temporary_tables", "temporary"),
+        description="Temporary tables made, filled and dropped.",
+    )
     rotations: int = Field(default=50, ge=1, le=10_000, description="FLUSH BINARY LOGS, each after one write.")
     threads: int = Field(default=1, ge=1, le=256, description="Connections that work at the same time.")
     table_open_cache: int = Field(
@@ -64,9 +74,9 @@ class DdlStep(StepBase):
         """Return the number of operations in a phase."""
         match phase:
             case "alter_inplace" | "alter_copy":
-                return min(self.altered, self.tables)
+                return min(self.altered_tables, self.tables)
             case "temporary":
-                return self.temporary
+                return self.temporary_tables
             case "binlog_rotation":
                 return self.rotations
             case _:

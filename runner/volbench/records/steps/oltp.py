@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, StringConstraints, Tag
+from pydantic import AliasChoices, Discriminator, Field, StringConstraints, Tag
 
 from volbench.records.base import Scalar, Seconds
 from volbench.records.steps.alter import AlterStep
@@ -22,14 +22,14 @@ OwnTest = Annotated[
 ]
 
 
-def _beside_kind(value: Any) -> str:
-    """Return the kind of a step in `beside`, which is a dump if it does not say."""
+def _concurrent_kind(value: Any) -> str:
+    """Return the kind of a step in `concurrent`, which is a dump if it does not say."""
     return str(value.get("kind", "dump") if isinstance(value, dict) else value.kind)
 
 
-BesideStep = Annotated[
+ConcurrentStep = Annotated[
     Annotated[DumpStep, Tag("dump")] | Annotated[AlterStep, Tag("alter")],
-    Discriminator(_beside_kind),
+    Discriminator(_concurrent_kind),
 ]
 RandType = Literal["uniform", "gaussian", "special", "pareto", "zipfian"]
 
@@ -54,8 +54,9 @@ class OltpStep(StepBase):
     warmup_s: Seconds = Field(default=10.0, alias="warmup", ge=0, description="Run before measuring, discarded.")
     duration_s: Seconds = Field(default=60.0, alias="duration", gt=0, description="Measured time.")
     options: dict[str, Scalar] = Field(default_factory=dict, description="More sysbench options, name: value.")
-    beside: tuple[BesideStep, ...] = Field(
+    concurrent: tuple[ConcurrentStep, ...] = Field(
         default=(),
+        validation_alias=AliasChoices("concurrent", "beside"),
         description="Steps that run at the same time: dumps (backup window), changes of a table (`alter`).",
     )
 
@@ -78,8 +79,8 @@ class OltpStep(StepBase):
         if self.rate is not None:
             parameters["rate"] = self.rate
         parameters.update(self.options)
-        if self.beside:
-            parameters["beside"] = "+".join(concurrent.tool for concurrent in self.beside)
+        if self.concurrent:
+            parameters["concurrent"] = "+".join(step.tool for step in self.concurrent)
         return parameters
 
 
@@ -98,7 +99,7 @@ KIND = StepKind(
         ),
         Metric(
             "stall_s_max", "s", "lower", "longest stall",
-            "longest time without a finished transaction, in whole seconds, while a step of `beside` ran",
+            "longest time without a finished transaction, in whole seconds, while a concurrent step ran",
         ),
         Metric(
             "transactions_lost", "1", "lower", "transactions lost",

@@ -59,7 +59,13 @@ def html(report: Report, page: PageData) -> str:
         function.__name__: function
         for function in (
             *(text.change, text.duration, text.interval, text.number, text.percent, text.quantity, text.times),
-            *(wording.confidence_text, wording.data_text, wording.how_text, wording.label, wording.parameter_text),
+            *(
+                wording.confidence_text,
+                wording.data_text,
+                wording.fault_text,
+                wording.label,
+                wording.parameter_text,
+            ),
             *(wording.recovery_text, wording.window_text),
         )
     }

@@ -51,9 +51,11 @@ def _cell_case(cell: CellRow) -> Element:
 def _failure_case(failure: dict[str, object]) -> Element:
     case = _case(f"failures.{failure['volume']}", f"{failure['cell_id']} attempt {failure['attempt']}")
     if failure.get("done_later"):  # a pipeline need not stop for it
-        SubElement(case, "skipped", message=clean(f"a later attempt is done; this one failed: {failure['what']}"))
+        SubElement(
+            case, "skipped", message=clean(f"a later attempt is done; this one failed: {failure['message']}")
+        )
         return case
-    message = SubElement(case, "failure", type=clean(str(failure["cause"])), message=clean(str(failure["what"])))
+    message = SubElement(case, "failure", type=clean(str(failure["cause"])), message=clean(str(failure["message"])))
     message.text = clean(f"{failure['evidence']}\nnext step: {failure['next_step']}")
     return case
 

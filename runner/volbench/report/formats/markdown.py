@@ -31,7 +31,7 @@ from volbench.report.views.time_budget import budget_charts
 from volbench.report.wording import (
     confidence_text,
     data_text,
-    how_text,
+    fault_text,
     label,
     load_text,
     parameter_text,
@@ -149,7 +149,7 @@ def _effects(report: Report) -> Iterator[str]:
     if report.sweep is None:
         return
     yield ""
-    yield from (f"- {_escaped(text)}" for text in report.sweep.said[:SENTENCES_MAX])
+    yield from (f"- {_escaped(text)}" for text in report.sweep.conclusions[:SENTENCES_MAX])
     for table in [table for table in effect_tables(report.effects) if table.primary][:LISTED_MAX]:
         first = table.rows[0]
         yield ""
@@ -255,7 +255,7 @@ def _durability(report: Report) -> Iterator[str]:
         speed_texts = {(speed.step, speed.metric): quantity(speed.value, speed.unit) for speed in row.speeds}
         values = [
             row.volume,
-            how_text(row),
+            fault_text(row),
             parameter_text(row.settings),
             f"{row.lost_commits:,} of {row.acknowledged_commits:,}",
             quantity(row.lost_s, "s") if row.lost_commits else "none",
@@ -350,7 +350,7 @@ def _validity(report: Report) -> Iterator[str]:
     for cell in invalid[:LISTED_MAX]:
         yield f"- invalid: {_code(cell.cell_id)} {_escaped(cell.step)}: {_escaped(why_invalid(cell))}"
     for failure in report.failures[:LISTED_MAX]:
-        yield f"- {failure_text(failure, _code(str(failure['cell_id'])))}: {_escaped(str(failure['what']))}"
+        yield f"- {failure_text(failure, _code(str(failure['cell_id'])))}: {_escaped(str(failure['message']))}"
     hidden = max(0, len(invalid) - LISTED_MAX) + max(0, len(report.failures) - LISTED_MAX)
     if hidden:
         yield f"- {hidden} more are in report.json"
@@ -358,8 +358,7 @@ def _validity(report: Report) -> Iterator[str]:
 
 
 def _reproduce(report: Report) -> Iterator[str]:
-    engine = report.engine
-    server = f"{engine.flavor} {engine.version}" if engine else "no server"
+    server = f"{report.server.flavor} {report.server.version}" if report.server else "no server"
     data = f"; {data_text(report.data)}" if report.data else ""
     yield f"{_escaped(server)}{data}; {'; '.join(_volumes(report))}. Run {_code(report.run_id)}."
     yield ""

@@ -32,7 +32,7 @@ def summary_lines(report: Report) -> list[str]:
     lines += [f"  {forecast_text(row)}" for row in report.forecasts]
     lines += [f"  {prediction_text(row)}" for row in report.predictions]
     lines += [f"  {text}" for text in class_lines(report.storage_classes)]
-    lines += [f"  {text}" for text in (report.sweep.said if report.sweep else ())]
+    lines += [f"  {text}" for text in (report.sweep.conclusions if report.sweep else ())]
     invalid = [cell for cell in report.cells if not cell.valid]
     lines += [
         f"  {'disturbed' if cell.used_within_bounds else 'invalid'}: "
@@ -42,7 +42,8 @@ def summary_lines(report: Report) -> list[str]:
     if len(invalid) > INVALID_MAX:
         lines.append(f"  {len(invalid) - INVALID_MAX} more are disturbed or invalid: see the report")
     lines += [
-        f"  {failure_text(failure, str(failure['cell_id']))}: {failure.get('what')}" for failure in report.failures
+        f"  {failure_text(failure, str(failure['cell_id']))}: {failure.get('message')}"
+        for failure in report.failures
     ]
     lines += [f"  note: {caveat}" for caveat in report.summary.caveats]
     share = report.timing.measured_share

@@ -27,10 +27,10 @@ def backup_rows(
         cells = [result for result in results if volume_of[result.cell_id] == volume and result.status == "done"]
         for load in suite.steps:
             if isinstance(load, OltpStep):
-                for number, dump in enumerate(load.beside, start=1):
+                for number, dump in enumerate(load.concurrent, start=1):
                     if not isinstance(dump, DumpStep):
                         continue
-                    suffix = f"beside-{number}-{dump.tool}" if len(load.beside) > 1 else f"beside-{dump.tool}"
+                    suffix = f"beside-{number}-{dump.tool}" if len(load.concurrent) > 1 else f"beside-{dump.tool}"
                     row = _row(suite, volume, cells, load, dump, f"{load.name}/{suffix}")
                     rows += [row] if row is not None else []
     return tuple(rows)
@@ -71,7 +71,7 @@ def _load_without(suite: ResolvedSuite, load: OltpStep) -> str:
     def load_of(step: OltpStep) -> tuple[object, ...]:
         return step.test, step.threads, step.rate, step.rand_type, step.options
 
-    candidates = (step for step in suite.steps if isinstance(step, OltpStep) and not step.beside)
+    candidates = (step for step in suite.steps if isinstance(step, OltpStep) and not step.concurrent)
     return next((step.name for step in candidates if load_of(step) == load_of(load)), "")
 
 

@@ -8,7 +8,7 @@ from volbench.analysis.comparison_summary import PairSummary
 from volbench.base.text import percent
 from volbench.records.cell import Disturbance
 from volbench.records.facts import VolumeFacts
-from volbench.records.report import CellRow, EngineRow, VolumeRow
+from volbench.records.report import CellRow, ServerRow, VolumeRow
 from volbench.records.run import JournalEvent, RunRecord
 from volbench.volume.facts.shared_storage import not_mounted_text, shared_storage
 
@@ -33,7 +33,7 @@ def caveats(
     run: RunRecord,
     volumes: Sequence[VolumeRow],
     cells: Sequence[CellRow],
-    engine: EngineRow | None,
+    server: ServerRow | None,
     pairs: Sequence[PairSummary],
     *,
     with_result: int,
@@ -54,7 +54,7 @@ def caveats(
         *_of_the_run(run, with_result, skipped),
         *_of_replacements(replaced),
         *_of_validity(cells),
-        *_of_durability(engine),
+        *_of_durability(server),
         *_of_coldness(cells),
         *_of_power(run, pairs),
     ]
@@ -73,7 +73,7 @@ def unavailable_volumes(events: Iterable[JournalEvent], volume_of: Mapping[str, 
         if event.event == "volume_unavailable":
             name, details = str(event.details.get("volume")), event.details
             evidence = next(iter(str(details.get("evidence", "")).splitlines()), "")
-            reason = f"{details.get('what')} ({evidence})"
+            reason = f"{details.get('message')} ({evidence})"
             volumes[name] = f"Volume {name} could not be used, and its other cells did not run: {reason}."
         elif event.event == "cell_started":
             volumes.pop(volume_of.get(event.cell_id, ""), None)
@@ -200,7 +200,7 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
         f"{_DISTURBANCES[kind]}{_sizes(kind, disturbances)} in {len(disturbances)}"
         for kind, disturbances in kinds.items()
     )
-    low, high = (end(cell.held_share or 0.0 for cell in used) for end in (min, max))
+    low, high = (end(cell.delayed_share_max or 0.0 for cell in used) for end in (min, max))
     results = "step result was" if len(used) == 1 else "step results were"
     yield (
         f"{len(used)} {results} disturbed from outside: {summary}. The disturbances delayed them for at "
@@ -209,8 +209,8 @@ def _of_disturbances(cells: Iterable[CellRow]) -> Iterator[str]:
     )
 
 
-def _of_durability(engine: EngineRow | None) -> Iterator[str]:
-    variables: Mapping[str, str] = engine.variables if engine else {}
+def _of_durability(server: ServerRow | None) -> Iterator[str]:
+    variables: Mapping[str, str] = server.variables if server else {}
     relaxed = [
         f"{name}={variables[name]}"
         for name, safe in _DURABLE.items()
@@ -234,7 +234,7 @@ def _of_coldness(cells: Iterable[CellRow]) -> Iterator[str]:
 
 
 def _of_power(run: RunRecord, pairs: Iterable[PairSummary]) -> Iterator[str]:
-    if run.suite.low_power:
+    if run.suite.underpowered:
         yield f"Suite {run.suite.name} has few or short cells by design (low power): small differences stay open."
     elif any(pair.low_power for pair in pairs):
         yield "There are too few valid cells for a verdict on some metrics, whatever their values (low power)."

@@ -1,4 +1,4 @@
-"""Rows of a report that need no statistics: cells, volumes, engine, failures, timing."""
+"""Rows of a report that need no statistics: cells, volumes, server, failures, timing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult, Failure, StepResult
 from volbench.records.metrics import MetricValue
 from volbench.records.parse import optional_whole, parse_moment
-from volbench.records.report import CellRow, DataRow, EngineRow, Timing, VolumeRow
+from volbench.records.report import CellRow, DataRow, ServerRow, Timing, VolumeRow
 from volbench.records.run import JournalEvent, PlannedCell, RunRecord, VolumeSpec
 from volbench.store.loaded_run import LoadedRun
 
@@ -50,7 +50,9 @@ def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, reason
         started_at=_later(result.zero_utc, step.window_s[0]),
         metrics=metrics,
         disturbances=step.disturbances,
-        held_share=held_share(step.disturbances, ceiling=step.delayable_share) if step.disturbances else None,
+        delayed_share_max=held_share(step.disturbances, ceiling=step.delayable_share)
+        if step.disturbances
+        else None,
         bounds=_bounds(step, metrics, reasons),
     )
 
@@ -116,21 +118,21 @@ def _volume_row(spec: VolumeSpec, result: CellResult | None) -> VolumeRow:
     )
 
 
-def engine_row(results: Iterable[CellResult]) -> EngineRow | None:
+def server_row(results: Iterable[CellResult]) -> ServerRow | None:
     """Return the server of the first cell that has one; `differences` lists where cells differ."""
     for result in results:
         if result.server is not None:
             server = result.server
-            return EngineRow(flavor=server.flavor, version=server.version, variables=server.variables)
+            return ServerRow(flavor=server.flavor, version=server.version, variables=server.variables)
     return None
 
 
-def data_row(events: Iterable[JournalEvent], engine: EngineRow | None) -> DataRow | None:
+def data_row(events: Iterable[JournalEvent], server: ServerRow | None) -> DataRow | None:
     """Return the size of the dataset's template, and its ratio to the buffer pool."""
     size = next((event.details.get("bytes") for event in events if event.event == "template_ready"), None)
     if not isinstance(size, int):
         return None
-    setting = engine.variables.get("innodb_buffer_pool_size", "") if engine else ""
+    setting = server.variables.get("innodb_buffer_pool_size", "") if server else ""
     pool = optional_whole(setting) or None
     return DataRow(bytes=size, buffer_pool_bytes=pool, data_to_pool_ratio=size / pool if pool else None)
 
@@ -179,7 +181,7 @@ def _event_row(event: JournalEvent, volume: str) -> dict[str, Any]:
         event.attempt,
         Failure(
             cause=str(details.get("cause", event.event)),
-            what=str(details.get("what", "the cell ended without a result")),
+            message=str(details.get("message", "the cell ended without a result")),
             where=str(details.get("where", "")),
             evidence=str(details.get("evidence", "")),
             next_step=str(details.get("next_step", "volbench resume")),

@@ -37,8 +37,8 @@ def _row(volume: str, steps: Sequence[StepResult], speeds: tuple[SpeedRow, ...])
     return DurabilityRow(
         volume=volume,
         step=steps[0].step,
-        how=str(details.get("how", "")),
-        volume_promises=details.get("volume_promises"),
+        fault=str(details.get("fault", "")),
+        volume_durability=details.get("volume_durability"),
         settings=dict(details.get("settings", {})),
         cells=len(steps),
         cuts=len(cuts),

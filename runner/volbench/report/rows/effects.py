@@ -67,7 +67,7 @@ def sweep_row(run: RunRecord, effects: Sequence[EffectRow], findings: Sequence[F
         design=sweep.design,
         factors=sweep.factors,
         combinations=len(combinations_of(sweep)),
-        said=tuple(describe_effects(sweep, effects, [f for f in findings if base_cells & set(f.cell_ids)])),
+        conclusions=tuple(describe_effects(sweep, effects, [f for f in findings if base_cells & set(f.cell_ids)])),
     )
 
 

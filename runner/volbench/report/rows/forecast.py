@@ -79,10 +79,14 @@ def forecast_text(row: ForecastRow) -> str:
     """Return one row as a sentence."""
     predicted = "never" if row.predicted_s is None else duration(row.predicted_s)
     if not row.measured_s:
-        return f"{row.volume}: {row.what}: forecast {predicted}, not measured in a valid cell ({row.text})"
-    met = "" if row.difference is None else f" ({change(1 + row.difference)}, {'met' if row.met else 'missed'})"
+        return f"{row.volume}: {row.event}: forecast {predicted}, not measured in a valid cell ({row.text})"
+    met = (
+        ""
+        if row.difference is None
+        else f" ({change(1 + row.difference)}, {'met' if row.within_tolerance else 'missed'})"
+    )
     measured = duration(median(row.measured_s))
-    return f"{row.volume}: {row.what}: forecast {predicted}, measured {measured}{met}; {row.text}"
+    return f"{row.volume}: {row.event}: forecast {predicted}, measured {measured}{met}; {row.text}"
 
 
 def _row(
@@ -91,11 +95,11 @@ def _row(
     difference = median(measured_s) / predicted_s - 1 if measured_s and predicted_s else None
     return ForecastRow(
         volume=volume,
-        what=quantity,
+        event=quantity,
         predicted_s=predicted_s,
         measured_s=tuple(measured_s),
         difference=difference,
-        met=None if difference is None else abs(difference) <= TOLERANCE,
+        within_tolerance=None if difference is None else abs(difference) <= TOLERANCE,
         text=text,
     )
 

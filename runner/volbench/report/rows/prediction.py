@@ -56,7 +56,7 @@ def mark_text(row: PredictionRow) -> str:
     """Return whether a prediction was met, in a word or two."""
     if row.measured is None:
         return "not measured"
-    text = "input" if row.input else "met" if row.met else "missed"
+    text = "input" if row.input else "met" if row.within_tolerance else "missed"
     return text if row.valid else f"{text}, of disturbed cells"
 
 
@@ -81,7 +81,7 @@ def _row(prediction: Prediction, cells: Sequence[CellRow]) -> PredictionRow:
         cells=len(values),
         valid=valid,
         difference=difference,
-        met=None if difference is None or prediction.input else abs(difference) <= TOLERANCE,
+        within_tolerance=None if difference is None or prediction.input else abs(difference) <= TOLERANCE,
         input=prediction.input,
         reported=prediction.reported,
         derivation=prediction.derivation,

@@ -122,15 +122,15 @@ def _priced(
     prices: Prices,
 ) -> StorageClassRow:
     """Return the row with its price, or with the reason why there is none."""
-    dated = {"currency": prices.currency, "region": prices.region, "dated": prices.dated}
+    dated = {"currency": prices.currency, "region": prices.region, "price_list_date": prices.dated}
     text = spec.volumes.get(volume.name, volume.text if volume.kind == "emulated" else "")
     if not text:
         reason = f"the suite's pricing.volumes does not say what {volume.name} is"
-        return row.model_copy(update={**dated, "why_no_price": reason})
+        return row.model_copy(update={**dated, "price_unavailable_reason": reason})
     try:
         resolved = resolve_spec(text, name=volume.name) if volume.name in spec.volumes else resolve_volume(volume)
     except UsageError as error:
-        return row.model_copy(update={**dated, "why_no_price": f"{text}: {error.what}"})
+        return row.model_copy(update={**dated, "price_unavailable_reason": f"{text}: {error.what}"})
     fields = {**dated, "priced_as": text, "has_credits": _has_credits(resolved)}
     return row.model_copy(update={**fields, **_price(row, resolved, traffics, prices)})
 
@@ -140,11 +140,11 @@ def _price(
 ) -> Mapping[str, object]:
     """Return the fields of a row's price."""
     if resolved.profile not in prices.volumes:
-        return {"why_no_price": f"the list has no price of {resolved.profile}"}
+        return {"price_unavailable_reason": f"the list has no price of {resolved.profile}"}
     threads = row.parameters.get("threads")
     traffic = traffics.get((row.volume, row.step, threads if isinstance(threads, int) else None))
     if traffic is None and prices.is_charged_by_traffic(resolved.profile):
-        return {"why_no_price": f"{resolved.profile} is charged by traffic, and none was sampled"}
+        return {"price_unavailable_reason": f"{resolved.profile} is charged by traffic, and none was sampled"}
     tps = row.tps or 0.0
     cost = monthly_cost(
         prices, resolved.profile, resolved.parameters,
@@ -152,13 +152,13 @@ def _price(
         write_bytes_per_s=0.0 if traffic is None else traffic.write * tps,
     )  # fmt: skip
     if cost is None:
-        return {"why_no_price": f"the list has no price of {resolved.profile} with these options"}
+        return {"price_unavailable_reason": f"the list has no price of {resolved.profile} with these options"}
     per_million = cost.month / (row.tps * _SECONDS_IN_MONTH) * _MILLION if row.tps else None
     return {
         "price_month": cost.month,
         "price_per_million": per_million,
         "assumed": cost.assumed,
-        "without": cost.without,
+        "price_exclusions": cost.without,
     }
 
 
@@ -186,7 +186,7 @@ def _dominates(candidate: StorageClassRow, row: StorageClassRow) -> bool:
     A burst speed may not last, and an incomplete price is a lower bound: each proves nothing against a volume
     without the same.
     """
-    if candidate.has_credits > row.has_credits or not set(candidate.without) <= set(row.without):
+    if candidate.has_credits > row.has_credits or not set(candidate.price_exclusions) <= set(row.price_exclusions):
         return False
     if candidate.loses or None in (candidate.tps, row.tps, candidate.price_month, row.price_month):
         return False
@@ -210,7 +210,7 @@ def class_lines(rows: Sequence[StorageClassRow]) -> Iterator[str]:
 def price_text(row: StorageClassRow) -> str:
     """Return `~8.00 USD a month, ~0.0312 a million`, or why there is no price. ~ marks assumed prices."""
     if row.price_month is None:
-        return f"no price ({row.why_no_price})"
+        return f"no price ({row.price_unavailable_reason})"
     sign = "~" if row.assumed else ""
     per_million = "" if row.price_per_million is None else f", {sign}{number(row.price_per_million)} a million"
     return f"{sign}{row.price_month:,.2f} {row.currency} a month{per_million}"
@@ -244,7 +244,7 @@ def standing_text(row: StorageClassRow) -> str:
 
 
 def _unsettled_text(row: StorageClassRow) -> str:
-    reasons = ("a burst speed" if row.has_credits else "", "an incomplete price" if row.without else "")
+    reasons = ("a burst speed" if row.has_credits else "", "an incomplete price" if row.price_exclusions else "")
     return " and ".join(filter(None, reasons))
 
 
@@ -253,10 +253,10 @@ def notes(rows: Sequence[StorageClassRow]) -> Iterator[str]:
     if any(row.price_month is not None for row in rows):
         first = rows[0]
         assumed = "; ~ marks a price that was not read at the vendor" if any(row.assumed for row in rows) else ""
-        yield f"List prices of {first.region}, {first.dated}{assumed}"
+        yield f"List prices of {first.region}, {first.price_list_date}{assumed}"
     for row in rows:
-        if row.without:
-            yield f"The price of {row.volume} leaves out {', '.join(row.without)}"
+        if row.price_exclusions:
+            yield f"The price of {row.volume} leaves out {', '.join(row.price_exclusions)}"
         if row.has_credits and row.tps is not None:
             yield f"{row.volume} began with burst credits: its speed may not last, and so its price per million"
         if not row.valid:

@@ -44,7 +44,7 @@ def summarise_run(
     return Summary(
         verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
         sentence=compared or next(iter(sweep_sentences), "") or _without_pairs(cells, volumes, lead(findings)),
-        low_power=low_power,
+        underpowered=low_power,
         caveats=caveats,
         time_difference=time_difference,
     )

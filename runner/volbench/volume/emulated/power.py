@@ -36,7 +36,7 @@ class Power:
                 "and an agent in a container cannot do that",
                 where="power cut",
                 evidence=f"uid {os.geteuid()}, control socket {self._control}",
-                next_step="use --target local, a volume of files (fsx-openzfs, efs-...), or how: kill_server",
+                next_step="use --target local, a volume of files (fsx-openzfs, efs-...), or fault: kill_server",
             )
 
     def durability(self) -> str:

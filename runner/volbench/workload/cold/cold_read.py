@@ -128,7 +128,7 @@ def _read_cold(step: ColdReadStep, ctx: StepContext, findings: _Findings) -> tup
         "size_bytes": size_bytes,
         "slowest_file_s": max((read.seconds for read in reads), default=None),
     }
-    if step.warm_too:
+    if step.warm_read:
         warm_from_s, _, warm_until_s = _timed_read(step, ctx, cold, "reading files, warm")
         findings.add({"warm_read_mib_per_s": stored / MIB / (warm_until_s - warm_from_s)})
     return begun_s, ended_s

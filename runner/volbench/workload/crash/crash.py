@@ -33,7 +33,7 @@ _RECOVERY_LINE = re.compile(
 _RECOVERY_CAUSES = frozenset({"server_crashed", "server_failed", "start_timeout"})
 """Causes of a failed start that come from the data on the volume; other causes fail the cell."""
 DURABILITY_VARIABLES = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "log_bin")
-How = Literal["power_cut", "kill_server"]
+Fault = Literal["power_cut", "kill_server"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +70,12 @@ class Crash(Workload[CrashStep]):
                 where=f"step {step.name}",
                 next_step="remove the step, or run the suite with --target local or docker",
             )
-        if how_of(step, ctx) == "power_cut":
+        if fault_of(step, ctx) == "power_cut":
             _power(step, ctx).check()
 
     def run(self, step: CrashStep, ctx: StepContext) -> StepOutcome:
         """Run all cuts; a server that does not start again is a result, and ends the cell."""
-        how = how_of(step, ctx)
+        fault = fault_of(step, ctx)
         ledger_spec = LedgerSpec(seed=ctx.seed, rows_per_commit=step.rows_per_commit, row_bytes=step.row_bytes)
         moments = random.Random(f"{ctx.seed}/{step.name}")  # noqa: S311 - not for secrets
         settings = {
@@ -99,10 +99,10 @@ class Crash(Workload[CrashStep]):
         return StepOutcome(
             window_s=(begun_s, ended_s),
             metrics={name: metric(name, value) for name, value in _metrics(cuts, damaged).items()},
-            notes=tuple(_notes(how, cuts, damaged, settings)),
+            notes=tuple(_notes(fault, cuts, damaged, settings)),
             details={
-                "how": how,
-                "volume_promises": _power(step, ctx).durability() if ctx.emulator_socket else None,
+                "fault": fault,
+                "volume_durability": _power(step, ctx).durability() if ctx.emulator_socket else None,
                 "settings": settings,
                 "cuts": [cut.details() for cut in cuts],
                 "damaged_tables": list(damaged),
@@ -111,10 +111,10 @@ class Crash(Workload[CrashStep]):
         )
 
 
-def how_of(step: CrashStep, ctx: StepContext) -> How:
-    """Return the step's way to crash; `auto`: cut the power of an emulated volume, else kill the server."""
-    if step.how != "auto":
-        return step.how
+def fault_of(step: CrashStep, ctx: StepContext) -> Fault:
+    """Return the step's fault; `auto`: cut the power of an emulated volume, else kill the server."""
+    if step.fault != "auto":
+        return step.fault
     return "power_cut" if ctx.emulator_socket is not None else "kill_server"
 
 
@@ -124,14 +124,14 @@ def _power(step: CrashStep, ctx: StepContext) -> Power:
             "a power cut needs an emulated volume",
             where=f"step {step.name}",
             evidence=f"the data is on {ctx.volume_facts.path or 'a volume'}",
-            next_step="use how: kill_server, or a volume emulated:PROFILE",
+            next_step="use fault: kill_server, or a volume emulated:PROFILE",
         )
     return Power(ctx.emulator_socket)
 
 
 def _cut(step: CrashStep, ctx: StepContext, ledger_spec: LedgerSpec, number: int, after_s: float) -> Cut:
     """Commit for a time, cut, recover, compare."""
-    power = _power(step, ctx) if how_of(step, ctx) == "power_cut" else None
+    power = _power(step, ctx) if fault_of(step, ctx) == "power_cut" else None
     dropped: dict[str, int] = {}
     if power is not None:
         power.settle()
@@ -229,12 +229,12 @@ def _metrics(cuts: Sequence[Cut], damaged: Sequence[str]) -> dict[str, float]:
     }
 
 
-def _notes(how: How, cuts: Sequence[Cut], damaged: Sequence[str], settings: dict[str, str]) -> list[str]:
+def _notes(fault: Fault, cuts: Sequence[Cut], damaged: Sequence[str], settings: dict[str, str]) -> list[str]:
     acknowledged, lost = (
         sum(cut.verification.acknowledged for cut in cuts),
         sum(cut.verification.lost for cut in cuts),
     )
-    event_text = "power cut" if how == "power_cut" else "the server killed"
+    event_text = "power cut" if fault == "power_cut" else "the server killed"
     times = "once" if len(cuts) == 1 else f"{len(cuts)} times"
     settings_text = ", ".join(f"{name}={value}" for name, value in settings.items())
     notes = [f"{event_text} {times}: {lost} of {acknowledged} acknowledged commits were lost ({settings_text})"]
@@ -243,6 +243,6 @@ def _notes(how: How, cuts: Sequence[Cut], damaged: Sequence[str], settings: dict
     torn = sum(cut.verification.torn + cut.verification.damaged_rows for cut in cuts)
     if torn or damaged:
         notes.append(f"{torn} transactions or rows are torn or damaged; damaged tables: {len(damaged)}")
-    if how == "kill_server":
+    if fault == "kill_server":
         notes.append("after a kill the page cache survives: only a power cut tests the volume")
     return notes

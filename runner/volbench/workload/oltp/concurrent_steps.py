@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from volbench.errors import StepFailed
-from volbench.records.steps.oltp import BesideStep
+from volbench.records.steps.oltp import ConcurrentStep
 from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
 
 
@@ -19,7 +19,7 @@ class ConcurrentSteps:
 
     def __init__(
         self,
-        steps: Sequence[BesideStep],
+        steps: Sequence[ConcurrentStep],
         workloads: Mapping[str, Workload[Any]],
         ctx: StepContext,
         pool: ThreadPoolExecutor,
@@ -53,7 +53,7 @@ class ConcurrentSteps:
             for number, (step, future) in enumerate(zip(self._steps, self._futures, strict=True), start=1)
         )
 
-    def _run(self, step: BesideStep) -> StepOutcome:
+    def _run(self, step: ConcurrentStep) -> StepOutcome:
         if self.ctx.cancelled.wait(step.start_after_s):
             raise StepFailed(f"the concurrent {step.tool} was cancelled before it began")
         return self._workloads[step.kind].run(step, self.ctx)
@@ -61,7 +61,7 @@ class ConcurrentSteps:
 
 @contextmanager
 def running_alongside(
-    steps: Sequence[BesideStep], workloads: Mapping[str, Workload[Any]], ctx: StepContext
+    steps: Sequence[ConcurrentStep], workloads: Mapping[str, Workload[Any]], ctx: StepContext
 ) -> Iterator[ConcurrentSteps]:
     """Run steps concurrently with the block; at its end, cancel running ones and wait for them."""
     with ThreadPoolExecutor(max_workers=max(1, len(steps)), thread_name_prefix="concurrent-step") as pool:

@@ -85,14 +85,14 @@ class Oltp(Workload[OltpStep]):
             )
         step_options(step)
         _check_prepared_statements(step, ctx)
-        for concurrent in step.beside:
+        for concurrent in step.concurrent:
             self._concurrent_workloads[concurrent.kind].check(concurrent, ctx)
 
     def run(self, step: OltpStep, ctx: StepContext) -> StepOutcome:
         """Run the step to its end. Raises StepFailed."""
         run = _Run(step, ctx)
         with (
-            running_alongside(step.beside, self._concurrent_workloads, ctx) as concurrent,
+            running_alongside(step.concurrent, self._concurrent_workloads, ctx) as concurrent,
             sysbench_files(_account(ctx), ctx.dataset.schema_name) as files,
         ):
             argv = sysbench_argv(
@@ -107,7 +107,7 @@ class Oltp(Workload[OltpStep]):
                 records_prefix=LINE_PREFIX,
             ) as sysbench:
                 run.follow(sysbench, concurrent)
-            if step.beside:
+            if step.concurrent:
                 ctx.progress("waiting for the steps that run with the load", None)
             sub_results = concurrent.finish()
         if step.test not in _READ_ONLY:
@@ -209,7 +209,7 @@ class _Run:
             "events_counted": self.all_counted,
             **client_cpu([*self.before[-1:], *self.measured], threads=threads, cpus=usable_cpus()),
         }
-        if any(concurrent.tool == "physical" for concurrent in self.step.beside):
+        if any(concurrent.tool == "physical" for concurrent in self.step.concurrent):
             details[FILES_COPIED] = True
         if self.step.rate is not None:
             before = self.before[-1].interval if self.before else None

@@ -167,7 +167,7 @@ def step_options(step: OltpStep) -> dict[str, Scalar]:
             next_step="use the step's own keys (threads, rate, duration, warmup, rand_type) or the dataset's",
         )
     ignored = [DUPLICATE_KEY] if option_text(options.get("skip-trx", False)) == "on" else []
-    ignored += TABLE_CHANGED if any(isinstance(other_step, AlterStep) for other_step in step.beside) else []
+    ignored += TABLE_CHANGED if any(isinstance(other_step, AlterStep) for other_step in step.concurrent) else []
     if ignored and "mysql-ignore-errors" not in options:
         options["mysql-ignore-errors"] = ",".join((IGNORED_ERRORS, *ignored))
     return options
