@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -112,7 +113,8 @@ def _run(
         for step in cell.steps:
             workload_for(step).check(step, context)
         for step in cell.steps:
-            ended = run_step(step, context, builder)
+            is_last = step is cell.steps[-1] and cell.places is not None
+            ended = run_step(step, replace(context, is_last=is_last), builder)
             if ended:
                 builder.notes.append(f"no step was run after {step.name}: {ended}")
                 break
