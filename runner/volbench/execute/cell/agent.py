@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from subprocess import Popen
 
 from volbench.analysis.cell_metrics import storage_metrics
 from volbench.analysis.validity.observation import Observation, observe
@@ -33,7 +34,7 @@ from volbench.execute.cell.recorder import CellRecorder, recording
 from volbench.execute.cell.result_builder import CellResultBuilder
 from volbench.execute.cell.sampling import sampling
 from volbench.execute.volume_watch import VolumeWatch, cancel_on_trouble
-from volbench.records.cell import CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
+from volbench.records.cell import AT_REST_SHARE, CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.records.facts import VolumeFacts
 from volbench.records.steps import Step
 from volbench.store.files import write_record
@@ -56,18 +57,19 @@ QUIET_S_MAX = 5.0
 """A grid so coarse that no whole interval fits into this time cannot show the device at rest."""
 
 
-def run_cell(cell: CellSpec, out: Path) -> CellResult:
+def run_cell(cell: CellSpec, out: Path, *, sampling_process: Popen[bytes] | None = None) -> CellResult:
     """Run a cell and write its result. A failure is part of the result; it is not raised.
 
     Args:
         cell: with `places` (volbench starts the server) or `attach` (the server runs already).
         out: the cell's directory; receives result.json, series.parquet, histograms.parquet and raw/.
+        sampling_process: started by `sample.controller.launch`; None: it is started when it is needed.
     """
     builder = CellResultBuilder(cell, volume_facts=_volume_facts(cell), host=host_facts())
     progress = ProgressFile(out)
     with recording(out) as record, builder.capturing_failure():
         _reset_burst_credits(cell)
-        _run(cell, out, builder, record, progress)
+        _run(cell, out, builder, record, progress, sampling_process)
     progress.report("judging", None)
     judge(cell, out, builder)
     result = builder.result()
@@ -98,13 +100,18 @@ def _reset_burst_credits(cell: CellSpec) -> None:
 
 
 def _run(
-    cell: CellSpec, out: Path, builder: CellResultBuilder, record: CellRecorder, progress: ProgressFile
+    cell: CellSpec,
+    out: Path,
+    builder: CellResultBuilder,
+    record: CellRecorder,
+    progress: ProgressFile,
+    sampling_process: Popen[bytes] | None,
 ) -> None:
     with (
         _on_volume(cell.places) as (cancelled, watch),
         server_of(cell) as server,
         _attached_data(cell, server, builder, progress),
-        sampling(cell, out, builder, server, record),
+        sampling(cell, out, builder, server, record, sampling_process),
     ):
         if cell.places is not None:
             _start_on_copy(cell, cell.places, builder, server, progress)
@@ -187,13 +194,15 @@ def _dataset_note(dataset: DatasetSpec, record: TemplateRecord) -> str:
 
 
 def quiet_duration_s(interval_s: float, *, now_s: float) -> float:
-    """Return how long from now on one whole interval of the samplers' grid and the reading at its end take.
+    """Return how long the watch takes from now on, right after the samplers' first reading.
 
-    The grid has a reading at each multiple of the interval, in the cell's time.
+    It ends with the first reading that closes (nearly) a whole interval. The limit is in I/Os per second of such an
+    interval: over less, a burst that stays within the limit of a second, such as a commit of the file system's
+    journal, would exceed it. The grid has a reading at each multiple of the interval, in the cell's time.
     """
-    if 2.1 * interval_s > QUIET_S_MAX:
+    if (1.1 + AT_REST_SHARE) * interval_s > QUIET_S_MAX:
         return QUIET_S
-    end_s = (math.ceil(now_s / interval_s) + 1.1) * interval_s
+    end_s = (math.ceil(now_s / interval_s + AT_REST_SHARE) + 0.1) * interval_s
     return max(QUIET_S, end_s - now_s)
 
 
