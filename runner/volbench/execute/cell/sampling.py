@@ -21,7 +21,6 @@ from volbench.sample.controller import SamplingProcess
 from volbench.sample.device.cgroup_io import find_directory
 from volbench.sample.host.cgroup_cpu import find_cpu_files
 from volbench.sample.host.cgroup_pod import CGROUPS, cgroup_root_of, own_cpu_files, own_io_directory
-from volbench.sample.rows import series_rows, server_histogram_rows
 from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
 from volbench.volume.node_helper import helper_socket
 
@@ -50,6 +49,8 @@ def sampling(
     try:
         yield
     finally:
+        from volbench.sample.rows import series_rows, server_histogram_rows  # noqa: PLC0415 - imports all sources
+
         builder.sources.extend(process.stop())
         record.series(series_rows(raw_file))
         record.histograms(label_with_step(server_histogram_rows(raw_file), builder.steps))
