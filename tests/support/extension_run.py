@@ -16,7 +16,8 @@ from generated import generated_files
 from step_context import context_on
 
 from volbench.analysis.explain.run import explain_run
-from volbench.execute.cell import agent
+from volbench.execute.cell.agent import run_step
+from volbench.execute.cell.judging import judge
 from volbench.execute.cell.recorder import recording
 from volbench.execute.cell.result_builder import CellResultBuilder
 from volbench.execute.run import Orchestrator
@@ -69,11 +70,11 @@ class MeasuringTarget(FakeTarget):
             try:
                 for step in job.cell.steps:
                     workload_for(step).check(step, context)
-                    agent.run_step(step, context, builder)
+                    run_step(step, context, builder)
             finally:
                 builder.sources.extend(sampling.stop())
             record.series(series_rows(sampling.raw_file))
-        agent.judge(job.cell, job.out, builder)
+        judge(job.cell, job.out, builder)
         write_record(job.out / RESULT_FILE, builder.result())
 
 

@@ -1,4 +1,7 @@
-"""`volbench cell`: the agent's commands, which targets call; users do not need them."""
+"""`volbench cell`: the agent's commands, which targets call; users do not need them.
+
+Each command imports what it needs by itself: every cell pays for the imports of its agent.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,16 @@ import signal
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volbench.cli import console, logs
 from volbench.errors import EXIT_INTERRUPTED
-from volbench.execute.cell.agent import run_cell
-from volbench.execute.cell.prepare import prepare_dataset
-from volbench.execute.node_helper import LOOK_EVERY_S, Node, node_helper
-from volbench.records.cell import CELL_SCHEMA, CellResult, CellSpec
-from volbench.store.files import read_record
-from volbench.volume import ownership
+from volbench.sample.config import RAW_FILE
+
+if TYPE_CHECKING:
+    from volbench.records.cell import CellResult, CellSpec
 
 app = typer.Typer(help="The agent: runs one cell next to the server.", no_args_is_help=True)
 CellFile = Annotated[Path, typer.Argument(help="cell.json")]
@@ -27,16 +28,23 @@ Out = Annotated[Path, typer.Option("--out", help="The cell's directory.")]
 @app.command("run")
 def run(cell: CellFile, out: Out) -> None:
     """Run one cell and write its result to --out; its log is in raw/volbench.log there."""
+    from volbench.sample.controller import launch  # noqa: PLC0415
+
     logs.add_agent_log(out / "raw/volbench.log")
     _stop_on_sigterm()
-    _end(run_cell(read_record(_behind_links(cell), CellSpec, schema=CELL_SCHEMA), out))
+    sampling_process = launch(out / RAW_FILE)  # it imports its modules while this process does
+    from volbench.execute.cell.agent import run_cell  # noqa: PLC0415
+
+    _end(run_cell(_read(cell), out, sampling_process=sampling_process))
 
 
 @app.command("prepare")
 def prepare(cell: CellFile, out: Out) -> None:
     """Make the dataset's template in the cache unless the cache has it."""
+    from volbench.execute.cell.prepare import prepare_dataset  # noqa: PLC0415
+
     _stop_on_sigterm()
-    _end(prepare_dataset(read_record(_behind_links(cell), CellSpec, schema=CELL_SCHEMA), out))
+    _end(prepare_dataset(_read(cell), out))
 
 
 @app.command("erase")
@@ -47,6 +55,8 @@ def erase(
     ] = [],  # noqa: B006
 ) -> None:
     """Remove a directory that has volbench's marker; refuse any other."""
+    from volbench.volume import ownership  # noqa: PLC0415
+
     ownership.remove(directory, owners=frozenset(owner))
 
 
@@ -56,6 +66,8 @@ def run_node_helper(
     devices: Annotated[Path, typer.Option("--devices", help="The node's /dev.")] = Path("/dev"),
 ) -> None:
     """Drop a node's caches and read EBS log pages for the cells on it, until SIGTERM."""
+    from volbench.execute.node_helper import LOOK_EVERY_S, Node, node_helper  # noqa: PLC0415
+
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     signal.signal(signal.SIGINT, lambda *_: stopped.set())
@@ -83,6 +95,13 @@ def _end(result: CellResult) -> None:
         raise typer.Exit(result.failure.exit_code)
     if result.status == "interrupted":
         raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _read(cell: Path) -> CellSpec:
+    from volbench.records.cell import CELL_SCHEMA, CellSpec  # noqa: PLC0415
+    from volbench.store.files import read_record  # noqa: PLC0415
+
+    return read_record(_behind_links(cell), CellSpec, schema=CELL_SCHEMA)
 
 
 def _behind_links(cell: Path) -> Path:

@@ -11,7 +11,6 @@ from volbench.cli import console
 from volbench.errors import UsageError, VolbenchError
 from volbench.placement import capabilities
 from volbench.placement.docker.image_names import tools_image
-from volbench.placement.docker.target import DockerTarget
 from volbench.placement.interface import Target
 from volbench.placement.kubernetes.options import parse_changes, read_options, volumes_of
 from volbench.placement.local import LocalTarget
@@ -32,6 +31,8 @@ def choose_target(requested: str, *, tools: str = "") -> TargetName:
     Raises UsageError for an unknown name.
     """
     if requested == "auto":
+        from volbench.placement.docker.target import DockerTarget  # noqa: PLC0415 - the SDK takes 0.1 s
+
         try:
             DockerTarget(Workspace(run_id="none-000000", cache=default_cache()), tools=tools).check()
         except VolbenchError as error:
@@ -83,10 +84,16 @@ def make_target(run: RunRecord, results: Sequence[CellResult] = ()) -> tuple[Tar
         return _kubernetes(run, workspace, tools, results)
     if run.target in ("local", "attach"):
         require("mysql")  # here, and not in the agent of the first cell
-    target: Target = DockerTarget(workspace, tools=tools) if run.target == "docker" else LocalTarget(workspace)
+    target: Target = _docker(workspace, tools) if run.target == "docker" else LocalTarget(workspace)
     if run.target == "attach":
         return target, {}
     return target, {spec.name: make_volume(spec, target=run.target, run_id=run.run_id) for spec in run.volumes}
+
+
+def _docker(workspace: Workspace, tools: str) -> Target:
+    from volbench.placement.docker.target import DockerTarget  # noqa: PLC0415 - the SDK takes 0.1 s
+
+    return DockerTarget(workspace, tools=tools)
 
 
 def measured_nodes(run: RunRecord, results: Sequence[CellResult]) -> dict[str, str]:

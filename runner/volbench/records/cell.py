@@ -200,6 +200,10 @@ class PreparedTemplate(Record):
     )
 
 
+AT_REST_SHARE = 0.8
+"""Of a sampling interval: so much of it lies in the phase `quiet` of a reading that counts as at rest."""
+
+
 class Phase(Record):
     """A stretch of the cell's time, seconds since its zero: seed, start, warmup:NAME, measure:NAME, stop, ..."""
 

@@ -8,6 +8,12 @@ from pathlib import Path
 
 from volbench.records.parse import parse_json
 
+RAW_FILE = "raw/samples.jsonl"
+"""In a cell's directory: the readings."""
+READY = b"ready\n"
+"""What the process writes when it has begun."""
+STDIN = "-"
+"""As the process's argument: the name of the configuration's file comes as a line of standard input."""
 INTERVAL_S_MIN, INTERVAL_S_MAX = 0.1, 60.0
 
 

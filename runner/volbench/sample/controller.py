@@ -7,19 +7,31 @@ import select
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from volbench.base import programs
 from volbench.errors import StepFailed
-from volbench.records.cell import SourceQuality
-from volbench.sample.config import SamplingConfig
-from volbench.sample.process import READY
-from volbench.sample.quality import source_quality
+from volbench.sample.config import READY, STDIN, SamplingConfig
+
+if TYPE_CHECKING:
+    from volbench.records.cell import SourceQuality
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
+MODULE = "volbench.sample.process"
 _PHASE = "sampling"
+
+
+def launch(raw_file: Path) -> subprocess.Popen[bytes]:
+    """Start a process that imports what sampling needs and waits to be told its configuration by `SamplingProcess`.
+
+    The imports of who starts it can go on meanwhile. The process ends where the one that started it does.
+    """
+    raw_file.parent.mkdir(parents=True, exist_ok=True)
+    return _start(MODULE, STDIN, raw_file, stdin=subprocess.PIPE)
 
 
 class SamplingProcess:
@@ -28,13 +40,17 @@ class SamplingProcess:
     Args:
         config: what to sample; next to its `raw_file` the configuration and the process's log are left.
         module: what the process runs; another one may keep its readings elsewhere than in `raw_file`.
+        launched: a process that `launch` has started for the same `raw_file`.
     """
 
-    def __init__(self, config: SamplingConfig, *, module: str = "volbench.sample.process") -> None:
+    def __init__(
+        self, config: SamplingConfig, *, module: str = MODULE, launched: subprocess.Popen[bytes] | None = None
+    ) -> None:
         self.config = config
+        self._launched = launched
         self._module = module
         self.raw_file = Path(config.raw_file)
-        self.log_file = self.raw_file.with_suffix(".log")
+        self.log_file = _log_file(self.raw_file)
         self._config_file = self.raw_file.with_suffix(".config.json")
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped_s: float | None = None
@@ -49,17 +65,20 @@ class SamplingProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it and wait until the machine's own sources are open. Raises StepFailed with its log."""
+        """Start it and wait until the machine's own sources are read. Raises StepFailed with its log."""
         self.raw_file.parent.mkdir(parents=True, exist_ok=True)
         self._config_file.write_text(replace(self.config, parent_pid=os.getpid()).to_json())
-        with self.log_file.open("ab") as log:
-            self._process = programs.Popen(
-                [sys.executable, "-m", self._module, str(self._config_file)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
+        if self._launched is None:
+            self._process = _start(self._module, str(self._config_file), self.raw_file)
+        else:
+            self._process = self._launched
+            self._tell_configuration(self._launched)
         self._wait_until_ready(self._process)
+
+    def _tell_configuration(self, launched: subprocess.Popen[bytes]) -> None:
+        assert launched.stdin is not None  # noqa: S101 - a pipe was asked for
+        with suppress(BrokenPipeError), launched.stdin as pipe:  # one that has ended gives no answer either
+            pipe.write(f"{self._config_file}\n".encode())
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None  # noqa: S101 - a pipe was asked for
@@ -80,6 +99,8 @@ class SamplingProcess:
 
         Raises StepFailed when it was never started.
         """
+        from volbench.sample.quality import source_quality  # noqa: PLC0415 - the process is launched before that
+
         self.end()
         if self._stopped_s is None:
             self._stopped_s = (time.monotonic_ns() - self.config.zero_monotonic_ns) / 1e9
@@ -104,3 +125,16 @@ class SamplingProcess:
 
     def _log_tail(self, size: int = 2000) -> str:
         return self.log_file.read_bytes()[-size:].decode("utf-8", "replace").strip()
+
+
+def _log_file(raw_file: Path) -> Path:
+    return raw_file.with_suffix(".log")
+
+
+def _start(
+    module: str, argument: str, raw_file: Path, *, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    with _log_file(raw_file).open("ab") as log:
+        return programs.Popen(
+            [sys.executable, "-m", module, argument], stdin=stdin, stdout=subprocess.PIPE, stderr=log
+        )

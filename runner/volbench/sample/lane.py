@@ -12,7 +12,7 @@ from volbench.sample.sources import Lane
 
 
 class LaneThread(threading.Thread):
-    """Runs until `stop` is set. `probed` is set once it is known which sources are there."""
+    """Runs until `stop` is set. `begun` is set once it is known which sources are there, and these are read."""
 
     def __init__(self, lane: Lane, grid: Grid, raw: RawWriter, stop: threading.Event) -> None:
         super().__init__(name=f"sample-{lane.samplers[0].source}", daemon=True)
@@ -21,7 +21,7 @@ class LaneThread(threading.Thread):
         self._raw = raw
         self._stopping = stop
         self._presences: dict[str, Presence] = {}
-        self.probed = threading.Event()
+        self.begun = threading.Event()
         self._finished = False
 
     @property
@@ -30,11 +30,14 @@ class LaneThread(threading.Thread):
         return self.ident is not None and not self._finished and not self.is_alive()
 
     def run(self) -> None:
-        """Probe, then read at each tick that is due. An error that was not foreseen goes to stderr."""
+        """Probe, read at once and at each tick that is due. An error that was not foreseen goes to stderr."""
         for sampler in self._lane.samplers:
             self._probe(sampler)
-        self.probed.set()
-        if self._lane.remote or any(presence.present for presence in self._presences.values()):
+        sampled = self._lane.remote or any(presence.present for presence in self._presences.values())
+        if sampled:  # late for the tick that passed last, so that the first interval ends at the next tick
+            self._take_all(self._grid.next_tick(self._grid.now_ns()) - 1)
+        self.begun.set()
+        if sampled:
             self._tick_until_stopped()
         for sampler in self._lane.samplers:
             sampler.close()
@@ -44,11 +47,14 @@ class LaneThread(threading.Thread):
         grid = self._grid
         tick = grid.next_tick(grid.now_ns())
         while not self._stopping.wait((grid.due_ns(tick) - grid.now_ns()) / 1e9):
-            self._take(tick, [sampler for sampler in self._lane.samplers if tick % sampler.every_ticks == 0])
+            self._take_all(tick)
             tick = grid.next_tick(max(grid.now_ns(), grid.due_ns(tick)))
         rare = [sampler for sampler in self._lane.samplers if sampler.every_ticks > 1]
         if rare:  # what happened since their last reading
             self._take(tick, rare)
+
+    def _take_all(self, tick: int) -> None:
+        self._take(tick, [sampler for sampler in self._lane.samplers if tick % sampler.every_ticks == 0])
 
     def _take(self, tick: int, samplers: Sequence[Sampler]) -> None:
         start_ns = self._grid.now_ns()

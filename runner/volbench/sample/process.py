@@ -1,7 +1,7 @@
-"""The sampling process: `python -m volbench.sample.process CONFIG.json`.
+"""The sampling process: `python -m volbench.sample.process CONFIG.json`; for `-` standard input has the name.
 
 It is a process of its own so that the agent's work never delays a tick. It writes `ready` to its standard output
-once the machine's own sources are open, and ends at SIGTERM, or when the process that started it is gone.
+once the machine's own sources are read, and ends at SIGTERM, or when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import sys
 import threading
 from pathlib import Path
 
-from volbench.sample.config import SamplingConfig, read_config
+from volbench.sample.config import READY, STDIN, SamplingConfig, read_config
 from volbench.sample.grid import Grid
 from volbench.sample.interface import Presence
 from volbench.sample.lane import LaneThread
 from volbench.sample.raw import RawWriter
 from volbench.sample.sources import lanes_of, not_requested
 
-READY = b"ready\n"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LOOK_AT_PARENT_S = 1.0
 _PROBE_TIMEOUT_S = 5.0
@@ -54,7 +53,7 @@ def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
         thread.start()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     if threads:
-        threads[0].probed.wait(_PROBE_TIMEOUT_S)
+        threads[0].begun.wait(_PROBE_TIMEOUT_S)
     os.write(sys.stdout.fileno(), READY)
     # Not sigtimedwait: of a process that was stopped (SIGSTOP, a frozen container) and goes on, Python's says that
     # a signal came when none did.
@@ -75,5 +74,11 @@ def _raise_priority() -> None:
         return
 
 
+def main(argument: str) -> int:
+    """Sample as a configuration's file says; return the exit code. Without a file on standard input do nothing."""
+    file = sys.stdin.readline().rstrip("\n") if argument == STDIN else argument
+    return 0 if not file or run(read_config(Path(file))) else 1
+
+
 if __name__ == "__main__":
-    sys.exit(0 if run(read_config(Path(sys.argv[1]))) else 1)
+    sys.exit(main(sys.argv[1]))

@@ -8,7 +8,6 @@ from volbench.errors import EnvironmentLacks
 from volbench.profile.spec import require_kind
 from volbench.records.run import TargetName, VolumeSpec
 from volbench.volume.interface import Volume
-from volbench.volume.kinds.docker_volume import DockerNfsVolume, DockerVolume
 from volbench.volume.kinds.nfs import NfsVolume
 from volbench.volume.kinds.path import PathVolume
 
@@ -35,11 +34,17 @@ def make_volume(
         return _claim(spec, cluster=cluster, run_id=run_id, owner=owner, keep=keep)
     if spec.kind == "path":
         return PathVolume(spec)
-    if spec.kind == "docker-volume":
-        return DockerVolume(spec, run_id=run_id)
+    if spec.kind == "docker-volume" or (spec.kind == "nfs" and target == "docker"):
+        return _docker(spec, run_id=run_id)
     if spec.kind == "nfs":
-        return DockerNfsVolume(spec, run_id=run_id) if target == "docker" else NfsVolume(spec, run_id=run_id)
+        return NfsVolume(spec, run_id=run_id)
     return _emulated(spec)
+
+
+def _docker(spec: VolumeSpec, *, run_id: str) -> Volume:
+    from volbench.volume.kinds.docker_volume import DockerNfsVolume, DockerVolume  # noqa: PLC0415 - brings the SDK
+
+    return DockerNfsVolume(spec, run_id=run_id) if spec.kind == "nfs" else DockerVolume(spec, run_id=run_id)
 
 
 def _claim(spec: VolumeSpec, *, cluster: Cluster, run_id: str, owner: RunOwner | None, keep: bool) -> Volume:

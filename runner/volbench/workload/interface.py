@@ -106,6 +106,7 @@ class StepContext:
         cancelled: set if the step has to end early; its child processes are then ended.
         emulator_socket: control socket of an emulated volume, as this process sees it.
         outage: a block in which the step itself causes trouble of the volume, so that it cancels nothing.
+        is_last: no step follows, and server and data are discarded: a load need not end its transactions.
     """
 
     server: ServerHandle
@@ -122,6 +123,7 @@ class StepContext:
     cancelled: threading.Event = field(default_factory=threading.Event)
     emulator_socket: Path | None = None
     outage: Callable[[], AbstractContextManager[None]] = nullcontext
+    is_last: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

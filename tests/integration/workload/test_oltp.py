@@ -64,6 +64,19 @@ class TestOltp:
         in_rows = sum(row.events for row in kept.histograms)
         assert in_rows == outcome.details["events_in_bins"] <= outcome.details["transactions_whole_run"]
 
+    def test_the_last_load_of_a_cell_ends_with_its_window(
+        self, make_context: Callable[..., StepContext], children: Callable[[], set[str]]
+    ) -> None:
+        """Its window is that of any other load; the second after it, which is thrown away, is not waited for."""
+        step = OltpStep(name="o", test="oltp_read_write", threads=(4,), warmup_s=1, duration_s=2)
+        kept = Kept()
+        outcome = run(step, make_context(record=kept, is_last=True))
+        assert [row.measured for row in kept.histograms] == [False, True, True]
+        assert outcome.details["transactions_whole_run"] is None
+        assert outcome.window_s[1] - outcome.window_s[0] == pytest.approx(2, abs=0.9)
+        assert outcome.invalid_reasons == ()
+        assert children() == set()
+
     def test_the_password_is_on_no_command_line(self, make_context: Callable[..., StepContext]) -> None:
         """Neither in sysbench's argv while it runs nor in what is kept of it."""
         seen: list[bytes] = []

@@ -223,6 +223,12 @@ def test_a_little_io_of_others_does_not_matter_beside_a_busy_step(tmp_path: Path
     assert invalid_reasons(seen_in(tmp_path, CPU, at_rest(60, in_step=6000)), LIMITS) == ()
 
 
+def test_the_first_interval_may_begin_right_before_the_quiet_time(tmp_path: Path) -> None:
+    """The samplers' first reading is its beginning, and the cell touches the device only after its end."""
+    seen = seen_in(tmp_path, CPU, at_rest(400, in_step=500), quiet_s=(1.15, 2.1))
+    assert seen.foreign_iops == 400
+
+
 def test_when_no_whole_interval_lies_in_the_quiet_time_it_is_said(tmp_path: Path) -> None:
     """A sample that ends in it may be about the time before, and one that begins in it about our own copying."""
     seen = seen_in(tmp_path, CPU, at_rest(400, in_step=500), quiet_s=(1.3, 2.2))

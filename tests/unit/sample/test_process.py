@@ -14,7 +14,7 @@ import pytest
 
 from volbench.errors import StepFailed
 from volbench.sample.config import SamplingConfig, read_config
-from volbench.sample.controller import SamplingProcess
+from volbench.sample.controller import SamplingProcess, launch
 from volbench.sample.raw import End, Tick, read_raw
 from volbench.sample.rows import series_rows
 
@@ -58,8 +58,57 @@ def test_ticks_lie_on_the_grid_and_rates_come_out(process: SamplingProcess) -> N
     assert {"cpu", "vm"} <= {row.source for row in rows}
 
 
-def test_absent_sources_say_why(process: SamplingProcess) -> None:
+def test_the_first_reading_is_there_at_the_start(tmp_path: Path) -> None:
+    """The first interval begins then, not at the next tick, which here comes after a minute."""
+    zero_ns = time.monotonic_ns() - 10**9
+    config = SamplingConfig(raw_file=str(tmp_path / "samples.jsonl"), zero_monotonic_ns=zero_ns, interval_s=60.0)
+    process = SamplingProcess(config)
+    process.start()
+    (first,) = [
+        record for record in read_raw(process.raw_file) if isinstance(record, Tick) and "cpu" in record.read
+    ]
+    assert first.tick == 0
+    assert 1 < first.read["cpu"].t_s < 1 + WAIT_S
+    found = {one.source: one for one in process.stop()}
+    assert (found["cpu"].ticks_due, found["cpu"].ticks_missed) == (0, 0)
+
+
+def test_a_launched_process_samples_once_it_knows_what(tmp_path: Path) -> None:
+    """Who launches it need not know yet what to sample."""
+    raw_file = tmp_path / "raw" / "samples.jsonl"
+    launched = launch(raw_file)
+    config = SamplingConfig(raw_file=str(raw_file), zero_monotonic_ns=time.monotonic_ns(), interval_s=INTERVAL_S)
+    process = SamplingProcess(config, launched=launched)
+    process.start()
     wait_for(process, 2)
+    assert process.pid == launched.pid
+    assert process.stop()
+    assert process.log_file.read_text() == ""
+
+
+def test_a_launched_process_ends_with_who_launched_it(tmp_path: Path) -> None:
+    """The pipe closes, whatever ended that process."""
+    launched = launch(tmp_path / "samples.jsonl")
+    assert launched.stdin is not None
+    assert launched.stdout is not None
+    launched.stdin.close()
+    assert launched.wait(WAIT_S) == 0
+    launched.stdout.close()
+    assert (tmp_path / "samples.log").read_text() == ""
+    assert not (tmp_path / "samples.jsonl").exists()
+
+
+def test_a_launched_process_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    raw_file = tmp_path / "samples.jsonl"
+    launched = launch(raw_file)
+    launched.kill()
+    launched.wait(WAIT_S)
+    with pytest.raises(StepFailed, match="did not start"):
+        SamplingProcess(SamplingConfig(raw_file=str(raw_file), zero_monotonic_ns=0), launched=launched).start()
+
+
+def test_absent_sources_say_why(process: SamplingProcess) -> None:
+    wait_for(process, 3)
     found = {one.source: one for one in process.stop()}
     assert found["cpu"].available
     assert found["cpu"].ticks_due >= 2

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.analysis.disturbance import CpuUse
-from volbench.records.cell import FILES_COPIED, StepResult
+from volbench.records.cell import AT_REST_SHARE, FILES_COPIED, StepResult
 from volbench.records.steps import step_kind
 from volbench.store.series import Series, SeriesKey, read_series
 
@@ -184,12 +184,16 @@ def _missed_ratio(
 
 
 def _at_rest_iops(series_path: Path, quiet_s: tuple[float, float] | None, interval_s: float) -> float | None:
-    """Operations a second of whole intervals inside the time at rest; None when there is none."""
+    """Operations a second at rest; None when that is not known.
+
+    The first reading comes right before the phase and ends in it after less than an interval: the cell does not
+    touch the device from then on until the phase ends.
+    """
     if quiet_s is None:
         return None
-    whole_s = (quiet_s[0] + interval_s - SLACK_S, quiet_s[1])
+    ends_s = (quiet_s[0] + AT_REST_SHARE * interval_s - SLACK_S, quiet_s[1])
     device_series = read_series(
-        series_path, sources=["diskstats"], metrics=["reads_per_s", "writes_per_s"], window_s=whole_s
+        series_path, sources=["diskstats"], metrics=["reads_per_s", "writes_per_s"], window_s=ends_s
     )
     return sum(float(series.value.mean()) for series in device_series.values()) if device_series else None
 

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from subprocess import Popen
 
-from volbench.analysis.cell_metrics import storage_metrics
-from volbench.analysis.validity.observation import Observation, observe
-from volbench.analysis.validity.reasons import (
-    delayable_share_of,
-    disturbances_of,
-    invalid_reasons,
-    notes_of,
-    outside_reasons,
-)
 from volbench.base.text import size
 from volbench.engine.attached import AttachedServer
 from volbench.engine.attached_dataset import MARK_TABLE, attached_dataset
@@ -32,11 +25,11 @@ from volbench.execute.cell.recorder import CellRecorder, recording
 from volbench.execute.cell.result_builder import CellResultBuilder
 from volbench.execute.cell.sampling import sampling
 from volbench.execute.volume_watch import VolumeWatch, cancel_on_trouble
-from volbench.records.cell import CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
+from volbench.records.cell import AT_REST_SHARE, CellPlaces, CellResult, CellSpec, DatasetSpec, StepResult
 from volbench.records.facts import VolumeFacts
 from volbench.records.steps import Step
 from volbench.store.files import write_record
-from volbench.store.run_directory import RESULT_FILE, SERIES_FILE
+from volbench.store.run_directory import RESULT_FILE
 from volbench.volume import ownership
 from volbench.volume.emulated.control import ask_socket
 from volbench.volume.facts.blockstats import device_read_bytes
@@ -44,29 +37,40 @@ from volbench.volume.facts.discovery import discover, with_host_facts
 from volbench.volume.facts.host import host_facts
 from volbench.volume.trouble import CAUSES, trouble_error
 from volbench.workload.interface import StepContext, StepOutcome
-from volbench.workload.registry import workload_for
 
 _log = logging.getLogger(__name__)
 CREDITS = "credits"
 """The parameter of profiles with burst credits, and the daemon's word for setting them."""
+LATER_MODULES = (
+    "volbench.workload.registry",
+    "volbench.store.series",
+    "volbench.store.histograms",
+    "volbench.sample.rows",
+    "volbench.execute.cell.judging",
+)
+"""What no work before the first step needs: half of the agent's imports. They pass while the server starts, which
+nothing measures, and not while the device is watched at rest, since they read files."""
 QUIET_S = 1.0
 """How long the device is watched before the cell touches it, for I/O of other processes."""
 QUIET_S_MAX = 5.0
 """A grid so coarse that no whole interval fits into this time cannot show the device at rest."""
 
 
-def run_cell(cell: CellSpec, out: Path) -> CellResult:
+def run_cell(cell: CellSpec, out: Path, *, sampling_process: Popen[bytes] | None = None) -> CellResult:
     """Run a cell and write its result. A failure is part of the result; it is not raised.
 
     Args:
         cell: with `places` (volbench starts the server) or `attach` (the server runs already).
         out: the cell's directory; receives result.json, series.parquet, histograms.parquet and raw/.
+        sampling_process: started by `sample.controller.launch`; None: it is started when it is needed.
     """
     builder = CellResultBuilder(cell, volume_facts=_volume_facts(cell), host=host_facts())
     progress = ProgressFile(out)
     with recording(out) as record, builder.capturing_failure():
         _reset_burst_credits(cell)
-        _run(cell, out, builder, record, progress)
+        _run(cell, out, builder, record, progress, sampling_process)
+    from volbench.execute.cell.judging import judge  # noqa: PLC0415 - see LATER_MODULES
+
     progress.report("judging", None)
     judge(cell, out, builder)
     result = builder.result()
@@ -97,22 +101,31 @@ def _reset_burst_credits(cell: CellSpec) -> None:
 
 
 def _run(
-    cell: CellSpec, out: Path, builder: CellResultBuilder, record: CellRecorder, progress: ProgressFile
+    cell: CellSpec,
+    out: Path,
+    builder: CellResultBuilder,
+    record: CellRecorder,
+    progress: ProgressFile,
+    sampling_process: Popen[bytes] | None,
 ) -> None:
     with (
         _on_volume(cell.places) as (cancelled, watch),
         server_of(cell) as server,
         _attached_data(cell, server, builder, progress),
-        sampling(cell, out, builder, server, record),
+        sampling(cell, out, builder, server, record, sampling_process),
     ):
         if cell.places is not None:
             _start_on_copy(cell, cell.places, builder, server, progress)
         builder.server = server.facts()
+        record.open()  # not while a load runs
         context = _context(cell, out, builder, server, record, progress, cancelled, watch)
+        from volbench.workload.registry import workload_for  # noqa: PLC0415 - see LATER_MODULES
+
         for step in cell.steps:
             workload_for(step).check(step, context)
         for step in cell.steps:
-            ended = run_step(step, context, builder)
+            is_last = step is cell.steps[-1] and cell.places is not None
+            ended = run_step(step, replace(context, is_last=is_last), builder)
             if ended:
                 builder.notes.append(f"no step was run after {step.name}: {ended}")
                 break
@@ -174,7 +187,7 @@ def _start_on_copy(
         seed(template_dir, Path(paths.data_dir))
     if cell.dataset.is_own:
         builder.notes.append(_dataset_note(cell.dataset, verify_template(template_dir).record))
-    with builder.phase("start"):
+    with builder.phase("start"), importing(LATER_MODULES):
         progress.report("starting the server")
         server.start()
 
@@ -185,13 +198,15 @@ def _dataset_note(dataset: DatasetSpec, record: TemplateRecord) -> str:
 
 
 def quiet_duration_s(interval_s: float, *, now_s: float) -> float:
-    """Return how long from now on one whole interval of the samplers' grid and the reading at its end take.
+    """Return how long the watch takes from now on, right after the samplers' first reading.
 
-    The grid has a reading at each multiple of the interval, in the cell's time.
+    It ends with the first reading that closes (nearly) a whole interval. The limit is in I/Os per second of such an
+    interval: over less, a burst that stays within the limit of a second, such as a commit of the file system's
+    journal, would exceed it. The grid has a reading at each multiple of the interval, in the cell's time.
     """
-    if 2.1 * interval_s > QUIET_S_MAX:
+    if (1.1 + AT_REST_SHARE) * interval_s > QUIET_S_MAX:
         return QUIET_S
-    end_s = (math.ceil(now_s / interval_s) + 1.1) * interval_s
+    end_s = (math.ceil(now_s / interval_s + AT_REST_SHARE) + 0.1) * interval_s
     return max(QUIET_S, end_s - now_s)
 
 
@@ -229,6 +244,8 @@ def _scratch_dir(paths: CellPlaces | None, out: Path) -> Path:
 
 def run_step(step: Step, context: StepContext, builder: CellResultBuilder) -> str:
     """Run a step and record its result. Return why no other step can follow, or an empty text."""
+    from volbench.workload.registry import workload_for  # noqa: PLC0415 - see LATER_MODULES
+
     with builder.phase(f"step:{step.name}"):
         outcome = workload_for(step).run(step, context)
     builder.steps.append(_result(step.name, step.kind, step.parameters(), outcome))
@@ -256,32 +273,21 @@ def _result(
     )
 
 
-def judge(cell: CellSpec, out: Path, builder: CellResultBuilder) -> None:
-    """Add the storage's metrics to each step, and judge whether its numbers are valid."""
-    series = out / SERIES_FILE
-    quiet_s = builder.window_of("quiet")
-    for number, step in enumerate(builder.steps):
-        observation: Observation = observe(
-            series,
-            step,
-            quiet_s=quiet_s,
-            interval_s=cell.sampling.interval_s,
-            clock_step_s=builder.clock_step_s(),
-            cpus=os.cpu_count(),
-        )
-        reasons = (*step.invalid_reasons, *invalid_reasons(observation, cell.limits))
-        _log.info("step %s is %s", step.step, f"invalid: {'; '.join(map(str, reasons))}" if reasons else "valid")
-        builder.steps[number] = step.model_copy(
-            update={
-                "metrics": {**storage_metrics(series, step.window_s, step.spans_s), **step.metrics},
-                "valid": not reasons,
-                "invalid_reasons": reasons,
-                "notes": (*step.notes, *notes_of(observation)),
-                "outside_reasons": outside_reasons(observation, cell.limits),
-                "disturbances": disturbances_of(observation, cell.limits),
-                "delayable_share": delayable_share_of(observation),
-            }
-        )
+@contextmanager
+def importing(modules: Sequence[str]) -> Iterator[None]:
+    """Import modules in a thread during the block. What cannot be imported fails where it is needed."""
+
+    def import_all() -> None:
+        with suppress(ImportError):
+            for name in modules:
+                import_module(name)
+
+    thread = threading.Thread(target=import_all, name="imports", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 @contextmanager

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from volbench.records.series import HistogramRow, SeriesRow
-from volbench.store.histograms import HistogramWriter
 from volbench.store.run_directory import HISTOGRAMS_FILE, SERIES_FILE
-from volbench.store.series import SeriesWriter
+
+if TYPE_CHECKING:
+    from volbench.store.histograms import HistogramWriter
+    from volbench.store.series import SeriesWriter
 
 
 class CellRecorder:
     """Appends to series.parquet and histograms.parquet; see `recording`."""
 
-    def __init__(self, series: SeriesWriter, histograms: HistogramWriter) -> None:
-        self._series = series
-        self._histograms = histograms
-        self._lock = threading.Lock()
+    def __init__(self, out: Path, stack: ExitStack) -> None:
+        self._out = out
+        self._stack = stack
+        self._writers: tuple[SeriesWriter, HistogramWriter] | None = None
+        self._lock = threading.RLock()
 
     def series(self, rows: Iterable[SeriesRow]) -> None:
         """Append rows of series.parquet."""
         with self._lock:
-            self._series.append(rows)
+            self.open()[0].append(rows)
 
     def histogram(self, row: HistogramRow) -> None:
         """Append one row of histograms.parquet."""
@@ -33,14 +37,26 @@ class CellRecorder:
     def histograms(self, rows: Iterable[HistogramRow]) -> None:
         """Append rows of histograms.parquet."""
         with self._lock:
-            self._histograms.append(rows)
+            self.open()[1].append(rows)
+
+    def open(self) -> tuple[SeriesWriter, HistogramWriter]:
+        """Begin both tables, if that is not done yet, and return their writers."""
+        from volbench.store.histograms import HistogramWriter  # noqa: PLC0415 - imports a library of 0.1 s
+        from volbench.store.series import SeriesWriter  # noqa: PLC0415
+
+        with self._lock:
+            if self._writers is None:
+                self._writers = (
+                    self._stack.enter_context(SeriesWriter(self._out / SERIES_FILE)),
+                    self._stack.enter_context(HistogramWriter(self._out / HISTOGRAMS_FILE)),
+                )
+            return self._writers
 
 
 @contextmanager
 def recording(out: Path) -> Iterator[CellRecorder]:
     """Write both tables. They exist only if the block ends without an exception, and then they are complete."""
-    with (
-        SeriesWriter(out / SERIES_FILE) as series,
-        HistogramWriter(out / HISTOGRAMS_FILE) as histograms,
-    ):
-        yield CellRecorder(series, histograms)
+    with ExitStack() as stack:
+        recorder = CellRecorder(out, stack)
+        yield recorder
+        recorder.open()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from subprocess import Popen
 
 from volbench.engine.supervisor import STATE_FILE, SUPERVISOR_PID_FILE
 from volbench.execute.cell.cell_server import CellServer
@@ -15,16 +16,14 @@ from volbench.execute.cell.result_builder import CellResultBuilder
 from volbench.placement.processes import KnownProcess
 from volbench.records.cell import CellSpec, StepResult
 from volbench.records.series import HistogramRow
-from volbench.sample.config import SamplingConfig
+from volbench.sample.config import RAW_FILE, SamplingConfig
 from volbench.sample.controller import SamplingProcess
 from volbench.sample.device.cgroup_io import find_directory
 from volbench.sample.host.cgroup_cpu import find_cpu_files
 from volbench.sample.host.cgroup_pod import CGROUPS, cgroup_root_of, own_cpu_files, own_io_directory
-from volbench.sample.rows import series_rows, server_histogram_rows
 from volbench.volume.facts.ebs_csi import driver_url, ebs_volume_id
 from volbench.volume.node_helper import helper_socket
 
-RAW_FILE = "raw/samples.jsonl"
 SERVER_CGROUP_FILE = "cgroup"
 """In the control directory: /proc/PID/cgroup of a server in a container, written by the target."""
 SERVER_PID_FILE = "container.pid"
@@ -36,15 +35,22 @@ CGROUP_ROOTS = (Path("/volbench/cgroup"), Path("/sys/fs/cgroup"))
 
 @contextmanager
 def sampling(
-    cell: CellSpec, out: Path, builder: CellResultBuilder, server: CellServer, record: CellRecorder
+    cell: CellSpec,
+    out: Path,
+    builder: CellResultBuilder,
+    server: CellServer,
+    record: CellRecorder,
+    launched: Popen[bytes] | None = None,
 ) -> Iterator[None]:
     """Run the sampling process during the block, and record its rows however the block ends."""
     raw_file = out / RAW_FILE
-    process = SamplingProcess(_config(cell, raw_file, builder, server))
+    process = SamplingProcess(_config(cell, raw_file, builder, server), launched=launched)
     process.start()
     try:
         yield
     finally:
+        from volbench.sample.rows import series_rows, server_histogram_rows  # noqa: PLC0415 - imports all sources
+
         builder.sources.extend(process.stop())
         record.series(series_rows(raw_file))
         record.histograms(label_with_step(server_histogram_rows(raw_file), builder.steps))

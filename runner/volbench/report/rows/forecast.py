@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
+from typing import TYPE_CHECKING
 
 from volbench.analysis.credits.expected import Expected, expected
-from volbench.analysis.explain.run import cases_of
 from volbench.base.text import change, duration, number
 from volbench.errors import RunUnreadable
 from volbench.records.cell import CellResult
@@ -14,7 +14,9 @@ from volbench.records.forecast import ForecastSpec
 from volbench.records.report import CellRow, ForecastRow
 from volbench.records.run import RunRecord
 from volbench.records.steps.oltp import OltpStep
-from volbench.store.loaded_run import LoadedRun
+
+if TYPE_CHECKING:
+    from volbench.store.loaded_run import LoadedRun
 
 TOLERANCE = 0.05
 """A forecast is met when the median of the cells is within this share of it."""
@@ -119,6 +121,9 @@ def _exhausted_after_s(
 
 
 def _exhaustion_s(loaded: LoadedRun, result: CellResult, step: str) -> float | None:
+    # Imported here: a plan, which has forecasts too, needs no series and not the library that reads them.
+    from volbench.analysis.explain.run import cases_of  # noqa: PLC0415
+
     try:
         case = next((case for case in cases_of(loaded, result) if case.name == step), None)
     except RunUnreadable:  # the report names the damaged table where it explains

@@ -6,11 +6,13 @@ Source of the names: docs/metrics.md of kubernetes-sigs/aws-ebs-csi-driver, "EBS
 
 from __future__ import annotations
 
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
+from typing import TYPE_CHECKING
 
 from volbench.records.parse import NUMBER_MAX
 from volbench.sample.interface import Values
+
+if TYPE_CHECKING:
+    from prometheus_client.samples import Sample
 
 PREFIX = "aws_ebs_csi_"
 _US = 1e6
@@ -51,6 +53,9 @@ def parse_exposition(text: str, volume_id: str) -> Values:
 
 
 def _samples(text: str) -> list[Sample]:
+    # Imported here: every cell's agent imports all sources, and few of them have this one.
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415
+
     try:
         return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     except (IndexError, KeyError, TypeError, AttributeError) as error:  # the library's, of text that was cut

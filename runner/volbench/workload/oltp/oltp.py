@@ -46,6 +46,8 @@ from volbench.workload.state import LAST_WRITE
 START_TIMEOUT_S = 60.0
 HANG_TIMEOUT_S = 120.0
 """How long the last transactions may take after the end of the run before the step fails."""
+LAST_REPORT_S = 0.05
+"""So early the last report of the window may seem to come: times of reports vary by the machine's scheduling."""
 _READ_ONLY = {"oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges"}
 _STATEMENTS_EACH_TABLE = {
     "oltp_read_write": 9,
@@ -134,7 +136,7 @@ class _Run:
         self._start_ns: int | None = None
 
     def follow(self, sysbench: Tool, concurrent: ConcurrentSteps) -> None:
-        """Read sysbench's lines until it ends. Raise StepFailed if it fails."""
+        """Read sysbench's lines until it ends, or may be ended. Raise StepFailed if it fails."""
         parser = LineParser()
         if self.warmup_s == 0:
             concurrent.begin()
@@ -146,11 +148,20 @@ class _Run:
                 elif isinstance(record, Total):
                     self.total = record
                 concurrent.check()
+                if self._may_be_ended():
+                    return
             code = sysbench.wait()
         except StepFailed as failure:
             raise with_server_cause(failure, self.ctx) from failure
         if code != 0:
             raise tool_failure(sysbench, code, self.ctx, where=f"step {self.step.name}")
+
+    def _may_be_ended(self) -> bool:
+        """Return whether no more of the load is needed: its window is complete, and its data are discarded."""
+        if not self.ctx.is_last or self.step.beside or not self.measured or self._start_ns is None:
+            return False
+        since_start_s = (self.measured[-1].interval.end_ns - self._start_ns) / 1e9
+        return since_start_s > self.warmup_s + self.measured_s - LAST_REPORT_S
 
     def _record_interval(self, observed: Observed, concurrent: ConcurrentSteps) -> None:
         interval = observed.interval

@@ -1,0 +1,61 @@
+"""What the processes of every cell and the short commands do not import: imports are most of what these cost.
+
+Modules and not seconds are compared, so that the test judges alike on an idle and on a busy machine.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+READERS = {"numpy", "pyarrow", "duckdb"}
+CLIENTS = {"docker", "requests", "kubernetes", "boto3", "prometheus_client"}
+PAGES = {"bokeh", "jinja2", "sqlglot", "cryptography", "ruamel"}
+SCREEN = {"rich", "typer"}
+
+
+@pytest.mark.parametrize(
+    ("module", "forbidden"),
+    [
+        # Until the sampling process is launched, which then imports its modules beside the agent.
+        ("volbench.cli.cell", {*READERS, *CLIENTS, *PAGES, "pydantic", "mysql"}),
+        ("volbench.sample.controller", {*READERS, *CLIENTS, *PAGES, *SCREEN, "pydantic", "mysql"}),
+        # Until the server starts; what is imported meanwhile is LATER_MODULES.
+        ("volbench.execute.cell.agent", {*READERS, *CLIENTS, *PAGES, *SCREEN, "volbench.workload.registry"}),
+        ("volbench.execute.cell.prepare", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
+        ("volbench.sample.process", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
+        ("volbench.cli.runs.plan", {*CLIENTS, *PAGES, "pyarrow", "duckdb", "mysql"} - {"ruamel"}),
+    ],
+)
+def test_it_imports_nothing_that_it_can_do_without(module: str, forbidden: set[str]) -> None:
+    assert imported_by(f"import {module}") & forbidden == set()
+
+
+def test_the_agent_has_all_its_modules_once_the_server_has_started() -> None:
+    """What a step imports while it is measured would use the CPU of its load."""
+    code = (
+        "from volbench.execute.cell import agent\n"
+        "with agent.importing(agent.LATER_MODULES): pass\n"
+        "before = set(sys.modules)\n"
+        "import volbench.execute.cell.judging, volbench.sample.rows, volbench.workload.registry\n"
+        "from volbench.execute.cell.recorder import recording\n"
+        "with recording(Path(tempfile.mkdtemp())) as record: record.open()\n"
+        "print(*sorted(name for name in set(sys.modules) - before if name.startswith('volbench')))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, tempfile\nfrom pathlib import Path\n{code}"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == []
+
+
+def test_the_check_sees_what_it_forbids() -> None:
+    assert "numpy" in imported_by("import volbench.store.series")
+
+
+def imported_by(code: str) -> set[str]:
+    program = f"import sys\n{code}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    return {*done.stdout.split(), *(name.partition(".")[0] for name in done.stdout.split())}
