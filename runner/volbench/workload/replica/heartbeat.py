@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,16 +140,17 @@ class Heartbeat:
         with self._replica.connect(timeout_s=_STATEMENT_TIMEOUT_S) as opened, opened.cursor() as cursor:
             while not ended.wait(POLL_S):
                 cursor.execute(f"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{SCHEMA}'")
-                if _first(cursor.fetchall()):
+                if _number(cursor.fetchall()):
                     break
             while not ended.wait(POLL_S):
                 cursor.execute(f"SELECT MAX(n) FROM {TABLE}")
-                last = _first(cursor.fetchall())
+                last = _number(cursor.fetchall())
                 now_s = time.monotonic()
                 while last is not None and len(self._visible) <= last:
                     self._visible.append(now_s)
 
 
-def _first(rows: Sequence[Sequence[object]]) -> int | None:
+def _number(rows: Sequence[Any]) -> int | None:
+    """Return the only value of a result; None for NULL."""
     value = rows[0][0]
     return int(str(value)) if value is not None else None
