@@ -61,10 +61,12 @@ class ServerPaths:
     control_dir: str
     tmp_dir: str
     init_file: str = ""
+    port: int | None = None
+    """Of the loopback, for a replica of this machine; None: no network."""
 
     @property
     def socket(self) -> str:
-        """The Unix socket, the server's only listener."""
+        """The Unix socket; without a port the server's only listener."""
         return f"{self.control_dir}/mysqld.sock"
 
 
@@ -98,7 +100,11 @@ def render_config(
         ("socket", paths.socket),
         ("pid_file", f"{paths.control_dir}/mysqld.pid"),
         ("tmpdir", paths.tmp_dir),
-        ("skip_networking", True),
+        *(
+            [("skip_networking", True)]
+            if paths.port is None
+            else [("bind_address", "127.0.0.1"), ("port", paths.port)]
+        ),
     ]
     if identity.flavor == "mysql":
         harness_options += [("mysqlx", False), ("secure_file_priv", "NULL")]

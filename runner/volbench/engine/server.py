@@ -51,11 +51,15 @@ class Server:
         spec: flavor, required version, options and time-outs.
         paths: directories, as this process and as the server sees them.
         supervisor: of `paths.control_dir`; must run already.
+        port: of the loopback, on which the server listens too; None: on its socket only.
 
     Raises EnvironmentLacks if the socket's path is too long for a Unix socket.
     """
 
-    def __init__(self, *, spec: ServerSpec, paths: CellPlaces, supervisor: Supervisor) -> None:
+    def __init__(
+        self, *, spec: ServerSpec, paths: CellPlaces, supervisor: Supervisor, port: int | None = None
+    ) -> None:
+        self.port = port
         self.spec = spec
         self.paths = paths
         self.supervisor = supervisor
@@ -265,6 +269,7 @@ class Server:
                 control_dir=self.paths.server_control_dir or self.paths.control_dir,
                 tmp_dir=str(Path(data_dir).parent / "tmp"),
                 init_file=self._server_file(_INIT_FILE) if pending else "",
+                port=self.port,
             ),
             options={**self.spec.config, **overrides},
             as_root=os.geteuid() == 0,

@@ -60,17 +60,19 @@ def table_sums(
     return sums
 
 
-def differences(source: Mapping[str, TableSum], restored: Mapping[str, TableSum]) -> list[str]:
-    """Return how two schemas differ, one sentence a table; empty if they are equal."""
+def differences(
+    source: Mapping[str, TableSum], restored: Mapping[str, TableSum], *, copy: str = "restored"
+) -> list[str]:
+    """Return how two schemas differ, one sentence a table; empty if they are equal. `copy` names the second one."""
     mismatches = []
     for table in sorted(source.keys() | restored.keys()):
         expected, actual = source.get(table), restored.get(table)
         if expected is None or actual is None:
-            mismatches.append(f"{table} is only in the {'restored' if expected is None else 'source'} schema")
+            mismatches.append(f"{table} is only in the {copy if expected is None else 'source'} schema")
         elif expected.rows != actual.rows:
-            mismatches.append(f"{table} has {expected.rows} rows, restored {actual.rows}")
+            mismatches.append(f"{table} has {expected.rows} rows, {copy} {actual.rows}")
         elif expected.checksum != actual.checksum:
-            mismatches.append(f"{table} has checksum {expected.checksum}, restored {actual.checksum}")
+            mismatches.append(f"{table} has checksum {expected.checksum}, {copy} {actual.checksum}")
     return mismatches
 
 

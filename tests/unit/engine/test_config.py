@@ -167,3 +167,11 @@ def test_a_typing_error_is_told_with_the_nearest_option() -> None:
 
 def test_every_option_that_volbench_knows_of_may_be_set() -> None:
     assert set(OPTIONS) | set(PINNED) - {"skip_name_resolve"} <= ALLOWED_OPTIONS
+
+
+def test_a_port_is_opened_on_the_loopback_only() -> None:
+    """For the replica of this machine; MySQL and MariaDB replicate over TCP alone."""
+    paths = ServerPaths(data_dir="/v/data", control_dir="/c", tmp_dir="/v/tmp", port=40123)
+    rendered = render_config(identity=MYSQL, paths=paths, options={}, as_root=False).text.splitlines()
+    assert {"bind_address = 127.0.0.1", "port = 40123"} <= set(rendered)
+    assert not any(line.startswith("skip_networking") for line in rendered)

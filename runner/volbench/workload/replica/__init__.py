@@ -1,0 +1,1 @@
+"""The replica step: the second server, replication, heartbeats, the load."""

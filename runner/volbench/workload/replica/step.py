@@ -1,0 +1,262 @@
+"""The replica step: how far a replica on the volume lags under load, and how fast it catches up after a pause."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from volbench.engine.differences import ServerIdentity
+from volbench.engine.server import Server
+from volbench.errors import EnvironmentLacks, StepFailed, UsageError
+from volbench.records.metrics import MetricValue, metric
+from volbench.records.steps.replica import ASSUMED_TRANSACTION_BYTES, ReplicaStep
+from volbench.workload.files import tree_bytes
+from volbench.workload.interface import StepContext, StepOutcome, SubResult, Workload
+from volbench.workload.oltp.oltp import Oltp
+from volbench.workload.replica.dialect import dialect_of
+from volbench.workload.replica.heartbeat import BEAT_S, POLL_S, Floats, Heartbeat
+from volbench.workload.replica.load import Load, LoadFigures, oltp_step
+from volbench.workload.replica.replication import Replication
+from volbench.workload.replica.source import own_server, require_separate_place, running_source
+from volbench.workload.state import LAST_WRITE
+
+CAUGHT_UP_S = 1.0
+"""A replica has caught up when its lag is no longer: when Seconds_Behind_Source would be 0."""
+_CATCH_UP_S_MIN = 2.0
+"""The end of a shorter one is known to 1 or 2 % at best, and few intervals of the samplers are in it."""
+_BEGIN_TIMEOUT_S = 60.0
+_WAIT_S = 0.02
+_STATUS_INTERVAL_S = 0.5
+_MYSQL_MIN = (8, 0, 26)
+_NOTE = (
+    f"a lag is that of a row written every {BEAT_S * 1e3:.0f} ms, read on the replica every {POLL_S * 1e3:.0f} ms;"
+    " the source is a second server on the same machine, off the volume, without syncs"
+)
+
+
+class Replica(Workload[ReplicaStep]):
+    """Makes the cell's server a replica of a second server, for the time of the step."""
+
+    kind = "replica"
+
+    def check(self, step: ReplicaStep, ctx: StepContext) -> None:
+        """Check server, place and space of the source, and sysbench. Raise EnvironmentLacks, UsageError."""
+        where = f"step {step.name}"
+        server = own_server(ctx.server, where=where)
+        _require_version(server.identity, where)
+        if ctx.dataset.is_own:
+            raise UsageError(
+                "the replica step writes to the tables of sysbench", where=where,
+                evidence=f"the dataset is of kind {ctx.dataset.kind}",
+                next_step="use `dataset: {tables: ..., rows: ...}`",
+            )  # fmt: skip
+        loaded_s = step.warmup_s + step.duration_s + step.pause_s + step.timeout_s
+        logs_bytes = round(step.rate * loaded_s) * ASSUMED_TRANSACTION_BYTES
+        require_separate_place(server, ctx.volume_facts, tree_bytes(server.data_dir) + logs_bytes, where=where)
+        Oltp().check(oltp_step(step), ctx)
+
+    def run(self, step: ReplicaStep, ctx: StepContext) -> StepOutcome:
+        """Run all phases, compare source and replica, and leave a server that is no replica. Raises StepFailed."""
+        replica = own_server(ctx.server, where=f"step {step.name}")
+        dialect = dialect_of(replica.identity)
+        options = {**dialect.options, **dialect.source_options}
+        with running_source(replica, ctx, options=options, replica_options=dialect.options) as source:
+            outcome = _Run(step, ctx, source, replica).measure()
+        replica.stop()
+        replica.start()
+        ctx.state[LAST_WRITE] = ctx.clock.now_s()
+        return outcome
+
+
+class _Run:
+    """The phases of one step."""
+
+    def __init__(self, step: ReplicaStep, ctx: StepContext, source: Server, replica: Server) -> None:
+        self.step = step
+        self.ctx = ctx
+        self.where = f"step {step.name}"
+        self.source = source
+        self.replication = Replication(source, replica, ctx, where=self.where)
+        self.heartbeat = Heartbeat(source, replica)
+        self.load = Load(step, ctx, source)
+        self._status_due_s = 0.0
+
+    def measure(self) -> StepOutcome:
+        """Return the outcome of all phases, when source and replica have proved equal."""
+        self.replication.begin(self.step.workers)
+        with self.heartbeat.running():
+            with self.load.running(self.source):
+                self._begin()
+                results = [self._under_load()]
+                if self.step.pause_s:
+                    results.append(self._catch_up())
+            self.heartbeat.stop_beating()
+        self._wait_for_equal_positions()
+        tables = self.replication.compare()
+        self.replication.end()
+        return self._outcome(results, tables)
+
+    def _begin(self) -> None:
+        """Wait for the first heartbeat and the first report of sysbench, then for the end of the warm-up."""
+        self._report("starting the replica")
+        begun = self._until(lambda: self.heartbeat.visible_beats() > 0 and self.load.started(), _BEGIN_TIMEOUT_S)
+        if not begun:
+            raise StepFailed(
+                f"the replica applied nothing within {_BEGIN_TIMEOUT_S:.0f} s of its start", where=self.where,
+                evidence=self.replication.connection_error() or "its connection to the source has no error",
+                cause="replica_stopped",
+            )  # fmt: skip
+        self._report("warm-up")
+        self._sleep(self.step.warmup_s)
+
+    def _under_load(self) -> SubResult:
+        begin_s = time.monotonic()
+        self._report("load")
+        self._sleep(self.step.duration_s)
+        end_s = time.monotonic()
+        lag_s, committed = self.heartbeat.lag_s(), len(self.heartbeat.beats().committed_s)
+        if not self._until(lambda: self.heartbeat.visible_beats() >= committed, self.step.timeout_s):
+            raise StepFailed(
+                f"the replica did not apply the load within {self.step.timeout_s:g} s of its end", where=self.where,
+                evidence=f"its lag is {self.heartbeat.lag_s():.0f} s",
+                next_step="lower the step's `rate`, or raise its `timeout`", cause="replica_too_slow",
+            )  # fmt: skip
+        lags_ms = self.heartbeat.beats().lags_ms(begin_s, end_s)
+        grew = (
+            f"the replica did not keep up: it lagged by {lag_s:.1f} s at the end of the load, more the longer it is"
+        )
+        return self._sub_result(
+            "load", (begin_s, end_s), lag_metrics(lags_ms), {"heartbeats": len(lags_ms)},
+            (grew,) if lag_s > CAUGHT_UP_S else (),
+        )  # fmt: skip
+
+    def _catch_up(self) -> SubResult:
+        self.replication.stop()
+        self._report(f"replica paused for {self.step.pause_s:g} s")
+        self._sleep(self.step.pause_s)
+        before = (self.replication.committed(), self.replication.applied())
+        begin_s = time.monotonic()
+        self.replication.start()
+        self._report("catching up")
+        caught_up = self._until(lambda: self.heartbeat.lag_s() <= CAUGHT_UP_S, self.step.timeout_s)
+        caught_up_s = time.monotonic() - begin_s
+        after = (self.replication.committed(), self.replication.applied())
+        end_s = time.monotonic()
+        committed, applied = (now - then for now, then in zip(after, before, strict=True))
+        values = {"applied_per_s": applied / (end_s - begin_s)}
+        if committed:
+            values["catch_up_ratio"] = applied / committed
+        if caught_up:
+            values["catch_up_s"] = caught_up_s
+        lag_s = self.heartbeat.lag_s()
+        return self._sub_result(
+            "catch_up", (begin_s, end_s), {name: metric(name, value) for name, value in values.items()},
+            {"behind_at_start": before[0] - before[1], "applied": applied, "committed": committed},
+            catch_up_notes(caught_up, caught_up_s, lag_s),
+        )  # fmt: skip
+
+    def _wait_for_equal_positions(self) -> None:
+        self._report("waiting for the replica's last transactions")
+        if not self._until(lambda: self.replication.applied() >= self.replication.committed(), self.step.timeout_s):
+            raise StepFailed(
+                f"the replica did not apply what was left within {self.step.timeout_s:g} s", where=self.where,
+                evidence=f"{self.replication.applied()} of {self.replication.committed()} transactions",
+                next_step="lower the step's `rate`, or raise its `timeout`", cause="replica_too_slow",
+            )  # fmt: skip
+
+    def _sub_result(
+        self,
+        suffix: str,
+        window_s: tuple[float, float],
+        metrics: dict[str, MetricValue],
+        details: Mapping[str, Any],
+        notes: tuple[str, ...],
+    ) -> SubResult:
+        cell_window_s = self._in_cell(window_s)
+        before_s = self.step.pause_s if suffix == "catch_up" else 0.0  # a catch-up may be shorter than a report
+        figures = self.load.figures(cell_window_s[0] - before_s, cell_window_s[1])
+        return SubResult(
+            suffix=suffix,
+            kind=self.step.kind,
+            parameters={"phase": suffix, **self.step.parameters()},
+            outcome=StepOutcome(
+                window_s=cell_window_s,
+                metrics=metrics,
+                details={**figures.details, **details},
+                notes=notes,
+                invalid_reasons=figures.invalid_reasons,
+            ),
+        )
+
+    def _outcome(self, results: list[SubResult], tables: Mapping[str, Any]) -> StepOutcome:
+        begin_s, end_s = results[0].outcome.window_s[0], results[-1].outcome.window_s[1]
+        under_load: LoadFigures = self.load.figures(*results[0].outcome.window_s)
+        return StepOutcome(
+            window_s=(begin_s, end_s),
+            warmup_s=self.step.warmup_s,
+            metrics={"source_tps": metric("source_tps", under_load.tps)},
+            notes=(_NOTE,),
+            details={**under_load.details, "tables": tables},
+            invalid_reasons=under_load.invalid_reasons,
+            sub_results=tuple(results),
+        )
+
+    def _in_cell(self, window_s: tuple[float, float]) -> tuple[float, float]:
+        begin_s, end_s = (self.ctx.clock.at_s(round(at * 1e9)) for at in window_s)
+        return begin_s, end_s
+
+    def _report(self, text: str) -> None:
+        self.ctx.progress(text, None)
+
+    def _sleep(self, seconds: float) -> None:
+        end_s = time.monotonic() + seconds
+        self._until(lambda: time.monotonic() >= end_s, seconds + 1)
+
+    def _until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait for a condition; return False at the time-out. Raise what goes wrong meanwhile."""
+        until_s = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() >= until_s:
+                return False
+            self._check()
+            self.ctx.cancelled.wait(_WAIT_S)
+        return True
+
+    def _check(self) -> None:
+        if self.ctx.cancelled.is_set():
+            raise StepFailed("the step was cancelled", where=self.where)
+        self.load.check()
+        self.heartbeat.check()
+        if time.monotonic() >= self._status_due_s:
+            self.replication.check()
+            self._status_due_s = time.monotonic() + _STATUS_INTERVAL_S
+
+
+def lag_metrics(lags_ms: Floats) -> dict[str, MetricValue]:
+    """Return quantiles and the highest of the lags; empty without any."""
+    if not len(lags_ms):
+        return {}
+    p50, p95 = np.quantile(lags_ms, [0.5, 0.95])
+    values = {"lag_ms_p50": float(p50), "lag_ms_p95": float(p95), "lag_ms_max": float(lags_ms.max())}
+    return {name: metric(name, value) for name, value in values.items()}
+
+
+def catch_up_notes(caught_up: bool, seconds: float, lag_s: float) -> tuple[str, ...]:
+    """Return what a reader must know of a catch-up that took so long, or that was given up after so long."""
+    if not caught_up:
+        return (f"the replica did not catch up within {seconds:.0f} s: its lag was {lag_s:.1f} s then",)
+    if seconds < _CATCH_UP_S_MIN:
+        return (f"the catch-up took {seconds:.2f} s: with a longer pause, its rate would be known better",)
+    return ()
+
+
+def _require_version(identity: ServerIdentity, where: str) -> None:
+    if identity.flavor == "mysql" and identity.number < _MYSQL_MIN:
+        raise EnvironmentLacks(
+            "the replica step needs MySQL 8.0.26 or later", where=where,
+            evidence=f"{identity.binary} is MySQL {identity.version}",
+            next_step="set engine.version to a later one",
+        )  # fmt: skip

@@ -1,0 +1,307 @@
+"""The replica step on real servers, MariaDB here and MySQL in a container: what it measures, and how it fails."""
+
+# ruff: noqa: S608 - names of its own
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from empty_data import directory_in_memory
+from live_run import Bench as Run
+from plain_server import Kept, values
+from server_container import sysbench_of_tools_image
+from supervised_engine import DATASET, DOCKER, LOCAL, LOCAL_FLAVOR, Bench, Engine, prepare
+
+from volbench.engine.connection import account_from, connection, read_option_file
+from volbench.engine.server import Server
+from volbench.engine.template import Template
+from volbench.errors import EnvironmentLacks, StepFailed
+from volbench.records.steps.replica import ReplicaStep
+from volbench.volume.facts.discovery import discover
+from volbench.workload.interface import Clock, StepContext
+from volbench.workload.replica.dialect import dialect_of
+from volbench.workload.replica.heartbeat import Heartbeat
+from volbench.workload.replica.replication import Replication
+from volbench.workload.replica.source import DIRECTORY, require_separate_place, running_source
+from volbench.workload.replica.step import Replica
+
+SMALL: dict[str, Any] = {
+    "name": "r", "rate": 100, "threads": 4, "workers": 2, "warmup": 1, "duration": 4, "pause": 3, "timeout": 60,
+}  # fmt: skip
+DELAY_S = 2
+_BOUND_S = 60.0
+
+
+@pytest.fixture(scope="module", params=[LOCAL, DOCKER], name="engine")
+def servers_in_memory(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    base = directory_in_memory(Path(tempfile.gettempdir()))
+    (base / "t").mkdir()
+    flavor = "mysql" if request.param else LOCAL_FLAVOR
+    with sysbench_of_tools_image(base) if request.param else contextlib.nullcontext() as programs:
+        yield Engine(in_docker=request.param, base=base, flavor=flavor, programs=programs)
+    shutil.rmtree(base)
+
+
+@pytest.fixture(scope="module")
+def template(engine: Engine) -> Template:
+    with engine.bench() as bench:
+        return prepare(bench, DATASET)[0]
+
+
+@pytest.fixture
+def server(engine: Engine, template: Template, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A running server with a copy of the template, which a target would have placed so."""
+    if engine.programs is not None:
+        monkeypatch.setenv("PATH", str(engine.programs), prepend=os.pathsep)
+    with engine.seeded(template) as bench:
+        place_like_a_target(bench)
+        opened = bench.server()
+        opened.start()
+        yield opened
+
+
+def place_like_a_target(bench: Bench) -> None:
+    if bench.container:
+        bench.places = bench.places.model_copy(update={"supervisor": "waiting"})
+
+
+def context(server: Server) -> StepContext:
+    volume = Path(server.paths.volume_dir)
+    return StepContext(
+        server=server,
+        dataset=DATASET,
+        volume_facts=discover(volume),
+        volume_dir=volume,
+        scratch_dir=Path(server.paths.scratch_dir),
+        seed=42,
+        clock=Clock(zero_monotonic_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC)),
+        record=Kept(),
+    )
+
+
+def step(**changes: Any) -> ReplicaStep:
+    return ReplicaStep.model_validate({**SMALL, **changes})
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + _BOUND_S
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
+def test_a_replica_lags_catches_up_and_equals_its_source(server: Server) -> None:
+    """Lags, rates and times fit each other; the server is no replica afterwards; a second step starts over."""
+    ctx = context(server)
+    Replica().check(step(), ctx)
+    outcome = Replica().run(step(), ctx)
+    load, catch_up = outcome.sub_results
+    assert [load.suffix, catch_up.suffix] == ["load", "catch_up"]
+    assert values(outcome)["source_tps"] == pytest.approx(100, rel=0.3)
+    assert outcome.invalid_reasons == ()
+    lags = values(load.outcome)
+    assert 0 < lags["lag_ms_p50"] <= lags["lag_ms_p95"] <= lags["lag_ms_max"] < 1000 * _BOUND_S
+    begin_s, end_s = load.outcome.window_s
+    assert end_s - begin_s == pytest.approx(4, abs=1)
+    assert load.outcome.details["heartbeats"] == pytest.approx(10 * (end_s - begin_s), rel=0.3)
+
+    figures, details = values(catch_up.outcome), catch_up.outcome.details
+    begin_s, end_s = catch_up.outcome.window_s
+    assert 0 < figures["catch_up_s"] <= end_s - begin_s
+    assert figures["applied_per_s"] == pytest.approx(details["applied"] / (end_s - begin_s), rel=0.05)
+    assert details["behind_at_start"] > 100  # of 3 s at 100 a second, less the chance of arrivals
+    assert details["applied"] > details["behind_at_start"] / 3  # all but the last second's, which may be left
+    assert set(outcome.details["tables"]) == {"sbtest1", "sbtest2"}
+
+    assert server.alive()
+    status = "SHOW SLAVE STATUS" if server.identity.flavor == "mariadb" else "SHOW REPLICA STATUS"
+    assert server.query(status) == []
+    assert server.query("SHOW DATABASES LIKE 'volbench%'") == []
+    assert not (server.control_dir / DIRECTORY).exists()
+    assert Replica().run(step(pause=0), ctx).sub_results[0].suffix == "load"
+
+
+def test_a_lag_is_what_the_servers_delay_makes_of_it(server: Server) -> None:
+    """A delay of the replica is a lag of the server's own making: so long, and longer by its rounding to seconds.
+
+    MySQL also says when each transaction was committed and applied: the lag of the same transactions, by its clock.
+    """
+    mariadb = server.identity.flavor == "mariadb"
+    dialect, ctx = dialect_of(server.identity), context(server)
+    options = {**dialect.options, **dialect.source_options}
+    with running_source(server, ctx, options=options, replica_options=dialect.options) as source:
+        replication = Replication(source, server, ctx, where="test")
+        replication.begin(2)
+        replication.stop()
+        delay = "CHANGE MASTER TO MASTER_DELAY" if mariadb else "CHANGE REPLICATION SOURCE TO SOURCE_DELAY"
+        server.query(f"{delay} = {DELAY_S}")
+        replication.start()
+        before = replication.committed()
+        heartbeat = Heartbeat(source, server)
+        of_server: dict[int, float] = {}
+        with heartbeat.running():
+            end_s = time.monotonic() + 8
+            while time.monotonic() < end_s:
+                of_server |= {} if mariadb else applied_lags_ms(server)
+                time.sleep(0.02)
+            heartbeat.stop_beating()
+            until(heartbeat.all_shown)
+        beats = heartbeat.beats()
+        lags_ms = beats.lags_ms(0.0, np.inf)
+        # MariaDB's events have whole seconds, so a delay may be up to one second shorter there.
+        assert lags_ms.min() > 1000 * (DELAY_S - (1 if mariadb else 0))
+        assert lags_ms.max() < 1000 * (DELAY_S + 2) + 500
+        first = before + 4  # the schema dropped, the schema, the table, then beat 0
+        differences_ms = [
+            lags_ms[number - first] - lag_ms
+            for number, lag_ms in of_server.items()
+            if 0 <= number - first < len(lags_ms)
+        ]
+        if not mariadb:
+            assert len(differences_ms) > 5
+            assert abs(float(np.median(differences_ms))) < 50
+        until(lambda: replication.applied() >= replication.committed())
+        replication.end()
+
+
+def applied_lags_ms(server: Server) -> dict[int, float]:
+    """The last transaction of each applier thread, by its number: from its commit on the source to its own end."""
+    rows = server.query(
+        "SELECT last_applied_transaction, TIMESTAMPDIFF(MICROSECOND, "
+        "last_applied_transaction_original_commit_timestamp, last_applied_transaction_end_apply_timestamp) / 1000 "
+        "FROM performance_schema.replication_applier_status_by_worker WHERE last_applied_transaction <> ''"
+    )
+    return {int(str(gtid).rpartition(":")[2]): float(lag_ms) for gtid, lag_ms in rows}
+
+
+def test_a_replica_that_stops_fails_the_step_with_the_servers_words(server: Server) -> None:
+    """A row that only the replica has, with a key that the source uses next: error 1062. No source is left."""
+
+    def progress(text: str, _: float | None) -> None:
+        if text == "load":
+            put_in_the_way(server)
+
+    ctx = dataclasses.replace(context(server), progress=progress)
+    with pytest.raises(StepFailed, match="the replica stopped") as stopped:
+        Replica().run(step(test="oltp_insert", duration=60), ctx)
+    assert "error 1062: " in stopped.value.evidence
+    assert "Duplicate entry" in stopped.value.evidence
+    assert stopped.value.cause == "replica_stopped"
+    assert not (server.control_dir / DIRECTORY).exists()
+
+
+def put_in_the_way(server: Server) -> None:
+    """Give each table a row that the source has not inserted yet; the binary log does not have it."""
+    for table in ("sbtest1", "sbtest2"):
+        with server.connect(DATASET.schema_name) as opened, opened.cursor() as cursor:
+            cursor.execute("SET SESSION sql_log_bin = 0")
+            cursor.execute(f"INSERT INTO {table} (id, k, c, pad) SELECT MAX(id) + 20, 1, 'x', 'y' FROM {table}")
+
+
+def test_a_source_beside_the_data_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both below one directory of a disk: its writes would be among those that are measured."""
+    facts = discover(server.control_dir).model_copy(update={"memory_backed": False, "disk": "sda"})
+    monkeypatch.setattr("volbench.workload.replica.source.discover", lambda _: facts)
+    with pytest.raises(EnvironmentLacks, match="disk of the measured volume"):
+        require_separate_place(server, facts, 0, where="step r")
+
+
+SUITE = """
+schema: 1
+name: replica
+engine: {flavor: any, config: {innodb_buffer_pool_size: 32M}}
+dataset: {tables: 1, rows: 2000}
+steps:
+  - {kind: replica, name: r, test: oltp_insert, rate: 100, threads: 2, warmup: 1s, duration: 40s, pause: 3s}
+limits: {foreign_iops: 1000000, foreign_cpu: 100%, cpu_steal: 100%, missed_samples: 90%}
+sampling: {interval: 500ms}
+repeats: 1
+replacements: 0
+"""
+
+
+@pytest.mark.mysqld
+def test_a_run_whose_replica_stops_ends_with_one_message(local: Run) -> None:
+    """Each attempt meets the row; exit code 5, the server's words once a cell, and nothing is left anywhere."""
+    local.volumes.popitem()
+    ((name, path),) = local.volumes.items()
+    suite = local.root / "replica.yaml"
+    suite.write_text(SUITE)
+    process = local.volbench(
+        "run",
+        str(suite),
+        "--target",
+        "local",
+        "--volume",
+        f"{name}=path:{path}",
+        "--out",
+        str(local.results),
+        "--yes",
+    )
+    for attempt in (1, 2):
+        local.until(lambda seen=attempt: len(local.events("cell_started")) == seen and under_load(local), process)
+        put_in_the_way_of(local)
+        local.until(lambda seen=attempt: len(local.failed_causes()) == seen or process.poll() is not None)
+    ended = local.end(process)
+    assert ended.code == 5, ended.output
+    assert set(local.failed_causes().values()) == {"replica_stopped"}
+    assert "the replica stopped" in ended.output
+    assert "error 1062" in ended.output
+    assert "Traceback" not in ended.output
+    assert local.leftovers() == []
+
+
+def under_load(run: Run) -> bool:
+    try:
+        return '"load"' in (run.current_cell() / "progress.json").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def put_in_the_way_of(run: Run) -> None:
+    account = account_from(read_option_file(run.control_dir() / "client.cnf"))
+    with connection(account, "sbtest", timeout_s=30) as opened, opened.cursor() as cursor:
+        cursor.execute("SET SESSION sql_log_bin = 0")
+        cursor.execute("INSERT INTO sbtest1 (id, k, c, pad) SELECT MAX(id) + 50, 1, 'x', 'y' FROM sbtest1")
+
+
+@pytest.mark.mysqld
+def test_a_source_that_is_killed_fails_the_cell_and_leaves_nothing(local: Run) -> None:
+    """SIGKILL to the second server: the cause is the source's, and the second attempt measures."""
+    local.volumes.popitem()
+    ((name, path),) = local.volumes.items()
+    suite = local.root / "replica.yaml"
+    suite.write_text(SUITE.replace("40s", "8s"))
+    process = local.volbench(
+        "run",
+        str(suite),
+        "--target",
+        "local",
+        "--volume",
+        f"{name}=path:{path}",
+        "--out",
+        str(local.results),
+        "--yes",
+    )
+    local.until(lambda: len(local.events("cell_started")) == 1 and under_load(local), process)
+    pid = local.process(f"--defaults-file={local.control_dir()}/{DIRECTORY}/my.cnf")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    ended = local.end(process)
+    assert list(local.failed_causes().values()) == ["server_killed"], ended.output
+    assert ended.code in (0, 6), ended.output
+    local.assert_all_done_once()
+    (result,) = local.directory.results()
+    assert [row.step for row in result.steps] == ["r", "r/load", "r/catch_up"]
+    assert all(row.valid for row in result.steps), [row.invalid_reasons for row in result.steps]
