@@ -1,4 +1,4 @@
-"""The fuzzer's table keeps up with the code: a function that parses text of others is entered by some row's seeds."""
+"""The fuzzer's table keeps up with the code: what parses text of others is entered by some row's seeds."""
 
 from __future__ import annotations
 
