@@ -13,24 +13,25 @@ import json
 import shutil
 import struct
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import fuzzed_sources
 import mutations
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import synthetic_run
+from fuzzed_reader import FIXTURES, ROOT, Reader, consume, files, of_bytes, of_text, texts
 
 from volbench.analysis.credits.forecast import forecast
 from volbench.analysis.credits.history import Assumed
 from volbench.analysis.credits.limits import limits_of
-from volbench.analysis.credits.prices import load_prices
+from volbench.analysis.credits.prices import load_prices, monthly_cost
 from volbench.analysis.credits.sources import read_history
 from volbench.analysis.explain.run import explain_run
 from volbench.analysis.gate.language import parse_condition
@@ -41,7 +42,15 @@ from volbench.errors import VolbenchError
 from volbench.execute.cell.progress import read_progress
 from volbench.placement.attach import parse_dsn
 from volbench.placement.docker.image_names import parse_server_image
-from volbench.placement.kubernetes.options import parse_options, read_options
+from volbench.placement.kubernetes.node_blocks import check_blocks, node_of_block
+from volbench.placement.kubernetes.options import (
+    labels_of,
+    parse_changes,
+    parse_options,
+    read_options,
+    tolerations_of,
+    volumes_of,
+)
 from volbench.profile.files import whole_profile
 from volbench.profile.resolve import resolve, resolve_spec
 from volbench.profile.spec import parse_volume
@@ -69,7 +78,7 @@ from volbench.validation.catalog.sql_text import normal_expression, normal_query
 from volbench.validation.queries.classes import only_reads, query_classes
 from volbench.validation.queries.comparison import plan_text
 from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
-from volbench.volume.emulated.status import list_volumes
+from volbench.volume.emulated.status import emulated_behind, list_volumes
 from volbench.volume.facts.blockstats import diskstats_read_bytes, mountstats_read_bytes
 from volbench.volume.facts.mountinfo import parse_mountinfo
 from volbench.volume.ownership import is_owned
@@ -77,75 +86,6 @@ from volbench.volume.probe.fio import parse_iops_log, parse_point, parse_result
 from volbench.workload.oltp.sysbench import LineParser
 from volbench.workload.replay.fingerprint import fingerprint
 from volbench.workload.replay.slowlog import slow_log
-
-ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "tests" / "fixtures"
-GOLDEN = ROOT / "tests" / "golden"
-Mutate = Callable[..., bytes]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """A reader with its real inputs.
-
-    Args:
-        read: reads a file whole; its directory is empty but for it, and may be written to.
-        seeds: the inputs that damage begins from.
-        share: how many of 1,000 executions are of it.
-        file: the name that its file has.
-        mutate: what kind of damage.
-        refusals: what it may raise.
-    """
-
-    name: str
-    read: Callable[[Path], object]
-    seeds: Callable[[], Sequence[bytes]]
-    share: float
-    file: str = "input.txt"
-    mutate: Mutate = mutations.mutated
-    refusals: tuple[type[Exception], ...] = (VolbenchError,)
-
-
-def files(*patterns: str, bytes_max: int = 6_000) -> Callable[[], Sequence[bytes]]:
-    """The beginnings of files below the project's root, whole lines of them."""
-
-    def read() -> Sequence[bytes]:
-        found = [path for pattern in patterns for path in sorted(ROOT.glob(pattern)) if path.is_file()]
-        assert found, patterns
-        return tuple(_beginning(path.read_bytes(), bytes_max) for path in found)
-
-    return cache(read)
-
-
-def _beginning(data: bytes, bytes_max: int) -> bytes:
-    return data if len(data) <= bytes_max else data[: data.rfind(b"\n", 0, bytes_max) + 1] or data[:bytes_max]
-
-
-def texts(*seeds: str) -> Callable[[], Sequence[bytes]]:
-    """Inputs that stand here."""
-    return lambda: tuple(seed.encode() for seed in seeds)
-
-
-def of_text(parse: Callable[[str], object]) -> Callable[[Path], object]:
-    """A parser of text as a reader of a file; what it generates is read to its end."""
-
-    def read(path: Path) -> None:
-        consume(parse(path.read_bytes().decode("utf-8", "replace")))
-
-    return read
-
-
-def of_bytes(parse: Callable[[bytes], object]) -> Callable[[Path], object]:
-    """The same for bytes."""
-    return lambda path: consume(parse(path.read_bytes()))
-
-
-def consume(found: object) -> None:
-    """Read a generator to its end."""
-    if isinstance(found, Iterator):
-        for _ in found:
-            pass
-
 
 # What other tools recorded
 
@@ -469,6 +409,7 @@ policy:
 """
 PROFILE = (ROOT / "suites" / "volumes" / "ebs-gp2.yaml").read_text().replace("name: ebs-gp2", "name: mine")
 _count = iter(range(10**9))
+PRICED_MAX = 4
 
 
 def _profile(path: Path) -> None:
@@ -481,9 +422,29 @@ def _profile(path: Path) -> None:
     resolve("mine", {"size": "50GiB"}, place)
 
 
+def _prices(path: Path) -> None:
+    prices = load_prices(path)
+    for profile in list(prices.volumes)[:PRICED_MAX]:
+        with suppress(VolbenchError):
+            parameters = resolve(profile, {}).parameters
+            monthly_cost(prices, profile, parameters, read_bytes_per_s=1e6, write_bytes_per_s=1e6)
+
+
 def _line(parse: Callable[[str], object]) -> Callable[[Path], object]:
     """A parser of one argument of a command line: no line break, no zero byte."""
     return of_text(lambda text: parse(text.replace("\x00", "").strip("\n")))
+
+
+def _target_options(text: str) -> None:
+    words = [word for word in text.replace("\x00", "").split("\n") if word]
+    options = parse_options(words)
+    for volume in ("", *volumes_of(options)):
+        of_volume = read_options(options, volume)
+        labels_of(of_volume.selector)
+        tolerations_of(of_volume.tolerations)
+        check_blocks(blocks=6, nodes=of_volume.nodes)
+        node_of_block(3, blocks=6, nodes=of_volume.nodes)
+    parse_changes(words)
 
 
 def _spec(text: str) -> None:
@@ -668,9 +629,12 @@ def _sysbench(text: str) -> None:
 def _emulated_state(path: Path) -> None:
     place = path.parent / "volumes" / "a"
     place.mkdir(parents=True)
-    path.rename(place / "config.json")
-    (place / ".volbench-owned.json").write_text('{"schema": 1, "purpose": "emulated volume", "run_id": ""}')
+    path.rename(place / "volume.json")
+    (place / ".volbench-owned.json").write_text(
+        '{"schema": 1, "purpose": "emulated volume", "run_id": "", "token": "0"}'
+    )
     list_volumes(place.parent)
+    emulated_behind(str(place / "data"))
 
 
 def _marker(path: Path) -> None:
@@ -961,8 +925,8 @@ READERS: tuple[Reader, ...] = (
         name="emulated-state",
         read=_emulated_state,
         seeds=texts(
-            '{"schema": 1, "profile": "ebs-gp2", "mode": "block", "directory": "/x", "mount": "/x/m", '
-            '"backing": "/x/b", "durability": "sync", "model": {}}'
+            '{"schema": 1, "profile": "ebs-gp2", "parameters": {"size": 53687091200}, '
+            '"owner": {"pid": 4194304, "started": 5}}'
         ),
         share=4,
         mutate=mutations.mutated_json,
@@ -1003,8 +967,13 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         name="target-options",
-        read=_line(lambda text: read_options(parse_options([text]))),
-        seeds=texts("namespace=volbench", "server_memory=2GiB", "selector=a=b", "timeout=5m"),
+        read=of_text(_target_options),
+        seeds=texts(
+            "namespace=volbench\nnodes=3\nselector=topology.kubernetes.io/zone=a,b=c",
+            "server_memory=2Gi\nnode_price=0.1\na.profile=ebs-gp3?iops=6000\na.tolerations=spot:NoSchedule,k=v:NoExecute",
+            "parallel=2\na.selector=a=b\na.node=n1",
+            "start_timeout=5m\npin_node=false\nttl=1d\nnodes=1",
+        ),
         share=20,
     ),
     Reader(
@@ -1049,10 +1018,11 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         name="prices",
-        read=load_prices,
+        read=_prices,
         seeds=files("suites/prices/aws.yaml"),
         share=2,
         file="prices.yaml",
     ),
+    *fuzzed_sources.READERS,
 )
 BY_NAME = {reader.name: reader for reader in READERS}

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 DOCUMENT_BYTES_MAX = 256 << 20
 """Largest JSON or JSON-lines file of a run that is read whole."""
@@ -104,6 +105,35 @@ def read_regular(directory: int, name: str, *, bytes_max: int = DOCUMENT_BYTES_M
     if len(content) > bytes_max:
         raise OSError(errno.EFBIG, f"the file is larger than {bytes_max} bytes", name)
     return content
+
+
+def open_given(path: Path) -> BinaryIO:
+    """Open a regular file that the user names, for reading; links are followed.
+
+    A pipe would be waited for, and a device may have no end: both are refused. Raises OSError.
+    """
+    _require_regular(path.stat().st_mode, path)  # before it is opened, which for a device is an action
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _require_regular(os.fstat(descriptor).st_mode, path)
+        return os.fdopen(descriptor, "rb")
+    except OSError:
+        os.close(descriptor)
+        raise
+
+
+def read_given(path: Path, *, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes:
+    """Return the bytes of a file that the user names, see `open_given`. Raises OSError, EFBIG."""
+    with open_given(path) as file:
+        content = file.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise OSError(errno.EFBIG, f"the file is larger than {bytes_max} bytes", str(path))
+    return content
+
+
+def _require_regular(mode: int, path: Path) -> None:
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, f"not a regular file but a {kind_of(mode)}", str(path))
 
 
 def write_new(directory: int, name: str, content: bytes, *, mode: int = 0o600, sync: bool = True) -> None:

@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from volbench.report.formats.csv import without_formula
+
 TableFormat = Literal["table", "vertical", "csv", "md"]
 _GAP = "  "
 
@@ -22,11 +24,12 @@ def table_text(
         format_name: `table` becomes `vertical` where its lines are longer than `width`.
         width: of the terminal, characters; None: any.
     """
-    texts = [tuple("" if value is None else str(value) for value in row) for row in rows]
     if format_name == "csv":
         stream = io.StringIO()
-        csv.writer(stream, lineterminator="\n").writerows([columns, *texts])
+        values = (["" if value is None else without_formula(value) for value in row] for row in rows)
+        csv.writer(stream, lineterminator="\n").writerows([map(without_formula, columns), *values])
         return stream.getvalue()
+    texts = [tuple("" if value is None else str(value) for value in row) for row in rows]
     if format_name == "md":
         return "".join(f"{line}\n" for line in _markdown(columns, texts))
     lines = list(aligned(columns, texts)) if format_name == "table" else []

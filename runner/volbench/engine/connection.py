@@ -29,6 +29,7 @@ from volbench.records.tls import TlsOptions
 _log = logging.getLogger(__name__)
 _STATEMENT_CHARACTERS = 500
 CONNECT_TIMEOUT_S = 10
+OPTION_BYTES_MAX = 1 << 20
 STATEMENT_TIMEOUT_S = 24 * 3600
 """No statement may take longer than a cell; a dead server closes the socket long before."""
 
@@ -115,7 +116,7 @@ def read_option_file(path: Path) -> dict[str, str]:
     """Return the [client] section of an option file. Raise EnvironmentLacks if it cannot be read."""
     parser = configparser.ConfigParser(interpolation=None, allow_no_value=True, strict=False, delimiters=("=",))
     try:
-        parser.read_string(path.read_text())
+        parser.read_string(safe_files.read_given(path, bytes_max=OPTION_BYTES_MAX).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise EnvironmentLacks(f"the option file {path} cannot be read", evidence=str(error)) from error
     except (

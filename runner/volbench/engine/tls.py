@@ -14,6 +14,7 @@ from mysql.connector.constants import ClientFlag
 from mysql.connector.network import MySQLSocket
 from pydantic import ValidationError
 
+from volbench.base import safe_files
 from volbench.errors import UsageError
 from volbench.records.tls import TLS_KEYS, VERIFYING, SslMode, TlsOptions
 
@@ -108,7 +109,7 @@ def _checked(values: Mapping[str, str], where: str) -> TlsOptions:
         raise UsageError("ssl-cert and ssl-key belong together", where=where, next_step="give both or neither")
     for name, path in paths.items():
         try:
-            with Path(path).open("rb") as file:
+            with safe_files.open_given(Path(path)) as file:
                 file.read(1)
         except OSError as error:
             option = name.replace("_", "-")

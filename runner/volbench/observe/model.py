@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from volbench.base import safe_files
 from volbench.errors import RunUnreadable
 from volbench.records.base import Record
 from volbench.records.facts import HostFacts, ServerFacts, VolumeFacts
@@ -56,7 +57,7 @@ class Incident(Record):
 def read_observation(directory: Path) -> Observation:
     """The record of an observation's directory. Raises RunUnreadable."""
     try:
-        return Observation.model_validate_json((directory / OBSERVATION_FILE).read_bytes())
+        return Observation.model_validate_json(safe_files.read_given(directory / OBSERVATION_FILE))
     except (OSError, ValidationError) as error:
         raise RunUnreadable(
             "this is no directory of an observation",
@@ -71,7 +72,7 @@ def read_incidents(directory: Path) -> list[Incident]:
     incidents = []
     for path in sorted((directory / INCIDENTS).glob(f"*/{INCIDENT_FILE}")):
         try:
-            incidents.append(Incident.model_validate_json(path.read_bytes()))
+            incidents.append(Incident.model_validate_json(safe_files.read_given(path)))
         except (OSError, ValidationError):
             continue
     return sorted(incidents, key=lambda incident: incident.onset_s)

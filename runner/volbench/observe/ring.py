@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.base import safe_files
 from volbench.records.parse import parse_json
 from volbench.sample.interface import Presence, Reading
 from volbench.sample.raw import End, Header, RawWriter, SourcePresence, Tick, read_raw, record_of
@@ -306,9 +307,8 @@ class KeptIncidents:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a small file so that a crash leaves the old one or the new one."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text)
-    os.replace(partial, path)  # noqa: PTH105 - atomic, and the path's own method says the same
+    with safe_files.held_directory(path.parent.resolve()) as directory:
+        safe_files.write_new(directory, path.name, text.encode(), mode=0o644, sync=False)
 
 
 def now_since(zero_monotonic_ns: int) -> Callable[[], float]:

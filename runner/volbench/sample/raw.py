@@ -23,11 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from volbench.base import safe_files
 from volbench.errors import RunUnreadable
 from volbench.records.parse import NUMBER_MAX, parse_json
 from volbench.sample.interface import Key, Presence, Reading
 
 RAW_SCHEMA = 1
+LINE_BYTES_MAX = 16 << 20
+"""A line holds what one tick read; those of a server with every digest have less than a MiB."""
 _NUMBERS = {int, float, bool}
 
 
@@ -146,11 +149,13 @@ def read_raw(path: Path) -> Iterator[Header | SourcePresence | Tick | End]:
     """
     keys: dict[int, tuple[Key, ...]] = {}
     try:
-        file = path.open("rb")
+        file = safe_files.open_given(path)
     except OSError as error:
         raise RunUnreadable("the samples cannot be read", where=str(path), evidence=str(error)) from error
     with file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter(lambda: file.readline(LINE_BYTES_MAX), b""), start=1):
+            if len(line) == LINE_BYTES_MAX:
+                raise RunUnreadable("the samples have a line without end", where=f"{path}:{number}")
             if not line.endswith(b"\n"):
                 return
             try:

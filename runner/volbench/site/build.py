@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks, Refused, UsageError
 from volbench.site import pages
 from volbench.site.history import RECENT_RUNS, ChangeCache, History, histories
@@ -19,10 +21,13 @@ from volbench.site.index import Index, IndexedRun, read_index
 from volbench.site.junit import junit, regression_text
 from volbench.site.pair import markdown, side_by_side
 from volbench.site.summary import RunSummary
+from volbench.store.files import read_file
 
 INDEX_FILE = ".volbench-site.json"
 """In the site's directory: what it was made from; also the sign that volbench may write there."""
 JUNIT_FILE = "regressions.xml"
+_FILE_OF_A_SITE = re.compile(r"(?:\w+/)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""A file in the site's directory, or in one below it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +83,7 @@ def build_site(
             _copy_reports(index.runs, results, writer)
         writer.finish()
         made = index.model_copy(update={"changes": cache.used, "pages": writer.pages})
-        _replace(out / INDEX_FILE, made.model_dump_json())
+        _replace(writer.out / INDEX_FILE, made.model_dump_json().encode())
     except OSError as error:
         raise EnvironmentLacks(
             "the site cannot be written", where=str(out), evidence=f"{type(error).__name__}: {error}"
@@ -120,7 +125,7 @@ class _Writer:
     """Writes files of a site whose content differs from the last build's, and removes those no longer made."""
 
     def __init__(self, out: Path, previous: dict[str, str]) -> None:
-        self.out = out
+        self.out = out.resolve()
         self._previous = previous
         self.pages: dict[str, str] = {}
         self.written = 0
@@ -146,8 +151,10 @@ class _Writer:
 
     def finish(self) -> None:
         """Remove the files of the last build that this one has not."""
-        for name in self._previous.keys() - self.pages.keys():
-            (self.out / name).unlink(missing_ok=True)
+        for name in filter(_FILE_OF_A_SITE.fullmatch, self._previous.keys() - self.pages.keys()):
+            path = self.out / name
+            with suppress(OSError), safe_files.held_directory(path.parent) as directory:  # gone, or behind a link
+                os.unlink(path.name, dir_fd=directory)
 
 
 def _write_pages(
@@ -219,14 +226,13 @@ def _copy_reports(runs: Iterable[IndexedRun], results: Path, writer: _Writer) ->
             name, source = f"reports/{run.name}.html", results / run.name / "report.html"
             digest = json.dumps([source.stat().st_size, source.stat().st_mtime_ns])
             if not writer.is_current(name, digest):
-                writer.write(name, source.read_bytes(), digest=digest)
+                writer.write(name, read_file(source), digest=digest)
 
 
-def _replace(path: Path, content: str | bytes) -> None:
-    """Write a file so that readers see the old or the new one."""
-    partial = path.with_name(f".{path.name}.new")
-    partial.write_bytes(content.encode() if isinstance(content, str) else content)
-    shutil.move(partial, path)
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file so that readers see the old or the new one; its directory must not be a link. Raise OSError."""
+    with safe_files.held_directory(path.parent) as directory:
+        safe_files.write_new(directory, path.name, content, mode=0o644, sync=False)
 
 
 def _digest(data: bytes) -> str:

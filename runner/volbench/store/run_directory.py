@@ -187,15 +187,21 @@ class RunDirectory:
             os.close(descriptor)
 
     def _refuse_foreign(self) -> None:
-        with safe_files.held_directory(self.path) as descriptor:
-            fault = owner_fault(descriptor, self.path)
-        if fault is not None:
-            raise Refused(
-                "the run's directory is another user's",
-                where=str(self.path),
-                evidence=fault,
-                next_step="work on it as that user, or on a copy of your own (cp -r)",
-            )
+        for directory in (self.path, self.path / CELLS):
+            try:
+                with safe_files.held_directory(directory) as descriptor:
+                    fault = owner_fault(descriptor, directory)
+            except FileNotFoundError:
+                continue
+            except NotADirectoryError:
+                fault = "it is a symbolic link or a file"
+            if fault is not None:
+                raise Refused(
+                    "the run's directory is not this user's own",
+                    where=str(directory),
+                    evidence=fault,
+                    next_step="work on it as that user, or on a copy of your own without links (cp -rL)",
+                )
 
     def _kept_attempts(self, cell_id: str) -> list[Path]:
         attempts = (self.path / "cells").glob(f"{cell_id}.attempt-*")

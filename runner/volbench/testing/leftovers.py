@@ -13,7 +13,7 @@ from pathlib import Path
 
 from docker.errors import DockerException, NotFound
 
-from volbench.base import docker_engine
+from volbench.base import docker_engine, safe_files
 from volbench.errors import VolbenchError
 from volbench.volume import ownership
 from volbench.volume.emulated.attachments import process_start_ticks
@@ -24,6 +24,7 @@ DIRECTORY_PREFIX = "volbench-testing-"
 DISK_DIRECTORY = Path("/var/tmp")  # noqa: S108 - directories of this prefix that have volbench's marker inside
 DATA_PREFIX = "volbench-data-"
 _OWNER_FILE = "owner"
+_OWNER_BYTES_MAX = 4096
 _EMPTY_S_MAX = 3600.0
 """An empty directory this old is of a session that was killed before it made its volume."""
 LABEL_OWNER = "org.volbench.testing.owner"
@@ -61,9 +62,14 @@ def data_directory() -> Path:
 
 def _remove_data(directory: Path) -> None:
     """Remove a data directory of a dead process of this user; one without an owner's file is not ours."""
-    owner = (directory / _OWNER_FILE).read_text(encoding="ascii")
-    if directory.lstat().st_uid == os.geteuid() and not directory.is_symlink() and _is_dead(owner):
-        shutil.rmtree(directory)
+    with safe_files.held_directory(directory) as descriptor:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            return
+        owner = safe_files.read_regular(descriptor, _OWNER_FILE, bytes_max=_OWNER_BYTES_MAX).decode(
+            "ascii", "replace"
+        )
+        if _is_dead(owner):
+            shutil.rmtree(directory)
 
 
 def _remove_containers() -> None:

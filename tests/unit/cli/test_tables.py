@@ -31,6 +31,12 @@ def test_csv_is_read_back() -> None:
     assert list(csv.reader(io.StringIO(text))) == [["x", "y", "z"], ["a,b", 'c"d', "two\nlines"], ["", "", "1.5"]]
 
 
+def test_no_text_of_a_csv_is_a_formula() -> None:
+    """A name in a run of somebody else; numbers stay numbers."""
+    text = table_text(("=x", "y"), [("=HYPERLINK(1)", -5), ("@SUM", -1.5), ("a-b", None)], "csv")
+    assert text == "'=x,y\n'=HYPERLINK(1),-5\n'@SUM,-1.5\na-b,\n"
+
+
 def test_markdown_escapes_its_bars() -> None:
     assert table_text(("x", "y"), [("a|b", "c\nd")], "md") == "| x | y |\n|---|---|\n| a\\|b | c d |\n"
 

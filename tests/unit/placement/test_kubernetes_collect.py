@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.placement.kubernetes.collect import SUMS, _unpack
+from volbench.placement.kubernetes.collect import SUMS, unpack
 
 
 def archive(*members: tuple[tarfile.TarInfo, bytes]) -> io.BytesIO:
@@ -39,7 +39,7 @@ def test_files_and_directories_are_unpacked_and_verified(tmp_path: Path) -> None
         (member("./raw/a"), content),
         (member(SUMS), sums(content, "raw/a")),
     )
-    assert _unpack(stream, tmp_path) == ""
+    assert unpack(stream, tmp_path) == ""
     assert (tmp_path / "raw" / "a").read_bytes() == content
 
 
@@ -59,6 +59,6 @@ def test_files_and_directories_are_unpacked_and_verified(tmp_path: Path) -> None
 def test_anything_else_is_a_fault_and_nothing_is_made_outside(tmp_path: Path, hostile: tarfile.TarInfo) -> None:
     directory = tmp_path / "inside"
     directory.mkdir()
-    assert hostile.name in _unpack(archive((hostile, b"")), directory)
+    assert hostile.name in unpack(archive((hostile, b"")), directory)
     assert [path.name for path in tmp_path.iterdir()] == ["inside"]
     assert list(directory.iterdir()) == []

@@ -7,6 +7,7 @@ An empty field or null is unknown.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow.csv as pa_csv
 
 from volbench.analysis.credits.limits import Floats
 from volbench.analysis.credits.work import DEFAULT_IO_BYTES, Work, from_points
+from volbench.base import safe_files
 from volbench.errors import UsageError
 from volbench.records.parse import NUMBER_MAX, parse_json
 
@@ -101,7 +103,7 @@ def _rates(columns: Mapping[str, Floats], assumed: Assumed) -> tuple[list[Floats
 
 def _csv_columns(path: Path) -> dict[str, Floats]:
     try:
-        table = pa_csv.read_csv(path)
+        table = pa_csv.read_csv(io.BytesIO(safe_files.read_given(path)))
         table.column_names  # noqa: B018 - they are decoded here
     except (OSError, UnicodeError, pa.ArrowException) as error:
         raise UsageError(
@@ -118,7 +120,7 @@ def _csv_columns(path: Path) -> dict[str, Floats]:
 
 def _json_columns(path: Path) -> dict[str, Floats]:
     try:
-        rows = parse_json(path.read_text(encoding="utf-8"))
+        rows = parse_json(safe_files.read_given(path).decode("utf-8"))
         table = pa.Table.from_pylist(rows)
         if not all(isinstance(name, str) for row in rows for name in row):
             raise TypeError("a row is no object")

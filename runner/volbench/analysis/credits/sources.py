@@ -20,6 +20,7 @@ from volbench.analysis.recorded.iostat import looks_like_iostat, parse_iostat
 from volbench.analysis.recorded.parsed import Recorded, merged
 from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
 from volbench.analysis.recorded.window import DayWindow
+from volbench.base import safe_files
 from volbench.errors import UsageError
 from volbench.records.sources import device_sources
 from volbench.store.run_directory import RUN_FILE, SERIES_FILE
@@ -70,7 +71,11 @@ def read_history(
         cell = _cell(path)
         return _history(read_series(cell / SERIES_FILE), assumed, device, where=cell, kind="sampled", clock="none")
     files = sorted(entry for entry in path.iterdir() if entry.is_file()) if path.is_dir() else [path]
-    if not path.is_dir() and path.suffix in {".csv", ".json"} and not looks_like_cloudwatch(_text(path)):
+    if (
+        not path.is_dir()
+        and path.suffix in {".csv", ".json"}
+        and not looks_like_cloudwatch(_content(path).decode("utf-8", "replace"))
+    ):
         _refuse_window(window)
         return read_plain_series(path, assumed)
     read = [recognised for file in files[:FILES_MAX] for recognised in [_recorded(file)] if recognised is not None]
@@ -132,14 +137,14 @@ def _within(series: Found, window: DayWindow) -> dict[SeriesKey, Series]:
 
 def _recorded(path: Path) -> tuple[str, Recorded] | None:
     """A file as its tool wrote it; None for a file of no known tool."""
-    with path.open("rb") as file:
-        if file.read(2) in _SAR_BINARY:
-            raise UsageError(
-                "this is sar's binary file, whose layout changes from version to version",
-                where=str(path),
-                next_step=f"have the sar that wrote it make text of it: LC_ALL=C sar -d -b -f {path.name}",
-            )
-    text = _text(path)
+    content = _content(path)
+    if content[:2] in _SAR_BINARY:
+        raise UsageError(
+            "this is sar's binary file, whose layout changes from version to version",
+            where=str(path),
+            next_step=f"have the sar that wrote it make text of it: LC_ALL=C sar -d -b -f {path.name}",
+        )
+    text = content.decode("utf-8", "replace")
     for kind, (looks_like, parse) in _KINDS.items():
         if looks_like(text):
             try:
@@ -151,10 +156,14 @@ def _recorded(path: Path) -> tuple[str, Recorded] | None:
     return None
 
 
-def _text(path: Path) -> str:
-    if path.stat().st_size > FILE_BYTES_MAX:
-        raise UsageError(f"larger than {FILE_BYTES_MAX >> 20} MiB", where=str(path), next_step="give a part of it")
-    return path.read_text(encoding="utf-8", errors="replace")
+def _content(path: Path) -> bytes:
+    try:
+        return safe_files.read_given(path, bytes_max=FILE_BYTES_MAX)
+    except OSError as error:
+        raise UsageError(
+            "the file cannot be read", where=str(path), evidence=error.strerror or str(error),
+            next_step=f"give a regular file of {FILE_BYTES_MAX >> 20} MiB at most",
+        ) from error  # fmt: skip
 
 
 def _cell(path: Path) -> Path:

@@ -10,6 +10,7 @@ from volbench.analysis.explain.evidence.align import interval_s
 from volbench.analysis.recorded.cloudwatch import looks_like_cloudwatch, parse_answers
 from volbench.analysis.recorded.cloudwatch_live import SCHEME, fetch
 from volbench.analysis.recorded.nvme_log import looks_like_nvme_log, parse_nvme_log
+from volbench.base import safe_files
 from volbench.errors import UsageError
 from volbench.records.cell import CellResult
 from volbench.records.parse import parse_json
@@ -73,7 +74,7 @@ def _read(source: str, cells: list[CellResult]) -> tuple[str, SeriesByKey, tuple
         return "cloudwatch", *parse_answers(fetch(source, window=window))
     path = Path(source)
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = safe_files.read_given(path).decode("utf-8", "replace")
     except OSError as error:
         raise UsageError("the file cannot be read", where=source, evidence=str(error)) from error
     try:

@@ -24,6 +24,7 @@ from volbench.analysis.recorded.pt_stalk import READ, Collection, kind_of, parse
 from volbench.analysis.recorded.sar import looks_like_sar, parse_sar, with_one_device
 from volbench.analysis.recorded.sysbench import looks_like_sysbench, parse_sysbench
 from volbench.analysis.recorded.window import DayWindow, clock_text
+from volbench.base import safe_files
 from volbench.errors import UsageError
 from volbench.records.report import FindingRow
 from volbench.store.series import Series, SeriesKey
@@ -260,7 +261,7 @@ def _volume_grid(series: Mapping[SeriesKey, Series]) -> Grid | None:
 def _collections(source: Path) -> Iterator[tuple[str, Collection]]:
     """What pt-stalk collected, by prefix; of several only the first, which has a day of its own."""
     files: dict[str, dict[str, Path]] = {}
-    for path in sorted(source.iterdir())[:FILES_MAX] if source.is_dir() else ():
+    for path in sorted(_entries(source))[:FILES_MAX] if source.is_dir() else ():
         named = kind_of(path.name)
         if named is not None and named[1] in READ and path.is_file():
             files.setdefault(named[0], {})[named[1]] = path
@@ -275,6 +276,16 @@ def _collections(source: Path) -> Iterator[tuple[str, Collection]]:
             return
 
 
+def _entries(directory: Path) -> list[Path]:
+    """Return what is in a directory. Raise UsageError."""
+    try:
+        return list(directory.iterdir())
+    except OSError as error:
+        raise UsageError(
+            "the directory cannot be read", where=str(directory), evidence=error.strerror or str(error)
+        ) from error
+
+
 def _needless(name: str) -> bool:
     """Of a collection, and either read with it or not needed."""
     return kind_of(name) is not None
@@ -284,7 +295,7 @@ def _read(source: Path) -> Iterator[tuple[str, tuple[str, Recorded]]]:
     """Each file that is known, with its kind."""
     if not source.exists():
         raise UsageError("there is no such file or directory", where=str(source))
-    files = [source] if source.is_file() else sorted(path for path in source.iterdir() if path.is_file())
+    files = sorted(path for path in _entries(source) if path.is_file()) if source.is_dir() else [source]
     for path in files[:FILES_MAX]:
         text = _text(path)
         for kind, (looks_like, parse) in _KINDS.items():
@@ -299,6 +310,10 @@ def _read(source: Path) -> Iterator[tuple[str, tuple[str, Recorded]]]:
 
 
 def _text(path: Path) -> str:
-    if path.stat().st_size > FILE_BYTES_MAX:
-        raise UsageError(f"larger than {FILE_BYTES_MAX >> 20} MiB", where=str(path), next_step="give a part of it")
-    return path.read_text(encoding="utf-8", errors="replace")
+    try:
+        return safe_files.read_given(path, bytes_max=FILE_BYTES_MAX).decode("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(
+            "the file cannot be read", where=str(path), evidence=error.strerror or str(error),
+            next_step=f"give a regular file of {FILE_BYTES_MAX >> 20} MiB at most",
+        ) from error  # fmt: skip

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from volbench.base import safe_files
 from volbench.errors import UsageError
 from volbench.records.cell import DatasetSpec
 
@@ -34,7 +35,7 @@ def _hash_of(files: Iterable[Path], root: Path) -> str:
     try:
         for file in files:
             total.update(f"{file.relative_to(root) if file != root else file.name}\0".encode())
-            with file.open("rb") as opened:
+            with safe_files.open_given(file) as opened:
                 total.update(hashlib.file_digest(opened, "sha256").digest())
     except OSError as error:
         raise UsageError("a file of the dataset cannot be read", where="dataset", evidence=str(error)) from error

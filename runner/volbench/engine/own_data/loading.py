@@ -8,6 +8,8 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from volbench.engine.attached import account_of
 from volbench.engine.connection import Account, MemoryFile
 from volbench.engine.own_data.mydumper import load_mydumper
@@ -27,7 +29,7 @@ from volbench.records.cell import AttachSpec, DatasetSpec
 _PHYSICAL = ("ibdata1", "xtrabackup_checkpoints", "mariadb_backup_checkpoints")
 _UNFINISHED = ("metadata.partial", "metadata.partial.0", "metadata.partial.1")
 _DSN = re.compile(
-    r"mysql://(?:(?P<user>[^@/]+)@)?(?P<host>[^:/?]+)(?::(?P<port>\d+))?/(?P<schema>[A-Za-z0-9_]{1,64})"
+    r"mysql://(?:(?P<user>[^@/]+)@)?(?P<host>[^:/?]+)(?::(?P<port>[0-9]{1,5}))?/(?P<schema>[A-Za-z0-9_]{1,64})"
 )
 
 
@@ -122,10 +124,17 @@ def source_of(dataset: DatasetSpec) -> tuple[Account, str]:
     unknown = values.keys() - {"socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key"}
     if unknown:
         raise UsageError(f"the DSN has an unknown option {min(unknown)}", where="dataset.server")
-    attach = AttachSpec(
-        host="" if values.get("socket") else match["host"], port=int(match["port"] or 3306),
-        user=match["user"] or "root", option_file=dataset.option_file, **values,
-    )  # fmt: skip
+    try:
+        attach = AttachSpec(
+            host="" if values.get("socket") else match["host"], port=int(match["port"] or 3306),
+            user=match["user"] or "root", option_file=dataset.option_file, **values,
+        )  # fmt: skip
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        raise UsageError(
+            f"the DSN of the dataset has a wrong {'.'.join(map(str, fault['loc']))}", where="dataset.server",
+            evidence=fault["msg"],
+        ) from error  # fmt: skip
     return account_of(attach, os.environ), match["schema"]
 
 

@@ -30,7 +30,7 @@ def load_mydumper(loading: Loading, path: Path) -> None:
     myloader = require_program("myloader")
     version = tool_version(myloader)
     schema = source_schema(names, loading.dataset.schema_name)
-    _check_compression(path, names, version)
+    check_compression(path, names, version)
     with closing(MemoryFile(loading.account.option_file_text())) as options, tempfile.TemporaryFile() as nothing:
         argv = [
             myloader, f"--defaults-file={options.path}", f"--directory={path}",
@@ -64,7 +64,8 @@ def _is_current(version: str) -> bool:
     return number is not None and (int(number[1]), int(number[2])) >= _CURRENT
 
 
-def _check_compression(path: Path, names: list[str], version: str) -> None:
+def check_compression(path: Path, names: list[str], version: str) -> None:
+    """Raise EnvironmentLacks if a myloader of this version cannot read the dump's files."""
     unreadable = next((name for name in names if ".sql." in name and not name.endswith(_READABLE)), None)
     if unreadable is not None and not _is_current(version):
         raise EnvironmentLacks(

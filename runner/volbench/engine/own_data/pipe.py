@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from volbench.base import programs
+from volbench.base import programs, safe_files
 from volbench.engine.connection import Account
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.cell import DatasetSpec
@@ -41,11 +41,16 @@ class Loading:
 
 
 def client_argv(option_file: Path, schema: str) -> list[str]:
-    """Return the command line client, which reads SQL for one schema from stdin. Raise EnvironmentLacks."""
+    """Return the command line client, which reads SQL for one schema from stdin. Raise EnvironmentLacks.
+
+    A dump may come from somebody else: the client neither runs its shell commands (`\\!`, MariaDB's --sandbox,
+    MySQL's --skip-system-command) nor sends the server files that it names. An older client warns of the options.
+    """
     client = require_program("mariadb", "mysql")
     return [
         client, f"--defaults-file={option_file}", "--batch", "--default-character-set=utf8mb4",
-        "--max-allowed-packet=1G", f"--database={schema}",
+        "--max-allowed-packet=1G", "--local-infile=0", "--loose-sandbox", "--loose-skip-system-command",
+        f"--database={schema}",
     ]  # fmt: skip
 
 
@@ -142,7 +147,7 @@ def _last_lines(text: str) -> str:
 def opened(path: Path) -> IO[bytes]:
     """Return an open file of the dataset. Raise UsageError."""
     try:
-        return path.open("rb")
+        return safe_files.open_given(path)
     except OSError as error:
         raise UsageError("a file of the dataset cannot be read", where="dataset", evidence=str(error)) from error
 

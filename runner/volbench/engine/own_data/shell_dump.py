@@ -7,13 +7,16 @@ in `BASE.tsv.zst`, or in chunks `BASE@0.tsv.zst` ... `BASE@@N.tsv.zst`. Source: 
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from volbench.base import safe_files
 from volbench.engine.connection import MemoryFile, rows
 from volbench.engine.own_data.pipe import Loading, client_argv, decompress_argv, opened, run_pipe
 from volbench.errors import StepFailed, UsageError
@@ -25,7 +28,32 @@ _REMOVED_MODE = re.compile(r"(SET\s+sql_mode\s*=\s*'[^']*?)NO_AUTO_CREATE_USER,?
 _CREATE_SCHEMA = re.compile(r"^(CREATE DATABASE|USE) .*;\s*$", re.MULTILINE)
 _RECORDS = re.compile(r"Records: (\d+)\s+Deleted: \d+\s+Skipped: (\d+)\s+Warnings: (\d+)")
 _DECODERS = ("FROM_BASE64", "UNHEX")
-_CHUNKS_MAX = 1_000_000
+_JSON_BYTES_MAX = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShellTable:
+    """One table of a dump.
+
+    Args:
+        statement: LOAD DATA of its rows from the standard input.
+        chunks: files of its rows in order, below the dump's directory.
+    """
+
+    base: str
+    statement: str
+    chunks: tuple[str, ...]
+    has_triggers: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShellDump:
+    """What a dump says of one schema: base names of its files, tables in their order, time zone of its times."""
+
+    base: str
+    tables: tuple[ShellTable, ...]
+    views: tuple[str, ...]
+    utc: bool
 
 
 def load_shell_dump(loading: Loading, path: Path) -> None:
@@ -34,57 +62,119 @@ def load_shell_dump(loading: Loading, path: Path) -> None:
     Raises UsageError for a dump that is not complete or has no such schema, StepFailed if a statement fails or a
     row is lost.
     """
-    schema = loading.dataset.schema_name
-    description = _description(path, schema)
-    base_names = description["basenames"]
-    tables = [str(base_names[name]) for name in description["tables"]]
-    views = [str(base_names[name]) for name in description["views"]]
-    _run_sql(loading, path, [f"{description['basename']}.sql"])
-    _run_sql(loading, path, [f"{base}.sql" for base in tables])
-    _run_sql(loading, path, [f"{base}.pre.sql" for base in views])
-    session = _SESSION + (", time_zone = '+00:00'" if description["utc"] else "")
+    dump = read_shell_dump(path, loading.dataset.schema_name)
+    _run_sql(loading, path, [f"{dump.base}.sql"])
+    _run_sql(loading, path, [f"{table.base}.sql" for table in dump.tables])
+    _run_sql(loading, path, [f"{base}.pre.sql" for base in dump.views])
+    session = _SESSION + (", time_zone = '+00:00'" if dump.utc else "")
     rows(loading.account, "SET GLOBAL local_infile = 1", timeout_s=60)
     try:
-        for base in tables:
-            _load_rows(loading, path, base, session)
+        for table in dump.tables:
+            for chunk in table.chunks:
+                _load_chunk(loading, path / chunk, f"{session}; {table.statement}")
     finally:
         rows(loading.account, "SET GLOBAL local_infile = 0", timeout_s=60)
-    _run_sql(loading, path, [f"{base}.triggers.sql" for base in tables if (path / f"{base}.triggers.sql").exists()])
-    _run_sql(loading, path, [f"{base}.sql" for base in views])
+    _run_sql(loading, path, [f"{table.base}.triggers.sql" for table in dump.tables if table.has_triggers])
+    _run_sql(loading, path, [f"{base}.sql" for base in dump.views])
 
 
-def _description(path: Path, schema: str) -> dict[str, Any]:
-    """Return the schema's description with its own base name. Raises UsageError."""
-    try:
-        dump = parse_json((path / "@.json").read_bytes())
-        complete = (path / "@.done.json").exists()
-        base = dump.get("basenames", {}).get(schema, schema)
-        described = parse_json((path / f"{base}.json").read_bytes()) if schema in dump["schemas"] else None
-        if described is not None:
-            names = {**{name: f"{base}@{name}" for name in (*described["tables"], *described.get("views", ()))},
-                     **described.get("basenames", {})}  # fmt: skip
-            described = {"views": [], **described, "basenames": names, "basename": base,
-                         "utc": dump.get("tzUtc", True)}  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(
-            "the dump of MySQL Shell cannot be read", where="dataset.path", evidence=f"{path}: {error!r}"
-        ) from error
-    if not complete:
+def read_shell_dump(path: Path, schema: str) -> ShellDump:
+    """Return what the dump's JSON files say of a schema; no row is read, and nothing outside the directory.
+
+    Raises UsageError for a dump that is not complete, that lacks a file, or that has no such schema.
+    """
+    names = _names_in(path)
+    described = _json(path, names, "@.json")
+    if "@.done.json" not in names:
         raise UsageError(
             "MySQL Shell did not finish this dump", where="dataset.path", evidence=f"{path} has no @.done.json"
         )
-    if described is None:
+    schemas = [str(name) for name in _list(described, "schemas", path)]
+    if schema not in schemas:
         raise UsageError(
             f"the dump has no schema {schema}", where="dataset.schema",
-            evidence=f"its schemas are {', '.join(map(str, dump['schemas']))}",
-            next_step="set dataset.schema to one of them",
+            evidence=f"its schemas are {', '.join(schemas)}", next_step="set dataset.schema to one of them",
         )  # fmt: skip
-    return described
+    base = str(_mapping(described, "basenames", path).get(schema, schema))
+    of_schema = _json(path, names, f"{base}.json")
+    base_names = _mapping(of_schema, "basenames", path)
+
+    def bases(key: str) -> list[str]:
+        return [str(base_names.get(name, f"{base}@{name}")) for name in map(str, _list(of_schema, key, path))]
+
+    return ShellDump(
+        base=base,
+        tables=tuple(_table(path, names, table) for table in bases("tables")),
+        views=tuple(bases("views")) if "views" in of_schema else (),
+        utc=described.get("tzUtc", True) is not False,
+    )
+
+
+def _table(path: Path, names: frozenset[str], base: str) -> ShellTable:
+    described = _json(path, names, f"{base}.json")
+    extension = str(described.get("extension", "tsv"))
+    partitions = [str(name) for name in _mapping(described, "basenames", path).values()]
+    try:
+        statement = load_statement(described["options"])
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise _unreadable(f"{path}/{base}.json", repr(error)) from error
+    files = (chunk for name in partitions or [base] for chunk in _chunks(path, names, name, extension))
+    return ShellTable(
+        base=base,
+        statement=statement,
+        chunks=tuple(files) if described.get("includesData", True) else (),
+        has_triggers=f"{base}.triggers.sql" in names,
+    )
+
+
+def _names_in(path: Path) -> frozenset[str]:
+    """Return the names of the dump's regular files: links, pipes and directories are none of it."""
+    try:
+        with os.scandir(path) as entries:
+            return frozenset(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+    except OSError as error:
+        raise _unreadable(str(path), repr(error)) from error
+
+
+def _json(path: Path, names: frozenset[str], name: str) -> dict[str, Any]:
+    """Return the object in a file of the dump. Raises UsageError."""
+    try:
+        if name not in names:
+            raise FileNotFoundError(f"there is no file {name}")
+        content = parse_json(safe_files.read_given(path / name, bytes_max=_JSON_BYTES_MAX))
+    except (OSError, ValueError) as error:
+        raise _unreadable(str(path), repr(error)) from error
+    if not isinstance(content, dict):
+        raise _unreadable(f"{path}/{name}", "it has no object")
+    return content
+
+
+def _list(described: Mapping[str, Any], key: str, path: Path) -> list[Any]:
+    value = described.get(key)
+    if not isinstance(value, list):
+        raise _unreadable(str(path), f"{key} is no list")
+    return value
+
+
+def _mapping(described: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+    value = described.get(key, {})
+    if not isinstance(value, dict):
+        raise _unreadable(str(path), f"{key} is no object")
+    return value
+
+
+def _unreadable(where: str, evidence: str) -> UsageError:
+    return UsageError(
+        "a description in the dump of MySQL Shell cannot be read", where="dataset.path",
+        evidence=f"{where}: {evidence}",
+    )  # fmt: skip
 
 
 def _run_sql(loading: Loading, path: Path, names: list[str]) -> None:
     """Run the dump's own statements in one session."""
     for name in names:
+        if "/" in name:
+            raise _unreadable(str(path), f"{name} is no name of a file")
         with opened(path / name) as file:
             text = file.read().decode(errors="surrogateescape")
         text = _REMOVED_MODE.sub(r"\1", _CREATE_SCHEMA.sub("", text))
@@ -95,39 +185,20 @@ def _run_sql(loading: Loading, path: Path, names: list[str]) -> None:
             run_pipe([client], loading, source=sql, what=f"loading {path.name}: {name}")
 
 
-def _load_rows(loading: Loading, path: Path, base: str, session: str) -> None:
-    try:
-        table = parse_json((path / f"{base}.json").read_bytes())
-        statement = load_statement(table["options"])
-        extension = str(table.get("extension", "tsv"))
-        partitions = [str(name) for name in table.get("basenames", {}).values()]
-        files = [
-            file for name in partitions or [base] for file in _chunks(path, name, extension)
-            if table.get("includesData", True)
-        ]  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            "a table's description in the dump cannot be read", where="dataset.path",
-            evidence=f"{path}/{base}.json: {error!r}",
-        ) from error  # fmt: skip
-    for file in files:
-        _load_chunk(loading, file, f"{session}; {statement}")
-
-
-def _chunks(path: Path, base: str, extension: str) -> Iterator[Path]:
+def _chunks(path: Path, names: frozenset[str], base: str, extension: str) -> Iterator[str]:
     """Yield the files of a table in order. Raises UsageError for a chunk that is missing."""
-    whole = path / f"{base}.{extension}"
-    if whole.exists():
-        yield whole
+    if f"{base}.{extension}" in names:
+        yield f"{base}.{extension}"
         return
-    for number in range(_CHUNKS_MAX):
-        last, chunk = path / f"{base}@@{number}.{extension}", path / f"{base}@{number}.{extension}"
-        if last.exists():
+    for number in range(len(names)):
+        last, chunk = f"{base}@@{number}.{extension}", f"{base}@{number}.{extension}"
+        if last in names:
             yield last
             return
-        if not chunk.exists():
-            raise UsageError("a file of the dump is missing", where="dataset.path", evidence=str(chunk))
+        if chunk not in names:
+            raise UsageError("a file of the dump is missing", where="dataset.path", evidence=str(path / chunk))
         yield chunk
+    raise UsageError("a file of the dump is missing", where="dataset.path", evidence=f"{path}: the last of {base}")
 
 
 def _load_chunk(loading: Loading, file: Path, statement: str) -> None:

@@ -7,7 +7,7 @@ import shutil
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -21,6 +21,7 @@ from volbench.volume.cluster import Cluster
 EXEC_TIMEOUT_S = 600.0
 TRIES = 3
 SUMS = "collect.sums"
+SUMS_BYTES_MAX = 16 << 20
 RESULT = "result.json"
 _PACK = (
     f"cd {OUT} && find . -type f ! -name '*.partial' -printf '%P\\0' >{CONTROL}/collect.list"
@@ -44,7 +45,7 @@ def collect(cluster: Cluster, pod: str, out: Path, *, complete: Callable[[Path],
             with tempfile.TemporaryFile(dir=out.parent) as archive:
                 run_in_pod(cluster, pod, ["sh", "-c", _PACK], into=archive, doing=f"collecting results of {pod}")
                 archive.seek(0)
-                fault = _unpack(archive, staging)
+                fault = unpack(archive, staging)
             if not fault:
                 complete(staging)
                 _move(staging, out)
@@ -118,24 +119,31 @@ def _exit_code(socket: WSClient) -> int | None:
     return code
 
 
-def _unpack(archive: IO[bytes], directory: Path) -> str:
-    """Unpack and verify; return what is wrong, or an empty text."""
+def unpack(archive: IO[bytes], directory: Path) -> str:
+    """Unpack and verify; return what is wrong, or an empty text. The pod is not trusted."""
+    extracted: set[str] = set()
     try:
         with tarfile.open(fileobj=archive) as tar:
             for member in tar:
                 if (fault := _extract(tar, member, directory)) is not None:
                     return fault
-    except tarfile.TarError as error:
+                if not member.isdir():
+                    extracted.add(str(PurePosixPath(member.name)))
+    except (tarfile.TarError, EOFError, ValueError, OSError) as error:  # OSError: names that no file system takes
         return f"the archive is damaged: {error}"
+    return _verified(directory, extracted)
+
+
+def _verified(directory: Path, extracted: Set[str]) -> str:
+    """Compare the files with their checksums, and remove these."""
     sums = directory / SUMS
-    if not sums.exists():
+    if SUMS not in extracted or sums.stat().st_size > SUMS_BYTES_MAX:
         return "the archive ends before its checksums"
-    for line in sums.read_text().splitlines():
+    for line in sums.read_text(errors="replace").splitlines():
         digest, _, name = line.partition("  ")
-        file = directory / name
-        if not file.is_file():
+        if name not in extracted:
             return f"{name} is missing"
-        with file.open("rb") as opened:
+        with (directory / name).open("rb") as opened:
             if hashlib.file_digest(opened, "sha256").hexdigest() != digest:
                 return f"{name} is damaged"
     sums.unlink()
@@ -152,7 +160,7 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, directory: Path) -> 
         return f"the archive has a file outside its directory: {member.name}"
     if member.isdir():
         return None
-    content = tar.extractfile(member) if member.isreg() else None
+    content = tar.extractfile(member) if member.isreg() and not member.issparse() else None
     if content is None:
         return f"the archive has a member that is not a file: {member.name}"
     target = directory / name

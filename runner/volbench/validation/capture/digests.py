@@ -9,9 +9,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from volbench.base import safe_files
 from volbench.errors import EnvironmentLacks, StepFailed, UsageError
 from volbench.records.capture import Capture, CapturedClass
 from volbench.records.own_statements import is_own_digest
+from volbench.records.parse import parse_moment
 from volbench.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
 from volbench.sample.server.own_account import OwnAccount
 from volbench.validation.forecast.file_sizes import binlog_bytes, tablespace_bytes
@@ -99,12 +101,14 @@ def capture(
 def read_capture(path: Path) -> Capture:
     """Return the capture in a file of `volbench capture`. Raises UsageError for any other file."""
     try:
-        return Capture.model_validate_json(path.read_bytes())
+        capture = Capture.model_validate_json(safe_files.read_given(path))
+        parse_moment(capture.started_at)
     except (OSError, ValueError) as error:
         raise UsageError(
             "the capture cannot be read", where=str(path), evidence=str(error)[:300],
             next_step="write one with `volbench capture`",
         ) from error  # fmt: skip
+    return capture
 
 
 def repeatable_classes(capture: Capture) -> list[QueryClass]:

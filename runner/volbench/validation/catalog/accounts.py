@@ -148,11 +148,23 @@ def _passwords_unverifiable(before: Login, after: Login) -> bool:
     return before.plugins != after.plugins or not before.plugins <= _HASHED
 
 
+def login_plugins(plugin: str, alternatives: str) -> frozenset[str]:
+    """Return the plugins by which an account may log in: MariaDB names the alternatives as a list in JSON.
+
+    What is no such list counts as a plugin of that name, which differs from every other.
+    """
+    try:
+        others = parse_json(alternatives)
+    except ValueError:
+        others = None
+    names = others if isinstance(others, list) else [alternatives]
+    return frozenset(str(name).lower() for name in (plugin, *names))
+
+
 def _login(row: Sequence[object]) -> Login:
     _, _, plugin, alternatives, has_password, digest, locked, expired, lifetime_days, *restrictions = row
-    plugins = {str(plugin or "mysql_native_password"), *parse_json(str(alternatives or "[]"))}
     return Login(
-        plugins=frozenset(plugin_name.lower() for plugin_name in plugins),
+        plugins=login_plugins(str(plugin or "mysql_native_password"), str(alternatives or "[]")),
         has_password=bool(has_password),
         digest=str(digest),
         restrictions={

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev
@@ -15,6 +14,7 @@ from volbench.errors import UsageError
 from volbench.profile.resolve import resolve_spec
 from volbench.records.capture import Capture
 from volbench.records.goals.gate import Decision
+from volbench.records.parse import parse_moment
 from volbench.records.validation import CheckRow, GrowthOutlook, GrowthPlan
 from volbench.validation.capture.digests import read_capture
 from volbench.validation.forecast.file_sizes import resolution_bytes
@@ -144,4 +144,4 @@ def _capture_with_sizes(name: str) -> Capture:
 
 
 def _started_s(capture: Capture) -> float:
-    return datetime.fromisoformat(capture.started_at).timestamp()
+    return parse_moment(capture.started_at).timestamp()

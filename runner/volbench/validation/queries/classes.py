@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 
+from volbench.base import safe_files
 from volbench.errors import Refused, UsageError
 from volbench.workload.replay.fingerprint import fingerprint, skeleton_of
 from volbench.workload.replay.only_reads import refuse_writes
@@ -251,7 +252,7 @@ def _read_part(job: _Job, begin: int, end: int | None, state: LogState | None = 
     if begin and state is None:
         state = LogState(schema=INHERITED, local_end_s=INHERITED)
     tallies = _Tallies(job.schemas, job.samples_each)
-    with job.path.open("rb") as file, job.path.open("rb") as later:
+    with safe_files.open_given(job.path) as file, safe_files.open_given(job.path) as later:
         following = None if end is None else decoded(later, end)
         log = SlowLog(decoded(file, begin, end), name=str(job.path), state=state, following=following)
         try:

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from volbench.base import programs
@@ -40,7 +40,7 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             return _undecided("mysqlsh did not finish", str(error)[:200])
-    report = _json_of(completed.stdout)
+    report = parse_report(completed.stdout)
     if report is None:
         return _undecided(
             f"mysqlsh ended with {completed.returncode} and no findings", *_last_lines(completed.stderr)
@@ -50,7 +50,7 @@ def upgrade_check(account: Account, source: ServerSide, candidate: ServerSide) -
 
 def upgrade_row(report: dict[str, Any]) -> CheckRow:
     """Return the row of one report of mysqlsh with outputFormat JSON."""
-    if not isinstance(report.get("checksPerformed"), list):
+    if not _is_documented(report):
         return _undecided("what mysqlsh printed is not as it is documented")
     problems = list(_problems(report))
     errors = sum(level == "error" for level, _ in problems)
@@ -94,7 +94,7 @@ def _argv(tool: str, account: Account, version: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _json_of(printed: str) -> dict[str, Any] | None:
+def parse_report(printed: str) -> dict[str, Any] | None:
     """Return the report within the output."""
     try:
         report = parse_json(printed[printed.index("{") : printed.rindex("}") + 1])
@@ -103,17 +103,37 @@ def _json_of(printed: str) -> dict[str, Any] | None:
     return report if isinstance(report, dict) else None
 
 
+def _is_documented(report: Mapping[str, Any]) -> bool:
+    """Return whether all checks and problems are lists of objects: what cannot be read is no acquittal."""
+    checks = report.get("checksPerformed")
+    return (
+        isinstance(checks, list)
+        and _has_objects([*checks, *_listed(report, "manualChecks")])
+        and all(_has_objects(_listed(check, "detectedProblems")) for check in checks)
+    )
+
+
+def _listed(report: Mapping[str, Any], key: str) -> list[Any]:
+    """Return a list that may be missing; for anything else a list that has no objects."""
+    values = report.get(key)
+    return [] if values is None else values if isinstance(values, list) else [values, None]
+
+
+def _has_objects(values: list[Any]) -> bool:
+    return all(isinstance(value, dict) for value in values)
+
+
 def _problems(report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield level and text of each problem."""
-    for check in report.get("checksPerformed") or ():
-        for problem in check.get("detectedProblems") or ():
+    for check in report["checksPerformed"]:
+        for problem in _listed(check, "detectedProblems"):
             level = str(problem.get("level", "?")).lower()
             description = problem.get("description") or check.get("description") or ""
             yield level, f"{level}: {problem.get('dbObject', '')}: {check.get('title', '')}: {description}"[:400]
 
 
 def _manual(report: dict[str, Any]) -> Iterator[str]:
-    for check in report.get("manualChecks") or ():
+    for check in _listed(report, "manualChecks"):
         yield f"check by hand: {check.get('title', check.get('id', '?'))}"
 
 

@@ -134,4 +134,12 @@ def _read_volume(directory: Path) -> dict[str, Any] | None:
             content = parse_json(safe_files.read_regular(descriptor, "volume.json", bytes_max=VOLUME_BYTES_MAX))
     except (OSError, ValueError, VolbenchError):
         return None
-    return content if isinstance(content, dict) else None
+    return content if isinstance(content, dict) and _is_description(content) else None
+
+
+def _is_description(content: Mapping[str, Any]) -> bool:
+    owner, parameters = content.get("owner"), content.get("parameters")
+    return (parameters is None or isinstance(parameters, dict)) and (
+        owner is None
+        or (isinstance(owner, dict) and all(isinstance(owner.get(k), int) for k in ("pid", "started")))
+    )

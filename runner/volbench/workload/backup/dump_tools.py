@@ -84,6 +84,8 @@ def mysql_argv(tool: InstalledTool, option_file: Path, schema: str) -> list[str]
         f"--defaults-file={option_file}",
         "--batch",
         "--default-character-set=utf8mb4",
+        "--loose-sandbox",
+        "--loose-skip-system-command",
         f"--database={schema}",
     ]
 

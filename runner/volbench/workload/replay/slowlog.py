@@ -40,6 +40,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
+from volbench.base import safe_files
 from volbench.errors import UsageError
 from volbench.records.parse import EPOCH_MAX_S, parse_moment
 from volbench.workload.replay.slowlog_entries import (
@@ -269,7 +270,7 @@ def is_utf8(sql: str) -> bool:
 def slow_log(path: Path) -> Iterator[SlowLog]:
     """Yield the log in a file. Raises UsageError when the file cannot be read, also during iteration."""
     try:
-        with path.open("rb") as file:
+        with safe_files.open_given(path) as file:
             yield SlowLog(decoded(file), name=str(path))
     except OSError as error:
         raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
+from volbench.base import safe_files
+
 PART_BYTES = 16 << 20
 _WINDOW_BYTES = 1 << 20
 _SECONDS = rb"[0-9]{1,9}\.[0-9]{6}"
@@ -25,7 +27,7 @@ def part_offsets(path: Path, *, part_bytes: int = PART_BYTES) -> list[int]:
 
     Where no head is close to the end of a part, the part is longer. Raises OSError.
     """
-    with path.open("rb") as file:
+    with safe_files.open_given(path) as file:
         size = file.seek(0, 2)
         offsets = [0]
         for nominal in range(part_bytes, size - part_bytes // 2, part_bytes):

@@ -1,0 +1,312 @@
+"""Rows of the fuzzer's table: own data, suites with own files and prices, captures, observations, pods, servers.
+
+The names in a directory of mydumper are those of the real 0.10.0; volbench reads no more of it, its `metadata` is
+myloader's. The JSON of MySQL Shell, which is in no distribution, is our own writer's, in the layout of its 8.0.21.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import mutations
+import synthetic_observation
+from fuzzed_reader import ROOT, Reader, of_text, texts
+from shell_dump_writer import write_shell_dump
+
+from volbench.engine.own_data.loading import source_of
+from volbench.engine.own_data.mydumper import check_compression, source_schema
+from volbench.engine.own_data.pipe import first_bytes
+from volbench.engine.own_data.shell_dump import read_shell_dump
+from volbench.execute.node_helper import Node
+from volbench.observe.report import report_of
+from volbench.placement.kubernetes.collect import unpack
+from volbench.plan.volume_check import forecast_faults
+from volbench.records.cell import DatasetSpec
+from volbench.records.validation import GrowthPlan
+from volbench.site.build import INDEX_FILE, build_site
+from volbench.suite.load import load_suite
+from volbench.suite.own_files import missing_files, with_absolute_paths
+from volbench.validation.catalog.accounts import login_plugins
+from volbench.validation.forecast.growth import forecast_growth
+from volbench.validation.source.upgrade import parse_report, upgrade_row
+
+SCHEMA = "shop"
+
+
+# Own data
+
+
+@cache
+def _shell_dump() -> Path:
+    """A dump of two tables, one in chunks, made once for each process."""
+    place = Path(tempfile.mkdtemp(prefix="volbench-fuzz-dump-")) / "dump"
+    tables = {
+        "film": ("CREATE TABLE film (id INT, b BLOB);", ("id", "b"), [(n, bytes([n])) for n in range(5)]),
+        "the rest": ("CREATE TABLE `the rest` (id INT);", ("id",), []),
+    }
+    write_shell_dump(place, SCHEMA, tables)
+    return place
+
+
+def _dump_with(name: str) -> Callable[[Path], object]:
+    def read(path: Path) -> None:
+        place = path.parent / "dump"
+        shutil.copytree(_shell_dump(), place)
+        path.replace(place / name)
+        read_shell_dump(place, SCHEMA)
+
+    return read
+
+
+def _of_dump(name: str) -> Callable[[], Sequence[bytes]]:
+    return lambda: ((_shell_dump() / name).read_bytes(),)
+
+
+MYDUMPER = (
+    "metadata\nshop-schema-create.sql\nshop.customer-schema.sql\nshop.customer.sql\n"
+    "shop.payment-schema-triggers.sql\nshop.payment-schema.sql\nshop.payment.sql\nshop.recent-schema-view.sql\nshop.recent-schema.sql\n",
+    "metadata\nshop-schema-create.sql.gz\nshop.film-schema.sql.gz\nshop.film.00000.sql.gz\nshop.film.00001.sql.gz\n",
+    "metadata\nshop-schema-create.sql.zst\nshop-schema-triggers.sql.zst\nshop.film-schema.sql.zst\n"
+    "shop.film.00000.sql.zst\n",
+)
+
+
+def _mydumper(text: str) -> None:
+    names = text.split("\n")
+    source_schema(names, SCHEMA)
+    for version in ("mydumper 0.10.0, built against MySQL 10.11.14", "myloader v1.0.1-1, built ...", names[0]):
+        check_compression(Path("/dump"), names, version)
+
+
+def _compressed(path: Path) -> None:
+    """The first line chooses what the file seems to be by its name."""
+    kind, _, content = path.read_bytes().partition(b"\n")
+    named = path.with_suffix({b"g": ".gz", b"z": ".zst", b"x": ".xz"}.get(kind[:1], ".sql"))
+    named.write_bytes(content)
+    first_bytes(named, 16)
+
+
+def _compressed_seeds() -> Sequence[bytes]:
+    sql = b"/*M!999999\\- enable the sandbox mode */ \n-- MariaDB dump 10.19\nCREATE TABLE t (id INT);\n"
+    return (b"s\n" + sql, b"g\n" + gzip.compress(sql), b"z\n" + sql)
+
+
+def _dataset_dsn(text: str) -> None:
+    server = text.replace("\x00", "").strip("\n") or "-"
+    source_of(DatasetSpec.model_validate({"kind": "schema", "server": server}))
+
+
+SUITES = (
+    """schema: 1
+name: own
+dataset: {kind: dump, path: /var/dumps/shop.sql.zst, schema: shop, size: 50GiB, threads: 4}
+steps:
+  - {kind: alter, table: film, change: add_index, column: title, method: pt-osc, timeout: 1h, start_after: 10s}
+  - {kind: replay, log: /var/log/slow.log, late_max: 5%}
+  - {kind: oltp, name: load, test: /opt/own.lua, threads: 8, duration: 30s}
+pricing: {step: load, volumes: {fast: "ebs-io2?iops=6000", slow: "ebs-gp2?size=50GiB"}}
+""",
+    """schema: 1
+name: copy
+dataset:
+  {kind: schema, server: "mysql://reader@db1:3306/shop?ssl-mode=REQUIRED", option_file: /etc/x.cnf, size: 5GiB}
+steps: [{kind: oltp, name: rw, test: /opt/own.lua, threads: 4, beside: [{kind: alter, table: t, method: inplace}]}]
+pricing: {step: rw}
+""",
+)
+
+
+def _suite(path: Path) -> None:
+    suite = with_absolute_paths(load_suite(path)[0], path.parent)
+    for _ in (*forecast_faults(suite), *missing_files(suite)):
+        pass
+
+
+# What volbench wrote on another day, or on another machine
+
+CAPTURES = [
+    json.dumps(
+        {
+            "schema": 1, "kind": "capture", "flavor": "mysql", "version": "8.4.0",
+            "started_at": f"2026-01-{day:02d}T00:00:00Z", "seconds": 60.0, "statements_per_s": 5.0,
+            "threads_running_max": 3, "unclassified": 0, "masked": True,
+            "files": {"shop/orders": 10**9 * day, "shop/customers": 10**8}, "binlog_bytes": 10**8, "classes": [],
+        }
+    )
+    for day in (1, 2, 3)
+]  # fmt: skip
+
+
+def _growth(path: Path) -> None:
+    others = [path.with_name(f"other-{number}") for number in range(2)]
+    for other, text in zip(others, CAPTURES[1:], strict=True):
+        other.write_text(text)
+    captures = tuple(str(file) for file in (path, *others))
+    forecast_growth(GrowthPlan(volume="ebs-gp3?size=100GiB", captures=captures))
+
+
+@cache
+def _observation() -> Path:
+    place = Path(tempfile.mkdtemp(prefix="volbench-fuzz-observation-")) / "o"
+    synthetic_observation.build(place, 40, lambda second: (50.0, 1.0 if second < 20 else 9.0, 1.0))
+    synthetic_observation.add_incident(place, 20.0, 30.0)
+    return place
+
+
+def _observation_with(name: str) -> Callable[[Path], object]:
+    def read(path: Path) -> None:
+        place = path.parent / "o"
+        shutil.copytree(_observation(), place)
+        path.replace(min(place.glob(name)))
+        report_of(place)
+
+    return read
+
+
+def _of_observation(name: str) -> Callable[[], Sequence[bytes]]:
+    return lambda: (min(_observation().glob(name)).read_bytes(),)
+
+
+@cache
+def _site() -> Path:
+    place = Path(tempfile.mkdtemp(prefix="volbench-fuzz-site-"))
+    shutil.copytree(ROOT / "tests" / "golden" / "run-schema-1", place / "results" / "20260131T120000Z-quick-1a2b3c")
+    build_site(place / "results", place / "site")
+    return place
+
+
+def _site_index(path: Path) -> None:
+    site = path.parent / "site"
+    shutil.copytree(_site() / "site", site)
+    path.replace(site / INDEX_FILE)
+    build_site(_site() / "results", site)
+
+
+# Pods, servers, other programs
+
+
+def _pod_archive(path: Path) -> None:
+    place = path.parent / "out"
+    place.mkdir()
+    with path.open("rb") as archive:
+        unpack(archive, place)
+
+
+def _pod_archives() -> Sequence[bytes]:
+    contents = {"result.json": b"{}", "logs/agent.log": b"begun\nended\n"}
+    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in contents.items()).encode()
+    seeds = []
+    for format_number in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w", format=format_number) as tar:
+            for name, data in (*contents.items(), ("collect.sums", sums)):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+        seeds.append(stream.getvalue())
+    return tuple(seeds)
+
+
+def _node_request(path: Path) -> None:
+    blocks = path.parent / "sys"
+    (blocks / "nvme1n1" / "device").mkdir(parents=True)
+    (blocks / "nvme1n1" / "device" / "model").write_text("Another disk\n")
+    node = Node(devices=path.parent, blocks=blocks, drop_caches=path.parent / "drop", drop_every_s=0.0)
+    json.dumps(node.answer(path.read_bytes()))
+
+
+MYSQLSH = json.dumps(
+    {
+        "serverAddress": "db-old:3307", "serverVersion": "8.0.45", "targetVersion": "9.7.0", "errorCount": 1,
+        "checksPerformed": [
+            {"id": "old", "title": "Old types", "status": "OK", "detectedProblems": []},
+            {
+                "id": "words", "title": "Reserved words", "status": "ERROR", "description": "Names.",
+                "detectedProblems": [{"level": "Error", "dbObject": "shop.manual", "description": "Column name"}],
+            },
+        ],
+        "manualChecks": [{"id": "plugin", "title": "New default authentication plugin"}],
+    }
+)  # fmt: skip
+
+
+def _upgrade(text: str) -> None:
+    report = parse_report(text)
+    if report is not None:
+        upgrade_row(report)
+
+
+READERS: tuple[Reader, ...] = (
+    *(
+        Reader(
+            name=f"shell-dump {name}",
+            read=_dump_with(name),
+            seeds=_of_dump(name),
+            share=6,
+            mutate=mutations.mutated_json,
+        )
+        for name in ("@.json", "shop.json", "shop@film.json")
+    ),
+    Reader(name="mydumper-names", read=of_text(_mydumper), seeds=texts(*MYDUMPER), share=10),
+    Reader(name="compressed-sql", read=_compressed, seeds=_compressed_seeds, share=0.6),
+    Reader(
+        name="dataset-dsn",
+        read=of_text(_dataset_dsn),
+        share=20,
+        seeds=texts("mysql://reader@db1:3306/shop?ssl-mode=REQUIRED", "mysql://localhost/shop?socket=/run/s"),
+    ),
+    Reader(name="suite-of-own-data", read=_suite, seeds=texts(*SUITES), share=2, file="suite.yaml"),
+    Reader(name="growth", read=_growth, seeds=texts(*CAPTURES[:1]), share=8, mutate=mutations.mutated_json),
+    *(
+        Reader(
+            name=f"observation {name}",
+            read=_observation_with(pattern),
+            seeds=_of_observation(pattern),
+            share=share,
+            mutate=mutate,
+        )
+        for name, pattern, share, mutate in (
+            ("record", "observation.json", 0.3, mutations.mutated_json),
+            ("incident", "incidents/*/incident.json", 0.3, mutations.mutated_json),
+            ("ring", "ring/*", 0.3, mutations.mutated_lines),
+        )
+    ),
+    Reader(
+        name="site-index",
+        read=_site_index,
+        seeds=lambda: ((_site() / "site" / INDEX_FILE).read_bytes(),),
+        share=0.5,
+        mutate=mutations.mutated_json,
+    ),
+    Reader(name="pod-archive", read=_pod_archive, seeds=_pod_archives, share=10),
+    Reader(
+        name="node-request",
+        read=_node_request,
+        share=8,
+        mutate=mutations.mutated_json,
+        seeds=texts('{"do": "log_page", "device": "nvme1n1"}', '{"do": "drop_caches"}'),
+    ),
+    Reader(
+        name="mysqlsh-upgrade",
+        read=of_text(_upgrade),
+        seeds=texts(MYSQLSH),
+        share=10,
+        mutate=mutations.mutated_json,
+    ),
+    Reader(
+        name="login-plugins",
+        read=of_text(lambda text: login_plugins("caching_sha2_password", text)),
+        share=10,
+        seeds=texts('["mysql_native_password", "ed25519"]', "[]"),
+        mutate=mutations.mutated_json,
+    ),
+)
