@@ -19,7 +19,7 @@ from volbench.analysis.explain.rules.advice import more_of
 from volbench.analysis.explain.rules.credits import emptied_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
-    hardly_waited_for,
+    explains_little,
     hidden_commit_share,
     latency_rise,
     queue_holds,
@@ -53,7 +53,7 @@ def conserved_limit(case: Case, during: Mask) -> Iterator[Cause]:
         during: intervals with the others' I/O, shape (buckets,).
     """
     kept = None if case.moving is None else conserved_resource(case.moving, during)
-    if kept is None or hardly_waited_for(case):
+    if kept is None or explains_little(case):
         return
     resource, level, changed = kept
     other = "operations" if resource == "throughput" else "bytes"
@@ -81,7 +81,7 @@ def _limits(case: Case) -> Iterator[Cause]:
     shares: list[float | None] = []
     for resource, cause in likely_first:
         named = [level for level in case.limits if level.resource == resource]
-        if hardly_waited_for(case):
+        if explains_little(case):
             continue
         if not named:
             yield from _counted_only(case, resource, cause)
@@ -131,7 +131,7 @@ def likely_limit_findings(case: Case, share: float | None) -> Iterator[Cause]:
     )
     for resource, cause in _LIMIT_CAUSE.items():
         named = [level for level in case.likely_limits if level.resource == resource]
-        if not named or hardly_waited_for(case):
+        if not named or explains_little(case):
             continue
         plateau = max(named, key=lambda level: level.last - level.first)
         yield Cause(
@@ -181,7 +181,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Cause]
 
 
 def _burst(case: Case) -> Iterator[Cause]:
-    if hardly_waited_for(case):
+    if explains_little(case):
         return
     if case.burst is not None:
         burst = _burst_within(case, case.burst)
