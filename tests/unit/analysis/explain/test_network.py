@@ -152,6 +152,9 @@ def test_a_pause_beside_saturated_cpus_is_one_of_two() -> None:
     assert finding.one_of_two
     assert finding.share == pytest.approx(0.4, abs=0.01)
     assert any(row.metric == "decide" for row in finding.evidence)
+    cpus = named(Case(name="load", grid=grid, whole=grid, threads=CLIENTS, cpus=2), "cpu.server_saturated")
+    assert cpus is not None
+    assert cpus.one_of_two
 
 
 def test_clients_that_wait_elsewhere_are_not_on_the_way() -> None:

@@ -15,7 +15,7 @@ from volbench.analysis.explain.evidence.align import Mask, mean, median, quantil
 from volbench.analysis.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.evidence.device import Resource, conserved_resource
 from volbench.analysis.explain.evidence.limits import Plateau, dispersion
-from volbench.analysis.explain.rules.advice import more_of
+from volbench.analysis.explain.rules.advice import more_of, p95_text
 from volbench.analysis.explain.rules.credits import emptied_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
@@ -275,6 +275,7 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
         f"A volume whose baseline is what this load wants: it took {amount(burst.burst, burst.resource)} while it"
         f" could, and gets {amount(burst.baseline, burst.resource)} as long as it goes on. What was measured before"
         f" {when} is the burst, not the volume."
+        f"{p95_text(replace(case, grid=case.grid.within(at, case.window_s[1])), burst.resource)}"
     )
     return Cause(
         cause="storage.burst_exhausted",
@@ -319,7 +320,8 @@ def _instance(case: Case) -> Iterator[Cause]:
         share=case.storage_share,
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
-        advice="A larger instance type: a larger volume would not help, its own limit was not reached.",
+        advice="A larger instance type: a larger volume would not help, its own limit was not reached."
+        + p95_text(case, resource, verb="the instance must give"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,8 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
     bound = [*_client(case)]
     cpu = [] if bound or case.is_served else cpu_findings(case)  # a client that is behind tells nothing
     network = [] if bound else [*network_findings(case)]
+    if any(finding.one_of_two for finding in network):  # waits for a CPU and pauses of the way look alike there
+        cpu = [replace(finding, one_of_two=True) for finding in cpu]
     findings = [*bound, *_steal(case), *cpu, *network, *_locks(case), *_checkpoint(case), *_interference(case)]
     return findings if volume_named else [*findings, *_pool(case)]
 
