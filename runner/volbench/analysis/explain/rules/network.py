@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,7 +12,8 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.accounts.time_budget import time_budget
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
-from volbench.analysis.explain.evidence.align import Mask, mean, median
+from volbench.analysis.explain.evidence.align import Mask, mean, median, quantile
+from volbench.analysis.explain.evidence.layers import stretches
 from volbench.analysis.explain.evidence.network import RESEND_S, NetworkAccount, network_account
 from volbench.analysis.explain.rules.processors import OTHERS, SATURATED
 from volbench.analysis.explain.rules.shared_evidence import effect_rows, loss_rows
@@ -37,6 +39,8 @@ _HELD = (
     " of the server's machine, packets that the server's side sends again (nstat -az TcpRetransSegs on its host)."
     " A faster volume changes nothing here."
 )
+_CHANGED = 4.0
+"""Rise of the shortest round trip that is a change: both sides are then a factor of 2 from their middle."""
 _TOO_MANY = 1.25
 """Clients on the way against those outside of statements: with more, the law of conservation does not hold."""
 
@@ -72,7 +76,7 @@ def shares_of_latency(case: Case, findings: list[Cause]) -> list[Cause]:
 
 def _latency(case: Case, account: NetworkAccount) -> Iterator[Cause]:
     """Round trips that take long each: the distance. The clients on the way are at most those outside."""
-    far = account.shortest_ms >= limit.ROUND_TRIP_SLOW_MS
+    far = _far(account)
     if int(far.sum()) < limit.FOREIGN_SAMPLES:
         return
     on_the_way, outside = account.share(account.distance, far), account.share(account.outside, far)
@@ -97,6 +101,23 @@ def _latency(case: Case, account: NetworkAccount) -> Iterator[Cause]:
         ),
         advice=_nearer(case, account, far),
     )
+
+
+def _far(account: NetworkAccount) -> Mask:
+    """Intervals in which the server is far away, shape (buckets,).
+
+    Where the distance changes clearly, those nearer to the long one than to the short one (geometric mean), without
+    single ones: all of a second's round trips may wait for a CPU.
+    """
+    shortest = account.shortest_ms
+    low, high = quantile(shortest, 0.1) or 0.0, quantile(shortest, 0.9) or 0.0
+    edge_ms = math.sqrt(low * high) if high >= _CHANGED * low else 0.0
+    far: Mask = shortest >= max(limit.ROUND_TRIP_SLOW_MS, edge_ms)
+    spans = stretches(far, gap=1, least=limit.FOREIGN_SAMPLES)
+    together = np.zeros(len(far), dtype=np.bool_)
+    for first, last in spans:
+        together[first:last] = True
+    return together if edge_ms and spans else far
 
 
 def _latency_rows(
