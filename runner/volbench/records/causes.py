@@ -22,6 +22,8 @@ CAUSES: tuple[str, ...] = (
     "cpu.steal",
     "lock.row_contention",
     "redo.checkpoint_stall",
+    "network.latency",
+    "network.stalls",
     "interference.backup",
     "interference.cpu",
     "interference.io",

@@ -35,6 +35,7 @@ class SamplingConfig:
         server_state: the supervisor's state file of a server that is a process of this machine; its groups are
             looked up at each tick, and the two rows above and below do not count then.
         server_cpu_files, client_cpu_files: their CPU accounts (`cgroup_cpu.find_cpu_files`).
+        over_tcp: the server is somebody's who gave its address for a load: a network may be in between.
         option_file, socket: how the server is reached; credentials are in the option file only.
         emulator_socket: control socket of the emulated volume.
         own_pids: roots of the process trees that are the cell's own, as they are seen from here.
@@ -57,6 +58,7 @@ class SamplingConfig:
     server_state: str = ""
     server_cpu_files: tuple[str, ...] = ()
     client_cpu_files: tuple[str, ...] = ()
+    over_tcp: bool = False
     option_file: str = ""
     socket: str = ""
     emulator_socket: str = ""

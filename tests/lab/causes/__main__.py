@@ -20,6 +20,7 @@ from typing import Any
 import volbench
 from causes.conditions import FILE, Condition, load_conditions, setup_of
 from causes.machine import Machine, missing_programs
+from causes.network import remove_rules
 from causes.observed import Run, emulated_runs, observe, read_runs
 from causes.page import data_of, write
 from causes.runner import DONE_FILE, run_setup
@@ -77,6 +78,7 @@ def main() -> int:
                 f"{condition.family:11} {condition.shape:9} {name}: {condition.text} ({', '.join(condition.truth)})"
             )
     elif options.what == "clean":
+        remove_rules()
         Machine(options.out.absolute()).clean_up()
     elif options.what == "score":
         _score(known, options)

@@ -42,6 +42,7 @@ class Recorder:
         self._groups: set[int] = set()
         self._ignored: set[int] = set()
         self._server: int | None = None
+        self._readers: list[Callable[[], Mapping[str, float]]] = []
 
     def __enter__(self) -> Recorder:
         self._thread.start()
@@ -50,6 +51,10 @@ class Recorder:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(timeout=30)
+
+    def add(self, reader: Callable[[], Mapping[str, float]]) -> None:
+        """Read these counters, too, from now on."""
+        self._readers.append(reader)
 
     def follow(self, process_group: int) -> None:
         """Count a process group as foreign from now on."""
@@ -79,6 +84,7 @@ class Recorder:
         found: dict[str, float] = {}
         readers: tuple[Callable[[], Mapping[str, float]], ...] = (
             self._blkio, self._disk, _cpu_group, self._schedule, self._others, _memory, _machine,
+            *self._readers,
         )  # fmt: skip
         for read in readers:
             with suppress(OSError, ValueError, IndexError):

@@ -301,7 +301,7 @@ class FullVolume(Injector):
         """Nothing."""
 
 
-INJECTORS: Mapping[str, type[Injector]] = {
+HOST_INJECTORS: Mapping[str, type[Injector]] = {
     "throttle": Throttle,
     "program": Program,
     "second-server": SecondServer,

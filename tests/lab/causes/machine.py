@@ -15,7 +15,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from causes.network import Tcp
 
 CGROUPS = Path("/sys/fs/cgroup")
 LANE = os.environ.get("VOLBENCH_CAUSES_LANE", "0")
@@ -38,6 +41,7 @@ class Volume:
         number, below: major:minor of the loop device and of the disk that holds its file.
         server_pid: of nbdkit, which serves the file, None for a plain file.
         rate_file: nbdkit reads its rate there.
+        tcp: the server that is reached over TCP; None: volbench starts one.
     """
 
     mount: Path
@@ -46,6 +50,7 @@ class Volume:
     below: str
     server_pid: int | None = None
     rate_file: Path | None = None
+    tcp: Tcp | None = None
 
 
 class Machine:
@@ -61,9 +66,11 @@ class Machine:
         """A fresh ext4.
 
         Args:
-            spec: `kind` loop or nbdkit; `mount_options`; of nbdkit `rdelay_ms`, `wdelay_ms` and `rate_mib`, set
-                when the load begins.
+            spec: `kind` loop, nbdkit or path (a directory of the disk, no volume); `mount_options`; of nbdkit
+                `rdelay_ms`, `wdelay_ms` and `rate_mib`, set when the load begins.
         """
+        if spec["kind"] == "path":
+            return self._open_path()
         for place in (self.mount, self.root / "nbd"):
             place.mkdir(parents=True, exist_ok=True)
         self._prefill()
@@ -82,6 +89,15 @@ class Machine:
             server_pid=None if served is None else served[1],
             rate_file=None if served is None else served[2],
         )
+
+    def _open_path(self) -> Volume:
+        """An empty directory of the disk, for conditions that the volume has nothing to do with."""
+        place = self.root / "path"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        number = f"{os.major(place.stat().st_dev)}:{os.minor(place.stat().st_dev)}"
+        device = Path(f"/sys/dev/block/{number}").resolve().name
+        return Volume(mount=place, device=device, number=number, below=number)
 
     def make_groups(self) -> None:
         """One group in each hierarchy; the server is put into them."""

@@ -24,6 +24,8 @@ EFFECT_MIN = 0.10
 LATENCY_EFFECT_MIN = 0.30
 QUIET_ACHIEVED_MIN, QUIET_READ_MS_MAX = 0.8, 5.0
 CROWDED_MIN = 0.6
+RETRANSMISSION_S = 0.2
+"""For which TCP waits for an acknowledgement at least before it sends again (Linux: TCP_RTO_MIN)."""
 _FOREIGN_BEGUN_MIB = 0.25
 
 Counters = Sequence[tuple[float, Mapping[str, float]]]
@@ -88,6 +90,8 @@ def prove(wanted: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
         lost, slower = effect.get("effect_tps", 0.0), effect.get("effect_p95", 0.0)
         if lost < EFFECT_MIN and slower < LATENCY_EFFECT_MIN:
             missing.append(f"no effect: {lost:.0%} of tps lost, p95 {slower:+.0%}")
+    if not evidence.is_steady and evidence.phases and evidence.phases[0][0] <= evidence.window_s[0]:
+        missing.append("it acted from before the window on")
     onset = None if evidence.is_steady or not evidence.phases else evidence.phases[0][0]
     if onset is not None and any(row["kind"] == "foreign" for row in wanted):
         onset = foreign_onset(evidence) or onset
@@ -301,6 +305,54 @@ def _reclaimed(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, fl
     return measured, [] if fits else [f"the limit was met {met:.0f} times, {reads:.0f} reads/s after {usual:.0f}"]
 
 
+def _way(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """The way to the server, as the lab's own SELECT 1 measures it, and what of the clients' time it takes.
+
+    A statement on the clients' way less one on the server's socket is the way: of each, the mean of the shortest of
+    every second, since waits for a CPU only make one longer. With Q statements a second, as the server counts them,
+    Little's law gives the clients on it.
+    """
+    shortest = {}
+    for name in ("path", "socket"):
+        key = f"{name}.least_s"
+        seen = [values[key] for t_s, values in evidence.counters if key in values and _in(t_s, evidence.phases)]
+        if not seen:
+            return {}, [f"no round trip by the {name} was counted"]
+        shortest[name] = float(np.mean(seen))
+    way_s = max(0.0, shortest["path"] - shortest["socket"])
+    statements = rate(evidence, "server.statements") or 0.0
+    share = min(1.0, statements * way_s / float(row["threads"]))
+    measured = {"way_ms": 1000 * way_s, "way_share": share}
+    fits = share >= float(row.get("share_min", 0.0)) and share <= float(row.get("share_max", 1.0))
+    return measured, [] if fits else [f"the way of {1000 * way_s:.2f} ms took {share:.0%} of the clients' time"]
+
+
+def _outside(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
+    """Packets were dropped, or the proxy stood still, and the clients were outside of the server's statements.
+
+    The server's own sum of statement time, against the clients that there are.
+    """
+    inside = rate(evidence, "server.statement_s")
+    if inside is None:
+        return {}, ["the server's statements were not counted"]
+    share = max(0.0, 1 - inside / float(row["threads"]))
+    stopped = [
+        values["proxy.stopped"]
+        for t_s, values in evidence.counters
+        if "proxy.stopped" in values and _in(t_s, evidence.phases)
+    ]
+    measured = {"outside_share": share, "stopped_ratio": float(np.mean(stopped)) if stopped else 0.0}
+    for name in ("netfilter.dropped", "tcp.timeouts", "tcp.probed_losses"):
+        measured[f"{name}_per_s"] = rate(evidence, name) or 0.0
+    lost = measured["tcp.timeouts_per_s"] + measured["tcp.probed_losses_per_s"]
+    held = max(measured["stopped_ratio"], RETRANSMISSION_S * lost / float(row["threads"]))
+    acted = measured["stopped_ratio"] > 0 or measured["netfilter.dropped_per_s"] > 0
+    fits = acted and min(held, share) >= float(row["share_min"])
+    return {**measured, "held_ratio": held}, [] if fits else [
+        f"the way stood still for {held:.0%} of the clients' time, {share:.0%} of it outside of statements"
+    ]
+
+
 def _in(t_s: float, phases: Phases) -> bool:
     return any(begin_s + SETTLE_S <= t_s <= end_s for begin_s, end_s in phases)
 
@@ -318,4 +370,6 @@ _CHECKS = {
     "series": _series,
     "quiet": _quiet,
     "reclaimed": _reclaimed,
+    "way": _way,
+    "outside": _outside,
 }

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ import yaml
 
 from causes.conditions import FOREVER_S, Setup
 from causes.counters import Recorder
-from causes.injectors import INJECTORS, Injector
+from causes.injectors import HOST_INJECTORS, Injector
 from causes.machine import POLL_S, Machine, Volume, group_of, labelled, write_rate
+from causes.network import NETWORK_INJECTORS, Tcp, remove_rules
 from volbench.execute.cell.progress import read_progress
 
 SETUP_FILE, DONE_FILE, SUITE_FILE = "setup.json", "done.json", "suite.yaml"
@@ -30,6 +32,7 @@ WARMUP_S = 2.0
 RUN_S_MAX = 150
 OLTP_TRIGGER = "transaction"
 LATE_S_MAX = 1.0
+INJECTORS = {**HOST_INJECTORS, **NETWORK_INJECTORS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +124,7 @@ def run_setup(setup: Setup, place: Path, machine: Machine) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - one run that fails must not end a batch
         failure = f"{type(error).__name__}: {error}"[:600]
     finally:
+        remove_rules()
         machine.clean_up()
     done = {
         "wall_s": time.monotonic() - begun_s,
@@ -135,7 +139,9 @@ def run_setup(setup: Setup, place: Path, machine: Machine) -> dict[str, Any]:
 def _execute(setup: Setup, place: Path, machine: Machine, volume: Volume) -> tuple[str, list[Action]]:
     results, over = place / RESULTS, threading.Event()
     results.mkdir()
-    with Recorder(place / COUNTERS_FILE, volume) as recorder:
+    if "via" in setup.volume:
+        volume = dataclasses.replace(volume, tcp=Tcp(machine, volume, setup.volume, setup.load["config"]))
+    with Recorder(place / COUNTERS_FILE, volume) as recorder, _server(volume, recorder):
         injectors = [INJECTORS[str(spec["kind"])](spec, machine, volume, recorder) for spec in setup.inject]
         for injector in injectors:
             injector.prepare()
@@ -156,6 +162,11 @@ def _execute(setup: Setup, place: Path, machine: Machine, volume: Volume) -> tup
     return failure, schedule.actions
 
 
+def _server(volume: Volume, recorder: Recorder) -> AbstractContextManager[None]:
+    """The server that is reached over TCP, where there is one."""
+    return nullcontext() if volume.tcp is None else volume.tcp.running(recorder)
+
+
 def controllers_of(setup: Setup) -> tuple[str, ...]:
     """In whose groups the run is from its begin: what the server allocates is charged where it is at that time."""
     in_memory = any(spec["kind"] == "memory" for spec in setup.inject)
@@ -164,9 +175,12 @@ def controllers_of(setup: Setup) -> tuple[str, ...]:
 
 def _run_volbench(place: Path, volume: Volume, controllers: Sequence[str]) -> int:
     """The run in the lab's groups, where limits and counters of the server are."""
+    where = ["--target", "local", "--volume", f"{VOLUME}=path:{volume.mount}"]
+    if volume.tcp is not None:
+        where = ["--target", "attach", "--server", volume.tcp.dsn]
     command = [
-        sys.executable, "-m", "volbench", "run", str(place / SUITE_FILE), "--target", "local", "--yes",
-        "--volume", f"{VOLUME}=path:{volume.mount}", "--out", str(place / RESULTS),
+        sys.executable, "-m", "volbench", "run", str(place / SUITE_FILE), *where, "--yes", "--out",
+        str(place / RESULTS),
     ]  # fmt: skip
     procs = [str(group_of(controller) / "cgroup.procs") for controller in controllers]
     join = 'while [ "$1" != -- ]; do echo $$ > "$1" && shift || exit 1; done; shift; exec "$@"'
@@ -193,7 +207,7 @@ def suite_of(setup: Setup) -> dict[str, Any]:
         "name": "lab",
         "description": f"Causes made by others: {setup.condition}, run {setup.number}",
         "underpowered": True,
-        "engine": {"config": dict(setup.load["config"])},
+        **({} if "via" in setup.volume else {"engine": {"config": dict(setup.load["config"])}}),
         "dataset": dict(setup.load["dataset"]),
         "steps": [*setup.load.get("before", ()), {"name": STEP, **step}],
         "repeats": 1,

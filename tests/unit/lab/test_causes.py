@@ -14,10 +14,10 @@ import pytest
 from causes import page, scoring
 from causes.__main__ import DEFAULT_TO, FRESH, KNOWN, calibration_of
 from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
-from causes.injectors import INJECTORS
 from causes.machine import write_rate
 from causes.observed import Finding, Run, accepted_others, by_account, cap_of, run_from, undisturbed
 from causes.proof import Evidence, Proof, prove
+from causes.runner import INJECTORS
 from volbench.analysis.explain.calibration import CALIBRATION
 from volbench.records.causes import CAUSES
 
@@ -307,3 +307,38 @@ def test_others_on_the_cpus_are_no_storage() -> None:
     assert not scoring.is_acquittal(run("host.io_limit", finding("interference.io")))
     assert not scoring.is_storage(run("interference.cpu"))
     assert scoring.onset_error(run("interference.io", finding("interference.cpu", begin_s=9.0))) is None
+
+
+def test_the_way_is_what_a_statement_takes_longer_than_on_the_socket() -> None:
+    """400 statements a second that each are 10 ms on the way: 4 of 8 clients (Little's law)."""
+    counted = evidence(
+        {
+            "path.least_s": lambda _: 0.0105,
+            "socket.least_s": lambda _: 0.0005,
+            "server.statements": lambda t: 400 * t,
+        },
+        tps=lambda t: 100 if t <= 10 else 20,
+    )
+    proof = prove([{"kind": "way", "threads": 8, "share_min": 0.3}], counted)
+    assert proof.injected
+    assert proof.measured["way_ms"] == pytest.approx(10.0)
+    assert proof.measured["way_share"] == pytest.approx(0.5)
+    assert not prove([{"kind": "way", "threads": 8, "share_max": 0.1}], counted).injected
+
+
+def test_lost_packets_and_pauses_are_proven_by_the_kernel_and_the_servers_clock() -> None:
+    """Of 8 clients 2 are in statements; 20 probed losses a second hold 4; not without a dropped packet."""
+    counters = {"server.statement_s": lambda t: 2.0 * t, "tcp.probed_losses": lambda t: 20.0 * t}
+    wanted = [{"kind": "outside", "threads": 8, "share_min": 0.2}]
+    lossy = evidence({**counters, "netfilter.dropped": lambda t: 15.0 * t}, tps=lambda t: 100 if t <= 10 else 20)
+    proof = prove(wanted, lossy)
+    assert proof.injected
+    assert proof.measured["held_ratio"] == pytest.approx(0.5)
+    assert proof.measured["outside_share"] == pytest.approx(0.75)
+    assert not prove(wanted, evidence(counters, tps=lambda t: 100 if t <= 10 else 20)).injected
+
+
+def test_a_cause_that_acted_before_the_window_is_no_step() -> None:
+    acting = evidence({"server.statement_s": lambda t: t}, tps=lambda _: 100)
+    early = dataclasses.replace(acting, phases=[(acting.window_s[0], acting.window_s[1])])
+    assert "it acted from before the window on" in prove([], early).missing

@@ -12,6 +12,7 @@ from volbench.analysis.explain import thresholds as limit
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause, confidence_rows
 from volbench.analysis.explain.evidence.align import mean, median
+from volbench.analysis.explain.rules.network import NETWORK, shares_of_latency
 from volbench.analysis.explain.rules.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.analysis.explain.rules.server import server_findings
 from volbench.analysis.explain.rules.shared_evidence import Effect, effect_rows, log_sync_ms, loss_rows
@@ -53,6 +54,7 @@ EVENTS = frozenset(
         "host.io_wait",
         "storage.degraded",
         "memory.reclaim",
+        *NETWORK,
     }
 )
 """Causes that explain a fall of the load."""
@@ -91,7 +93,7 @@ def explain_case(case: Case) -> Explanation:
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(findings=(), notes=(f"{len(case.grid)} samples are too few to name a cause",))
     notes = tuple(_missing(case))
-    findings = _with_episode(case, _named(case))
+    findings = shares_of_latency(case, _with_episode(case, _named(case)))
     explained = any(finding.cause in EVENTS | _OF_ALL | LIMITS for finding in findings) or (
         any(finding.cause in _CPUS for finding in findings) and cpus_explain_fall(case, collapsed_intervals(case))
     )

@@ -143,3 +143,7 @@ POOL_FULL = 0.8
 """Of all disks' limits together: objects are spread unevenly, so that some disks have room when one is full."""
 POOLS_ALIKE = 0.05
 """Two pools whose copies and limits differ by less are alike."""
+ROUND_TRIP_SLOW_MS = 0.5
+"""Within a data centre a round trip takes 0.1 to 0.5 ms, between zones of a region 0.5 to 2 ms."""
+RETRANSMISSION_MS = 200.0
+"""Linux sends a lost segment again after this time at the earliest (TCP_RTO_MIN, include/net/tcp.h)."""

@@ -87,6 +87,7 @@ def _config(cell: CellSpec, raw_file: Path, builder: CellResultBuilder, server: 
         server_state=_state_file(cell),
         server_cpu_files=accounts.server_cpu,
         client_cpu_files=accounts.client_cpu,
+        over_tcp=cell.attach is not None and server.socket is None,
         option_file=str(server.option_file),
         emulator_socket=cell.places.emulator_socket if cell.places else "",
         own_pids=_own_pids(cell),

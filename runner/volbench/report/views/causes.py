@@ -36,6 +36,8 @@ _TITLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "memory.reclaim": ("The page cache was taken back, and the volume is read instead", ("iops", "throughput_mib")),
     "host.io_limit": ("A limit above the volume throttles its operations", ("iops", "await")),
     "host.io_wait": ("Operations wait above the volume, on the host", ("await", "queue")),
+    "network.latency": ("The server is far away: statements wait for the network", ("throughput", "statement")),
+    "network.stalls": ("The network between client and server stands still at times", ("throughput", "statement")),
     "none": ("The volume is not the problem", ("await", "cpu")),
 }
 """Cause -> heading, and the panels that show it, the best first. A cause without an entry is shown by its name."""

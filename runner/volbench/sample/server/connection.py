@@ -15,9 +15,12 @@ from volbench.sample.interface import Unavailable
 
 STATEMENT_TIMEOUT_S = 10
 """A server that takes longer for its counters is hung; its sources have a gap then, the others go on."""
+NOT_INSTRUMENTED = (
+    "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()"
+)
+"""Statements of a connection of ours shall not be counted among those that are measured."""
 _PREPARE = (
-    # The statements that read the counters shall not be counted among those that are measured.
-    "UPDATE performance_schema.threads SET INSTRUMENTED = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()",
+    NOT_INSTRUMENTED,
     "SET SESSION group_concat_max_len = 1048576",
 )
 

@@ -25,9 +25,9 @@ import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
 
 from volbench.engine.connection import Account, connection
+from volbench.engine.round_trips import RoundTrips
 from volbench.errors import StepFailed
 from volbench.volume.task_account import CpuShare, CpuWatch, run_delay_s, socket_peer
-from volbench.workload.replay.round_trips import RoundTrips
 from volbench.workload.replay.schedule import Schedule, ScheduledStatement
 
 PROCESSES_MAX = 4

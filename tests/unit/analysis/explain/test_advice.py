@@ -9,7 +9,13 @@ import pytest
 from volbench.analysis.credits.limits import Charge, Limit
 from volbench.analysis.explain.accounts.demand import Demand
 from volbench.analysis.explain.accounts.what_if import OtherVolume, outlooks_of
-from volbench.analysis.explain.rules.advice import Needed, needed_for_p95, pool_text, redo_text
+from volbench.analysis.explain.rules.advice import (
+    Needed,
+    cpus_for_p95,
+    needed_for_p95,
+    pool_text,
+    redo_text,
+)
 
 DEMAND = Demand(
     clients=8, tps=60.0, response_s=8 / 60, reads=28.0, writes=15.0, read_bytes=16384.0, write_bytes=24576.0,
@@ -72,3 +78,17 @@ def test_redo_for_ten_minutes_at_the_usual_and_the_highest_rate() -> None:
     assert "innodb_redo_log_capacity of 1.17 GiB holds 10 minutes" in text
     assert "2.34 GiB at its highest rate" in text
     assert redo_text([0.0], 10) == ""
+
+
+def test_cpus_for_half_of_the_latency_of_a_loop_that_waits_for_cpus_alone() -> None:
+    """Ten clients of 10 ms CPU on one CPU take 100 ms each; two CPUs are at least needed for half of that."""
+    needed = cpus_for_p95(clients=10, latency_s=0.1, cpu_s=0.01, queued_s=0.09, target=0.5)
+    assert needed.least == 2.0
+    assert needed.enough is not None
+    assert 2.0 <= needed.enough <= 3.0
+    assert needed.decides
+
+
+def test_no_number_of_cpus_shortens_what_is_no_wait_for_one() -> None:
+    needed = cpus_for_p95(clients=10, latency_s=0.1, cpu_s=0.01, queued_s=0.02, target=0.5)
+    assert needed.likely is None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from volbench.sample.parsers.cgroup import CgroupIo, join_blkio, parse_io_stat, parse_proc_cgroup
 from volbench.sample.parsers.diskstats import parse_diskstats
+from volbench.sample.parsers.netstat import parse_netstat
 from volbench.sample.parsers.psi import parse_pressure
 from volbench.sample.parsers.stat import parse_stat, parse_vmstat
 
@@ -124,3 +125,17 @@ def test_cgroup_paths_by_controller() -> None:
     assert paths["blkio"] == paths[""] == "/docker/" + "0123456789abcdef" * 4
     assert parse_proc_cgroup(fixture("proc-cgroup-v2.txt")) == {"": "/system.slice/docker-0123456789abcdef.scope"}
     assert parse_proc_cgroup("4:cpu,cpuacct:/a:b\n") == {"cpu": "/a:b", "cpuacct": "/a:b"}
+
+
+def test_protocol_counters_stand_below_their_names() -> None:
+    """Recorded from /proc/net/snmp and /proc/net/netstat of Linux 6.18."""
+    counters = parse_netstat(fixture("netstat.txt"))
+    assert counters["Tcp.RetransSegs"] == 4900
+    assert counters["TcpExt.TCPTimeouts"] == 27
+    assert counters["TcpExt.TCPLossProbes"] == 4893
+
+
+@pytest.mark.parametrize("text", ["Tcp: A B\n", "Tcp: A B\nTcp: 1\n", "Tcp: A\nUdp: 1\n", "Tcp: A\nTcp: x\n"])
+def test_protocol_counters_that_do_not_belong_together_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_netstat(text)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from volbench.analysis.credits.limits import Charge, Limit
+from volbench.analysis.explain.accounts.closed_network import Solved, Station, solve
 from volbench.analysis.explain.accounts.demand import Demand, demand_of
 from volbench.analysis.explain.accounts.what_if import OtherVolume, outlooks_of
 from volbench.analysis.explain.case import Case
@@ -23,6 +24,7 @@ _BISECTIONS = 30
 WIDEST = 4.0
 """What is surely enough against what is needed at least, from which an estimate is no ground to buy by."""
 MISS_TARGET = 0.01
+CPUS_MAX = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +145,14 @@ def latency_for_p95(case: Case, target_ms: float) -> Needed | None:
     return needed_for_p95(demand, volume_of, target_ms, (1 / demand.read_s / 4, 1000 / demand.read_s))
 
 
-def p95_text(case: Case, resource: Resource | None) -> str:
-    """What half of the measured p95 takes: provisioned IOPS or MiB/s, or a latency; or that it cannot be said."""
+def p95_text(case: Case, resource: Resource | None, *, verb: str = "provision") -> str:
+    """What half of the measured p95 takes: provisioned IOPS or MiB/s, or a latency; or that it cannot be said.
+
+    Args:
+        case: the step.
+        resource: what is limited; None: a latency is wanted.
+        verb: what to do with so many of the resource.
+    """
     p95_ms = median(case.at("latency_ms_p95"))
     if p95_ms is None:
         return ""
@@ -154,7 +162,8 @@ def p95_text(case: Case, resource: Resource | None) -> str:
         return ""
     goal = f" For a p95 of {number(target_ms)} ms (now {number(p95_ms)})"
     if needed.likely is None:
-        return f"{goal} {'no latency' if resource is None else 'no provisioned rate'} is enough: CPU limits first."
+        what = "latency" if resource is None else "rate"
+        return f"{goal} no {what} is enough by this estimate: CPUs, or waits one after the other, limit first."
     if not needed.decides:
         return (
             f"{goal} the estimate is too wide to decide: measure it, volbench run SUITE on a volume that has more."
@@ -165,11 +174,67 @@ def p95_text(case: Case, resource: Resource | None) -> str:
             return "?"
         return f"{number(1000 / value)} ms" if resource is None else amount(value, resource)
 
-    verb = "reads of" if resource is None else "provision"
+    verb = "reads of" if resource is None else verb
     return (
         f"{goal} {verb} about {shown(needed.likely)} (at least {shown(needed.least)}, surely enough"
         f" {shown(needed.enough)}; estimated)."
     )
+
+
+def cpus_for_p95(*, clients: int, latency_s: float, cpu_s: float, queued_s: float, target: float) -> Needed:
+    """CPUs with which the mean latency is at most a target's share of what it was; p95 is taken to go with it.
+
+    A closed loop: of a transaction's latency, `cpu_s` is on CPUs, `queued_s` waits for one, and the rest is a delay
+    that stays. `least` with constant service, `enough` with random service (mean value analysis).
+
+    Args:
+        clients: in the loop.
+        latency_s: of a transaction, clients / throughput.
+        cpu_s, queued_s: on and before CPUs, of a transaction.
+        target: share of the latency, above 0.
+    """
+    delay_s = max(0.0, latency_s - cpu_s - queued_s)
+
+    def fewest(rate_of: Callable[[Solved], float]) -> float | None:
+        for cpus in range(1, CPUS_MAX + 1):
+            solved = solve(
+                clients=clients, delay_s=delay_s, stations=[Station(name="", demand_s=cpu_s, servers=cpus)]
+            )
+            if clients / rate_of(solved) <= target * latency_s:
+                return float(cpus)
+        return None
+
+    return Needed(
+        least=fewest(lambda one: one.rate_max),
+        likely=fewest(lambda one: one.rate),
+        enough=fewest(lambda one: one.rate_min),
+    )
+
+
+def cpus_text(case: Case) -> str:
+    """What CPUs half of the measured p95 takes; empty where the account of CPUs or a closed loop is missing."""
+    account, tps, p95_ms = case.cpu_account, case.tps, median(case.at("latency_ms_p95"))
+    delay = None if account is None else mean(account.delay)
+    used = None if account is None else mean(account.own)
+    if not tps or not used or delay is None or p95_ms is None or not case.threads or case.rate is not None:
+        return ""
+    latency_s = case.threads / tps
+    needed = cpus_for_p95(
+        clients=case.threads, latency_s=latency_s, cpu_s=used / tps, queued_s=delay / tps, target=0.5
+    )
+    goal = f" For a p95 of {number(p95_ms / 2)} ms (now {number(p95_ms)})"
+    if needed.likely is None:
+        return f"{goal} no number of CPUs is enough: other waits or the transaction's own CPU time limit first."
+    if not needed.decides:
+        return f"{goal} the estimate is too wide to decide: it takes {_cpus(needed.least)} at least."
+    return (
+        f"{goal} this load, its client and volbench need about {_cpus(needed.likely)} (at least"
+        f" {_cpus(needed.least)}, surely enough {_cpus(needed.enough)}; estimated), and have {number(used)} now."
+    )
+
+
+def _cpus(count: float | None) -> str:
+    return "?" if count is None else f"{count:.0f} CPU{'' if count == 1 else 's'}"
 
 
 def pool_text(pool_bytes: int, miss: float, target: float = MISS_TARGET) -> str:

@@ -9,12 +9,14 @@ and BurstBalance are enough.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from volbench.analysis.explain.case import Case
 from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Floats, median, quantile
+from volbench.analysis.explain.rules.advice import p95_text
 from volbench.analysis.explain.rules.shared_evidence import context, hardly_waited_for
 from volbench.analysis.explain.wording import amount, clock, number, row
 from volbench.records.report import EvidenceRow
@@ -60,6 +62,7 @@ def emptied_findings(case: Case) -> Iterator[Cause]:
         advice=(
             "A volume whose baseline is what this load wants (gp3 with provisioned IOPS, a larger gp2), or less"
             " load until the credits are there again. `volbench credits` says how long that takes."
+            + p95_text(replace(case, grid=case.grid.where(empty)), "iops")
         ),
     )
 

@@ -15,11 +15,11 @@ from volbench.analysis.explain.evidence.align import Mask, mean, median, quantil
 from volbench.analysis.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
 from volbench.analysis.explain.evidence.device import Resource, conserved_resource
 from volbench.analysis.explain.evidence.limits import Plateau, dispersion
-from volbench.analysis.explain.rules.advice import more_of
+from volbench.analysis.explain.rules.advice import more_of, p95_text
 from volbench.analysis.explain.rules.credits import emptied_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
-    hardly_waited_for,
+    explains_little,
     hidden_commit_share,
     latency_rise,
     queue_holds,
@@ -53,7 +53,7 @@ def conserved_limit(case: Case, during: Mask) -> Iterator[Cause]:
         during: intervals with the others' I/O, shape (buckets,).
     """
     kept = None if case.moving is None else conserved_resource(case.moving, during)
-    if kept is None or hardly_waited_for(case):
+    if kept is None or explains_little(case):
         return
     resource, level, changed = kept
     other = "operations" if resource == "throughput" else "bytes"
@@ -81,7 +81,7 @@ def _limits(case: Case) -> Iterator[Cause]:
     shares: list[float | None] = []
     for resource, cause in likely_first:
         named = [level for level in case.limits if level.resource == resource]
-        if hardly_waited_for(case):
+        if explains_little(case):
             continue
         if not named:
             yield from _counted_only(case, resource, cause)
@@ -131,7 +131,7 @@ def likely_limit_findings(case: Case, share: float | None) -> Iterator[Cause]:
     )
     for resource, cause in _LIMIT_CAUSE.items():
         named = [level for level in case.likely_limits if level.resource == resource]
-        if not named or hardly_waited_for(case):
+        if not named or explains_little(case):
             continue
         plateau = max(named, key=lambda level: level.last - level.first)
         yield Cause(
@@ -181,7 +181,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Cause]
 
 
 def _burst(case: Case) -> Iterator[Cause]:
-    if hardly_waited_for(case):
+    if explains_little(case):
         return
     if case.burst is not None:
         burst = _burst_within(case, case.burst)
@@ -275,6 +275,7 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
         f"A volume whose baseline is what this load wants: it took {amount(burst.burst, burst.resource)} while it"
         f" could, and gets {amount(burst.baseline, burst.resource)} as long as it goes on. What was measured before"
         f" {when} is the burst, not the volume."
+        f"{p95_text(replace(case, grid=case.grid.within(at, case.window_s[1])), burst.resource)}"
     )
     return Cause(
         cause="storage.burst_exhausted",
@@ -319,7 +320,8 @@ def _instance(case: Case) -> Iterator[Cause]:
         share=case.storage_share,
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
-        advice="A larger instance type: a larger volume would not help, its own limit was not reached.",
+        advice="A larger instance type: a larger volume would not help, its own limit was not reached."
+        + p95_text(case, resource, verb="the instance must give"),
     )
 
 

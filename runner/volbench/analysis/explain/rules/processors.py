@@ -13,6 +13,7 @@ from volbench.analysis.explain.cause import Cause
 from volbench.analysis.explain.evidence.align import Mask, mean, median
 from volbench.analysis.explain.evidence.layers import stretches
 from volbench.analysis.explain.evidence.processors import CpuAccount
+from volbench.analysis.explain.rules.advice import cpus_text
 from volbench.analysis.explain.rules.shared_evidence import (
     Effect,
     effect_rows,
@@ -162,7 +163,7 @@ def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, thro
         checks=(True, throttled or (None if pressure is None else True), None if cpu_share is None else True),
         one_of_two=not counted and _commits_may_be_hidden(case),
         evidence=tuple(rows),
-        advice=_MORE_CPU,
+        advice=_MORE_CPU + cpus_text(case),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from volbench.analysis.explain.evidence.align import Floats, Mask, mean, median,
 from volbench.analysis.explain.evidence.cliffs import rank_sum_z
 from volbench.analysis.explain.evidence.layers import device_flow, server_flow, time_above_ms
 from volbench.analysis.explain.rules.advice import pool_text, redo_text
+from volbench.analysis.explain.rules.network import network_findings
 from volbench.analysis.explain.rules.processors import cpu_findings
 from volbench.analysis.explain.rules.shared_evidence import data_read_ms
 from volbench.analysis.explain.wording import clock, number, percent, row
@@ -33,7 +34,10 @@ def server_findings(case: Case, *, volume_named: bool) -> list[Cause]:
     """
     bound = [*_client(case)]
     cpu = [] if bound or case.is_served else cpu_findings(case)  # a client that is behind tells nothing
-    findings = [*bound, *_steal(case), *cpu, *_locks(case), *_checkpoint(case), *_interference(case)]
+    network = [] if bound else [*network_findings(case)]
+    if any(finding.one_of_two for finding in network):  # waits for a CPU and pauses of the way look alike there
+        cpu = [replace(finding, one_of_two=True) for finding in cpu]
+    findings = [*bound, *_steal(case), *cpu, *network, *_locks(case), *_checkpoint(case), *_interference(case)]
     return findings if volume_named else [*findings, *_pool(case)]
 
 

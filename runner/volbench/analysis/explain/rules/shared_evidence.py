@@ -171,6 +171,33 @@ def hardly_waited_for(case: Case) -> bool:
     return case.storage_share is not None and case.storage_share < limit.SHARE_MIN
 
 
+def volume_share_max(case: Case) -> float | None:
+    """The share of statement time that can be waiting for the volume at most; None where that is not known.
+
+    A session waits for the volume only while an operation is in flight there, whatever it waits for: a page, a sync
+    of its own, another session's group commit, a lock whose holder waits for one of these. An operation is in
+    flight for the share U of time (the device's utilisation), and U <= N, the mean number in flight (Markov's
+    inequality; N = X * W by Little's law). Meanwhile at most all C clients wait for it. Of S seconds of statements
+    in each second, waits for the volume are therefore at most
+
+        min(U, N) * C / S
+
+    It holds for waits at the device only: what a limit above it holds back is not in flight there.
+    """
+    device, budget = case.device, case.budget
+    statements = None if budget is None else mean(budget.statement_s)
+    if device is None or not statements or not case.threads:
+        return None
+    busy = [share for values in (device.util, device.in_flight) if (share := mean(values)) is not None]
+    return min(1.0, min(busy) * case.threads / statements) if busy else None
+
+
+def explains_little(case: Case) -> bool:
+    """Whether queries hardly wait for files, or the device cannot be what they wait for."""
+    most = volume_share_max(case)
+    return hardly_waited_for(case) or (most is not None and most < limit.SHARE_MIN)
+
+
 def queue_holds(case: Case) -> bool | None:
     """Whether the recorded queue is what Little's law says; None without a recorded queue."""
     ratio = little_ratio(case.device) if case.device is not None else None

@@ -21,7 +21,7 @@ from volbench.analysis.explain.evidence.cliffs import cliffs
 from volbench.analysis.explain.evidence.device import Device
 from volbench.analysis.explain.evidence.episodes import RISE_MIN, Change, find_change
 from volbench.analysis.explain.evidence.limits import dispersion, elasticity
-from volbench.analysis.explain.rules.shared_evidence import context, effect_rows, loss_rows
+from volbench.analysis.explain.rules.shared_evidence import context, effect_rows, loss_rows, volume_share_max
 from volbench.analysis.explain.rules.stretch import change_intervals, fallen
 from volbench.analysis.explain.wording import clock, number, row
 
@@ -144,11 +144,9 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
         free = None  # a queue that hardly varies has no slope to speak of
     if free is False or silent is False:
         return None
-    share = _share(case, slowdown)
+    share, share_max = _share(case, slowdown)
     effects = [*effect_rows(case, during)]
-    if (share is not None and share < limit.SHARE_MIN) or (
-        effects and not any(candidate.is_worse for candidate in effects)
-    ):
+    if share_max < limit.SHARE_MIN or (effects and not any(candidate.is_worse for candidate in effects)):
         return None
     alike = _both_rose(device.r_await_ms, device.w_await_ms, during)
     decided = bool(free or silent or unmetered)
@@ -294,10 +292,17 @@ def _unmetered(device: Device, during: Mask, width_s: float) -> bool | None:
     return True
 
 
-def _share(case: Case, slowdown: Slowdown) -> float | None:
-    """Of the statement time in the slow intervals: what the volume takes more than before; None: not known."""
+def _share(case: Case, slowdown: Slowdown) -> tuple[float | None, float]:
+    """Of the statement time in the slow intervals, what the volume takes more than before: known, and at most.
+
+    The server's file waits hold what a thread then waits for a CPU, too: they are no more than `volume_share_max`.
+    """
     later = replace(case, grid=case.grid.where(slowdown.during))
-    return None if later.storage_share is None else later.storage_share * (1 - 1 / slowdown.ratio)
+    added = 1 - 1 / slowdown.ratio
+    most = volume_share_max(later)
+    known = [share for share in (later.storage_share, most) if share is not None]
+    at_most = added * min(known, default=1.0)
+    return None if later.storage_share is None else at_most, at_most
 
 
 def _free(slope: float | None) -> bool | None:

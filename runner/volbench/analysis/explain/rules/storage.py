@@ -24,7 +24,7 @@ from volbench.analysis.explain.rules.replication import replication_findings
 from volbench.analysis.explain.rules.shared_evidence import (
     context,
     data_read_ms,
-    hardly_waited_for,
+    explains_little,
     latency_floor,
     slowest_sync_ms,
     sync_by_volume_ms,
@@ -143,7 +143,7 @@ def _times(case: Case, together: Sequence[Stall]) -> str:
 def _degraded(case: Case) -> Iterator[Cause]:
     """Busy and slow at a few operations a second: no limit of any known volume, so no limit at all."""
     device = case.device
-    if device is None or device.await_ms is None or _counts_exceeded(case) or hardly_waited_for(case):
+    if device is None or device.await_ms is None or _counts_exceeded(case) or explains_little(case):
         return
     waits = device.await_ms
     slow = np.isfinite(waits) & (waits >= limit.DEGRADED_AWAIT_MS)
