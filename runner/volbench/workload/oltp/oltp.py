@@ -158,7 +158,7 @@ class _Run:
 
     def _may_be_ended(self) -> bool:
         """Return whether no more of the load is needed: its window is complete, and its data are discarded."""
-        if not self.ctx.is_last or self.step.beside or not self.measured or self._start_ns is None:
+        if not self.ctx.is_last or self.step.concurrent or not self.measured or self._start_ns is None:
             return False
         since_start_s = (self.measured[-1].interval.end_ns - self._start_ns) / 1e9
         return since_start_s > self.warmup_s + self.measured_s - LAST_REPORT_S
