@@ -24,7 +24,7 @@ LONG = "a_name_without_any_place_to_break_it_" * 6
 def gate_page() -> str:
     group = GroupRow(volume="b", step="read-write", parameters={}, decision="no-go", text=LONG, cells=5)
     condition = ConditionRow(
-        check="latency_ms_p95 <= 20 ms", where="policy.yaml:3", why=LONG, decision="no-go", groups=(group,)
+        check="latency_ms_p95 <= 20 ms", where="policy.yaml:3", rationale=LONG, decision="no-go", groups=(group,)
     )
     gate = Gate(
         decision="no-go", reason="one condition does not hold", policy="move", policy_sha256="0" * 64,

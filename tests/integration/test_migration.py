@@ -59,7 +59,7 @@ schemas: [{SCHEMA}]
 queries: {{slow_log: {log}}}
 settings: {{accept: [{", ".join(OF_THE_FLAVOR)}]}}
 replay: {{slow_log: {log}, late_max: 20%, slower: 3}}
-burst: {{volume: "{spec}", data_dir: {made.volume.data}, lasts: 24h}}
+burst: {{volume: "{spec}", data_dir: {made.volume.data}, duration: 24h}}
 policy: [objects equal, checksums equal, queries equal, times equal, replay equal, burst equal]
 """
     )

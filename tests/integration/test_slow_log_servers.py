@@ -55,9 +55,9 @@ def test_all_that_16_clients_sent_is_read_and_a_replay_sends_it_on_its_schema(na
             cursor.execute("SET GLOBAL slow_query_log = OFF")
         with slow_log(log) as found_again:
             again = list(found_again)
-    assert replayed.statements + sum(replayed.left_out.values()) == found.entries
+    assert replayed.statements + sum(replayed.excluded.values()) == found.entries
     told = " ".join(replay_check(replayed, plan).details)
-    assert all(f"skipped {count} statements {reason}" in told for reason, count in replayed.left_out.items())
+    assert all(f"skipped {count} statements {reason}" in told for reason, count in replayed.excluded.items())
     due = schedule(read, schemas=SCHEMAS, writes=True, speed=1, seconds=3600, connections_max=128)
     expected = Counter(
         (one.schema, one.sql) for lane in due.connections for one in lane if _is_logged(truth.version, one.sql)

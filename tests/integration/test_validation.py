@@ -200,7 +200,7 @@ def test_validate_from_mariadb_to_mysql_9(tmp_path: Path, mysql_container: Accou
         assert set(decided.values()) == {"go"}, clean["checks"]
         assert {"objects", "accounts", "definers", "checksums", "queries", "checksums equal"} <= decided.keys()
         assert clean["source_changed"] is False  # by the GTID: a reader may not see the binary log's position
-        assert clean["source"]["more_rights_than_needed"] == []
+        assert clean["source"]["excess_privileges"] == []
         plant(mysql_container)
         code, faulty = validated(plan, tmp_path / "faulty")
         assert source.query("SHOW MASTER STATUS") == before

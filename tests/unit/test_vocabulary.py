@@ -7,44 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from vocabulary import VAGUE
 
 PACKAGE = Path("runner/volbench")
 CHECKED = ("base", "cli", "execute", "observe", "plan", "report", "sample", "suite", "validation", "workload")
 """Packages without such names; the list only grows."""
-VAGUE = frozenset(
-    (
-        *(
-            "found",
-            "one",
-            "said",
-            "told",
-            "asked",
-            "held",
-            "kept",
-            "seen",
-            "known",
-            "shown",
-            "wanted",
-            "taken",
-            "given",
-        ),
-        *(
-            "ours",
-            "theirs",
-            "there",
-            "here",
-            "other",
-            "others",
-            "rest",
-            "whole",
-            "part",
-            "parts",
-            "place",
-            "places",
-        ),
-        *("what", "why", "way", "ways", "word", "words", "anew", "beside", "mend"),
-    )
-)
 
 
 def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -108,11 +108,11 @@ def _row(
         load=load,
         run_id=report.run_id,
         cells=len(brackets),
-        held_per_s=median(sustained) if sustained else None,
+        sustained_per_s=median(sustained) if sustained else None,
         low_per_s=min(sustained) if brackets and len(sustained) == len(brackets) else 0.0,
         high_per_s=max(broke) if bounded else None,
         confidence=1 - 2.0 ** (1 - len(brackets)) if bounded and len(brackets) > 1 else None,
-        queries_each=_queries_each(brackets),
+        queries_per_transaction=_queries_each(brackets),
         limited_by=tuple(_limits(report, volume, [candidate.broke for candidate in brackets if candidate.broke])),
         emulated=any(declared.emulated for declared in report.volumes if declared.name == volume),
     )

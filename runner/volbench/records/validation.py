@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from volbench.records.base import Bytes, Fraction, Record, Seconds
 from volbench.records.goals.capacity import CapacityPlan, CapacityRow
@@ -12,7 +12,8 @@ from volbench.records.goals.gate import ConditionRow, Decision
 from volbench.records.goals.policy import Condition
 from volbench.records.tls import TlsOptions
 
-VALIDATION_SCHEMA = 1
+VALIDATION_SCHEMA = 2
+PLAN_SCHEMA: Literal[2] = 2
 
 
 class ServerPlace(TlsOptions):
@@ -134,8 +135,12 @@ class BurstPlan(Record):
     data_dir: str = Field(
         default="", description="The candidate's data directory as seen from here; its device is counted then."
     )
-    lasts_s: Seconds = Field(
-        default=86400.0, alias="lasts", gt=0, description="Credits have to last so long, 24h if left out."
+    duration_s: Seconds = Field(
+        default=86400.0,
+        alias="duration",
+        validation_alias=AliasChoices("duration", "lasts"),
+        gt=0,
+        description="Credits have to last so long, 24h if left out.",
     )
     series: str = Field(
         default="", description="Production's load over the days, as `volbench credits --from` reads it."
@@ -162,8 +167,16 @@ class BurstOutlook(Record):
     served_share_high: float
     served_share_after: float | None = Field(description="Once they are gone.")
     peak_iops: float | None = Field(default=None, description="Most in one interval of a series.")
-    walked_s: float | None = Field(default=None, description="So long a series was walked through.")
-    held_s: float | None = Field(default=None, description="So long of it empty credits hold the load back.")
+    simulated_s: float | None = Field(
+        default=None,
+        validation_alias=AliasChoices("simulated_s", "walked_s"),
+        description="Time for which the series was simulated.",
+    )
+    throttled_s: float | None = Field(
+        default=None,
+        validation_alias=AliasChoices("throttled_s", "held_s"),
+        description="Of it: empty credits limit the load.",
+    )
     capped_s: float | None = Field(default=None, description="So long of it a limit is too low.")
     credits_share_lowest: float | None = Field(default=None, description="The least that the bucket holds.")
 
@@ -175,8 +188,12 @@ class GrowthPlan(Record):
     data_dir: str = Field(
         default="", description="Or the data directory as seen from here; its file system's size is taken then."
     )
-    lasts_s: Seconds = Field(
-        default=90 * 86400.0, alias="lasts", gt=0, description="It may not be full before, 90d if left out."
+    horizon_s: Seconds = Field(
+        default=90 * 86400.0,
+        alias="horizon",
+        validation_alias=AliasChoices("horizon", "lasts"),
+        gt=0,
+        description="It may not be full before, 90d if left out.",
     )
     full: Fraction = Field(default=0.9, gt=0, le=1, description="So much of it may be used, 90 % if left out.")
     captures: tuple[str, ...] = Field(
@@ -206,7 +223,9 @@ class GrowthOutlook(Record):
     binlog_per_day: float | None = None
     binlog_per_day_low: float | None = None
     binlog_per_day_high: float | None = None
-    binlog_kept_s: float | None = None
+    binlog_retention_s: float | None = Field(
+        default=None, validation_alias=AliasChoices("binlog_retention_s", "binlog_kept_s")
+    )
     binlog_bytes: float | None = Field(description="Of all binary logs; null: not visible.")
     full_s: float | None = Field(description="Until the volume is full; null: never.")
     full_s_low: float | None
@@ -219,7 +238,11 @@ AtRest = Literal["plain", "none"]
 class ValidationPlan(Record):
     """What is compared with what."""
 
-    schema_: Literal[1] = Field(default=1, alias="schema", description="Version of this format.")
+    schema_: Literal[1, 2] = Field(
+        default=PLAN_SCHEMA,
+        alias="schema",
+        description="Version of this format; in version 1 some keys had other names.",
+    )
     name: str = Field(default="validation", max_length=120, description="Shown in the report.")
     source: ServerPlace = Field(description="The server in use now; only ever read.")
     candidate: CandidatePlace = Field(description="The server to move to, with the data restored to it.")
@@ -285,11 +308,13 @@ class CheckRow(Record):
 class ServerSide(Record):
     """One of the two servers."""
 
-    place: str
+    address: str = Field(validation_alias=AliasChoices("address", "place"))
     flavor: str
     version: str
     user: str
-    more_rights_than_needed: tuple[str, ...] = ()
+    excess_privileges: tuple[str, ...] = Field(
+        default=(), validation_alias=AliasChoices("excess_privileges", "more_rights_than_needed")
+    )
 
 
 class ReplayClass(Record):
@@ -315,25 +340,35 @@ class Replayed(Record):
 
     statements: int = Field(description="Statements that were due.")
     sent: int
-    left_out: dict[str, int] = Field(description="Statements of the log that were not replayed, by reason.")
+    excluded: dict[str, int] = Field(
+        validation_alias=AliasChoices("excluded", "left_out"),
+        description="Statements of the log that were not replayed, by reason.",
+    )
     log_s: float = Field(description="From the first to the last statement of the log.")
     log_from: str = Field(default="", description="When its first statement came, in UTC.")
     speed: float
     planned_s: float
-    took_s: float
+    duration_s: float = Field(validation_alias=AliasChoices("duration_s", "took_s"))
     peak_per_s: int = Field(description="Most statements that were due in one second, at this speed.")
     connections: int
     shared_connections: int = Field(description="Connections of the log that had to share one.")
-    whole_seconds: bool = Field(description="The log knows only the second: spread evenly within it.")
+    second_resolution: bool = Field(
+        validation_alias=AliasChoices("second_resolution", "whole_seconds"),
+        description="The log knows only the second: spread evenly within it.",
+    )
     writes: bool
     late: int = Field(description="Started late by the client's own fault.")
     late_share: float
     client_cpu_share: float = Field(description="Of one CPU, by the busiest of the client's processes.")
     errors: dict[str, int] = Field(description="By the server's code and words of the first.")
-    way_ms_p50: float | None = Field(
-        default=None, description="What a statement that does nothing took from here meanwhile."
+    round_trip_ms_p50: float | None = Field(
+        default=None,
+        validation_alias=AliasChoices("round_trip_ms_p50", "way_ms_p50"),
+        description="What a statement that does nothing took from here during the replay.",
     )
-    way_ms_p95: float | None = None
+    round_trip_ms_p95: float | None = Field(
+        default=None, validation_alias=AliasChoices("round_trip_ms_p95", "way_ms_p95")
+    )
     foreign_cpu_ratio: float | None = Field(
         default=None, description="Of all CPUs of the client's machine, what others used meanwhile."
     )

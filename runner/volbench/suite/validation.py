@@ -8,6 +8,7 @@ from pathlib import Path
 from volbench.records.validation import ValidationPlan
 from volbench.suite.document import parse_document
 from volbench.suite.load import check_model, read_file
+from volbench.suite.renamed import CurrentKeys, Warn, ignore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,14 +20,14 @@ class LoadedPlan:
     origins: tuple[str, ...]
 
 
-def load_validation_plan(path: Path) -> LoadedPlan:
+def load_validation_plan(path: Path, *, warn: Warn = ignore) -> LoadedPlan:
     """The plan in a file. Raises UsageError listing every fault with file and line."""
-    return check_validation_plan(read_file(path, noun="plan"), name=str(path))
+    return check_validation_plan(read_file(path, noun="plan"), name=str(path), warn=warn)
 
 
-def check_validation_plan(text: str, *, name: str) -> LoadedPlan:
+def check_validation_plan(text: str, *, name: str, warn: Warn = ignore) -> LoadedPlan:
     """The plan in a text. Raises UsageError as `load_validation_plan` does."""
-    document = parse_document(text, name=name)
+    document = CurrentKeys(ValidationPlan, warn).document(parse_document(text, name=name))
     plan = check_model(
         document, ValidationPlan, noun="plan", next_step="see suites/validation/README.md for every key"
     )

@@ -292,11 +292,11 @@ def _side(server: ReadOnlyServer, user: str) -> ServerSide:
     ((version, comment),) = server.query(VERSION)
     maria = "mariadb" in f"{version} {comment}".lower()
     return ServerSide(
-        place=server.address,
+        address=server.address,
         flavor="mariadb" if maria else "mysql",
         version=str(version),
         user=user,
-        more_rights_than_needed=tuple(excessive_privileges(server.query)),
+        excess_privileges=tuple(excessive_privileges(server.query)),
     )
 
 

@@ -55,9 +55,9 @@ def test_each_cell_brackets_and_the_interval_spans_them() -> None:
         *cell_of(5, {100: 6, 200: 12, 300: 21}), *cell_of(6, {100: 6, 200: 12, 300: 21}),
     ]  # fmt: skip
     row = found(cells)
-    assert (row.low_per_s, row.held_per_s, row.high_per_s, row.cells) == (100, 200, 300, 6)
+    assert (row.low_per_s, row.sustained_per_s, row.high_per_s, row.cells) == (100, 200, 300, 6)
     assert row.confidence == pytest.approx(1 - 2**-5)
-    assert row.queries_each == 20
+    assert row.queries_per_transaction == 20
 
 
 def test_a_rate_that_held_above_one_that_broke_counts_for_nothing() -> None:
@@ -68,7 +68,7 @@ def test_a_rate_that_held_above_one_that_broke_counts_for_nothing() -> None:
 def test_what_never_broke_has_no_upper_end_and_what_never_held_no_lower() -> None:
     assert (found(cell_of(1, {100: 5, 200: 6})).high_per_s, found(cell_of(1, {100: 5})).confidence) == (None, None)
     row = found(cell_of(1, {100: 50}))
-    assert (row.held_per_s, row.low_per_s, row.high_per_s) == (None, 0.0, 100)
+    assert (row.sustained_per_s, row.low_per_s, row.high_per_s) == (None, 0.0, 100)
 
 
 def test_an_invalid_row_neither_holds_nor_breaks() -> None:

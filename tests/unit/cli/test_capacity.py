@@ -35,9 +35,9 @@ class Volume:
         held, broke = [r for r in rates if r <= self.true], [r for r in rates if r > self.true]
         return [
             CapacityRow(
-                volume="a", load="x", run_id="r", cells=cells, held_per_s=max(held, default=None),
+                volume="a", load="x", run_id="r", cells=cells, sustained_per_s=max(held, default=None),
                 low_per_s=max(held, default=0), high_per_s=min(broke, default=None), confidence=None,
-                queries_each=20,
+                queries_per_transaction=20,
             )
         ]  # fmt: skip
 
@@ -46,10 +46,10 @@ class Volume:
 def test_any_capacity_is_bracketed_within_a_quarter(true: int) -> None:
     volume = Volume(true)
     [row] = search(volume, 50, 6)
-    assert row.held_per_s is not None
+    assert row.sustained_per_s is not None
     assert row.high_per_s is not None
-    assert row.held_per_s <= true < row.high_per_s
-    assert row.high_per_s / row.held_per_s < 1.25 or row.high_per_s - row.held_per_s == 1
+    assert row.sustained_per_s <= true < row.high_per_s
+    assert row.high_per_s / row.sustained_per_s < 1.25 or row.high_per_s - row.sustained_per_s == 1
     assert [cells for _, cells in volume.asked] == [1] * (len(volume.asked) - 1) + [6]
 
 

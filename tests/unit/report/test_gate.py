@@ -38,7 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 @pytest.fixture(scope="module")
 def three_ways(run: RunDirectory) -> Gate:
-    return decided(run, "tps >= 500", "{check: latency_ms_p95 <= 1 ms, why: promised}", "checksums equal")
+    return decided(run, "tps >= 500", "{check: latency_ms_p95 <= 1 ms, rationale: promised}", "checksums equal")
 
 
 @pytest.mark.parametrize("wanted", get_args(GateFormat))

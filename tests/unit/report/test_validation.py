@@ -22,12 +22,12 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 
 def outcome(said: str = "orders") -> Validation:
     """One of each decision, in checks and in conditions."""
-    side = ServerSide(place="db-old:3306", flavor="mariadb", version="10.11.6", user="volbench")
+    side = ServerSide(address="db-old:3306", flavor="mariadb", version="10.11.6", user="volbench")
     return Validation(
         decision="no-go", reason="1 of 3 checks fail: objects; all 1 conditions hold", name=f"shop, {said}",
         plan_sha256="0" * 64, started_at="2026-11-21T10:00:00Z", finished_at="2026-11-21T10:20:00Z",
         volbench_version="0.1.0", schemas=("shop",), source_changed=False,
-        source=side, candidate=side.model_copy(update={"place": "/run/s", "flavor": "mysql", "version": "9.7.0"}),
+        source=side, candidate=side.model_copy(update={"address": "/run/s", "flavor": "mysql", "version": "9.7.0"}),
         checks=(
             CheckRow(check="objects", decision="no-go", text="2 differ, of 66",
                      details=(f"trigger shop.{said}: missing on the candidate", "index x: missing")),
@@ -36,20 +36,20 @@ def outcome(said: str = "orders") -> Validation:
                      details=tuple(f"detail {number}" for number in range(25))),
         ),
         conditions=(
-            ConditionRow(check="checksums equal", where="p:5", decision="go", reason="all equal", why=said),
+            ConditionRow(check="checksums equal", where="p:5", decision="go", reason="all equal", rationale=said),
             ConditionRow(check="tps >= 10", where="p:6", decision="undecided", groups=(
                 GroupRow(volume="gp3", step=said, decision="undecided", text="3 of 3", cells=3, more_cells=2),)),
         ),
         runs=(RunUsed(run_id="r1", suite="s", report_sha256="1" * 64, complete=True, emulated=("gp3",)),),
         replay=Replayed(
-            statements=300, sent=300, left_out={}, log_s=10, speed=1, planned_s=10, took_s=10, peak_per_s=40,
-            connections=3, shared_connections=0, whole_seconds=False, writes=False, late=0, late_share=0,
+            statements=300, sent=300, excluded={}, log_s=10, speed=1, planned_s=10, duration_s=10, peak_per_s=40,
+            connections=3, shared_connections=0, second_resolution=False, writes=False, late=0, late_share=0,
             client_cpu_share=0.1, errors={}, classes=(
                 ReplayClass(fingerprint=f"select {said}", statements=300, errors=300, logged_ms_p50=1.5,
                             logged_ms_p95=2.25, service_ms_p50=1, service_ms_p95=None, response_ms_p50=12.5,
                             response_ms_p95=34567),)),
-        capacities=(CapacityRow(volume="gp3", load="l", run_id="r1", cells=1, held_per_s=1, low_per_s=1,
-                                high_per_s=None, confidence=None, queries_each=None),),
+        capacities=(CapacityRow(volume="gp3", load="l", run_id="r1", cells=1, sustained_per_s=1, low_per_s=1,
+                                high_per_s=None, confidence=None, queries_per_transaction=None),),
         advice={"pt-config-diff": f"1 config difference {said}"},
         statements_sent_to_source={said: 3},
     )  # fmt: skip

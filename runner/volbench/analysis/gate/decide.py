@@ -134,7 +134,7 @@ def decide(
             ConditionRow(
                 check=declared.check,
                 where=origin,
-                why=declared.why,
+                rationale=declared.rationale,
                 decision=decision,
                 reason=reason,
                 groups=groups,

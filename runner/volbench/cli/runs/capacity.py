@@ -95,7 +95,7 @@ def search(measure_ladder: MeasureLadder, start: int, repeats: int) -> list[Capa
     low = float(start)
     for _ in range(SEARCHES_MAX):
         row = measure_ladder(ladder(low, low * FACTOR ** (RUNGS - 1), RUNGS), 1)[0]
-        kept_per_s, broken_per_s = row.held_per_s, row.high_per_s
+        kept_per_s, broken_per_s = row.sustained_per_s, row.high_per_s
         if kept_per_s is not None and broken_per_s is not None:
             # A little beyond both, since cells differ and each has to keep one rate and to break another.
             return measure_ladder(ladder(max(1.0, kept_per_s / 1.15), broken_per_s * 1.15, RUNGS), repeats)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from volbench.records.base import Fraction, Record, Seconds
 
@@ -43,12 +43,17 @@ class CapacityRow(Record):
     load: str = Field(description="Identifies the load: test, threads and options.")
     run_id: str
     cells: int
-    held_per_s: float | None = Field(description="Median over cells of the highest rate that held; null: none did.")
+    sustained_per_s: float | None = Field(
+        validation_alias=AliasChoices("sustained_per_s", "held_per_s"),
+        description="Median over cells of the highest rate that kept the objective; null: none did.",
+    )
     low_per_s: float = Field(description="Low end of the interval: the lowest such rate; 0 where a cell held none.")
     high_per_s: float | None = Field(
         description="High end: the highest rate that broke it; null: a cell never broke."
     )
     confidence: float | None = Field(description="That the median capacity lies between; null without both ends.")
-    queries_each: float | None = Field(description="Queries of a transaction, as measured.")
+    queries_per_transaction: float | None = Field(
+        validation_alias=AliasChoices("queries_per_transaction", "queries_each"), description="As measured."
+    )
     limited_by: tuple[str, ...] = Field(default=(), description="Findings where it broke, with their evidence.")
     emulated: bool = False

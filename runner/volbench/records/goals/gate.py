@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from volbench.records.base import Record, Scalar
 
-GATE_SCHEMA = 1
+GATE_SCHEMA = 2
 Decision = Literal["go", "no-go", "undecided"]
 
 
@@ -29,7 +29,7 @@ class ConditionRow(Record):
 
     check: str
     where: str = Field(description="File and line of the condition.")
-    why: str = ""
+    rationale: str = Field(default="", validation_alias=AliasChoices("rationale", "why"))
     decision: Decision
     reason: str = ""
     groups: tuple[GroupRow, ...] = ()

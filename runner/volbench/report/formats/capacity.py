@@ -15,11 +15,10 @@ def capacity_text(row: CapacityRow, objective: Objective) -> str:
 
 def capacity_words(row: CapacityRow) -> str:
     """Return the rate and its interval."""
-    if row.held_per_s is None:
+    if row.sustained_per_s is None:
         return f"no measured rate ({row.high_per_s:g}/s broke it)" if row.high_per_s else "no measured rate"
     high = f"{row.high_per_s:g}" if row.high_per_s is not None else "never broken"
     confidence = f", {percent(row.confidence)} sure" if row.confidence is not None else ""
     rehearsal = ", on an emulated volume" if row.emulated else ""
-    return (
-        f"{row.held_per_s:g} transactions/s [{row.low_per_s:g}, {high}] ({row.cells} cells{confidence}{rehearsal})"
-    )
+    rate = f"{row.sustained_per_s:g} transactions/s [{row.low_per_s:g}, {high}]"
+    return f"{rate} ({row.cells} cells{confidence}{rehearsal})"

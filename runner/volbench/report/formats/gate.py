@@ -41,7 +41,7 @@ def _text(gate: Gate) -> str:
     lines = [f"{MARKS[gate.decision]}: {gate.reason}", f"  {_about(gate)}"]
     lines += [f"  {emulation_notice(gate)}"] if gate.emulated else []
     for row in gate.conditions:
-        lines.append(f"{MARKS[row.decision]:>9}  {row.check}" + (f"  ({row.why})" if row.why else ""))
+        lines.append(f"{MARKS[row.decision]:>9}  {row.check}" + (f"  ({row.rationale})" if row.rationale else ""))
         lines += [f"           {text}" for text in condition_details(row)]
     return "\n".join(lines) + "\n"
 
@@ -87,7 +87,7 @@ def _markdown(gate: Gate) -> str:
     lines += ["| decision | condition | evidence |", "|---|---|---|"]
     for row in gate.conditions:
         evidence = "<br>".join(escaped(text) for text in condition_details(row))
-        reason = f" ({escaped(row.why)})" if row.why else ""
+        reason = f" ({escaped(row.rationale)})" if row.rationale else ""
         lines.append(f"| {MARKS[row.decision]} | {escaped(row.check)}{reason} | {evidence} |")
     return "\n".join(lines) + "\n"
 

@@ -104,7 +104,7 @@ def replay_rows(replay: Replayed) -> list[tuple[str, ...]]:
 
 def condition_label(row: ConditionRow) -> str:
     """Return the condition with its reason."""
-    return row.check + (f" ({row.why})" if row.why else "")
+    return row.check + (f" ({row.rationale})" if row.rationale else "")
 
 
 def about(outcome: Validation) -> str:
@@ -132,10 +132,10 @@ def notes(outcome: Validation) -> Iterator[str]:
         yield (
             "unknown: whether the source was written during the comparison (no binary log, or no privilege for it)"
         )
-    if outcome.source.more_rights_than_needed:
+    if outcome.source.excess_privileges:
         yield (
             f"{outcome.source.user} has more privileges on the source than needed "
-            f"({', '.join(outcome.source.more_rights_than_needed)}); SELECT, SHOW VIEW, TRIGGER, EVENT and EXECUTE "
+            f"({', '.join(outcome.source.excess_privileges)}); SELECT, SHOW VIEW, TRIGGER, EVENT and EXECUTE "
             "are enough"
         )
 
@@ -145,7 +145,7 @@ def _runs(outcome: Validation) -> str:
 
 
 def _side(side: ServerSide) -> str:
-    return f"{side.flavor} {side.version} at {side.place}"
+    return f"{side.flavor} {side.version} at {side.address}"
 
 
 def _truncated(details: tuple[str, ...]) -> list[str]:

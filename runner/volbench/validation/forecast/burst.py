@@ -60,7 +60,7 @@ def measure_demand(counts: Sequence[Count], replay: Replayed) -> IoDemand | None
     if len(counts) <= INTERVALS_MIN or replay.log_s <= 0 or not replay.sent or _counters_reset(counts):
         return None
     first, last = counts[0], counts[-1]
-    scale = replay.took_s / replay.log_s * replay.statements / replay.sent
+    scale = replay.duration_s / replay.log_s * replay.statements / replay.sent
     block_rates = [scale * rate for rate in _block_rates(counts)]
     seconds = last.t_s - first.t_s
     reads, writes = last.reads - first.reads, last.writes - first.writes
@@ -106,7 +106,7 @@ def burst_check(outlook: BurstOutlook | None, replay: Replayed, plan: BurstPlan)
     if outlook is None:
         text = f"too few readings: the replay must take more than {INTERVALS_MIN} s"
         return CheckRow(check="burst", decision="undecided", text=text)
-    skipped_writes = replay.left_out.get(WRITES, 0)
+    skipped_writes = replay.excluded.get(WRITES, 0)
     decision = _decision(outlook, plan, complete=not skipped_writes)
     details = [
         f"the log needs {outlook.iops:.4g} requests/s [{outlook.iops_low:.4g}, {outlook.iops_high:.4g}], "
@@ -157,7 +157,7 @@ def _decision(outlook: BurstOutlook, plan: BurstPlan, *, complete: bool) -> Deci
 
 
 def _lasts(runway_s: float | None, served_share: float, plan: BurstPlan) -> bool:
-    return served_share >= _FULLY_SERVED and (runway_s is None or runway_s >= plan.lasts_s)
+    return served_share >= _FULLY_SERVED and (runway_s is None or runway_s >= plan.duration_s)
 
 
 def _text(outlook: BurstOutlook, plan: BurstPlan) -> str:
@@ -177,5 +177,5 @@ def _text(outlook: BurstOutlook, plan: BurstPlan) -> str:
     )
     return (
         f"{outlook.volume}: {outlook.bucket} run out after {likely} [{low}, {high}] of the log's mean load, "
-        f"{duration(plan.lasts_s)} are required{after}"
+        f"{duration(plan.duration_s)} are required{after}"
     )

@@ -100,8 +100,8 @@ def series_outlook(simulation: CreditSimulation, plan: BurstPlan) -> BurstOutloo
         served_share_low=_served(simulation.work, simulation.worst_case),
         served_share_high=_served(simulation.work, simulation.best_case),
         served_share_after=None,
-        walked_s=simulation.seconds,
-        held_s=float(simulation.worst_case.throttled_s.sum()),
+        simulated_s=simulation.seconds,
+        throttled_s=float(simulation.worst_case.throttled_s.sum()),
         capped_s=float(simulation.work.interval_s[simulation.worst_case.capped].sum()),
         credits_share_lowest=lowest,
     )
@@ -123,7 +123,7 @@ def series_check(
 
 def _repeated(work: Work, plan: BurstPlan) -> Work:
     """Return whole series, one after the other."""
-    count = max(1, math.ceil(plan.lasts_s / float(work.interval_s.sum())))
+    count = max(1, math.ceil(plan.duration_s / float(work.interval_s.sum())))
     return replace(
         work, interval_s=np.tile(work.interval_s, count), known=np.tile(work.known, count),
         reads_per_s=np.tile(work.reads_per_s, count) * plan.times, read_bytes=np.tile(work.read_bytes, count),
@@ -146,12 +146,12 @@ def _served(work: Work, simulated: Replay) -> float:
 
 
 def _text(outlook: BurstOutlook) -> str:
-    over = f"over {duration(outlook.walked_s or 0.0)} of the series"
+    over = f"over {duration(outlook.simulated_s or 0.0)} of the series"
     clauses = []
     if outlook.runway_s is not None:
         clauses.append(
             f"{outlook.bucket} run out after {duration(outlook.runway_s)} and throttle the load for "
-            f"{duration(outlook.held_s or 0.0)} {over}"
+            f"{duration(outlook.throttled_s or 0.0)} {over}"
         )
     if outlook.capped_s:
         clauses.append(f"a limit is too low for {duration(outlook.capped_s)} {over}")

@@ -73,21 +73,22 @@ def capacity_check(
 
 def _decision(row: CapacityRow, needed: float | None, confidence: float) -> Decision:
     """Decide by one end of the interval, which the median of n cells exceeds with a probability of 2^-n."""
-    if needed is None or row.queries_each is None or 2.0**-row.cells > 1 - confidence:
+    if needed is None or row.queries_per_transaction is None or 2.0**-row.cells > 1 - confidence:
         return "undecided"
-    if row.low_per_s * row.queries_each >= needed:
+    if row.low_per_s * row.queries_per_transaction >= needed:
         return "go"
-    if row.high_per_s is not None and row.high_per_s * row.queries_each < needed:
+    if row.high_per_s is not None and row.high_per_s * row.queries_per_transaction < needed:
         return "no-go"
     return "undecided"
 
 
 def _details(row: CapacityRow, needed: float | None) -> Iterator[str]:
-    sustained = "none held" if row.held_per_s is None else f"{row.held_per_s:g} transactions/s held"
+    sustained = "none held" if row.sustained_per_s is None else f"{row.sustained_per_s:g} transactions/s held"
     high = "never broken" if row.high_per_s is None else f"{row.high_per_s:g}"
     confidence = f", {percent(row.confidence)} sure" if row.confidence is not None else ""
     yield f"{row.volume} [{row.load}]: {sustained}, [{row.low_per_s:g}, {high}] of {row.cells} cells{confidence}"
-    if needed and row.queries_each:
-        yield f"{row.volume}: at least {row.low_per_s * row.queries_each / needed:.2g} times the required rate"
+    if needed and row.queries_per_transaction:
+        factor = row.low_per_s * row.queries_per_transaction / needed
+        yield f"{row.volume}: at least {factor:.2g} times the required rate"
     for text in row.limited_by:
         yield f"{row.volume}: limited by {text}"

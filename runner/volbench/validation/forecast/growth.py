@@ -92,12 +92,12 @@ def _seconds_to_fill(free_bytes: float, bytes_per_s: float) -> float | None:
 
 
 def _lasts(full_s: float | None, plan: GrowthPlan) -> bool:
-    return full_s is None or full_s >= plan.lasts_s
+    return full_s is None or full_s >= plan.horizon_s
 
 
 def _text(outlook: GrowthOutlook, plan: GrowthPlan) -> str:
     volume = f"{percent(plan.full)} of {size(outlook.size_bytes)} are used"
-    required = f"{duration(plan.lasts_s)} are required"
+    required = f"{duration(plan.horizon_s)} are required"
     if outlook.full_s_low is None:
         return f"{volume} never, as the source grew; {required}"
     likely, low, high = (

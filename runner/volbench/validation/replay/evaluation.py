@@ -71,23 +71,23 @@ def summarise(
     return Replayed(
         statements=schedule.statements,
         sent=len(sent),
-        left_out=schedule.skipped,
+        excluded=schedule.skipped,
         log_s=schedule.log_s,
         log_from=_utc_text(schedule.first_at_s),
         speed=plan.speed,
         planned_s=schedule.planned_s,
-        took_s=max((execution.ended_s for execution in sent), default=0.0),
+        duration_s=max((execution.ended_s for execution in sent), default=0.0),
         peak_per_s=schedule.peak_per_s,
         connections=len(schedule.connections),
         shared_connections=schedule.shared_connections,
-        whole_seconds=schedule.whole_seconds,
+        second_resolution=schedule.whole_seconds,
         writes=writes,
         late=late,
         late_share=late / len(sent) if sent else 0.0,
         client_cpu_share=max((worker.cpu_share for worker in workers), default=0.0),
         errors={f"{code} {messages.get(code, '')}".strip(): count for code, count in errors.most_common()},
-        way_ms_p50=_rank(rtts_ms, 0.5),
-        way_ms_p95=_rank(rtts_ms, 0.95),
+        round_trip_ms_p50=_rank(rtts_ms, 0.5),
+        round_trip_ms_p95=_rank(rtts_ms, 0.95),
         foreign_cpu_ratio=machine.cpu.foreign_ratio if machine and machine.cpu else None,
         server_stretch=stretch if 1 < stretch < math.inf else None,
         classes=_classes(schedule.fingerprints, executions, plan.slower, rtts_ms, stretch),
@@ -137,7 +137,7 @@ def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
         (undecided if _machine_was_busy(outcome) else slower).append(unsent)
     judged = sum(statement_class.statements >= STATEMENTS_MIN for statement_class in outcome.classes)
     summary = (
-        f"{outcome.sent} of {outcome.statements} statements in {outcome.took_s:.0f} s, at most "
+        f"{outcome.sent} of {outcome.statements} statements in {outcome.duration_s:.0f} s, at most "
         f"{outcome.peak_per_s} due in a second, {judged} of {len(outcome.classes)} classes judged"
     )
     details = (*errors, *slower, *undecided, *doubts, *_notes(outcome, plan))
@@ -205,7 +205,7 @@ def _undecided_classes(outcome: Replayed) -> Iterator[str]:
 def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
     if outcome.log_from:
         yield f"the log: {plan.slow_log}, {duration(outcome.log_s)} from {outcome.log_from} on"
-    if outcome.whole_seconds:
+    if outcome.second_resolution:
         yield "the log has whole seconds: statements were spread evenly within each, so bursts may be missing"
     small_classes = [
         statement_class for statement_class in outcome.classes if statement_class.statements < STATEMENTS_MIN
@@ -222,11 +222,11 @@ def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
             f"{len(small_classes)} classes have fewer than {STATEMENTS_MIN} statements and are not judged: about "
             f"{percent(share)} of the log's time"
         )
-    if outcome.way_ms_p95 is not None and outcome.way_ms_p95 > ALLOWANCE_MS:
-        yield f"network round trip: {outcome.way_ms_p95:.3g} ms (p95), added to the limit of the times"
+    if outcome.round_trip_ms_p95 is not None and outcome.round_trip_ms_p95 > ALLOWANCE_MS:
+        yield f"network round trip: {outcome.round_trip_ms_p95:.3g} ms (p95), added to the limit of the times"
     if outcome.shared_connections:
         yield f"{outcome.shared_connections} connections of the log shared a connection"
-    for reason, count in outcome.left_out.items():
+    for reason, count in outcome.excluded.items():
         yield f"skipped {count} statements {reason}"
     if outcome.writes:
         yield "the replay wrote to the candidate: restore its data before you use it"

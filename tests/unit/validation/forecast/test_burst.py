@@ -32,17 +32,18 @@ def counts(per_s: Sequence[float], *, interval_s: float = 1.0, dirty: float = 0.
 
 
 def replayed(
-    *, log_s: float = 60.0, took_s: float = 60.0, left_out: dict[str, int] | None = None, sent: int = 6000
+    *, log_s: float = 60.0, duration_s: float = 60.0, excluded: dict[str, int] | None = None, sent: int = 6000
 ) -> Replayed:
     return Replayed(
-        statements=6000, sent=sent, left_out=left_out or {}, log_s=log_s, speed=1, planned_s=log_s, took_s=took_s,
-        peak_per_s=100, connections=4, shared_connections=0, whole_seconds=False, writes=True, late=0,
+        statements=6000, sent=sent, excluded=excluded or {}, log_s=log_s, speed=1, planned_s=log_s,
+        duration_s=duration_s,
+        peak_per_s=100, connections=4, shared_connections=0, second_resolution=False, writes=True, late=0,
         late_share=0, client_cpu_share=0.1, errors={}, classes=(),
     )  # fmt: skip
 
 
-def judged(volume: str, measured: Sequence[Count], found: Replayed, *, lasts: str = "24h") -> CheckRow:
-    plan = BurstPlan.model_validate({"volume": volume, "lasts": lasts})
+def judged(volume: str, measured: Sequence[Count], found: Replayed, *, duration: str = "24h") -> CheckRow:
+    plan = BurstPlan.model_validate({"volume": volume, "duration": duration})
     need = measure_demand(measured, found)
     outlook = burst_outlook(need, candidate_limits(plan), plan, counted_by="a test") if need else None
     return burst_check(outlook, found, plan)
@@ -82,17 +83,17 @@ def test_what_the_measurement_cannot_tell_is_undecided() -> None:
 def test_too_few_readings_and_reads_alone_are_never_a_go() -> None:
     few = judged("ebs-gp3", counts([100.0] * 15), replayed(log_s=15))
     assert (few.decision, "too few readings" in few.text) == ("undecided", True)
-    unseen = replayed(left_out={"that do more than read": 7})
+    unseen = replayed(excluded={"that do more than read": 7})
     assert judged("ebs-gp3", counts([100.0] * 60), unseen).decision == "undecided"
     assert judged("ebs-gp2?size=50GiB", counts([450.0] * 60), unseen).decision == "no-go"
 
 
 def test_a_replay_that_fell_behind_asks_for_the_same_in_less_time() -> None:
     """A minute's log that took two minutes on a throttled volume needs twice what was served."""
-    need = measure_demand(counts([150.0] * 120), replayed(took_s=120))
+    need = measure_demand(counts([150.0] * 120), replayed(duration_s=120))
     assert need is not None
     assert need.iops == pytest.approx(300)
-    half = measure_demand(counts([150.0] * 120), replayed(took_s=120, sent=3000))  # the rest was never sent
+    half = measure_demand(counts([150.0] * 120), replayed(duration_s=120, sent=3000))  # the rest was never sent
     assert half is not None
     assert half.iops == pytest.approx(600)
     fast = measure_demand(counts([300.0] * 60), replayed(log_s=120))  # at twice the log's speed

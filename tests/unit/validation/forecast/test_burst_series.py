@@ -35,10 +35,10 @@ def judged(path: Path, need: IoDemand | None = None, **plan: Any) -> tuple[Burst
 
 def test_nights_refill_what_a_day_takes(tmp_path: Path) -> None:
     """gp2 of 50 GiB: 5.4 million credits, 150 earned a second: four hours at 450 take 80 %."""
-    outlook, row = judged(series(tmp_path / "s.csv", busy_hours=4), lasts="7d")
+    outlook, row = judged(series(tmp_path / "s.csv", busy_hours=4), duration="7d")
     assert row.decision == "go", row
     assert outlook.credits_share_lowest == pytest.approx(1 - 300 * 4 * HOUR_S / 5.4e6)
-    assert outlook.walked_s == 7 * 24 * HOUR_S
+    assert outlook.simulated_s == 7 * 24 * HOUR_S
     assert outlook.runway_s is None
     assert "never fall below 20 % over 7 days" in row.text
     assert "repeated 7 times" in "\n".join(row.details)
@@ -48,14 +48,14 @@ def test_a_longer_day_empties_them_and_says_for_how_long(tmp_path: Path) -> None
     outlook, row = judged(series(tmp_path / "s.csv"))
     assert row.decision == "no-go"
     assert outlook.runway_s == pytest.approx(5.4e6 / 300)
-    assert outlook.held_s == pytest.approx(3 * HOUR_S)
+    assert outlook.throttled_s == pytest.approx(3 * HOUR_S)
     assert "run out after 5 h and throttle the load for 3 h over 24 h" in row.text
     assert outlook.served_share == pytest.approx(1 - 3 * 300 / (8 * 450 + 16 * 50))
 
 
 def test_what_is_taken_in_a_day_and_not_earned_at_night_ends_days_later(tmp_path: Path) -> None:
     path = series(tmp_path / "s.csv", busy_hours=4)
-    plan = {"volume": "ebs-gp2?size=34GiB", "lasts": "1d"}  # earns 102 a second: 2.4 million of 5 by day
+    plan = {"volume": "ebs-gp2?size=34GiB", "duration": "1d"}  # earns 102 a second: 2.4 million of 5 by day
     assert judged(path, **plan)[1].decision == "go"
     outlook, row = judged(series(tmp_path / "t.csv", busy_hours=4, day=440), volume=plan["volume"], lasts="10d")
     assert row.decision == "no-go"

@@ -17,8 +17,9 @@ PLAN = CapacityPlan.model_validate({"limit": "20ms", "headroom": 1.5})
 
 def row(low: float = 100, high: float | None = 200, cells: int = 6, each: float | None = 20) -> CapacityRow:
     return CapacityRow(
-        volume="gp3", load="test=oltp_read_write", run_id="r", cells=cells, held_per_s=low, low_per_s=low,
-        high_per_s=high, confidence=0.97, queries_each=each, limited_by=("storage.iops_limit, confidence 90%",),
+        volume="gp3", load="test=oltp_read_write", run_id="r", cells=cells, sustained_per_s=low, low_per_s=low,
+        high_per_s=high, confidence=0.97, queries_per_transaction=each,
+        limited_by=("storage.iops_limit, confidence 90%",),
     )  # fmt: skip
 
 

@@ -34,15 +34,15 @@ def captures(directory: Path, sizes: list[float], *, binlog: int | None = 10 * G
 def judged(names: tuple[str, ...], **plan: Any) -> tuple[GrowthOutlook, CheckRow]:
     return forecast_growth(
         GrowthPlan.model_validate(
-            {"volume": "ebs-gp3?size=200GiB", "captures": names, "full": "100%", "lasts": "30d", **plan}
+            {"volume": "ebs-gp3?size=200GiB", "captures": names, "full": "100%", "horizon": "30d", **plan}
         )
     )
 
 
-@pytest.mark.parametrize(("lasts", "decision"), [("60d", "go"), ("87d", "undecided"), ("150d", "no-go")])
-def test_days_of_growth_give_an_interval_that_decides(tmp_path: Path, lasts: str, decision: Decision) -> None:
+@pytest.mark.parametrize(("horizon", "decision"), [("60d", "go"), ("87d", "undecided"), ("150d", "no-go")])
+def test_days_of_growth_give_an_interval_that_decides(tmp_path: Path, horizon: str, decision: Decision) -> None:
     """200 GiB hold 19.1 GiB of data and 10 GiB of binary logs; the rest is filled by about 2 GiB a day."""
-    outlook, row = judged(captures(tmp_path, [10, 12.1, 14.0, 15.9, 18.1]), lasts=lasts)
+    outlook, row = judged(captures(tmp_path, [10, 12.1, 14.0, 15.9, 18.1]), horizon=horizon)
     assert outlook.data_per_day == pytest.approx(8.1 / 4 * GIB)
     assert outlook.data_per_day_low < 1.9 * GIB
     assert 2.1 * GIB < outlook.data_per_day_high < 2.4 * GIB
@@ -82,7 +82,7 @@ def test_captures_without_sizes_or_of_one_time_are_refused(tmp_path: Path) -> No
 def test_a_plan_names_one_volume_that_exists() -> None:
     head = "schema: 1\nsource: {host: a}\ncandidate: {host: b}\n"
     with pytest.raises(UsageError, match="one of them"):
-        check_validation_plan(f"{head}growth: {{lasts: 1d, captures: [a, b]}}\n", name="plan.yaml")
+        check_validation_plan(f"{head}growth: {{horizon: 1d, captures: [a, b]}}\n", name="plan.yaml")
     with pytest.raises(UsageError):
         volume_bytes(GrowthPlan(volume="ebs-gp9", captures=("a", "b")))
     with pytest.raises(EnvironmentLacks):

@@ -13,8 +13,8 @@ from volbench.records.validation import ServerSide
 from volbench.validation.source.upgrade import OWN_STATEMENTS, upgrade_check, upgrade_row
 
 ACCOUNT = Account(user="checker", password="not in argv", host="db-old", port=3307)  # noqa: S106 - of nobody
-SOURCE = ServerSide(place="db-old:3307", flavor="mysql", version="8.0.45", user="checker")
-CANDIDATE = ServerSide(place="db-new:3306", flavor="mysql", version="9.7.0-commercial", user="root")
+SOURCE = ServerSide(address="db-old:3307", flavor="mysql", version="8.0.45", user="checker")
+CANDIDATE = ServerSide(address="db-new:3306", flavor="mysql", version="9.7.0-commercial", user="root")
 REPORT: dict[str, Any] = {
     "serverAddress": "db-old:3307",
     "serverVersion": "8.0.45",
