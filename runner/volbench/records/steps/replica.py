@@ -89,7 +89,7 @@ KIND = StepKind(
         ),
         Metric("lag_ms_p50", "ms", "lower", "median lag", f"half of the heartbeats: {_LAG}"),
         Metric("lag_ms_p95", "ms", "lower", "p95 lag", f"95 in 100 heartbeats: {_LAG}"),
-        Metric("lag_ms_max", "ms", "lower", "highest lag", f"the latest heartbeat: {_LAG}"),
+        Metric("lag_ms_max", "ms", "lower", "highest lag", f"the slowest heartbeat: {_LAG}"),
         Metric(
             "catch_up_s", "s", "lower", "catch-up",
             "from START REPLICA until the replica lagged by 1 s or less; absent if it did not", "window",

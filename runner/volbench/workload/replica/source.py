@@ -55,7 +55,10 @@ def require_separate_place(server: Server, volume: VolumeFacts, needed_bytes: in
     """Raise EnvironmentLacks if the source's files would lie on the volume's disk, or have no space."""
     control = discover(server.control_dir)
     purpose = f"the source's data ({where})"
-    next_step = "set TMPDIR to a directory in memory or on another disk, such as TMPDIR=/dev/shm"
+    next_step = (
+        "set TMPDIR to a directory in memory or on another disk, such as TMPDIR=/dev/shm; in a cluster, use a"
+        " volume that is not on the node's own disk"
+    )
     if shares_a_disk(control, volume):
         raise EnvironmentLacks(
             "the source's files would be on the disk of the measured volume",
