@@ -14,8 +14,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 DOCUMENT_BYTES_MAX = 256 << 20
 """Largest JSON or JSON-lines file of a run that is read whole."""
@@ -107,7 +107,7 @@ def read_regular(directory: int, name: str, *, bytes_max: int = DOCUMENT_BYTES_M
     return content
 
 
-def open_given(path: Path) -> BinaryIO:
+def open_given(path: Path) -> BufferedReader:
     """Open a regular file that the user names, for reading; links are followed.
 
     A pipe would be waited for, and a device may have no end: both are refused. Raises OSError.
