@@ -44,9 +44,9 @@ def disk(tmp_path: Path) -> Iterator[str]:
     image = tmp_path / "image"
     image.write_bytes(os.urandom(64 << 20))
     command = ["losetup", "--find", "--show", "--direct-io=on", image]
-    made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     yield Path(made.stdout.strip()).name
-    subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True, timeout=30)
+    subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True, timeout=120)
 
 
 def number_of(disk: str) -> str:

@@ -102,7 +102,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 def inspected(name: str) -> dict[str, Any] | None:
     """What the engine says of a container of the project while it runs."""
     shown = subprocess.run(
-        ["docker", "inspect", f"{PROJECT}-{name}-1"], capture_output=True, text=True, timeout=30, check=False
+        ["docker", "inspect", f"{PROJECT}-{name}-1"], capture_output=True, text=True, timeout=120, check=False
     )
     found = json.loads(shown.stdout or "[]")
     return found[0] if found and found[0]["State"]["Running"] else None
@@ -117,7 +117,7 @@ def status_of(pid: int) -> dict[str, str]:
 def server_of(container: str) -> int | None:
     """The database server in a container, by the engine's list of its processes; None before there is one."""
     top = ["docker", "top", container, "-o", "pid,comm"]
-    shown = subprocess.run(top, capture_output=True, text=True, timeout=30, check=False)
+    shown = subprocess.run(top, capture_output=True, text=True, timeout=120, check=False)
     rows = [line.split(None, 1) for line in shown.stdout.splitlines()[1:]]
     return next((int(pid) for pid, name in rows if name.strip() in ("mysqld", "mariadbd")), None)
 
@@ -144,7 +144,7 @@ def test_a_run_without_root_or_rights_makes_its_report(project: Project) -> None
         assert container is not None
         host = container["HostConfig"]
         write = ["docker", "exec", f"{PROJECT}-server-a-1", "sh", "-c", "echo x >/written"]
-        refused = subprocess.run(write, capture_output=True, text=True, timeout=30, check=False)
+        refused = subprocess.run(write, capture_output=True, text=True, timeout=120, check=False)
     logs, _ = up.communicate(timeout=BOUND_S)
     assert server is not None, logs[-3000:]
     assert set(status["Uid"].split()) == {str(USER)}

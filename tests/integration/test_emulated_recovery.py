@@ -230,8 +230,8 @@ def test_a_loop_device_of_the_same_path_elsewhere_is_left_alone(root: Path) -> N
         assert not attachments(subject.directory)
         assert backing_file.exists()
     finally:
-        subprocess.run(["losetup", "-d", foreign], check=False, timeout=30)
-        container.communicate("\n", timeout=30)
+        subprocess.run(["losetup", "-d", foreign], check=False, timeout=120)
+        container.communicate("\n", timeout=120)
         subject.stop()
 
 

@@ -133,7 +133,7 @@ def test_a_process_with_our_daemons_name_gets_nothing_detached(shared: Path, tmp
     with image.open("wb") as file:
         file.truncate(1 << 20)
     made = subprocess.run(
-        ["losetup", "-f", "--show", image], capture_output=True, text=True, check=True, timeout=30
+        ["losetup", "-f", "--show", image], capture_output=True, text=True, check=True, timeout=120
     )
     device = Path(made.stdout.strip())
     number = Path(f"/sys/block/{device.name}/diskseq").read_text().strip()
@@ -151,7 +151,7 @@ time.sleep(60)
 """
         with attacking(code, shared / "pool" / "v", f"{device.name} {number}"):
             ready = shared / "pool" / "v" / "ready"
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while not ready.exists() and time.monotonic() < until:
                 time.sleep(0.02)
             done = volbench("volume", "list", "--dir", str(shared / "pool"))
@@ -159,7 +159,7 @@ time.sleep(60)
         assert "cleared" not in done.stdout + done.stderr
         assert Path(f"/sys/block/{device.name}/loop/backing_file").exists()
     finally:
-        subprocess.run(["losetup", "-d", device], check=False, timeout=30)
+        subprocess.run(["losetup", "-d", device], check=False, timeout=120)
 
 
 def test_a_link_into_a_data_directory_is_refused(shared: Path) -> None:
@@ -254,10 +254,10 @@ def test_a_mount_that_appears_while_we_erase_is_not_entered(tmp_path: Path) -> N
             with suppress(OSError):  # erased at this very moment
                 place.mkdir(parents=True, exist_ok=True)
                 done = subprocess.run(
-                    ["mount", "--bind", outside, place], check=False, capture_output=True, timeout=10
+                    ["mount", "--bind", outside, place], check=False, capture_output=True, timeout=120
                 )
                 mounted.append(done.returncode)
-                subprocess.run(["umount", place], check=False, capture_output=True, timeout=10)
+                subprocess.run(["umount", place], check=False, capture_output=True, timeout=120)
 
     thread = threading.Thread(target=mount_and_unmount)
     thread.start()
@@ -269,7 +269,7 @@ def test_a_mount_that_appears_while_we_erase_is_not_entered(tmp_path: Path) -> N
         except VolbenchError:
             refused += 1
     stop.set()
-    thread.join(30)
+    thread.join(120)
     assert (outside / "file").read_text() == TREASURE
     assert mounted.count(0) > 0
     assert refused > 0

@@ -45,7 +45,7 @@ def busy() -> Iterator[None]:
     yield
     for process in processes:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 @pytest.mark.usefixtures("busy")

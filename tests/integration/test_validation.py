@@ -146,7 +146,7 @@ def test_a_capture_of_mysql_9_has_whole_statements_to_compare_and_a_masked_one_n
             assert ended.exit_code == 0, f"{ended.output} {ended.exception}"
     finally:
         stop.set()
-        asking.join(30)
+        asking.join(120)
     plain, masked = (read_capture(tmp_path / name) for name in ("plain", "masked"))
     assert (tmp_path / "plain").stat().st_mode & 0o077 == 0
     found = {one.fingerprint: one for one in repeatable_classes(plain)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 from featured_schema import ACCOUNTS, SCHEMA, STATEMENTS
+from own_ca import free_port
 from scratch_server import ScratchServer, scratch_server
 
 from volbench.engine.connection import Account, connection
@@ -29,9 +29,7 @@ BOUND_S = 60
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScratchServer, ScratchServer]]:
     """A primary and its replica, with the same rows."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     listening = ("--skip-networking=0", "--bind-address=127.0.0.1", f"--port={port}")
     with (
         scratch_server(tmp_path_factory.mktemp("a"), "--log-bin=b", "--server-id=1", *listening) as primary,

@@ -27,7 +27,7 @@ os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
 def as_nobody(code: str, *arguments: str | Path) -> None:
     """Run Python code as the unprivileged user; `arguments` are its sys.argv[1:]. AssertionError when it fails."""
     command = [sys.executable, "-I", "-c", _DROP + code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30, cwd="/")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd="/")
     assert done.returncode == 0, done.stderr
 
 
@@ -40,7 +40,7 @@ def attacking(code: str, *arguments: str | Path) -> Iterator[subprocess.Popen[by
         yield process
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -77,8 +79,15 @@ def _openssl(directory: Path, *arguments: str) -> None:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port that no server of this machine has now, and that no connection is given meanwhile.
+
+    The kernel gives ports from its ephemeral range to whoever connects, also this one until its server binds it.
+    """
+    ephemeral_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(ephemeral_from // 2, ephemeral_from)  # noqa: S311 - no secret
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @contextmanager

@@ -105,7 +105,7 @@ class PlainServer:
     def kill(self) -> None:
         assert self.process is not None
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None

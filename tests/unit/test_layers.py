@@ -95,7 +95,7 @@ def test_a_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None
     """Code and data: the supervisor, Lua hooks, templates, style sheets and scripts of the report."""
     packed = {name.removeprefix("volbench/") for name in wheel.namelist() if name.startswith("volbench/")}
     tracked = subprocess.run(
-        ["git", "ls-files", "-z", "--", str(PACKAGE)], capture_output=True, text=True, check=True, timeout=30
+        ["git", "ls-files", "-z", "--", str(PACKAGE)], capture_output=True, text=True, check=True, timeout=120
     )
     known = {str(Path(name).relative_to(PACKAGE)) for name in tracked.stdout.split("\0") if name}
     there = {name for name in known if (PACKAGE / name).is_file()}

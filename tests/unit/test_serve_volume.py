@@ -26,7 +26,7 @@ def test_the_daemon_is_known_by_its_start_time(later: int, lives: bool) -> None:
         assert (subprocess.run(["sh", "-euc", script], check=False).returncode == 0) is lives
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
     script = f"daemon={process.pid}\nstarted={started}\n{found[0]}\nlives"
     assert subprocess.run(["sh", "-uc", script], check=False).returncode != 0
 

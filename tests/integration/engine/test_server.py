@@ -136,7 +136,7 @@ class TestServer:
             supervisor = KnownProcess.from_file(server.control_dir / SUPERVISOR_PID_FILE)
             assert supervisor is not None
             supervisor.signal(signal.SIGKILL, group=True)
-            assert supervisor.wait(10.0)
+            assert supervisor.wait(60.0)
             assert not server.alive()
             failure = server.failure()
             assert failure is not None

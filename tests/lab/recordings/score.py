@@ -216,6 +216,8 @@ def condition_of(one: Outcome) -> str:
     return one.recording.rpartition("-")[0]
 
 
+EMULATED_CONDITIONS = frozenset({"latency-doubles", "latency-always"})
+"""Whose fault is made by volbench's own emulator; all others are the kernel's or the load's."""
 BINS = (0.0, 0.3, 0.6, 0.8, 1.0)
 """Of stated confidences, for the table."""
 
@@ -230,7 +232,9 @@ def table(scored: Sequence[Outcome]) -> str:
         " after that, at load averages of 42 to 66, and nothing is counted on them. The method was chosen when"
         " their verdicts were known.",
         "",
-        "| seeds | false acquittals | stated | findings | mean stated | came true | 95 % interval |",
+        "Of one recording there are three readings: sar, iostat, both.",
+        "",
+        "| seeds | false acquittals in readings | stated | findings | mean stated | came true | 95 % interval |",
         "|---|--:|---|--:|--:|--:|--:|",
     ]
     for name, seeds in (("1 to 6", MENDED_ON), ("7 and 8", CHECKED_ON)):
@@ -249,8 +253,49 @@ def table(scored: Sequence[Outcome]) -> str:
                 f"| {name} | {acquitted} | {label} | {len(inside)} | {stated:.2f} | {true / len(inside):.2f}"
                 f" | {bounds[0]:.2f} to {bounds[1]:.2f} |"
             )
-    lines += ["", *_validation_lines(scored)]
+    lines += ["", *_apart_lines(scored), "", *_acquittal_lines(scored), "", *_validation_lines(scored)]
     return "\n".join(lines) + "\n"
+
+
+def _apart_lines(scored: Sequence[Outcome]) -> Iterator[str]:
+    yield "Stated less true over all findings, where the goal is within 5 points:"
+    for name, seeds in (("1 to 6", MENDED_ON), ("7 and 8", CHECKED_ON)):
+        pairs = _stated_and_true(_of_seeds(scored, seeds))
+        stated, true = (sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1))
+        yield f"seeds {name}: {100 * (stated - true):+.1f} points of {len(pairs)} findings."
+    yield "The intervals above are wider than the goal: it is met, and not proven. Within a range of confidences,"
+    yield "as the table shows, stated and true are further apart: low confidences are too high, high ones too low."
+
+
+def _acquittal_lines(scored: Sequence[Outcome]) -> Iterator[str]:
+    """By recording: its readings from sar, iostat and both are of one half minute, and no trials of their own."""
+    yield "False acquittals by recording, from any of its texts, and by who made the fault:"
+    yield ""
+    yield "| the volume was made slow by | recordings | falsely acquitted | at most (95 %) |"
+    yield "|---|--:|--:|--:|"
+    guilty = [one for one in scored if one.volume_is_cause]
+    own = {one.recording for one in guilty if condition_of(one) in EMULATED_CONDITIONS}
+    every = {one.recording for one in guilty}
+    acquitted = {one.recording for one in guilty if one.falsely_acquitted}
+    for name, group in (
+        ("the kernel (blkio.throttle)", every - own), ("volbench's own emulated volume", own), ("either", every),
+    ):  # fmt: skip
+        count = len(group & acquitted)
+        yield f"| {name} | {len(group)} | {count} | {100 * at_most(count, len(group)):.1f} % |"
+    yield ""
+    yield "The goal is 2 %. It is met, and not proven: that takes 149 recordings without a false acquittal."
+    yield "A latency that rises without a limit is tested against our own emulator only; a limit, the kernel's."
+    yield "All is one machine, MariaDB 10.11 and sysstat 12.6.1."
+
+
+def at_most(count: int, of: int) -> float:
+    """The upper end of the one-sided 95 % interval of a share (Clopper and Pearson), by bisection."""
+    low, high = count / of, 1.0
+    for _ in range(60):
+        share = (low + high) / 2
+        tail = sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count + 1))
+        low, high = (share, high) if tail > 0.05 else (low, share)
+    return high
 
 
 def _validation_lines(found: Sequence[Outcome]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from volbench.errors import EnvironmentLacks
 
 
 def test_output_and_command_are_logged(tmp_path: Path) -> None:
-    run([sys.executable, "-c", "print('done')"], log=tmp_path / "log", label="a step", timeout_s=30)
+    run([sys.executable, "-c", "print('done')"], log=tmp_path / "log", label="a step", timeout_s=60)
     text = (tmp_path / "log").read_text()
     assert text.startswith(f"$ {sys.executable} -c")
     assert text.endswith("done\n")
@@ -19,7 +19,7 @@ def test_output_and_command_are_logged(tmp_path: Path) -> None:
 def test_failure_carries_exit_code_and_last_lines(tmp_path: Path) -> None:
     script = "import sys; [print('line', i) for i in range(100)]; sys.exit(7)"
     with pytest.raises(EnvironmentLacks, match=r"a step failed \(exit code 7\)[\s\S]*line 99") as caught:
-        run([sys.executable, "-c", script], log=tmp_path / "log", label="a step", timeout_s=30)
+        run([sys.executable, "-c", script], log=tmp_path / "log", label="a step", timeout_s=60)
     assert "line 80" not in str(caught.value)
 
 

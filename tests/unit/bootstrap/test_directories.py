@@ -34,7 +34,7 @@ def test_second_set_up_waits_for_the_first(tmp_path: Path) -> None:
     with directories.locked(on_wait=order.append):
         thread = threading.Thread(target=second)
         thread.start()
-        assert waits.wait(timeout=10)
+        assert waits.wait(timeout=60)
         order.append("first")
-    thread.join(timeout=10)
+    thread.join(timeout=60)
     assert order == ["first", "second"]

@@ -50,7 +50,7 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
     launched = launch_supervisor(tmp_path)
     yield launched
     process_of(launched).signal(signal.SIGKILL, group=True)
-    assert process_of(launched).wait(10.0)
+    assert process_of(launched).wait(60.0)
 
 
 @pytest.fixture(params=SHELLS)
@@ -63,7 +63,7 @@ def in_shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Supervi
     supervisor.wait_ready_for_commands(10.0)
     yield supervisor
     supervisor.quit(10.0)
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
 
 
 class TestInEveryShell:
@@ -91,11 +91,11 @@ class TestInEveryShell:
     def test_arguments_arrive_as_they_are(self, in_shell: Supervisor) -> None:
         """Spaces, quotes, globs, backslashes and empty arguments mean nothing to the shell."""
         odd = ["two words", "'\"", "*", "\\n", "", "$HOME", "`id`", " lead"]
-        done = in_shell.run(["printf", "[%s]", *odd], timeout_s=10.0, doing="printing")
+        done = in_shell.run(["printf", "[%s]", *odd], timeout_s=60.0, doing="printing")
         assert done.output == "".join(f"[{argument}]" for argument in odd)
 
     def test_a_program_that_is_not_there_exits_with_127(self, in_shell: Supervisor) -> None:
-        done = in_shell.run(["no-such-server"], timeout_s=10.0, doing="starting nothing")
+        done = in_shell.run(["no-such-server"], timeout_s=60.0, doing="starting nothing")
         assert done.exit_code == 127
         assert "no-such-server: " in done.output
 
@@ -236,7 +236,7 @@ class TestClient:
         pid = supervisor.start(SLEEP).pid
         process = process_of(supervisor)
         supervisor.quit(10.0)
-        assert process.wait(5.0)
+        assert process.wait(60.0)
         assert KnownProcess.of(pid or 0) is None
         assert supervisor.state().exit_code == 143
         supervisor.quit(1.0)

@@ -27,7 +27,7 @@ def test_one_at_once_is_this_thread_and_the_order_given() -> None:
 
 def test_two_lanes_run_at_once_and_never_two_of_one() -> None:
     """Each waits for the other to be there: alone, neither could go on."""
-    meeting = threading.Barrier(2, timeout=20)
+    meeting = threading.Barrier(2, timeout=60)
     now: list[str] = []
 
     def do(cell: str) -> None:
@@ -47,7 +47,7 @@ def test_a_failure_is_raised_and_nothing_new_is_begun() -> None:
     def do(cell: str) -> None:
         begun.append(cell)
         if cell == "1-a":
-            assert other.wait(20)
+            assert other.wait(60)
             raise ValueError(cell)
         other.set()
         threading.Event().wait(0.2)

@@ -11,14 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from recordings.record import CONDITIONS
 from recordings.score import (
     CHECKED_ON,
+    EMULATED_CONDITIONS,
     Outcome,
+    at_most,
     calibration_of,
     condition_of,
     cross_validated,
     outcomes,
     recording_of,
+    table,
 )
 from volbench.analysis.explain.calibration import RECORDINGS
 from volbench.analysis.recorded.directory import explain_recorded
@@ -39,6 +43,15 @@ def test_no_volume_that_is_the_cause_is_acquitted(scored: list[Outcome]) -> None
     guilty = [one for one in scored if one.volume_is_cause]
     assert len(guilty) >= 60
     assert sum(one.falsely_acquitted for one in guilty) <= 0.02 * len(guilty)
+
+
+def test_the_page_says_what_the_recordings_show(scored: list[Outcome]) -> None:
+    """As `score.py --table` writes it; conditions of the emulator are those that are recorded on it."""
+    page = Path(__file__).parents[3] / "results" / "examples" / "lab" / "recordings.md"
+    assert page.read_text(encoding="utf-8") == table(scored)
+    emulated = {name for name, condition in CONDITIONS.items() if condition.volume == "emulated"}
+    assert emulated == EMULATED_CONDITIONS
+    assert at_most(0, 149) <= 0.02 < at_most(0, 148)
 
 
 def test_no_storage_cause_is_named_where_the_volume_is_none_but_for_one(scored: list[Outcome]) -> None:

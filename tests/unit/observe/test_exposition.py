@@ -87,7 +87,7 @@ def test_prometheus_is_answered_in_the_format_that_it_asks_for(address: str) -> 
     wanted = urllib.request.Request(
         f"http://{address}/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}
     )
-    with urllib.request.urlopen(wanted, timeout=10) as answer:  # noqa: S310
+    with urllib.request.urlopen(wanted, timeout=60) as answer:  # noqa: S310
         assert "openmetrics-text" in answer.headers["Content-Type"]
         assert answer.read().decode().endswith("# EOF\n")
     with pytest.raises(EnvironmentLacks, match="nobody can be answered there"):

@@ -13,7 +13,7 @@ from volbench.errors import StepFailed
 from volbench.placement.docker import target
 from volbench.placement.docker.target import DockerPlacement
 
-BOUND_S = 10.0
+BOUND_S = 60.0
 
 
 @dataclass

@@ -19,7 +19,7 @@ from volbench.volume.cluster import Cluster, NotFound
 from volbench.volume.kinds.claim import LABEL_CELL, LABEL_RUN
 
 RUN = "20260101T000000Z-quick-abcdef"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def pod(cell: str, phase: str = "Running", *, run: str = RUN) -> dict[str, Any]:

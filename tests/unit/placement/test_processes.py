@@ -16,7 +16,7 @@ from volbench.placement.local import AGENT_PID_FILE, LocalPlacement
 from volbench.placement.processes import LABEL_VARIABLE, KnownProcess
 
 LABEL = "20260131T120000Z-quick-1a2b3c/01-a"
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 def started(label: str | None) -> subprocess.Popen[bytes]:

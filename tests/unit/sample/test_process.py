@@ -19,7 +19,7 @@ from volbench.sample.raw import End, Tick, read_raw
 from volbench.sample.rows import series_rows
 
 INTERVAL_S = 0.1
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def wait_for(process: SamplingProcess, ticks: int) -> list[Tick]:

@@ -21,7 +21,7 @@ from volbench.volume.emulated.attachments import DAEMON, LOCK, LOOP, attachments
 from volbench.volume.emulated.teardown import take_down, take_lock
 from volbench.volume.ownership import claim
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 AS_ROOT = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists() or shutil.which("losetup") is None,
     reason="needs root, loop devices and losetup",
@@ -102,8 +102,8 @@ def foreign_loop(directory: Path) -> Iterator[str]:
         assert backing_file.read_text().strip() == f"{directory}/image/disk.img"
         yield device.name
     finally:
-        subprocess.run(["losetup", "-d", device], check=False, timeout=30, capture_output=True)
-        process.communicate("\n", timeout=30)
+        subprocess.run(["losetup", "-d", device], check=False, timeout=120, capture_output=True)
+        process.communicate("\n", timeout=120)
 
 
 @AS_ROOT

@@ -117,7 +117,7 @@ def test_a_failing_operation_ends_all_jobs() -> None:
             range(1000),
             [fail, fail],
             label="x",
-            timeout_s=5,
+            timeout_s=60,
             cancelled=threading.Event(),
             on_progress=lambda _: None,
         )

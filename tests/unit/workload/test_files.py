@@ -84,9 +84,9 @@ def test_cat_reads_every_file_and_says_what_it_cannot(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("a", "b", "-c")]
     for path in paths:
         path.write_bytes(b"x" * 70_000)
-    cat_files(paths, timeout_s=10, cancelled=threading.Event(), cwd=tmp_path)
+    cat_files(paths, timeout_s=60, cancelled=threading.Event(), cwd=tmp_path)
     missing = tmp_path / "missing"
     with pytest.raises(FileNotFoundError):
-        cat_files([missing], timeout_s=10, cancelled=threading.Event(), cwd=tmp_path)
+        cat_files([missing], timeout_s=60, cancelled=threading.Event(), cwd=tmp_path)
     with pytest.raises(StepFailed, match="cat cannot read the files"):
-        cat_files([tmp_path], timeout_s=10, cancelled=threading.Event(), cwd=tmp_path)
+        cat_files([tmp_path], timeout_s=60, cancelled=threading.Event(), cwd=tmp_path)

@@ -13,13 +13,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from multiprocessing.synchronize import Event
+from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
+from threading import BrokenBarrierError
+from typing import Any
 
 import mysql.connector
 from mysql.connector.abstracts import MySQLConnectionAbstract
@@ -35,8 +37,10 @@ STATEMENT_TIMEOUT_S = 60.0
 """A statement that takes longer counts as an error, and its connection is opened again."""
 DRAIN_TIMEOUT_S = 120.0
 """Statements that still wait this long after the last one was due count as not sent."""
-START_S_MAX = 60.0
-"""Additional time at most for processes and connections on a busy machine: a second for each waiting task."""
+START_S_MAX = 120.0
+"""For processes to start and to open their connections, also on a busy machine."""
+START_DELAY_S = 1.0
+"""From the last connection to the begin of the log: for the threads to start."""
 FAILED_CONNECTS_MAX = 3
 POLL_S = 0.5
 _SWITCH_S = 0.0005
@@ -112,18 +116,17 @@ def send(
     """Send all statements from several processes. Raises StepFailed when the client itself fails."""
     count = min(PROCESSES_MAX, os.cpu_count() or 1, len(schedule.connections))
     assigned = [schedule.connections[number::count] for number in range(count)]
-    # One clock for all processes. Until `start` they start and open connections.
-    busy_s = min(START_S_MAX, os.getloadavg()[0] / (os.cpu_count() or 1))
-    start = time.monotonic() + 3.0 + busy_s + 0.02 * len(schedule.connections) + schedule.statements / 100_000
-    deadline = start + schedule.planned_s + DRAIN_TIMEOUT_S
     context = get_context("spawn")
-    stop = context.Event()
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(stop,)) as pool:
-        futures = [pool.submit(_run_worker, account, lanes, start, deadline, writes) for lanes in assigned]
+    agreement = _Agreement(
+        stop=context.Event(), connected=context.Barrier(count), start=context.Value("d", 0.0, lock=False)
+    )
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(agreement,)) as pool:
+        futures = [pool.submit(_run_worker, account, lanes, schedule.planned_s, writes) for lanes in assigned]
         try:
-            return _collect(futures, start, schedule.planned_s, progress)
+            return _collect(futures, agreement, schedule.planned_s, progress)
         except BaseException as error:
-            stop.set()
+            agreement.stop.set()
+            agreement.connected.abort()
             if not isinstance(error, BrokenProcessPool):
                 raise
             raise StepFailed(
@@ -134,22 +137,60 @@ def send(
             ) from error
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Agreement:
+    """What the parent and all sending processes share.
+
+    Args:
+        stop: set by the parent to end the replay.
+        connected: where each process waits until all have opened their connections.
+        start: on CLOCK_MONOTONIC, one for all; 0 until then.
+    """
+
+    stop: Event
+    connected: Barrier
+    start: Any
+
+    def wait_for_start(self) -> float:
+        """Return the start, once all processes are ready. Raises StepFailed."""
+        try:
+            if self.connected.wait(START_S_MAX) == 0:
+                self.start.value = time.monotonic() + START_DELAY_S
+            self.connected.wait(START_S_MAX)
+        except BrokenBarrierError as error:
+            raise StepFailed(
+                "opening the connections to the candidate took too long",
+                where="replay",
+                evidence=f"not all were open after {START_S_MAX:g} s",
+                next_step="give fewer `connections`, or a machine with more CPUs",
+            ) from error
+        return float(self.start.value)
+
+
 def _collect(
-    futures: Sequence[Future[WorkerResult]], start: float, planned_s: float, progress: Callable[[str, float], None]
+    futures: Sequence[Future[WorkerResult]],
+    agreement: _Agreement,
+    planned_s: float,
+    progress: Callable[[str, float], None],
 ) -> list[WorkerResult]:
-    while wait(futures, timeout=1.0).not_done:
-        elapsed = max(0.0, time.monotonic() - start)
+    while True:
+        ended = wait(futures, timeout=1.0, return_when=FIRST_EXCEPTION)
+        for future in ended.done:
+            future.result()  # the failure of a process ends the others
+        if not ended.not_done:
+            return [future.result() for future in futures]
+        start = agreement.start.value
+        elapsed = max(0.0, time.monotonic() - start) if start else 0.0
         progress("replay", min(1.0, elapsed / planned_s) if planned_s else 1.0)
-    return [future.result() for future in futures]
 
 
-_stop: Event | None = None
+_agreement: _Agreement | None = None
 
 
-def _begin(stop: Event) -> None:
+def _begin(agreement: _Agreement) -> None:
     """Set up a sending process: only the parent handles interrupts, and sets `stop`."""
-    global _stop  # noqa: PLW0603 - how an initializer hands over what cannot be pickled with a task
-    _stop = stop
+    global _agreement  # noqa: PLW0603 - how an initializer hands over what cannot be pickled with a task
+    _agreement = agreement
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
 
@@ -166,36 +207,32 @@ def _join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         while thread.is_alive():
             thread.join(POLL_S)
-            if _stop is not None and _stop.is_set():
+            if _agreement is not None and _agreement.stop.is_set():
                 raise StepFailed("the replay was stopped", where="replay")
 
 
 def _run_worker(
     account: Account,
     connections: Sequence[Sequence[ScheduledStatement]],
-    start: float,
-    deadline: float,
+    planned_s: float,
     writes: bool,
 ) -> WorkerResult:
+    assert _agreement is not None  # noqa: S101 - by the initializer
     sys.setswitchinterval(_SWITCH_S)
-    result = WorkerResult(start_monotonic_s=start)
-    senders = [_Sender(account, start, deadline, writes, result) for _ in connections]
+    result = WorkerResult()
+    senders = [_Sender(account, writes, result) for _ in connections]
     threads = [
         threading.Thread(target=sender.run, args=(statements,), daemon=True)
         for sender, statements in zip(senders, connections, strict=True)
     ]
     for sender in senders:
         sender.connect()
-    if time.monotonic() > start:
-        raise StepFailed(
-            "opening the connections to the candidate took too long",
-            where="replay",
-            evidence=f"{len(connections)} connections",
-            next_step="give fewer `connections`, or a machine with more CPUs",
-        )
+    round_trips = RoundTrips(account)
+    result.start_monotonic_s = start = _agreement.wait_for_start()
+    for sender in senders:
+        sender.begin_at(start, deadline=start + planned_s + DRAIN_TIMEOUT_S)
     for thread in threads:
         thread.start()
-    round_trips = RoundTrips(account)
     time.sleep(max(0.0, start - time.monotonic()))
     round_trips.start()
     cpu, began = time.process_time(), time.monotonic()
@@ -209,14 +246,9 @@ def _run_worker(
 class _Sender:
     """One connection and its statements, in turn."""
 
-    def __init__(self, account: Account, start: float, deadline: float, writes: bool, result: WorkerResult) -> None:
-        self._account, self._start, self._deadline, self._writes, self._result = (
-            account,
-            start,
-            deadline,
-            writes,
-            result,
-        )
+    def __init__(self, account: Account, writes: bool, result: WorkerResult) -> None:
+        self._account, self._writes, self._result = account, writes, result
+        self._start = self._deadline = 0.0
         self._connection_context: AbstractContextManager[MySQLConnectionAbstract] | None = None
         self._connection: MySQLConnectionAbstract | None = None
         self._schema = ""
@@ -235,6 +267,10 @@ class _Sender:
             return self._failure(error)
         self._schema, self._failed = "", 0
         return 0
+
+    def begin_at(self, start: float, *, deadline: float) -> None:
+        """Set the time, on CLOCK_MONOTONIC, of the log's begin, and that after which nothing is sent."""
+        self._start, self._deadline = start, deadline
 
     def close(self) -> None:
         """Close the connection without waiting for a server that does not answer."""
