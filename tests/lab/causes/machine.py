@@ -244,4 +244,7 @@ def _is_mounted(place: Path) -> bool:
 def missing_programs() -> list[str]:
     """Programs that the lab needs and this machine lacks."""
     needed = ("losetup", "mkfs.ext4", "fio", "rsync", "tar", "fstrim", "nbdkit", "nbdfuse", "sysbench", "mysqld")
-    return [name for name in needed if shutil.which(name) is None]
+    missing = [name for name in (*needed, "iptables") if shutil.which(name) is None]
+    return (
+        missing if shutil.which("toxiproxy-server") or shutil.which("go") else [*missing, "toxiproxy-server or go"]
+    )
