@@ -61,7 +61,6 @@ def test_only_the_commands_of_extras_need_their_packages() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.split("\n")[:-1] == [
         "validate mysql.connector", "capture mysql.connector", "observe mysql.connector", "query duckdb",
-        "cell mysql.connector",
     ]  # fmt: skip
 
 
