@@ -191,6 +191,7 @@ class ForecastRow(Record):
     event: str = Field(validation_alias=AliasChoices("event", "what"), description="Such as `credits run out`.")
     predicted_s: float | None = Field(description="null: it was not to happen")
     measured_s: tuple[float, ...] = Field(description="Of each valid cell in which it happened.")
+    cells: int = Field(default=0, description="Valid cells of the step in which it could happen.")
     difference: float | None = Field(default=None, description="Median of the cells / forecast - 1.")
     within_tolerance: bool | None = Field(
         default=None, validation_alias=AliasChoices("within_tolerance", "met"), description="Within 5 %."

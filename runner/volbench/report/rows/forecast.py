@@ -49,7 +49,8 @@ def forecast_rows(loaded: LoadedRun, cells: Sequence[CellRow]) -> tuple[Forecast
     spec = run.suite.forecast
     if spec is None or spec.iops is None:
         return ()
-    valid = {cell.cell_id for cell in cells if cell.step == spec.step and cell.valid}
+    step_cells = [cell for cell in cells if cell.step == spec.step]
+    valid = {cell.cell_id for cell in step_cells if cell.valid}
     measured = _exhausted_after_s(loaded, spec, valid)
     rows: list[ForecastRow] = []
     for volume in run.volumes:
@@ -63,6 +64,7 @@ def forecast_rows(loaded: LoadedRun, cells: Sequence[CellRow]) -> tuple[Forecast
                 f"after {spec.step} begins, under {number(forecast.iops_before)} IOPS",
                 forecast.exhausted_after_s,
                 measured.get(volume.name, ()),
+                cells=sum(cell.volume == volume.name and cell.cell_id in valid for cell in step_cells),
             )
         )
         if spec.dump:
@@ -73,7 +75,16 @@ def forecast_rows(loaded: LoadedRun, cells: Sequence[CellRow]) -> tuple[Forecast
             )
             time_s = median(dump_times_s) if dump_times_s else forecast.dump_exhausted_s
             condition = f"once the credits are gone{_fits(spec, time_s)}"
-            rows.append(_row(volume.name, "the dump takes", condition, forecast.dump_exhausted_s, dump_times_s))
+            rows.append(
+                _row(
+                    volume.name,
+                    "the dump takes",
+                    condition,
+                    forecast.dump_exhausted_s,
+                    dump_times_s,
+                    cells=len(dump_times_s),
+                )
+            )
     return tuple(rows)
 
 
@@ -81,7 +92,7 @@ def forecast_text(row: ForecastRow) -> str:
     """Return one row as a sentence."""
     predicted = "never" if row.predicted_s is None else duration(row.predicted_s)
     if not row.measured_s:
-        return f"{row.volume}: {row.event}: forecast {predicted}, not measured in a valid cell ({row.text})"
+        return f"{row.volume}: {row.event}: forecast {predicted}, {_absence(row)} ({row.text})"
     met = (
         ""
         if row.difference is None
@@ -91,8 +102,15 @@ def forecast_text(row: ForecastRow) -> str:
     return f"{row.volume}: {row.event}: forecast {predicted}, measured {measured}{met}; {row.text}"
 
 
+def _absence(row: ForecastRow) -> str:
+    if not row.cells:
+        return "not measured in a valid cell"
+    cells = "the valid cell" if row.cells == 1 else f"any of {row.cells} valid cells"
+    return f"did not happen in {cells}"
+
+
 def _row(
-    volume: str, quantity: str, text: str, predicted_s: float | None, measured_s: Sequence[float]
+    volume: str, quantity: str, text: str, predicted_s: float | None, measured_s: Sequence[float], *, cells: int
 ) -> ForecastRow:
     difference = median(measured_s) / predicted_s - 1 if measured_s and predicted_s else None
     return ForecastRow(
@@ -100,6 +118,7 @@ def _row(
         event=quantity,
         predicted_s=predicted_s,
         measured_s=tuple(measured_s),
+        cells=cells,
         difference=difference,
         within_tolerance=None if difference is None else abs(difference) <= TOLERANCE,
         text=text,
